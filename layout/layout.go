@@ -1,0 +1,117 @@
+// Package layout is the one place that knows names, storage keys and URL paths.
+//
+// Keys in a store:
+//
+//	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
+//	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
+//	snapshots/<name>/index/<id>               the index of a finished snapshot
+//	snapshots/<name>/pages/<id>/<6 digits>    one page of a snapshot, numbered from 0
+//
+// Paths on a server:
+//
+//	/feeds/<feed>                             the newest page
+//	/feeds/<feed>/pages/<n>
+//	/snapshots/<name>                         the newest index
+//	/snapshots/<name>/<id>
+//	/snapshots/<name>/<id>/pages/<n>
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrName is matched by the error of [CheckName] and of the key parsers.
+var ErrName = errors.New("invalid name")
+
+// MaxName is the longest name of a feed or snapshot, in bytes.
+const MaxName = 100
+
+// CheckName reports whether name may name a feed or a snapshot: 1 to 100
+// characters of a-z, A-Z, 0-9, ".", "_" and "-", beginning with a letter or a
+// digit, and without "..". Such a name is itself in a URL path, a file name
+// and an S3 key.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w %.20q...: longer than %d bytes", ErrName, name, MaxName)
+	case strings.Contains(name, ".."):
+		return fmt.Errorf("%w %q: contains \"..\"", ErrName, name)
+	case !alphanumeric(name[0]):
+		return fmt.Errorf("%w %q: must begin with a letter or a digit", ErrName, name)
+	}
+	for i := range len(name) {
+		if c := name[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			return fmt.Errorf("%w %q: character %q is not one of a-z A-Z 0-9 . _ -", ErrName, name, c)
+		}
+	}
+	return nil
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// FeedsPrefix and SnapshotsPrefix begin the keys of all feeds and snapshots.
+const (
+	FeedsPrefix     = "feeds/"
+	SnapshotsPrefix = "snapshots/"
+)
+
+// FeedPages returns the prefix of the keys of a feed's pages.
+func FeedPages(feed string) string { return FeedsPrefix + feed + "/pages/" }
+
+// FeedPage returns the key of page n of a feed.
+func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedPages(feed), n) }
+
+// FeedFloor returns the key of the object that holds the number of a feed's
+// oldest page.
+func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
+
+// ParseFeedPage returns the page number in a key made by [FeedPage].
+func ParseFeedPage(feed, key string) (int64, error) {
+	digits, ok := strings.CutPrefix(key, FeedPages(feed))
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || n < 1 || FeedPage(feed, n) != key {
+		return 0, fmt.Errorf("%w: key %q is not a page of feed %q", ErrName, key, feed)
+	}
+	return n, nil
+}
+
+// SnapshotIndexes returns the prefix of the keys of a snapshot's indexes. Ids
+// sort by creation time, so the last key under it is the newest index.
+func SnapshotIndexes(name string) string { return SnapshotsPrefix + name + "/index/" }
+
+// SnapshotIndex returns the key of the index of one snapshot.
+func SnapshotIndex(name, id string) string { return SnapshotIndexes(name) + id }
+
+// SnapshotPages returns the prefix of the keys of the pages of one snapshot.
+func SnapshotPages(name, id string) string { return SnapshotsPrefix + name + "/pages/" + id + "/" }
+
+// SnapshotPage returns the key of page n of a snapshot.
+func SnapshotPage(name, id string, n int) string {
+	return fmt.Sprintf("%s%06d", SnapshotPages(name, id), n)
+}
+
+// FeedPath returns the URL path of a feed's newest page, its entry point.
+func FeedPath(feed string) string { return "/feeds/" + feed }
+
+// FeedPagePath returns the URL path of page n of a feed.
+func FeedPagePath(feed string, n int64) string {
+	return FeedPath(feed) + "/pages/" + strconv.FormatInt(n, 10)
+}
+
+// SnapshotPath returns the URL path of the newest index of a snapshot.
+func SnapshotPath(name string) string { return "/snapshots/" + name }
+
+// SnapshotIndexPath returns the URL path of the index of one snapshot.
+func SnapshotIndexPath(name, id string) string { return SnapshotPath(name) + "/" + id }
+
+// SnapshotPagePath returns the URL path of page n of a snapshot.
+func SnapshotPagePath(name, id string, n int) string {
+	return SnapshotIndexPath(name, id) + "/pages/" + strconv.Itoa(n)
+}

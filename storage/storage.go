@@ -1,0 +1,152 @@
+// Package storage defines the store that everything durable lives in: objects
+// with a key, metadata, a body and a version, and conditional writes. It knows
+// nothing of feeds. Drivers live in sub-packages; package storagetest is the
+// contract as a test suite.
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+)
+
+// Errors that every driver returns, wrapped, to be matched with [errors.Is].
+var (
+	// ErrNotFound: the object does not exist.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists: Create found an object at the key.
+	ErrExists = errors.New("object exists already")
+	// ErrConflict: the object is not at the version that the caller named, or
+	// is gone. Nothing was written.
+	ErrConflict = errors.New("object has another version")
+	// ErrFull: the store has no room left. Nothing was written.
+	ErrFull = errors.New("store is full")
+	// ErrPermission: the store refuses this operation to this user.
+	ErrPermission = errors.New("store denies access")
+	// ErrLayout: the store was written by an unknown version of the layout, or
+	// is damaged.
+	ErrLayout = errors.New("store has an unknown layout")
+	// ErrKey: the key or prefix is not well-formed.
+	ErrKey = errors.New("invalid key")
+	// ErrSize: a body was shorter or longer than its Size. Nothing was written.
+	ErrSize = errors.New("body does not have the size it declares")
+)
+
+// A Version identifies one state of one object. It is opaque and compared for
+// equality only.
+type Version string
+
+// Meta is stored with a body and always replaced together with it.
+type Meta struct {
+	// ContentType and CacheControl are for stores whose objects can be read by
+	// plain HTTP; others keep them.
+	ContentType  string
+	CacheControl string
+	// Data is opaque to the store, at most MaxMeta bytes.
+	Data []byte
+}
+
+// MaxMeta limits Meta.Data, in bytes. Every driver can hold this much.
+const MaxMeta = 64 << 10
+
+// Info describes one state of an object.
+type Info struct {
+	Key      string
+	Version  Version
+	Size     int64     // of the body, in bytes
+	Modified time.Time // when this state was written, by the store's clock
+	Meta     Meta
+}
+
+// An Object is one state of an object, opened for reading. Body holds the
+// bytes of the range asked for. The caller closes it. A Body may implement
+// io.WriterTo; io.Copy from it is then the fastest way out.
+type Object struct {
+	Info
+	Body io.ReadCloser
+}
+
+// An Entry is a line of a listing.
+type Entry struct {
+	Key      string
+	Size     int64
+	Modified time.Time
+}
+
+// A Body is what a write sends. Open may be called several times (a driver may
+// retry) and must give Size bytes each time.
+type Body interface {
+	Open() (io.ReadCloser, error)
+	Size() int64
+}
+
+// A Store holds objects.
+//
+// Keys are one or more segments of A-Z, a-z, 0-9, ".", "_" and "-", joined by
+// "/", none of them "." or "..", at most 512 bytes in all and 200 a segment. No key
+// may be another key with "/" and more appended.
+//
+// What every driver promises:
+//
+//   - A write that returned nil is durable.
+//   - A write that returned ErrExists, ErrConflict, ErrFull, ErrPermission,
+//     ErrKey or ErrSize changed nothing.
+//   - A write that returned any other error, or never returned, has an unknown
+//     outcome: it may have taken effect, or may still do so. The caller reads
+//     again and decides.
+//   - Of conditional writes that race for one object, exactly one takes effect.
+//   - Get and Stat show a state that was whole at one moment: body and metadata
+//     of the same version. A body once opened stays readable to its end, or
+//     fails; it never continues with bytes of another version.
+//   - Reads see every write that returned before they began.
+//
+// All methods may be called concurrently, also by several processes.
+type Store interface {
+	// Create writes a new object. It returns ErrExists if there is one.
+	Create(ctx context.Context, key string, meta Meta, body Body) (Version, error)
+
+	// Append adds tail to the object's body and replaces its metadata, if it is
+	// still at the given version; otherwise ErrConflict. The tail may be empty.
+	Append(ctx context.Context, key string, at Version, meta Meta, tail Body) (Version, error)
+
+	// Replace puts a new body and metadata in the place of the object, if it
+	// is still at the given version; otherwise ErrConflict.
+	Replace(ctx context.Context, key string, at Version, meta Meta, body Body) (Version, error)
+
+	// Get opens length bytes of the body from offset on; a negative length
+	// means to the end. A range that ends beyond the body is cut; one that
+	// begins beyond it is empty. ErrNotFound if there is no object.
+	Get(ctx context.Context, key string, offset, length int64) (*Object, error)
+
+	// Stat returns what Get returns, without the body.
+	Stat(ctx context.Context, key string) (Info, error)
+
+	// List yields the objects whose key begins with prefix and is greater than
+	// after, in the order of the keys' bytes. A prefix need not end at a "/".
+	// On an error it yields that once and stops.
+	List(ctx context.Context, prefix, after string) iter.Seq2[Entry, error]
+
+	// Delete removes an object; one that does not exist is no error.
+	Delete(ctx context.Context, key string) error
+
+	// Close releases what the store holds. Objects that are open stay open.
+	Close() error
+}
+
+// A Watcher is a Store that can tell of changes.
+type Watcher interface {
+	// Watch sends a value soon after objects under prefix may have changed. It
+	// is a hint: values are coalesced, may be spurious and, on a broken
+	// connection, late; whoever must not miss a change also looks by himself
+	// from time to time. The channel is closed when ctx ends. The prefix ends
+	// in "/".
+	Watch(ctx context.Context, prefix string) (<-chan struct{}, error)
+}
+
+// A Clock is a Store that can tell the time, so that a writer whose own clock
+// is wrong can know it.
+type Clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
