@@ -1,22 +1,8 @@
-// Package feed is the model of the datareplication.io specification: entities
-// and their headers, operations, HTTP dates, links and positions. It depends on
-// nothing that does I/O.
 package feed
 
 import (
 	"io"
 	"time"
-)
-
-// An Operation says what happened to the thing an entity is about: the value
-// of the Operation-Type header without its "http-equiv=".
-type Operation string
-
-// The operations of the specification (section "Operation-Type").
-const (
-	Put    Operation = "PUT"
-	Patch  Operation = "PATCH"
-	Delete Operation = "DELETE"
 )
 
 // A Field is a header field that the model has no member for.

@@ -1,5 +1,3 @@
-// Package snapshot is the snapshot index of the datareplication.io
-// specification (section "Snapshot Index Format").
 package snapshot
 
 import (
@@ -11,9 +9,11 @@ import (
 type Index struct {
 	ID string
 	// CreatedAt is where a reader that only knows the specification enters the
-	// feed. It is a whole second, and not later than Feed says.
+	// feed. It is a whole second, and not later than Feed says; reading and
+	// writing round it down.
 	CreatedAt time.Time
-	// Pages are absolute URLs.
+	// Pages are absolute URLs. In an index that lies in a store they may be
+	// relative; see [Decode] and [Index.Resolve].
 	Pages []string
 	// Feed, if set, is the exact position in a feed that the snapshot
 	// corresponds to. It travels as the additional property "feed".

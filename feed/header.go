@@ -1,0 +1,178 @@
+package feed
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/feedctl/feedctl/page"
+)
+
+// Limits of what [Entity.Check] accepts, in bytes. Every reader with the
+// default limits of package page can read what it accepts.
+const (
+	MaxContentID = 1024
+	MaxHeader    = 32 << 10 // all names and values together
+)
+
+// AppendHeader appends the header of e to dst and returns it: Last-Modified,
+// Content-Type, Content-ID, Operation-Type and Content-Location (those of them
+// that e has), then the further fields in their order. Content-Length is left
+// to package page. The fields share one new piece of memory.
+func (e *Entity) AppendHeader(dst page.Header) page.Header {
+	b := fieldBuffer{fields: dst, text: make([]byte, 0, e.headerSize())}
+	b.name(lastModified)
+	b.text = e.LastModified.UTC().AppendFormat(b.text, http.TimeFormat)
+	b.value()
+	b.add(contentType, e.ContentType)
+	if e.ContentID != "" {
+		b.add(contentID, e.ContentID)
+	}
+	if e.Operation != "" {
+		b.name(operationType)
+		b.text = append(append(b.text, operationPrefix...), e.Operation...)
+		b.value()
+	}
+	if e.ContentLocation != "" {
+		b.add(contentLocation, e.ContentLocation)
+	}
+	for _, f := range e.Header {
+		b.add(f.Name, f.Value)
+	}
+	return b.fields
+}
+
+// headerSize returns the size of all names and values, at most.
+func (e *Entity) headerSize() int {
+	n := len(lastModified) + len(http.TimeFormat) +
+		len(contentType) + len(e.ContentType) +
+		len(contentID) + len(e.ContentID) +
+		len(operationType) + len(operationPrefix) + len(e.Operation) +
+		len(contentLocation) + len(e.ContentLocation)
+	for _, f := range e.Header {
+		n += len(f.Name) + len(f.Value)
+	}
+	return n
+}
+
+// A fieldBuffer makes fields whose names and values lie one after the other in
+// text.
+type fieldBuffer struct {
+	fields page.Header
+	text   []byte
+	start  int // of the name or value that is being written
+}
+
+func (b *fieldBuffer) cut() []byte {
+	piece := b.text[b.start:len(b.text):len(b.text)]
+	b.start = len(b.text)
+	return piece
+}
+
+func (b *fieldBuffer) name(name string) {
+	b.text = append(b.text, name...)
+	b.fields = append(b.fields, page.Field{Name: b.cut()})
+}
+
+func (b *fieldBuffer) value() { b.fields[len(b.fields)-1].Value = b.cut() }
+
+func (b *fieldBuffer) add(name, value string) {
+	b.name(name)
+	b.text = append(b.text, value...)
+	b.value()
+}
+
+// Check reports whether e can be published in a feed (feedEntity) or a
+// snapshot: whether a reader gets back exactly what e holds. The error is a
+// [*HeaderError]. LastModified and, in a feed, an empty ContentID are left to
+// the producer.
+func (e *Entity) Check(feedEntity bool) error {
+	if e.ContentType == "" {
+		return refuse(contentType, "", ErrMissingHeader, "give the media type of the body, such as application/json")
+	}
+	if err := checkValue(contentType, e.ContentType); err != nil {
+		return err
+	}
+	if err := checkURI(contentID, e.ContentID); err != nil {
+		return err
+	}
+	if len(e.ContentID) > MaxContentID {
+		return refuse(contentID, e.ContentID, ErrInvalidHeader, fmt.Sprintf("longer than %d bytes", MaxContentID))
+	}
+	if err := checkURI(contentLocation, e.ContentLocation); err != nil {
+		return err
+	}
+	if err := e.checkOperation(feedEntity); err != nil {
+		return err
+	}
+	for _, f := range e.Header {
+		if err := checkField(f); err != nil {
+			return err
+		}
+	}
+	if n := e.headerSize(); n > MaxHeader {
+		return refuse("block", "", ErrInvalidHeader, fmt.Sprintf("%d bytes in all, more than %d", n, MaxHeader))
+	}
+	return nil
+}
+
+func (e *Entity) checkOperation(feedEntity bool) error {
+	switch e.Operation {
+	case Put, Patch, Delete:
+		return nil
+	case "":
+		if !feedEntity {
+			return nil
+		}
+		return refuse(operationType, "", ErrMissingHeader, "give PUT, PATCH or DELETE")
+	}
+	return refuse(operationType, string(e.Operation), ErrInvalidHeader, "give PUT, PATCH or DELETE")
+}
+
+// checkField checks a field that the model has no member for.
+func checkField(f Field) error {
+	if f.Name == "" {
+		return refuse(`""`, f.Value, ErrInvalidHeader, "the name is empty")
+	}
+	for i := range len(f.Name) {
+		if !isToken(f.Name[i]) {
+			return refuse(fmt.Sprintf("%.100q", f.Name), f.Value, ErrInvalidHeader, "the name has a character that is not allowed (RFC 9110, section 5.6.2)")
+		}
+	}
+	if knownName(f.Name) != "" {
+		return refuse(f.Name, f.Value, ErrInvalidHeader, "set the entity's member of that name, not a further field")
+	}
+	return checkValue(f.Name, f.Value)
+}
+
+// checkValue checks that a value comes out of a reader as it went in: no line
+// break, no NUL, no white space around it.
+func checkValue(name, value string) error {
+	if strings.ContainsAny(value, "\r\n\x00") {
+		return refuse(name, value, ErrInvalidHeader, "it contains CR, LF or NUL")
+	}
+	if trim(value) != value {
+		return refuse(name, value, ErrInvalidHeader, "it begins or ends with white space")
+	}
+	return nil
+}
+
+// checkURI checks that a value has nothing but printable ASCII without spaces.
+func checkURI(name, value string) error {
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c > '~' {
+			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("character %q at %d is not printable ASCII; percent-encode it", c, i))
+		}
+	}
+	return nil
+}
+
+// isToken reports whether c may be in a field name (RFC 9110, section 5.6.2).
+func isToken(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}
+
+func refuse(name, value string, cause error, why string) error {
+	return &HeaderError{Part: -1, Name: name, Value: value, Err: fmt.Errorf("%w: %s", cause, why)}
+}

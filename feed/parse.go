@@ -1,0 +1,171 @@
+package feed
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/page"
+)
+
+// Names of the headers that the model has a member for.
+const (
+	lastModified    = "Last-Modified"
+	contentType     = "Content-Type"
+	contentID       = "Content-ID"
+	operationType   = "Operation-Type"
+	contentLocation = "Content-Location"
+	contentLength   = "Content-Length"
+)
+
+// Parse fills e from a part. Last-Modified and Content-Type are required; in a
+// feed (feedEntity) also Content-ID and Operation-Type, which are optional in a
+// snapshot. What is missing or cannot be read is a [*HeaderError], and e is
+// then of no use.
+//
+// Parse is made to be called with the same e again and again: it reuses the
+// array of e.Header, and strings that are the same as before. Strings never
+// point into the part; Body and Stream do, and are valid as long as the part's.
+func Parse(e *Entity, p *page.Part, feedEntity bool) error {
+	old := *e
+	*e = Entity{Header: old.Header[:0], Body: p.Body, Stream: p.Stream, Size: -1}
+	var text texts
+	text.size(p.Header)
+	var seen fieldSet
+	for _, f := range p.Header {
+		name := knownName(f.Name)
+		if name != "" && !seen.add(name) {
+			return headerError(p, name, f.Value, fmt.Errorf("%w: it occurs twice in one entity", ErrInvalidHeader))
+		}
+		switch name {
+		case lastModified:
+			t, ok := parseDate(f.Value)
+			if !ok {
+				return headerError(p, name, f.Value, errDate())
+			}
+			e.LastModified = t
+		case operationType:
+			o, ok := parseOperation(f.Value)
+			if !ok {
+				return headerError(p, name, f.Value, errOperation())
+			}
+			e.Operation = o
+		case contentType:
+			e.ContentType = text.copy(f.Value, old.ContentType)
+		case contentID:
+			e.ContentID = text.copy(f.Value, old.ContentID)
+		case contentLocation:
+			e.ContentLocation = text.copy(f.Value, old.ContentLocation)
+		case contentLength:
+			if n, ok := number(f.Value); ok && len(f.Value) > 0 && len(f.Value) <= 18 {
+				e.Size = int64(n)
+			}
+		default:
+			var same Field
+			if i := len(e.Header); i < len(old.Header) {
+				same = old.Header[i] // not overwritten yet
+			}
+			e.Header = append(e.Header, Field{text.copy(f.Name, same.Name), text.copy(f.Value, same.Value)})
+		}
+	}
+	if name := e.missing(feedEntity); name != "" {
+		return headerError(p, name, nil, fmt.Errorf("%w: add it to the entity", ErrMissingHeader))
+	}
+	return nil
+}
+
+func headerError(p *page.Part, name string, value []byte, err error) error {
+	return &HeaderError{Part: p.Index, Offset: p.Offset, Name: name, Value: string(value), Err: err}
+}
+
+// missing returns the name of the first required header that e has no value
+// for, or "".
+func (e *Entity) missing(feedEntity bool) string {
+	switch {
+	case e.LastModified.IsZero():
+		return lastModified
+	case e.ContentType == "":
+		return contentType
+	case feedEntity && e.ContentID == "":
+		return contentID
+	case feedEntity && e.Operation == "":
+		return operationType
+	}
+	return ""
+}
+
+func parseDate(value []byte) (time.Time, bool) {
+	if t, ok := parseFixdate(value); ok {
+		return t, true
+	}
+	return parseOtherDate(string(value))
+}
+
+// knownName returns the name as the model writes it, or "" if the model has no
+// member for it.
+func knownName[T string | []byte](name T) string {
+	known := ""
+	switch len(name) {
+	case len(contentID):
+		known = contentID
+	case len(contentType):
+		known = contentType
+	case len(lastModified):
+		known = lastModified
+	case len(operationType):
+		if lower(name[0]) == 'o' {
+			known = operationType
+		} else {
+			known = contentLength
+		}
+	case len(contentLocation):
+		known = contentLocation
+	}
+	if !foldEqual(name, known) {
+		return ""
+	}
+	return known
+}
+
+// A fieldSet holds names returned by knownName.
+type fieldSet [6]string
+
+// add reports whether the name is new.
+func (s *fieldSet) add(name string) bool {
+	for i := range s {
+		switch s[i] {
+		case "":
+			s[i] = name
+			return true
+		case name:
+			return false
+		}
+	}
+	return true
+}
+
+// texts copies the texts of one header into one piece of memory.
+type texts struct {
+	all strings.Builder
+	max int
+}
+
+// size sets how much memory the texts of h need at most.
+func (t *texts) size(h page.Header) {
+	for _, f := range h {
+		t.max += len(f.Name) + len(f.Value)
+	}
+}
+
+// copy returns src as a string: the old one if that is the same.
+func (t *texts) copy(src []byte, old string) string {
+	if string(src) == old {
+		return old
+	}
+	if t.all.Cap() == 0 {
+		t.all.Grow(t.max)
+	}
+	start := t.all.Len()
+	t.all.Write(src)
+	return t.all.String()[start:]
+}

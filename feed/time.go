@@ -1,0 +1,108 @@
+package feed
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Truncate rounds t down to a whole second, in UTC.
+func Truncate(t time.Time) time.Time {
+	return t.UTC().Add(-time.Duration(t.Nanosecond()))
+}
+
+// Milliseconds rounds t down to a whole millisecond, in UTC.
+func Milliseconds(t time.Time) time.Time {
+	return t.UTC().Add(-time.Duration(t.Nanosecond() % int(time.Millisecond)))
+}
+
+// FormatTime writes t as an HTTP date in the preferred form (RFC 9110, section
+// 5.6.7, IMF-fixdate), rounded down to the second. Years must have four digits.
+func FormatTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+
+// ParseTime reads an HTTP date (RFC 9110, section 5.6.7) in any of its forms:
+// IMF-fixdate, RFC 850 and asctime. A day of the month with one digit is
+// accepted in all of them. Two-digit years are 1969 to 2068. The result is in
+// UTC. The error is a [*HeaderError] that names Last-Modified.
+func ParseTime(s string) (time.Time, error) {
+	if t, ok := parseFixdate(s); ok {
+		return t, nil
+	}
+	if t, ok := parseOtherDate(s); ok {
+		return t, nil
+	}
+	return time.Time{}, &HeaderError{Part: -1, Name: lastModified, Value: s, Err: errDate()}
+}
+
+func errDate() error {
+	return fmt.Errorf("%w: not an HTTP date such as %q", ErrInvalidHeader, "Mon, 27 Nov 2023 03:10:00 GMT")
+}
+
+// parseOtherDate reads everything but a well-formed IMF-fixdate.
+func parseOtherDate(s string) (time.Time, bool) {
+	for _, form := range [...]string{
+		"Mon, _2 Jan 2006 15:04:05 GMT",
+		"Monday, _2-Jan-06 15:04:05 GMT",
+		time.ANSIC,
+	} {
+		if t, err := time.Parse(form, trim(s)); err == nil && t.Year() > 0 {
+			return Truncate(t), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// parseFixdate reads the one form that nearly every date has, without
+// allocating.
+func parseFixdate[T string | []byte](s T) (time.Time, bool) {
+	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
+	if len(s) != len(form) || !isWeekday(s[:3]) {
+		return time.Time{}, false
+	}
+	for _, i := range [...]int{3, 4, 7, 11, 16, 19, 22, 25, 26, 27, 28} {
+		if s[i] != form[i] {
+			return time.Time{}, false
+		}
+	}
+	day, ok1 := number(s[5:7])
+	month, ok2 := monthOf(s[8:11])
+	year, ok3 := number(s[12:16])
+	hour, ok4 := number(s[17:19])
+	minute, ok5 := number(s[20:22])
+	second, ok6 := number(s[23:25])
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || year == 0 || hour > 23 || minute > 59 || second > 59 {
+		return time.Time{}, false
+	}
+	t := time.Date(year, month, day, hour, minute, second, 0, time.UTC)
+	return t, t.Day() == day // else the month has no such day
+}
+
+func isWeekday[T string | []byte](s T) bool {
+	switch string(s) {
+	case "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun":
+		return true
+	}
+	return false
+}
+
+func monthOf[T string | []byte](s T) (time.Month, bool) {
+	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	for m := time.January; m <= time.December; m++ {
+		if i := 3 * int(m-1); string(s) == names[i:i+3] {
+			return m, true
+		}
+	}
+	return 0, false
+}
+
+// number reads decimal digits, few enough not to overflow.
+func number[T string | []byte](digits T) (n int, ok bool) {
+	for i := range len(digits) {
+		d := digits[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		n = 10*n + int(d)
+	}
+	return n, true
+}

@@ -1,0 +1,176 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// MediaType is the content type of an index.
+const MediaType = "application/json"
+
+// ErrInvalid is matched by the errors of [Parse] and [Decode].
+var ErrInvalid = errors.New("snapshot index is invalid")
+
+// Parse reads an index as it is served: what [Decode] checks, and that all URLs
+// are absolute.
+func Parse(data []byte) (*Index, error) {
+	x, err := Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	for i, page := range x.Pages {
+		if err := checkURL(page); err != nil {
+			return nil, fmt.Errorf("%w: pages[%d]: %w", ErrInvalid, i, err)
+		}
+	}
+	if x.Feed != nil {
+		if err := checkURL(x.Feed.URL); err != nil {
+			return nil, fmt.Errorf("%w: feed.url: %w", ErrInvalid, err)
+		}
+	}
+	return x, nil
+}
+
+// Decode reads an index and checks it against the schema. URLs may be relative.
+//
+// "feed" and "entities" that are not of the form that this package writes are
+// somebody else's additional properties, and are kept in Extra.
+func Decode(data []byte) (*Index, error) {
+	if err := validate(data); err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var x Index
+	for name, member := range map[string]any{"id": &x.ID, "createdAt": &x.CreatedAt, "pages": &x.Pages} {
+		if err := json.Unmarshal(fields[name], member); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
+		}
+		delete(fields, name)
+	}
+	x.CreatedAt = feed.Truncate(x.CreatedAt)
+	if position, ok := decodeFeed(fields["feed"]); ok {
+		x.Feed = position
+		delete(fields, "feed")
+	}
+	if err := json.Unmarshal(fields["entities"], &x.Entities); err == nil && x.Entities > 0 {
+		delete(fields, "entities")
+	} else {
+		x.Entities = 0
+	}
+	if len(fields) > 0 {
+		x.Extra = fields
+	}
+	return &x, nil
+}
+
+func decodeFeed(data json.RawMessage) (*FeedPosition, bool) {
+	var p FeedPosition
+	if err := json.Unmarshal(data, &p); err != nil || p.URL == "" || p.LastModified.IsZero() {
+		return nil, false
+	}
+	p.LastModified = feed.Milliseconds(p.LastModified)
+	return &p, true
+}
+
+// MarshalJSON writes the index. The order is always the same: the
+// specification's properties, ours, then Extra sorted by name. Names in Extra
+// that are taken are left out.
+func (x *Index) MarshalJSON() ([]byte, error) {
+	const milliseconds = "2006-01-02T15:04:05.000Z07:00" // RFC 3339
+	pages := x.Pages
+	if pages == nil {
+		pages = []string{}
+	}
+	var position *FeedPosition
+	if x.Feed != nil {
+		p := *x.Feed
+		p.LastModified = feed.Milliseconds(p.LastModified)
+		position = &p
+	}
+	own, err := json.Marshal(struct {
+		ID        string        `json:"id"`
+		CreatedAt string        `json:"createdAt"`
+		Pages     []string      `json:"pages"`
+		Feed      *FeedPosition `json:"feed,omitempty"`
+		Entities  int64         `json:"entities,omitempty"`
+	}{x.ID, feed.Truncate(x.CreatedAt).Format(milliseconds), pages, position, x.Entities})
+	if err != nil {
+		return nil, fmt.Errorf("write snapshot index: %w", err)
+	}
+	extra := make(map[string]json.RawMessage)
+	for name, value := range x.Extra {
+		if !x.has(name) {
+			extra[name] = value
+		}
+	}
+	if len(extra) == 0 {
+		return own, nil
+	}
+	rest, err := json.Marshal(extra)
+	if err != nil {
+		return nil, fmt.Errorf("write additional properties of snapshot index: %w", err)
+	}
+	return append(append(own[:len(own)-1], ','), rest[1:]...), nil
+}
+
+// has reports whether the index writes a property of that name by itself.
+func (x *Index) has(name string) bool {
+	switch name {
+	case "id", "createdAt", "pages":
+		return true
+	case "feed":
+		return x.Feed != nil
+	case "entities":
+		return x.Entities != 0
+	}
+	return false
+}
+
+// Resolve makes the URLs of the pages and of the feed absolute.
+func (x *Index) Resolve(base *url.URL) error {
+	for i := range x.Pages {
+		if err := resolve(base, &x.Pages[i]); err != nil {
+			return fmt.Errorf("%w: pages[%d]: %w", ErrInvalid, i, err)
+		}
+	}
+	if x.Feed == nil {
+		return nil
+	}
+	if err := resolve(base, &x.Feed.URL); err != nil {
+		return fmt.Errorf("%w: feed.url: %w", ErrInvalid, err)
+	}
+	if x.Feed.Page == "" {
+		return nil
+	}
+	if err := resolve(base, &x.Feed.Page); err != nil {
+		return fmt.Errorf("%w: feed.page: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func resolve(base *url.URL, reference *string) error {
+	u, err := url.Parse(*reference)
+	if err != nil {
+		return err
+	}
+	*reference = base.ResolveReference(u).String()
+	return checkURL(*reference)
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not an absolute HTTP URL", text)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+// Package snapshot is the snapshot index of the datareplication.io
+// specification (section "Snapshot Index Format"): a JSON document that lists
+// the pages of a snapshot.
+//
+// Besides what the specification requires, an index that feedctl writes has two
+// additional properties:
+//
+//	{
+//	  "id": "20231127T205217Z-1",
+//	  "createdAt": "2023-11-27T20:52:17.000Z",
+//	  "pages": ["https://example.com/snapshots/zones/20231127T205217Z-1/pages/0"],
+//	  "feed": {
+//	    "url": "https://example.com/feeds/zones",
+//	    "page": "https://example.com/feeds/zones/pages/7",
+//	    "lastModified": "2023-11-27T20:52:17.912Z",
+//	    "contentId": "<c-4711>"
+//	  },
+//	  "entities": 597
+//	}
+//
+// "feed" is the entity after which a reader goes on in the feed, and "entities"
+// the number of entities in all pages. A reader that only knows the
+// specification enters the feed at createdAt. That is why createdAt is rounded
+// down to a whole second: the feed's times have whole seconds on the wire, and
+// with a fraction in createdAt an entity of the same second would be taken for
+// older than the snapshot and lost.
+package snapshot

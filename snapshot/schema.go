@@ -1,0 +1,49 @@
+package snapshot
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+//go:embed index.schema.json
+var schemaText string
+
+// Schema returns the JSON schema of an index, as the specification gives it.
+func Schema() []byte { return []byte(schemaText) }
+
+const schemaURL = "https://www.datareplication.io/spec/snapshot/index.schema.json"
+
+// compiled returns the schema, ready for use. It is made once.
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		return nil, fmt.Errorf("read the embedded schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat() // "date-time" is a demand, not a remark
+	if err := c.AddResource(schemaURL, document); err != nil {
+		return nil, fmt.Errorf("compile the embedded schema: %w", err)
+	}
+	return c.Compile(schemaURL)
+})
+
+// validate checks data against the schema. It names the place of every
+// violation.
+func validate(data []byte) error {
+	schema, err := compiled()
+	if err != nil {
+		return err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%w: not a JSON document: %w", ErrInvalid, err)
+	}
+	if err := schema.Validate(document); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
