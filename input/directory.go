@@ -1,0 +1,79 @@
+package input
+
+import (
+	"errors"
+	"io/fs"
+	"iter"
+	"mime"
+	"path"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// DirectoryOptions apply to all files of a [Directory].
+type DirectoryOptions struct {
+	Operation feed.Operation // "" means PUT
+	// ContentType is that of all files; "" means to go by the file name's
+	// extension, and application/octet-stream where that says nothing.
+	ContentType string
+}
+
+// maxWholeFile is the size of the largest file that is read into memory.
+const maxWholeFile = 256 << 10
+
+// Directory yields one entity for each regular file below the root of fsys, in
+// the order of their paths. The key is the path. Files of more than 256 KiB
+// become Streams. Symbolic links are not followed.
+func Directory(fsys fs.FS, o DirectoryOptions) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return &Error{Where: "file " + name, Err: err}
+			}
+			if !entry.Type().IsRegular() {
+				return nil
+			}
+			return o.file(fsys, name, yield)
+		})
+		if err != nil && err != fs.SkipAll {
+			yield(nil, err)
+		}
+	}
+}
+
+// file yields one file. It returns fs.SkipAll if the caller wants no more.
+func (o DirectoryOptions) file(fsys fs.FS, name string, yield func(*feed.Entity, error) bool) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return &Error{Where: "file " + name, Err: err}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return &Error{Where: "file " + name, Err: err}
+	}
+	if !info.Mode().IsRegular() {
+		return &Error{Where: "file " + name, Err: errors.New("it is no regular file any more")}
+	}
+	e := &feed.Entity{
+		Operation:       o.Operation,
+		ContentType:     o.ContentType,
+		ContentLocation: feed.EncodeKey(name),
+	}
+	if e.ContentType == "" {
+		e.ContentType = mime.TypeByExtension(path.Ext(name))
+	}
+	if e.ContentType == "" {
+		e.ContentType = "application/octet-stream"
+	}
+	if err := complete(e); err != nil {
+		return &Error{Where: "file " + name, Err: err}
+	}
+	if err := setBody(e, f, info.Size(), maxWholeFile); err != nil {
+		return &Error{Where: "file " + name, Err: err}
+	}
+	if !yield(e, nil) {
+		return fs.SkipAll
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonptr"
+)
+
+// DefaultMaxLine is the longest line of [NDJSON], in bytes.
+const DefaultMaxLine = 8 << 20
+
+// ErrLineTooLong: a line is longer than MaxLine.
+var ErrLineTooLong = errors.New("line exceeds the limit")
+
+// Options say what the lines of [NDJSON] mean. Pointers are JSON Pointers
+// (RFC 6901) to a string, a number or a boolean; "" means none.
+type Options struct {
+	// Key points to the key of the thing that the line is about. It must be in
+	// every line, and not empty.
+	Key string
+	// Operation is that of all lines; "" means PUT.
+	Operation feed.Operation
+	// OperationField points to an operation (PUT, PATCH or DELETE, in any
+	// case). A line without one has Operation.
+	OperationField string
+	// ContentType is that of all lines; "" means application/json.
+	ContentType string
+	// ContentID points to the Content-ID, the name of the event. It must be in
+	// every line. With it, the same input may be published again without
+	// harm.
+	ContentID string
+	// MaxLine is the longest line, in bytes; 0 means DefaultMaxLine.
+	MaxLine int
+}
+
+// NDJSON yields one entity for each line of r, which must be JSON. The body is
+// the line as it stands, without its line break. Empty lines are skipped.
+func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		p, err := o.compile()
+		if err != nil {
+			yield(nil, &Error{Where: "options", Err: invalid(err)})
+			return
+		}
+		lines := lineReader{r: bufio.NewReaderSize(r, 64<<10), max: o.MaxLine}
+		if lines.max == 0 {
+			lines.max = DefaultMaxLine
+		}
+		for n := 1; ; n++ {
+			line, err := lines.next()
+			if err == io.EOF {
+				return
+			}
+			var e *feed.Entity
+			switch {
+			case err != nil:
+			case len(bytes.TrimSpace(line)) == 0:
+				continue
+			default:
+				e, err = p.entity(line)
+			}
+			if err != nil {
+				yield(nil, &Error{Where: fmt.Sprintf("line %d", n), Err: err})
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A program is Options with compiled pointers; those that are absent are nil.
+type program struct {
+	key, operationField, contentID *jsonptr.Pointer
+	operation                      feed.Operation
+	contentType                    string
+}
+
+func (o Options) compile() (*program, error) {
+	p := &program{operation: o.Operation, contentType: o.ContentType}
+	if p.operation == "" {
+		p.operation = feed.Put
+	}
+	if p.contentType == "" {
+		p.contentType = "application/json"
+	}
+	for _, pointer := range []struct {
+		text string
+		at   **jsonptr.Pointer
+	}{{o.Key, &p.key}, {o.OperationField, &p.operationField}, {o.ContentID, &p.contentID}} {
+		if pointer.text == "" {
+			continue
+		}
+		compiled, err := jsonptr.Compile(pointer.text)
+		if err != nil {
+			return nil, err
+		}
+		*pointer.at = &compiled
+	}
+	return p, nil
+}
+
+// entity keeps line as the entity's body.
+func (p *program) entity(line []byte) (*feed.Entity, error) {
+	if !json.Valid(line) {
+		return nil, invalid(jsonptr.ErrJSON)
+	}
+	e := &feed.Entity{Operation: p.operation, ContentType: p.contentType, Body: line}
+	if p.key != nil {
+		key, err := lookup(p.key, line)
+		if err != nil {
+			return nil, invalid(fmt.Errorf("find the key: %w", err))
+		}
+		e.ContentLocation = feed.EncodeKey(key)
+	}
+	if p.contentID != nil {
+		id, err := lookup(p.contentID, line)
+		if err != nil {
+			return nil, invalid(fmt.Errorf("find the Content-ID: %w", err))
+		}
+		e.ContentID = id
+	}
+	if p.operationField != nil {
+		name, err := p.operationField.Lookup(line)
+		if err == nil {
+			e.Operation, err = feed.ParseOperation(name)
+		}
+		if err != nil && !errors.Is(err, jsonptr.ErrNotFound) {
+			return nil, invalid(fmt.Errorf("find the operation: %w", err))
+		}
+	}
+	return e, complete(e)
+}
+
+func lookup(p *jsonptr.Pointer, line []byte) (string, error) {
+	text, err := p.Lookup(line)
+	if err == nil && text == "" {
+		err = fmt.Errorf("look up %q: it is empty", p.Text())
+	}
+	return text, err
+}
+
+// A lineReader gives each line in memory of its own.
+type lineReader struct {
+	r   *bufio.Reader
+	max int
+}
+
+// next returns a line without its LF or CRLF, and io.EOF behind the last. The
+// last line need not end in a line break.
+func (l *lineReader) next() ([]byte, error) {
+	var line []byte
+	for {
+		chunk, err := l.r.ReadSlice('\n')
+		if len(line)+len(chunk) > l.max+len("\r\n") {
+			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
+		}
+		line = append(line, chunk...)
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF && len(line) == 0:
+			return nil, io.EOF
+		case err != nil && err != io.EOF:
+			return nil, err
+		}
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if len(line) > l.max {
+			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
+		}
+		return line, nil
+	}
+}
