@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 )
@@ -52,38 +54,47 @@ func Decode(data []byte) (*Index, error) {
 		if err := json.Unmarshal(fields[name], member); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 		}
-		delete(fields, name)
 	}
 	x.CreatedAt = feed.Truncate(x.CreatedAt)
-	if position, ok := decodeFeed(fields["feed"]); ok {
-		x.Feed = position
-		delete(fields, "feed")
+	if !hasRFC3339(x.CreatedAt) {
+		return nil, fmt.Errorf("%w: createdAt: %s is not in the years 0 to 9999 in UTC", ErrInvalid, fields["createdAt"])
 	}
-	if err := json.Unmarshal(fields["entities"], &x.Entities); err == nil && x.Entities > 0 {
-		delete(fields, "entities")
-	} else {
+	x.Feed = decodeFeed(fields["feed"])
+	if err := json.Unmarshal(fields["entities"], &x.Entities); err != nil || x.Entities < 0 {
 		x.Entities = 0
 	}
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return x.has(name) })
 	if len(fields) > 0 {
 		x.Extra = fields
 	}
 	return &x, nil
 }
 
-func decodeFeed(data json.RawMessage) (*FeedPosition, bool) {
+// decodeFeed returns nil for what is not a position of ours.
+func decodeFeed(data json.RawMessage) *FeedPosition {
 	var p FeedPosition
-	if err := json.Unmarshal(data, &p); err != nil || p.URL == "" || p.LastModified.IsZero() {
-		return nil, false
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil
 	}
 	p.LastModified = feed.Milliseconds(p.LastModified)
-	return &p, true
+	if p.URL == "" || p.LastModified.IsZero() || !hasRFC3339(p.LastModified) {
+		return nil
+	}
+	return &p
 }
+
+// hasRFC3339 reports whether t can be written in the form of RFC 3339.
+func hasRFC3339(t time.Time) bool { return 0 <= t.Year() && t.Year() <= 9999 }
 
 // MarshalJSON writes the index. The order is always the same: the
 // specification's properties, ours, then Extra sorted by name. Names in Extra
 // that are taken are left out.
 func (x *Index) MarshalJSON() ([]byte, error) {
 	const milliseconds = "2006-01-02T15:04:05.000Z07:00" // RFC 3339
+	created := feed.Truncate(x.CreatedAt)
+	if !hasRFC3339(created) {
+		return nil, fmt.Errorf("write snapshot index: %w: createdAt %v is not in the years 0 to 9999", ErrInvalid, created)
+	}
 	pages := x.Pages
 	if pages == nil {
 		pages = []string{}
@@ -100,16 +111,12 @@ func (x *Index) MarshalJSON() ([]byte, error) {
 		Pages     []string      `json:"pages"`
 		Feed      *FeedPosition `json:"feed,omitempty"`
 		Entities  int64         `json:"entities,omitempty"`
-	}{x.ID, feed.Truncate(x.CreatedAt).Format(milliseconds), pages, position, x.Entities})
+	}{x.ID, created.Format(milliseconds), pages, position, x.Entities})
 	if err != nil {
 		return nil, fmt.Errorf("write snapshot index: %w", err)
 	}
-	extra := make(map[string]json.RawMessage)
-	for name, value := range x.Extra {
-		if !x.has(name) {
-			extra[name] = value
-		}
-	}
+	extra := maps.Clone(x.Extra)
+	maps.DeleteFunc(extra, func(name string, _ json.RawMessage) bool { return x.has(name) })
 	if len(extra) == 0 {
 		return own, nil
 	}
