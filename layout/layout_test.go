@@ -1,0 +1,143 @@
+package layout_test
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{
+		"a", "Z", "0", "zones", "tz-2024a", "a.b", "a_b", "a-", "a.", "a.b.c", "1.2-3_4",
+		strings.Repeat("x", layout.MaxName), "pages", "index", "feeds", "con",
+	} {
+		if err := layout.CheckName(name); err != nil {
+			t.Errorf("CheckName(%q): %v", name, err)
+		}
+	}
+	for reason, names := range map[string][]string{
+		"empty":             {""},
+		"dots":              {".", "..", "...", "a..b", "a..", "..a", ".hidden"},
+		"slashes":           {"a/b", "/", "/a", "a/", `a\b`},
+		"control":           {"a\x00", "a\n", "a\rb", "\x7f", "a\x1b[31m"},
+		"blank":             {" ", "a b", " a", "a ", "a\t"},
+		"URL syntax":        {"a%2f", "%2e%2e", "a?b", "a#b", "a:b", "a@b", "a&b", "a=b", "a;b", "~a", "a+b"},
+		"shell and glob":    {"a*", "a$b", "a`b", "a|b", "a'b", `a"b`, "a<b", "a>b", "(a)", "[a]", "{a}", "a!", "a,b", "a^b"},
+		"begins badly":      {"-a", "--help", "_a", ".a"},
+		"not ASCII":         {"ä", "aä", "а", "a\u202eb", "\xff", "a\u2024b", "ａ"},
+		"longer than limit": {strings.Repeat("x", layout.MaxName+1), strings.Repeat("x", 1<<20)},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			for _, name := range names {
+				err := layout.CheckName(name)
+				if !errors.Is(err, layout.ErrName) {
+					t.Errorf("CheckName(%.50q) = %v, want ErrName", name, err)
+				} else if text := err.Error(); len(text) > 300 || strings.ContainsAny(text, "\x00\n\r\x1b") {
+					t.Errorf("CheckName(%.50q): error text of %d bytes is not fit for a terminal", name, len(text))
+				}
+			}
+		})
+	}
+}
+
+// TestKeysAndPaths writes down every name on disk and on the wire. To change
+// one is to break every store and every link there is.
+func TestKeysAndPaths(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{layout.FeedPages("zones"), "feeds/zones/pages/"},
+		{layout.FeedPage("zones", 1), "feeds/zones/pages/000000000001"},
+		{layout.FeedPage("zones", 999_999_999_999), "feeds/zones/pages/999999999999"},
+		{layout.FeedFloor("zones"), "feeds/zones/floor"},
+		{layout.SnapshotIndexes("zones"), "snapshots/zones/index/"},
+		{layout.SnapshotIndex("zones", "20231127T205217Z-1"), "snapshots/zones/index/20231127T205217Z-1"},
+		{layout.SnapshotPages("zones", "1"), "snapshots/zones/pages/1/"},
+		{layout.SnapshotPage("zones", "1", 0), "snapshots/zones/pages/1/000000"},
+		{layout.SnapshotPage("zones", "1", 999_999), "snapshots/zones/pages/1/999999"},
+		{layout.FeedPath("zones"), "/feeds/zones"},
+		{layout.FeedPagePath("zones", 12), "/feeds/zones/pages/12"},
+		{layout.SnapshotPath("zones"), "/snapshots/zones"},
+		{layout.SnapshotIndexPath("zones", "1"), "/snapshots/zones/1"},
+		{layout.SnapshotPagePath("zones", "1", 0), "/snapshots/zones/1/pages/0"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// TestKeysAreSafe: every key made from a name that is allowed is a key of the
+// storage contract, stays below its prefix, and is a clean path.
+func TestKeysAreSafe(t *testing.T) {
+	allowed := regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}(/[A-Za-z0-9._-]{1,200})*$`)
+	for _, name := range []string{"a", "a.b-c_d", "pages", "floor", "index", strings.Repeat("x", layout.MaxName)} {
+		for _, key := range []string{
+			layout.FeedPage(name, 1), layout.FeedFloor(name), layout.SnapshotIndex(name, name), layout.SnapshotPage(name, name, 0),
+		} {
+			if !allowed.MatchString(key) || len(key) > 512 || filepath.ToSlash(filepath.Clean(key)) != key {
+				t.Errorf("key %q is not well-formed", key)
+			}
+		}
+		if !strings.HasPrefix(layout.FeedPage(name, 1), layout.FeedPages(name)) ||
+			!strings.HasPrefix(layout.FeedPages(name), layout.FeedsPrefix) ||
+			!strings.HasPrefix(layout.SnapshotIndex(name, "1"), layout.SnapshotIndexes(name)) ||
+			!strings.HasPrefix(layout.SnapshotPage(name, "1", 0), layout.SnapshotPages(name, "1")) ||
+			!strings.HasPrefix(layout.SnapshotPages(name, "1"), layout.SnapshotsPrefix) {
+			t.Errorf("a key of %q is not below its prefix", name)
+		}
+	}
+}
+
+// TestKeysSortByNumber: listing gives pages in their order.
+func TestKeysSortByNumber(t *testing.T) {
+	var feed, snapshot []string
+	for _, n := range []int{0, 1, 2, 9, 10, 11, 99, 100, 101, 99_999, 100_000, 999_999} {
+		feed = append(feed, layout.FeedPage("zones", int64(n)))
+		snapshot = append(snapshot, layout.SnapshotPage("zones", "1", n))
+	}
+	if !slices.IsSorted(feed) || !slices.IsSorted(snapshot) {
+		t.Errorf("not sorted: %q %q", feed, snapshot)
+	}
+}
+
+func TestParseFeedPage(t *testing.T) {
+	for _, n := range []int64{1, 9, 10, 123_456, 999_999_999_999, 1_000_000_000_000} {
+		if got, err := layout.ParseFeedPage("zones", layout.FeedPage("zones", n)); err != nil || got != n {
+			t.Errorf("page %d comes back as %d, %v", n, got, err)
+		}
+	}
+	for _, key := range []string{
+		"", "feeds/zones/pages/", "feeds/zones/pages/000000000000", "feeds/zones/pages/1", "feeds/zones/pages/0000000000001",
+		"feeds/zones/pages/-00000000001", "feeds/zones/pages/+00000000001", "feeds/zones/pages/00000000000a",
+		"feeds/zones/pages/000000000001/x", "feeds/other/pages/000000000001", "feeds/zones/floor", "/feeds/zones/pages/000000000001",
+		"feeds/zones/pages/99999999999999999999",
+	} {
+		if n, err := layout.ParseFeedPage("zones", key); !errors.Is(err, layout.ErrName) {
+			t.Errorf("ParseFeedPage(%q) = %d, %v; want ErrName", key, n, err)
+		}
+	}
+}
+
+func TestParseFeedPageURL(t *testing.T) {
+	for _, ref := range []string{
+		"/feeds/zones/pages/12", "https://example.com/feeds/zones/pages/12", "http://[::1]:8080/base/feeds/zones/pages/12?x=1",
+		"https://example.com" + layout.FeedPagePath("zones", 12),
+	} {
+		if name, n, err := layout.ParseFeedPageURL(ref); err != nil || name != "zones" || n != 12 {
+			t.Errorf("ParseFeedPageURL(%q) = %q, %d, %v", ref, name, n, err)
+		}
+	}
+	for _, ref := range []string{
+		"", "/", "%zz", "/feeds/zones", "/feeds/zones/pages/", "/feeds/zones/pages/0", "/feeds/zones/pages/-1",
+		"/feeds/zones/pages/+1", "/feeds/zones/pages/01", "/feeds/zones/pages/1/", "/feeds/a%2Fb/pages/1", "/feeds/../pages/1",
+		"/snapshots/zones/pages/1", "/feeds/zones/page/1", "/feeds/zones/pages/99999999999999999999",
+	} {
+		if name, n, err := layout.ParseFeedPageURL(ref); !errors.Is(err, layout.ErrName) {
+			t.Errorf("ParseFeedPageURL(%q) = %q, %d, %v; want ErrName", ref, name, n, err)
+		}
+	}
+}
