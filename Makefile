@@ -1,0 +1,86 @@
+# "make help" lists the targets. Each installs what it needs: Go tools at the versions below into .cache/bin, Debian
+# packages by scripts/need (only where a command is missing).
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION   := v1.5.0
+
+TOOLS := $(CURDIR)/.cache/bin
+
+# How long each fuzz target runs in "make fuzz".
+FUZZTIME := 10s
+
+# Flags of the benchmarks: see "go run ./bench -help".
+BENCHFLAGS :=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary bin/feedctl
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/feedctl ./cmd/feedctl
+
+.PHONY: demo
+demo: build ## Publish a data set, consume it into SQLite while the consumer is killed, and compare
+	@scripts/need sqlite3 curl
+	@scripts/demo
+
+.PHONY: test
+test: build ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+	@scripts/need sqlite3 strace mvn=maven javac=default-jdk-headless
+	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector (needs a C compiler)
+	@scripts/need gcc
+	@scripts/need mvn=maven javac=default-jdk-headless strace sqlite3
+	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: build ## Measure against named alternatives; writes bench.json
+	@scripts/need nginx=nginx-light wrk curl
+	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run gofmt, go vet and golangci-lint
+	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt'd:" $$files; exit 1; }
+	go vet ./...
+	$< run ./...
+
+.PHONY: vuln
+vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is called
+	scripts/vulncheck $<
+
+.PHONY: generate
+generate: build ## Write the generated files: docs/cli
+	rm -rf docs/cli
+	bin/feedctl gen-docs docs/cli
+
+.PHONY: generate-check
+generate-check: generate ## Check that the generated files and go.mod are up to date
+	go mod tidy -diff
+	@test -z "$$(git status --porcelain -- docs/cli)" || { git status --short -- docs/cli; git --no-pager diff -- docs/cli; \
+	  echo 'docs/cli is not up to date: run "make generate" and commit'; exit 1; }
+
+.PHONY: ci
+ci: ## Run everything that must pass before a change lands
+	.ci/run
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .cache interop/java/target bench.json
+
+# A tool's version is in its file name, so that a new version is another file.
+$(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	scripts/go-tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION) $@
+
+$(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION):
+	scripts/go-tool golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) $@

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"testing"
+
+	"github.com/feedctl/feedctl/page"
+)
+
+// codec reads pages with package page and with mime/multipart.
+func (b *bench) codec() error {
+	for _, shape := range []struct {
+		entities, size int
+		target         target
+	}{
+		{1000, 500, atLeastRatio(8)},
+		{100, 10_000, noTarget()},
+	} {
+		boundary := page.NewBoundary()
+		doc, err := codecPage(boundary, shape.entities, shape.size)
+		if err != nil {
+			return err
+		}
+		ours := testing.Benchmark(func(t *testing.B) { readPage(t, doc, boundary, shape.entities) })
+		other := testing.Benchmark(func(t *testing.B) { readMultipart(t, doc, boundary, shape.entities) })
+		if ours.N == 0 || other.N == 0 {
+			return errors.New("benchmark of the codec did not finish")
+		}
+		name := fmt.Sprintf("read page, %d entities of %d B", shape.entities, shape.size)
+		b.report.add(name, "MB/s", rate(ours), rate(other), "mime/multipart", shape.target)
+		b.report.add(name, "allocations/entity",
+			float64(ours.AllocsPerOp())/float64(shape.entities),
+			float64(other.AllocsPerOp())/float64(shape.entities), "mime/multipart", below(0.01))
+	}
+	return nil
+}
+
+// rate returns megabytes a second.
+func rate(r testing.BenchmarkResult) float64 {
+	return float64(r.Bytes) * float64(r.N) / r.T.Seconds() / 1e6
+}
+
+// codecPage makes a page whose entities have the seven header fields of a feed
+// entity.
+func codecPage(boundary string, entities, size int) ([]byte, error) {
+	body := bytes.Repeat([]byte("0123456789abcde\n"), size/16+1)[:size]
+	var doc []byte
+	for i := range entities {
+		header := page.Header{
+			{Name: []byte("Last-Modified"), Value: []byte("Mon, 27 Nov 2023 03:10:00 GMT")},
+			{Name: []byte("Content-Type"), Value: []byte("application/json")},
+			{Name: []byte("Content-ID"), Value: fmt.Appendf(nil, "<%032x@feed>", i)},
+			{Name: []byte("Operation-Type"), Value: []byte("http-equiv=PUT")},
+			{Name: []byte("Content-Location"), Value: fmt.Appendf(nil, "thing-%d", i)},
+			{Name: []byte("ETag"), Value: fmt.Appendf(nil, "\"%x\"", i)},
+		}
+		var err error
+		if doc, err = page.AppendPart(doc, boundary, header, body); err != nil {
+			return nil, err
+		}
+	}
+	return page.AppendClose(doc, boundary), nil
+}
+
+func readPage(t *testing.B, doc []byte, boundary string, want int) {
+	src := bytes.NewReader(doc)
+	r := page.NewReader(src, boundary, page.ReaderOptions{})
+	t.SetBytes(int64(len(doc)))
+	t.ReportAllocs()
+	for t.Loop() {
+		src.Reset(doc)
+		r.Reset(src, boundary)
+		n := 0
+		for _, err := range r.Parts() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Fatalf("read %d parts, want %d", n, want)
+		}
+	}
+}
+
+func readMultipart(t *testing.B, doc []byte, boundary string, want int) {
+	src := bytes.NewReader(doc)
+	var body bytes.Buffer
+	t.SetBytes(int64(len(doc)))
+	t.ReportAllocs()
+	for t.Loop() {
+		src.Reset(doc)
+		r := multipart.NewReader(src, boundary)
+		n := 0
+		for {
+			part, err := r.NextRawPart()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			body.Reset()
+			if _, err := body.ReadFrom(part); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Fatalf("read %d parts, want %d", n, want)
+		}
+	}
+}

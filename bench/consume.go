@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// consume reads a feed from a server on this machine into jsonl and SQLite.
+func (b *bench) consume() error {
+	dir, pages, err := b.fill("consume", b.entities)
+	if err != nil {
+		return err
+	}
+	s, err := b.serveStore(dir)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(b.consumeJSONL(s, pages), b.consumeSQLite(s))
+	return errors.Join(err, s.interrupt())
+}
+
+func (b *bench) consumeJSONL(s *server, pages int64) error {
+	_, other, err := b.run(nil, nil, "curl", "-sf", "-o", "/dev/null",
+		fmt.Sprintf("%s%s/pages/[1-%d]", s.url, layout.FeedPath("bench"), pages))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(b.dir, "out.jsonl")
+	p, ours, err := b.run(nil, nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"), "--into", "jsonl:"+file)
+	if err != nil {
+		return err
+	}
+	const name, otherName = "consume 1 KB into jsonl", "curl -o /dev/null"
+	count := float64(b.entities)
+	b.report.add(name, "entities/s", count/ours.Seconds(), count/other.Seconds(), otherName, atLeast(300_000))
+	b.report.add(name, "MB/s", count*entitySize/1e6/ours.Seconds(), count*entitySize/1e6/other.Seconds(), otherName, atLeast(300))
+	b.reportMemory("consume into jsonl", p)
+	return os.Remove(file)
+}
+
+func (b *bench) consumeSQLite(s *server) error {
+	start := time.Now()
+	if err := insertStraight(filepath.Join(b.dir, "straight.db"), b.entities); err != nil {
+		return err
+	}
+	other := time.Since(start)
+	file := filepath.Join(b.dir, "out.db")
+	p, ours, err := b.run(nil, nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"),
+		"--into", "sqlite:"+file+"?table=entities")
+	if err != nil {
+		return err
+	}
+	count := float64(b.entities)
+	b.report.add("consume 1 KB into SQLite", "rows/s", count/ours.Seconds(), count/other.Seconds(),
+		"the same rows inserted straight into SQLite", atLeastRatio(0.6))
+	b.reportMemory("consume into SQLite", p)
+	return nil
+}

@@ -1,0 +1,91 @@
+// Command bench measures feedctl against named alternatives on this machine,
+// prints a table and writes bench.json. Run it by "make bench".
+//
+// Both sides of a comparison are measured in the same run, one after the other,
+// with the same data and the same number of workers. Where memory is measured,
+// feedctl runs as processes of its own (bin/feedctl).
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A bench is what all sections share.
+type bench struct {
+	ctx      context.Context
+	feedctl  string        // path of the binary
+	dir      string        // for stores and outputs; removed at the end
+	time     time.Duration // of one measurement that is not bounded by its data
+	entities int           // in the feed that is consumed
+	huge     int64         // bytes of the one large entity
+	report   *report
+}
+
+type section struct {
+	name string
+	run  func(*bench) error
+}
+
+func sections() []section {
+	return []section{
+		{"codec", (*bench).codec},
+		{"publish", (*bench).publish},
+		{"serve", (*bench).serve},
+		{"consume", (*bench).consume},
+		{"memory", (*bench).memory},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
+	out := flag.String("o", "bench.json", "write the results to this `file`")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory")
+	temp := flag.String("dir", os.TempDir(), "`directory` for stores; what is measured depends on its disk")
+	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
+	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
+	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")
+	flag.Parse()
+
+	dir, err := os.MkdirTemp(*temp, "feedctl-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := os.RemoveAll(dir); err == nil {
+			err = e
+		}
+	}()
+	path, err := filepath.Abs(*binary)
+	if err != nil {
+		return err
+	}
+	b := &bench{
+		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
+		report: newReport(os.Stdout),
+	}
+	for _, s := range sections() {
+		if *only != "" && !strings.Contains(","+*only+",", ","+s.name+",") {
+			continue
+		}
+		if err := s.run(b); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return b.report.write(*out)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A process is a feedctl process, or another, that is being watched.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	peak   int64 // resident memory, bytes
+	stop   chan struct{}
+	watch  sync.WaitGroup
+}
+
+// start starts a process. stdin and stdout may be nil.
+func (b *bench) start(stdin io.Reader, stdout io.Writer, name string, args ...string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(b.ctx, name, args...), stderr: new(bytes.Buffer), stop: make(chan struct{})}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.watch.Go(p.sample)
+	return p, nil
+}
+
+// run runs a process to its end and returns its peak memory and duration.
+func (b *bench) run(stdin io.Reader, stdout io.Writer, name string, args ...string) (*process, time.Duration, error) {
+	start := time.Now()
+	p, err := b.start(stdin, stdout, name, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = p.wait()
+	return p, time.Since(start), err
+}
+
+func (p *process) wait() error {
+	err := p.cmd.Wait()
+	close(p.stop)
+	p.watch.Wait()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(p.cmd.Args, " "), err, strings.TrimSpace(p.stderr.String()))
+	}
+	return nil
+}
+
+// interrupt ends the process the polite way. However it then ends is fine.
+func (p *process) interrupt() error {
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	if err := p.wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		return err
+	}
+	return nil
+}
+
+// sample keeps the peak up to date until the process ends. The kernel keeps
+// the maximum (VmHWM); it only must be read once more shortly before the end.
+func (p *process) sample() {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if peak, err := peakMemory(p.cmd.Process.Pid); err == nil {
+			p.peak = max(p.peak, peak)
+		}
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func peakMemory(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, found := strings.Cut(string(status), "VmHWM:")
+	fields := strings.Fields(after)
+	if !found || len(fields) == 0 {
+		return 0, errors.New("process has no VmHWM")
+	}
+	kib, err := strconv.ParseInt(fields[0], 10, 64)
+	return kib << 10, err
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

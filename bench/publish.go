@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+// publish has many publishers publish one entity after the other, each waiting
+// until it is durable. The alternative is the least that durability costs: the
+// same bytes into one file, written and synced for all who wait at once.
+func (b *bench) publish() error {
+	for _, publishers := range []int{1, 16, 256} {
+		ours, err := b.publishFeed(publishers)
+		if err != nil {
+			return err
+		}
+		other, err := b.publishLog(publishers)
+		if err != nil {
+			return err
+		}
+		goal := noTarget()
+		if publishers == 256 {
+			goal = atLeast(100_000)
+		}
+		name := fmt.Sprintf("publish 1 KB, %d publishers", publishers)
+		const otherName = "group-committed append and fdatasync to one file"
+		b.report.add(name, "entities/s", ours, other, otherName, goal)
+		b.report.add(name, "MB/s", ours*entitySize/1e6, other*entitySize/1e6, otherName, noTarget())
+	}
+	return nil
+}
+
+func (b *bench) publishFeed(publishers int) (float64, error) {
+	store, err := file.New(filepath.Join(b.dir, fmt.Sprintf("publish-%d", publishers)))
+	if err != nil {
+		return 0, err
+	}
+	f, err := producer.Open(b.ctx, store, "bench", producer.Config{})
+	if err != nil {
+		return 0, err
+	}
+	rate, err := b.load(publishers, func(ctx context.Context, e *feed.Entity) error {
+		_, err := f.Publish(ctx, e)
+		return err
+	})
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return rate, err
+}
+
+func (b *bench) publishLog(publishers int) (float64, error) {
+	out, err := os.Create(filepath.Join(b.dir, fmt.Sprintf("log-%d", publishers)))
+	if err != nil {
+		return 0, err
+	}
+	l := newGroupLog(out)
+	rate, err := b.load(publishers, func(_ context.Context, e *feed.Entity) error { return l.append(e.Body) })
+	l.close()
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	return rate, err
+}
+
+// load calls publish from so many goroutines for the time of a measurement and
+// returns calls a second.
+func (b *bench) load(publishers int, publish func(context.Context, *feed.Entity) error) (float64, error) {
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	defer cancel(nil)
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for worker := range publishers {
+		wg.Go(func() {
+			e := newEntity(worker)
+			for time.Since(start) < b.time && ctx.Err() == nil {
+				next := *e // without the Content-ID that publishing sets
+				if err := publish(ctx, &next); err != nil {
+					cancel(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(done.Load()) / time.Since(start).Seconds(), context.Cause(ctx)
+}
