@@ -1,0 +1,139 @@
+// Package chain reads a feed in a store: the metadata of its pages, the hash
+// chain that joins them, the floor below which pages have been pruned, and the
+// newest page. What it says is visible is what consumers see; package producer
+// is the only writer of pages.
+//
+// # The rules
+//
+// Pages are numbered from 1. A page is open or closed; an open page grows, a
+// closed page never changes. Every page but the first names the digest of the
+// page before it, as that was when it was closed. The pages of the feed are
+// those from the floor upwards, as long as each one is closed and named by the
+// next; the last of them is the newest page. A page beyond it, up to [Ahead]
+// pages away, is an orphan: left by a producer that created pages ahead and
+// died or lost a race. Nobody sees orphans, and a producer may replace one.
+//
+// A page below the floor does not exist, whatever the store says: a producer
+// that slept for long may still have created one.
+package chain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Ahead is how many pages a producer may create beyond the newest one before
+// it knows that the first of them was taken. It is a property of the format: a
+// reader looks this far back for the end of the chain.
+const Ahead = 16
+
+// MaxCheckpoint limits a producer's checkpoint, in bytes.
+const MaxCheckpoint = 32 << 10
+
+// Errors of this package, to be matched with [errors.Is].
+var (
+	// ErrNoFeed: the store has no page of the feed.
+	ErrNoFeed = errors.New("feed has no pages")
+	// ErrNoPage: the page is beyond the newest one.
+	ErrNoPage = errors.New("feed has no such page yet")
+	// ErrPruned: the page is below the floor.
+	ErrPruned = errors.New("page has been pruned")
+	// ErrCorrupt: the store contradicts itself. Nothing is written to such a feed.
+	ErrCorrupt = errors.New("feed is corrupt in the store")
+)
+
+// A Page is the metadata of one state of a page.
+type Page struct {
+	Feed          string
+	Number        int64
+	Boundary      string
+	Entities      int
+	First, Last   time.Time // Last-Modified of the first and last entity, in whole milliseconds
+	LastContentID string
+	SHA256        string // of the body so far, in hex
+	Prev          string // Digest of the page before; empty in page 1
+	Closed        bool
+	Checkpoint    []byte // of the producer when this state was written; opaque
+
+	Size     int64 // of the stored body, in bytes
+	Version  storage.Version
+	Modified time.Time // by the store's clock
+}
+
+// record is the form of a Page in the metadata of its object. What the store
+// itself knows of an object is not in it.
+type record struct {
+	Format        int    `json:"format"`
+	Feed          string `json:"feed"`
+	Number        int64  `json:"page"`
+	Boundary      string `json:"boundary"`
+	Entities      int    `json:"entities"`
+	First         int64  `json:"firstMs"`
+	Last          int64  `json:"lastMs"`
+	LastContentID string `json:"lastContentId"`
+	SHA256        string `json:"sha256"`
+	Prev          string `json:"prev,omitempty"`
+	Closed        bool   `json:"closed,omitempty"`
+	Checkpoint    []byte `json:"checkpoint,omitempty"`
+}
+
+// format is the version of record and of Digest.
+const format = 1
+
+// Digest returns the name of a closed page in the chain, in hex: the SHA-256 of
+// a few lines of text that hold the feed, the number, the Prev, the SHA256, the
+// count of entities and the first and last Last-Modified in Unix milliseconds.
+// As Prev is in it, one digest stands for all pages up to its own.
+func (p *Page) Digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "feedctl page %d\n%s\n%d\n%s\n%s\n%d\n%d\n%d\n",
+		format, p.Feed, p.Number, p.Prev, p.SHA256, p.Entities, p.First.UnixMilli(), p.Last.UnixMilli()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Meta returns the metadata to store with the page's body.
+func (p *Page) Meta() (storage.Meta, error) {
+	data, err := json.Marshal(record{
+		Format: format, Feed: p.Feed, Number: p.Number, Boundary: p.Boundary, Entities: p.Entities,
+		First: p.First.UnixMilli(), Last: p.Last.UnixMilli(), LastContentID: p.LastContentID,
+		SHA256: p.SHA256, Prev: p.Prev, Closed: p.Closed, Checkpoint: p.Checkpoint,
+	})
+	if err != nil {
+		return storage.Meta{}, fmt.Errorf("encode metadata of page %d: %w", p.Number, err)
+	}
+	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: data}, nil
+}
+
+// decode reads what Meta wrote.
+func decode(feed string, n int64, info storage.Info) (*Page, error) {
+	var r record
+	if err := json.Unmarshal(info.Meta.Data, &r); err != nil {
+		return nil, fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
+	}
+	switch {
+	case r.Format != format:
+		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d: use a newer one", ErrCorrupt, info.Key, r.Format, format)
+	case r.Feed != feed || r.Number != n:
+		return nil, fmt.Errorf("%w: %s holds page %d of feed %q", ErrCorrupt, info.Key, r.Number, r.Feed)
+	case r.Entities < 1 || r.Boundary == "" || r.Last < r.First:
+		return nil, fmt.Errorf("%w: metadata of %s is incomplete", ErrCorrupt, info.Key)
+	}
+	return &Page{
+		Feed: feed, Number: n, Boundary: r.Boundary, Entities: r.Entities,
+		First: time.UnixMilli(r.First).UTC(), Last: time.UnixMilli(r.Last).UTC(), LastContentID: r.LastContentID,
+		SHA256: r.SHA256, Prev: r.Prev, Closed: r.Closed, Checkpoint: r.Checkpoint,
+		Size: info.Size, Version: info.Version, Modified: info.Modified,
+	}, nil
+}
+
+// leadsTo reports whether next is the page after p in the chain.
+func (p *Page) leadsTo(next *Page) bool { return p.Closed && next.Prev == p.Digest() }
+
+func key(feed string, n int64) string { return layout.FeedPage(feed, n) }
