@@ -1,0 +1,82 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// clock gives the times of entities. A time that is written can never be taken
+// back, as times do not decrease; so one that is too far ahead of what the store
+// believes is refused.
+type clock struct {
+	now   func() time.Time
+	skew  time.Duration
+	store storage.Clock // nil if the store does not tell the time
+	base  time.Time     // the reference's time when it was asked
+	asked time.Time     // this process's monotonic time then
+}
+
+func newClock(ctx context.Context, store storage.Store, c Config) (*clock, error) {
+	k := &clock{now: c.Now, skew: c.MaxClockSkew, base: c.Now(), asked: time.Now()}
+	k.store, _ = store.(storage.Clock)
+	return k, k.ask(ctx)
+}
+
+func (k *clock) ask(ctx context.Context) error {
+	if k.store == nil {
+		return nil
+	}
+	asked := time.Now()
+	base, err := k.store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the store for the time: %w", err)
+	}
+	k.base, k.asked = base, asked
+	return nil
+}
+
+// stamp returns the Last-Modified of entities written after one of the given time.
+func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error) {
+	t, err := k.check(previous)
+	if err == nil {
+		return t, nil
+	}
+	// A machine that was suspended is not a clock that is wrong: ask again.
+	if err := k.ask(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return k.check(previous)
+}
+
+func (k *clock) check(previous time.Time) (time.Time, error) {
+	now := feed.Milliseconds(k.now())
+	reference := k.base.Add(time.Since(k.asked))
+	limit := reference.Add(k.skew)
+	switch {
+	case previous.After(limit):
+		return time.Time{}, fmt.Errorf("%w: the feed's newest entity is of %s, %v ahead of %s: set the clock right, or wait",
+			ErrClock, previous.Format(time.RFC3339), previous.Sub(reference).Round(time.Second), reference.UTC().Format(time.RFC3339))
+	case now.After(limit):
+		return time.Time{}, fmt.Errorf("%w: it says %s, %v ahead of %s: set it right",
+			ErrClock, now.Format(time.RFC3339), now.Sub(reference).Round(time.Second), reference.UTC().Format(time.RFC3339))
+	case now.Before(previous):
+		return previous, nil
+	}
+	return now, nil
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,393 @@
+package producer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// tail is what the committing goroutine knows of the end of the feed.
+type tail struct {
+	known  bool        // whether the rest is the state of the store when it was last looked at
+	newest *chain.Page // nil: the feed has no pages
+	hash   hash.Cloner // of the body of newest, if that is open
+	orphan *chain.Page // stands where the page after newest belongs
+	recent recent
+}
+
+// A batch is what one commit takes from the queue.
+type batch struct {
+	items    []item
+	bytes    int64
+	requests int
+}
+
+func (b *batch) add(r *request) {
+	b.items = append(b.items, r.items...)
+	b.bytes += r.bytes
+	b.requests++
+}
+
+func (b *batch) full(bytes int64, entities int) bool {
+	return b.bytes >= bytes || len(b.items) >= entities
+}
+
+// run commits batch after batch until the queue is closed and empty.
+func (f *Feed) run(ctx context.Context) {
+	defer close(f.closed)
+	several := false
+	for open := true; open; {
+		<-f.queue.wake
+		b := &batch{}
+		open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
+		if several && open && f.config.Linger > 0 && !b.full(f.config.MaxBatchBytes, f.config.MaxBatchEntities) {
+			_ = f.sleep(ctx, f.config.Linger) // cut short: the commit will say so
+			open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
+		}
+		if len(b.items) > 0 {
+			several = b.requests > 1
+			f.commit(ctx, b)
+		}
+	}
+}
+
+// commit brings all items of the batch into the feed, or tells their requests
+// why not.
+func (f *Feed) commit(ctx context.Context, b *batch) {
+	retry := newRetry(f.config.RetryFor)
+	check := false // whether items may be in the feed already
+	for _, i := range b.items {
+		check = check || i.given
+	}
+	from := int64(1) << 62 // the page from which on they may be
+	for {
+		err := f.look(ctx, check, from)
+		if err == nil {
+			f.settle(b, check)
+			if len(b.items) == 0 {
+				return
+			}
+			from = min(from, f.tail.number())
+			err = f.advance(ctx, b)
+		}
+		if err == nil {
+			continue
+		}
+		// Whatever went wrong, some write may have landed, or may still.
+		f.tail.known, check = false, true
+		if lostRace(err) {
+			continue
+		}
+		if final(err) {
+			b.fail(err)
+			return
+		}
+		f.config.Logger.Warn("store did not confirm a commit, trying again", "feed", f.name, "error", err)
+		if retry.wait(ctx, f.sleep) != nil {
+			b.fail(err)
+			return
+		}
+	}
+}
+
+// final reports whether an error will not go away by trying again.
+func final(err error) bool {
+	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrKey, storage.ErrSize, storage.ErrLayout,
+		chain.ErrCorrupt, ErrClock, ErrInvalid} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// lostRace reports whether a write failed because of another producer's.
+func lostRace(err error) bool {
+	return errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)
+}
+
+func (t *tail) number() int64 {
+	if t.newest == nil {
+		return 0
+	}
+	return t.newest.Number
+}
+
+// look reads the end of the feed, unless it is known. With check, it also
+// learns the Content-IDs of the pages from the given one on.
+func (f *Feed) look(ctx context.Context, check bool, from int64) error {
+	t := &f.tail
+	if !t.known {
+		newest, err := newestOrNil(ctx, f.chain)
+		if err != nil {
+			return err
+		}
+		t.newest, t.hash, t.orphan = newest, nil, nil
+		t.recent.known = t.recent.known && check // others may have written what nobody reads now
+		switch {
+		case newest == nil:
+		case newest.Closed:
+			t.orphan, err = f.chain.Orphan(ctx, newest)
+		default:
+			t.hash, err = f.hashOf(ctx, newest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if check && t.newest != nil && (!t.recent.known || t.recent.last < t.newest.Number || !t.known) {
+		if err := t.recent.fill(ctx, f.chain, t.newest, from); err != nil {
+			return err
+		}
+	}
+	t.known = true
+	return nil
+}
+
+// hashOf returns the state of the SHA-256 of an open page's body, which it reads.
+func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
+	now, object, err := f.chain.Open(ctx, p.Number, 0, p.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Body.Close()
+	h := newHash()
+	if _, err := io.Copy(h, object.Body); err != nil {
+		return nil, fmt.Errorf("read page %d of feed %q: %w", p.Number, f.name, err)
+	}
+	if now.Version != p.Version {
+		return nil, fmt.Errorf("read page %d of feed %q: %w", p.Number, f.name, storage.ErrConflict)
+	}
+	if got := hexSum(h); got != p.SHA256 {
+		return nil, fmt.Errorf("%w: page %d of feed %q has SHA-256 %s, its metadata says %s", chain.ErrCorrupt, p.Number, f.name, got, p.SHA256)
+	}
+	return h, nil
+}
+
+// newestOrNil returns the newest page, nil if the feed has none.
+func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
+	p, err := c.Newest(ctx)
+	if errors.Is(err, chain.ErrNoFeed) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// settle takes out of the batch what need not be written: items that are in the
+// feed, or twice in the batch, and requests that continue from a checkpoint that
+// is not there.
+func (f *Feed) settle(b *batch, check bool) {
+	if check {
+		seen := map[string]bool{}
+		b.keep(func(i item) bool {
+			id := i.entity.ContentID
+			n, written := f.tail.recent.page(id)
+			switch {
+			case written && i.tried:
+				i.published(n)
+			case written || seen[id]:
+				i.request.receipt.Duplicates++
+			default:
+				seen[id] = true
+				return true
+			}
+			return false
+		})
+	}
+	var checkpoint []byte
+	if f.tail.newest != nil {
+		checkpoint = f.tail.newest.Checkpoint
+	}
+	refused := map[*request]bool{}
+	for _, i := range b.items {
+		r := i.request
+		if r.checkpoint == nil || !i.last {
+			continue
+		}
+		if !bytes.Equal(r.previous, checkpoint) {
+			refused[r] = true
+			r.err = fmt.Errorf("%w: the feed has %q, the batch continues from %q", ErrCheckpoint, checkpoint, r.previous)
+			continue
+		}
+		checkpoint = r.checkpoint
+	}
+	if len(refused) > 0 {
+		b.keep(func(i item) bool { return !refused[i.request] })
+	}
+}
+
+// advance writes the first items of the batch and takes them out of it. On an
+// error some of them may have been written and taken out.
+func (f *Feed) advance(ctx context.Context, b *batch) error {
+	writes, err := f.plan(ctx, b)
+	if err != nil {
+		return err
+	}
+	for n := range writes[len(writes)-1].items {
+		b.items[n].tried, b.items[n].request.tried = true, true
+	}
+	versions, errs := f.write(ctx, writes)
+	done := 0
+	for done < len(writes) && errs[done] == nil {
+		done++
+	}
+	if done > 0 {
+		if err := f.confirm(ctx, writes[:done], versions); err != nil {
+			return err
+		}
+		f.take(b, writes[:done])
+	}
+	if done < len(writes) {
+		return errs[done]
+	}
+	for _, w := range writes {
+		f.release(w.buf)
+	}
+	return nil
+}
+
+// write performs the writes, all at the same time. The first that fails decides:
+// those after it are beyond the end of the chain.
+func (f *Feed) write(ctx context.Context, writes []*write) ([]storage.Version, []error) {
+	versions, errs := make([]storage.Version, len(writes)), make([]error, len(writes))
+	var group errgroup.Group
+	for n, w := range writes[1:] {
+		group.Go(func() error {
+			versions[n+1], errs[n+1] = f.put(ctx, w)
+			return nil
+		})
+	}
+	versions[0], errs[0] = f.put(ctx, writes[0])
+	_ = group.Wait() // the errors are in errs
+	return versions, errs
+}
+
+func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
+	meta, err := w.page.Meta()
+	if err != nil {
+		return "", err
+	}
+	key := f.key(w.page.Number)
+	switch {
+	case w.grow:
+		version, err = f.store.Append(ctx, key, w.at, meta, w.body())
+	case w.at != "":
+		version, err = f.store.Replace(ctx, key, w.at, meta, w.body())
+	default:
+		version, err = f.store.Create(ctx, key, meta, w.body())
+	}
+	if err != nil {
+		return "", fmt.Errorf("write page %d: %w", w.page.Number, err)
+	}
+	return version, nil
+}
+
+// confirm makes the last of the writes the known end of the feed. A page that
+// was created may be below the floor by then, if this process was asleep for
+// long; such a page does not exist.
+func (f *Feed) confirm(ctx context.Context, done []*write, versions []storage.Version) error {
+	last := done[len(done)-1]
+	if !last.grow {
+		floor, err := f.chain.Floor(ctx)
+		if err != nil {
+			return err
+		}
+		if last.page.Number < floor {
+			return fmt.Errorf("write page %d: %w", last.page.Number, chain.ErrPruned)
+		}
+	}
+	newest := last.page
+	newest.Version = versions[len(done)-1]
+	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil
+	f.tail.recent.trim(newest.Number - window + 1)
+	return nil
+}
+
+// take completes the items that are on the pages that were written.
+func (f *Feed) take(b *batch, done []*write) {
+	n := done[len(done)-1].items
+	w := 0
+	for k, i := range b.items[:n] {
+		for done[w].items <= k {
+			w++
+		}
+		number := done[w].page.Number
+		if f.tail.recent.known {
+			f.tail.recent.add(number, i.entity.ContentID)
+		}
+		i.published(number)
+		i.complete()
+	}
+	b.items = b.items[n:]
+}
+
+// published notes in the receipt that the item is on page n.
+func (i item) published(n int64) {
+	r := &i.request.receipt
+	r.Published++
+	r.Page, r.ContentID = n, i.entity.ContentID
+}
+
+// complete takes one item off its request, which is done with its last.
+func (i item) complete() {
+	if i.request.left--; i.request.left == 0 {
+		close(i.request.done)
+	}
+}
+
+// keep completes the items for which want is false and takes them out.
+func (b *batch) keep(want func(item) bool) {
+	kept := b.items[:0]
+	for _, i := range b.items {
+		if want(i) {
+			kept = append(kept, i)
+		} else {
+			i.complete()
+		}
+	}
+	b.items = kept
+}
+
+// fail ends all requests that are not complete. Unless nothing of a request was
+// ever sent to the store, nobody can say what became of it.
+func (b *batch) fail(err error) {
+	for _, i := range b.items {
+		if i.request.err = err; i.request.tried {
+			i.request.err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+	}
+	b.keep(func(item) bool { return false })
+}
+
+// retry measures how long a commit has been tried, and waits longer each time.
+type retry struct {
+	since time.Time
+	limit time.Duration
+	delay time.Duration
+}
+
+func newRetry(limit time.Duration) *retry {
+	return &retry{since: time.Now(), limit: limit, delay: 10 * time.Millisecond}
+}
+
+// errGaveUp ends a retry.
+var errGaveUp = errors.New("tried for too long")
+
+func (r *retry) wait(ctx context.Context, sleep func(context.Context, time.Duration) error) error {
+	if time.Since(r.since) >= r.limit {
+		return errGaveUp
+	}
+	jittered := r.delay/2 + rand.N(r.delay/2+1)
+	r.delay = min(2*r.delay, time.Second)
+	return sleep(ctx, jittered)
+}

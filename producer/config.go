@@ -1,0 +1,129 @@
+package producer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// Errors of this package, to be matched with [errors.Is]. Those of packages
+// storage and chain come through as well.
+var (
+	// ErrInvalid: an entity cannot be published. Nothing of its batch was.
+	ErrInvalid = errors.New("entity is invalid")
+	// ErrClock: the time that would be written is too far ahead of the store's.
+	ErrClock = errors.New("clock is wrong")
+	// ErrCheckpoint: the feed's checkpoint is not the one that the batch
+	// continues from: another producer has been at work.
+	ErrCheckpoint = errors.New("checkpoint has moved")
+	// ErrUnknown: something went wrong after the store had been asked to write the
+	// entities, or some of them, and nobody can say whether it did or still will.
+	// Publish again with the same Content-IDs: those written are recognised.
+	ErrUnknown = errors.New("outcome is unknown")
+	// ErrClosed: the Feed has been closed. Nothing was published.
+	ErrClosed = errors.New("producer is closed")
+)
+
+// Config holds the settings of a producer. The zero value of each is its default.
+type Config struct {
+	// MaxPageBytes closes a page before it grows beyond this many bytes; an
+	// entity that is larger gets a page of its own. Defaults to 1 MiB.
+	MaxPageBytes int64
+	// MaxPageEntities closes a page with this many entities. Defaults to 10,000.
+	MaxPageEntities int
+	// MaxBatchBytes is how much is written in one commit, give or take an entity.
+	// Four times as much may wait for its commit. Defaults to 4 MiB.
+	MaxBatchBytes int64
+	// MaxBatchEntities is how many entities are written in one commit. Defaults
+	// to 10,000.
+	MaxBatchEntities int
+	// Linger is how long a commit waits for more publishers to join, if the
+	// one before had several. Defaults to 250 µs; negative means not at all.
+	Linger time.Duration
+	// MaxEntity refuses entities with larger bodies, in bytes. Defaults to no limit.
+	MaxEntity int64
+	// MaxClockSkew is how far the time of an entity may be ahead of the store's
+	// clock, or for stores without one of this machine's clock as it was when
+	// the producer was opened plus the time since. Defaults to 1 minute.
+	MaxClockSkew time.Duration
+	// RetryFor is how long a commit is tried while the store answers with
+	// errors that leave its outcome unknown. It must stay below the time for
+	// which pruning leaves pages alone (PrunePolicy.MinAge). Defaults to 1 minute.
+	RetryFor time.Duration
+	// SpoolDir is where streamed bodies are kept until they are in the store.
+	// Defaults to the system's directory for temporary files.
+	SpoolDir string
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// Logger gets warnings. Defaults to none.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	def(&c.MaxPageBytes, 1<<20)
+	def(&c.MaxPageEntities, 10_000)
+	def(&c.MaxBatchBytes, 4<<20)
+	def(&c.MaxBatchEntities, 10_000)
+	def(&c.Linger, 250*time.Microsecond)
+	def(&c.MaxClockSkew, time.Minute)
+	def(&c.RetryFor, time.Minute)
+	def(&c.SpoolDir, os.TempDir())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func def[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}
+
+func (c Config) validate() error {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxPageBytes", c.MaxPageBytes}, {"MaxPageEntities", int64(c.MaxPageEntities)},
+		{"MaxBatchBytes", c.MaxBatchBytes}, {"MaxBatchEntities", int64(c.MaxBatchEntities)},
+		{"MaxClockSkew", int64(c.MaxClockSkew)}, {"RetryFor", int64(c.RetryFor)},
+	} {
+		if limit.value < 1 {
+			return fmt.Errorf("configure producer: %s is %d, must be positive", limit.name, limit.value)
+		}
+	}
+	if c.RetryFor >= minPruneAge {
+		return fmt.Errorf("configure producer: RetryFor is %v, must be under %v, the age from which pages may be pruned", c.RetryFor, minPruneAge)
+	}
+	return nil
+}
+
+// A Batch is published in order, after everything published before it.
+type Batch struct {
+	Entities []*Entity
+	// Checkpoint, if not nil, is stored together with the last entity of the
+	// batch: at most chain.MaxCheckpoint bytes that say where the producer's
+	// source stood. The batch is refused with ErrCheckpoint unless the feed's
+	// checkpoint is Previous at that moment (nil and empty are the same).
+	Checkpoint []byte
+	Previous   []byte
+}
+
+func (b Batch) validate() error {
+	if len(b.Entities) == 0 {
+		return fmt.Errorf("%w: a batch needs at least one", ErrInvalid)
+	}
+	if len(b.Checkpoint) > chain.MaxCheckpoint {
+		return fmt.Errorf("%w: checkpoint has %d bytes, at most %d fit", ErrInvalid, len(b.Checkpoint), chain.MaxCheckpoint)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package producer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A draft is a page that is being filled, or what is added to one that exists.
+type draft struct {
+	boundary string
+	entities int          // on the page
+	base     int64        // size of the body that exists
+	hash     hash.Cloner  // SHA-256 of the body that exists; of the whole after finish
+	buf      []byte       // what is added, but for the streamed body
+	spool    *spool       // the body of the page's one entity, between buf[:split] and buf[split:]
+	split    int          //
+	closed   bool         // the closing delimiter is in buf
+	header   *page.Header // scratch space
+}
+
+// size returns the size of the body with what is added, in bytes.
+func (d *draft) size() int64 {
+	n := d.base + int64(len(d.buf))
+	if d.spool != nil {
+		n += d.spool.size
+	}
+	return n
+}
+
+// put adds an entity, whose body is in the spool if there is one. It reports
+// false, and adds nothing, if the entity does not belong on the page: with it the
+// page would be larger than limit, or it holds the page's boundary, by which it
+// could forge entities. The first entity of a page always belongs there. A page
+// with a spooled body has no other entity, and is closed.
+func (d *draft) put(e *Entity, s *spool, limit int64) (bool, error) {
+	if s != nil && d.entities > 0 {
+		return false, nil
+	}
+	*d.header = e.AppendHeader((*d.header)[:0])
+	start := len(d.buf)
+	for {
+		err := d.encode(e, s)
+		switch {
+		case errors.Is(err, page.ErrBoundaryInBody) && d.entities == 0:
+			d.buf = d.buf[:start]
+			d.boundary = page.NewBoundary()
+			continue
+		case errors.Is(err, page.ErrBoundaryInBody), err == nil && d.entities > 0 && d.size() > limit:
+			d.buf = d.buf[:start]
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("%w: %s: %w", ErrInvalid, e.ContentID, err)
+		}
+		d.entities++
+		if s != nil {
+			d.close()
+		}
+		return true, nil
+	}
+}
+
+func (d *draft) encode(e *Entity, s *spool) (err error) {
+	if s == nil {
+		// What AppendPart returns with an error is not used.
+		buf, err := page.AppendPart(d.buf, d.boundary, *d.header, e.Body)
+		if err == nil {
+			d.buf = buf
+		}
+		return err
+	}
+	if d.buf, err = page.AppendPartHeader(d.buf, d.boundary, *d.header, s.size); err == nil {
+		d.split, d.spool = len(d.buf), s
+		d.buf = append(d.buf, "\r\n"...)
+	}
+	return err
+}
+
+// close ends the page with its closing delimiter.
+func (d *draft) close() {
+	d.buf = page.AppendClose(d.buf, d.boundary)
+	d.closed = true
+}
+
+// body is what is added.
+func (d *draft) body() storage.Body {
+	if d.spool == nil {
+		return storage.Bytes(d.buf)
+	}
+	return storage.Concat(storage.Bytes(d.buf[:d.split]), storage.File(d.spool.path, 0, d.spool.size), storage.Bytes(d.buf[d.split:]))
+}
+
+// finish returns the SHA-256 of the whole body, in hex. It reads a spooled body,
+// and makes sure that the boundary does not occur in it.
+func (d *draft) finish() (string, error) {
+	if d.spool == nil {
+		d.hash.Write(d.buf)
+		return hexSum(d.hash), nil
+	}
+	body, err := d.body().Open()
+	if err != nil {
+		return "", fmt.Errorf("read spooled body: %w", err)
+	}
+	defer body.Close()
+	boundary := scanner{want: []byte("--" + d.boundary)}
+	if _, err := io.Copy(io.MultiWriter(d.hash, &boundary), body); err != nil {
+		return "", fmt.Errorf("read spooled body: %w", err)
+	}
+	// At the beginning and at the end of the page, and nowhere else. The boundary
+	// was drawn after the body had been received, so no sender can have known it.
+	if boundary.count != 2 {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, page.ErrBoundaryInBody)
+	}
+	return hexSum(d.hash), nil
+}
+
+func newHash() hash.Cloner { return sha256.New().(hash.Cloner) }
+
+func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// A scanner counts how often a text occurs in what is written to it.
+type scanner struct {
+	want  []byte
+	tail  []byte // the end of what was written before, too short to hold want
+	count int
+}
+
+func (s *scanner) Write(b []byte) (int, error) {
+	keep := len(s.want) - 1
+	// The text may begin in the tail and end in b.
+	seam := append(s.tail, b[:min(len(b), keep)]...)
+	s.count += bytes.Count(seam, s.want) + bytes.Count(b, s.want)
+	if len(b) >= keep {
+		seam = b
+	}
+	s.tail = slices.Clone(seam[max(0, len(seam)-keep):])
+	return len(b), nil
+}

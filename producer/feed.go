@@ -1,0 +1,266 @@
+// Package producer writes feeds and snapshots into a store.
+//
+// A [Feed] appends entities to a feed. The newest page is the only thing that
+// changes: a commit is one conditional write to it, or to the page after it, and
+// the page's metadata is the whole record of the commit. There is no journal, no
+// lease and no recovery; a producer that starts does what one does that lost a
+// race: it looks for the newest page. Any number of producers, in any number of
+// processes, may publish to one feed.
+//
+// A commit that is larger than a page is written as several pages at once, each
+// naming the digest of the one before. They become visible one after another, as
+// the chain reaches them; what a dead producer left beyond the end of the chain
+// is never visible and is replaced.
+package producer
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Entity is what is published.
+type Entity = feed.Entity
+
+// A Receipt tells what became of a publish.
+type Receipt struct {
+	Published  int // entities that were written
+	Duplicates int // entities whose Content-ID was in the feed already
+	// Page and ContentID are those of the last entity written.
+	Page      int64
+	ContentID string
+}
+
+// A Feed publishes to one feed. Its methods may be called concurrently.
+type Feed struct {
+	name   string
+	store  storage.Store
+	config Config
+
+	chain  *chain.Reader
+	clock  *clock
+	tail   tail // owned by the goroutine that commits
+	queue  queue
+	room   *semaphore.Weighted // bytes that may wait for their commit
+	random string              // begins the Content-IDs that this producer gives
+	count  atomic.Uint64
+
+	free   [][]byte // buffers for pages, of the goroutine that commits
+	stop   context.CancelFunc
+	closed chan struct{}
+	sleep  func(context.Context, time.Duration) error
+}
+
+// Open returns a producer for a feed. It looks at the store's clock, but not at
+// the feed, which begins to exist with the first entity.
+func Open(ctx context.Context, store storage.Store, name string, c Config) (*Feed, error) {
+	if err := layout.CheckName(name); err != nil {
+		return nil, fmt.Errorf("open producer: %w", err)
+	}
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	clock, err := newClock(ctx, store, c)
+	if err != nil {
+		return nil, fmt.Errorf("open producer of feed %q: %w", name, err)
+	}
+	// The commits belong to no publisher: they end with Close.
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f := &Feed{
+		name: name, store: store, config: c,
+		chain: chain.NewReader(store, name), clock: clock,
+		tail:   tail{recent: newRecent()},
+		queue:  queue{wake: make(chan struct{}, 1)},
+		room:   semaphore.NewWeighted(4 * c.MaxBatchBytes),
+		random: rand.Text(),
+		stop:   stop, closed: make(chan struct{}), sleep: sleep,
+	}
+	go f.run(ctx)
+	return f, nil
+}
+
+// Publish appends entities to the feed, in order and one right after the other.
+// When it returns nil they are durable, and they are in the feed after all
+// entities of calls that returned before it was called.
+//
+// An entity without Content-ID is given one. An entity with one that is on one
+// of the feed's 16 newest pages already is not written again, so that a publish
+// may be repeated. LastModified is set by the commit, not by the caller. The body
+// of an entity with a Stream is spooled to disk first.
+//
+// After an error that is ErrUnknown the entities may be in the feed, all of them
+// or the first few; after any other error none of them is. When ctx
+// ends before the commit has begun, nothing is published; a commit that has
+// begun is awaited, for Config.RetryFor at most.
+func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
+	return f.PublishBatch(ctx, Batch{Entities: entities})
+}
+
+// PublishBatch does what [Feed.Publish] does, and stores a checkpoint.
+func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
+	if err := b.validate(); err != nil {
+		return Receipt{}, fmt.Errorf("publish to feed %q: %w", f.name, err)
+	}
+	r, err := f.newRequest(ctx, b)
+	if err == nil {
+		defer r.discard()
+		err = f.submit(ctx, r)
+	}
+	if err != nil {
+		return Receipt{}, fmt.Errorf("publish to feed %q: %w", f.name, err)
+	}
+	return r.receipt, nil
+}
+
+// submit waits for room, then for the commit.
+func (f *Feed) submit(ctx context.Context, r *request) error {
+	weight := min(r.bytes, 4*f.config.MaxBatchBytes)
+	if err := f.room.Acquire(ctx, weight); err != nil {
+		return fmt.Errorf("wait for earlier publishes: %w", err)
+	}
+	defer f.room.Release(weight)
+	if !f.queue.add(r) {
+		return ErrClosed
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if f.queue.withdraw(r) {
+			return fmt.Errorf("wait for the commit: %w", context.Cause(ctx))
+		}
+		<-r.done
+	}
+	return r.err
+}
+
+// Checkpoint returns the checkpoint that was stored last, nil if there is none.
+func (f *Feed) Checkpoint(ctx context.Context) ([]byte, error) {
+	return ReadCheckpoint(ctx, f.store, f.name)
+}
+
+// ReadCheckpoint returns the checkpoint in a feed's newest page, nil if there is
+// none.
+func ReadCheckpoint(ctx context.Context, store storage.Store, name string) ([]byte, error) {
+	newest, err := newestOrNil(ctx, chain.NewReader(store, name))
+	if err != nil || newest == nil {
+		return nil, err
+	}
+	return newest.Checkpoint, nil
+}
+
+// Close waits for what has been submitted and ends the producer.
+func (f *Feed) Close() error {
+	f.queue.close()
+	<-f.closed
+	f.stop()
+	return nil
+}
+
+// Abort ends the producer without waiting for the store: commits that have not
+// come back fail with ErrUnknown.
+func (f *Feed) Abort() {
+	f.stop()
+	_ = f.Close()
+}
+
+// buffer returns an empty buffer for what is added to a page.
+func (f *Feed) buffer() []byte {
+	if n := len(f.free); n > 0 {
+		b := f.free[n-1]
+		f.free = f.free[:n-1]
+		return b[:0]
+	}
+	return nil
+}
+
+// release takes a buffer back, which nobody reads any more.
+func (f *Feed) release(b []byte) {
+	if int64(cap(b)) <= 2*f.config.MaxPageBytes && len(f.free) < 4 {
+		f.free = append(f.free, b)
+	}
+}
+
+func (f *Feed) key(n int64) string { return layout.FeedPage(f.name, n) }
+
+// contentID returns a new Content-ID in the form of RFC 5322's msg-id.
+func (f *Feed) contentID() string {
+	return fmt.Sprintf("<%s-%d@%s>", f.random, f.count.Add(1), f.name)
+}
+
+// queue holds the requests that wait for a commit.
+type queue struct {
+	mu      sync.Mutex
+	waiting []*request
+	closed  bool
+	wake    chan struct{}
+}
+
+// add reports false if the queue is closed.
+func (q *queue) add(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.waiting = append(q.waiting, r)
+	q.signal()
+	return true
+}
+
+// signal wakes the goroutine that commits.
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes r out, and reports false if it was not there any more.
+func (q *queue) withdraw(r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, w := range q.waiting {
+		if w == r {
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// take moves requests into b until it is full, and reports whether there may be
+// more to come.
+func (q *queue) take(b *batch, bytes int64, entities int) (open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for n < len(q.waiting) && !b.full(bytes, entities) {
+		b.add(q.waiting[n])
+		n++
+	}
+	rest := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+	if rest > 0 {
+		q.signal()
+	}
+	return !q.closed || rest > 0
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.signal()
+}

@@ -1,0 +1,149 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// minPruneAge is the least age at which a page may be pruned: no producer that
+// is alive can still be trying to write near it.
+const minPruneAge = time.Hour
+
+// A PrunePolicy says which pages at the old end of a feed may go: those for
+// which every rule that is set agrees. The newest page is always kept.
+type PrunePolicy struct {
+	// KeepAge keeps pages with an entity younger than this.
+	KeepAge time.Duration
+	// KeepPages keeps this many of the newest pages.
+	KeepPages int64
+	// Before keeps the page with this number and all after it: for instance the
+	// page at which the oldest snapshot continues in the feed.
+	Before int64
+	// MinAge keeps pages that were written to less than this time ago, by the
+	// store's clock. It may not be less than 1 hour, the default.
+	MinAge time.Duration
+	// DryRun only reports.
+	DryRun bool
+	// Now is the clock for stores that have none. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// A PruneReport tells what was pruned.
+type PruneReport struct {
+	Floor   int64 `json:"floor"`   // the oldest page that is left
+	Newest  int64 `json:"newest"`  // the newest page
+	Pages   int64 `json:"pages"`   // pages that were deleted
+	Bytes   int64 `json:"bytes"`   // their size
+	Limited bool  `json:"limited"` // more would have gone but for MinAge
+}
+
+// Prune removes old pages from a feed. First it raises the floor, by which they
+// cease to exist for everybody, then it deletes them; what is left after a crash
+// is deleted the next time.
+func Prune(ctx context.Context, store storage.Store, name string, policy PrunePolicy) (PruneReport, error) {
+	report, err := prune(ctx, store, name, policy)
+	if err != nil {
+		return report, fmt.Errorf("prune feed %q: %w", name, err)
+	}
+	return report, nil
+}
+
+func prune(ctx context.Context, store storage.Store, name string, policy PrunePolicy) (PruneReport, error) {
+	var report PruneReport
+	if err := layout.CheckName(name); err != nil {
+		return report, err
+	}
+	def(&policy.MinAge, minPruneAge)
+	switch {
+	case policy.KeepAge <= 0 && policy.KeepPages <= 0 && policy.Before <= 0:
+		return report, fmt.Errorf("the policy has no rule: say what to keep")
+	case policy.KeepAge < 0 || policy.KeepPages < 0 || policy.Before < 0:
+		return report, fmt.Errorf("the policy has a negative rule")
+	case policy.MinAge < minPruneAge:
+		return report, fmt.Errorf("minimum age %v is under %v, for which a producer may still be writing", policy.MinAge, minPruneAge)
+	}
+	now, err := storeTime(ctx, store, policy.Now)
+	if err != nil {
+		return report, err
+	}
+	reader := chain.NewReader(store, name)
+	newest, err := reader.Newest(ctx)
+	if err != nil {
+		return report, err
+	}
+	floor, err := reader.Floor(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Newest, report.Floor = newest.Number, floor
+	for ; report.Floor < newest.Number; report.Floor++ {
+		p, err := reader.Stat(ctx, report.Floor)
+		if err != nil {
+			return report, err
+		}
+		if policy.keeps(p, newest, now) {
+			break
+		}
+		if now.Sub(p.Modified) < policy.MinAge {
+			report.Limited = true
+			break
+		}
+	}
+	if !policy.DryRun {
+		if report.Floor, err = chain.RaiseFloor(ctx, store, name, report.Floor); err != nil {
+			return report, err
+		}
+	}
+	return report, sweep(ctx, store, name, &report, policy.DryRun)
+}
+
+func (policy PrunePolicy) keeps(p, newest *chain.Page, now time.Time) bool {
+	return policy.KeepAge > 0 && now.Sub(p.Last) < policy.KeepAge ||
+		policy.KeepPages > 0 && p.Number > newest.Number-policy.KeepPages ||
+		policy.Before > 0 && p.Number >= policy.Before
+}
+
+// sweep deletes the pages below the floor, oldest first, also those that were
+// left by an earlier call.
+func sweep(ctx context.Context, store storage.Store, name string, report *PruneReport, dryRun bool) error {
+	for entry, err := range store.List(ctx, layout.FeedPages(name), "") {
+		if err != nil {
+			return err
+		}
+		n, err := layout.ParseFeedPage(name, entry.Key)
+		if err != nil {
+			return err
+		}
+		if n >= report.Floor {
+			return nil
+		}
+		if !dryRun {
+			if err := store.Delete(ctx, entry.Key); err != nil {
+				return err
+			}
+		}
+		report.Pages++
+		report.Bytes += entry.Size
+	}
+	return nil
+}
+
+// storeTime is the time by the store's clock, or else by now.
+func storeTime(ctx context.Context, store storage.Store, now func() time.Time) (time.Time, error) {
+	if clock, ok := store.(storage.Clock); ok {
+		t, err := clock.Now(ctx)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("ask the store for the time: %w", err)
+		}
+		return t, nil
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return now(), nil
+}

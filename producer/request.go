@@ -1,0 +1,146 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// A request is one publish on its way to its commit.
+type request struct {
+	items      []item
+	bytes      int64 // of all bodies and, roughly, headers
+	checkpoint []byte
+	previous   []byte
+
+	tried   bool // some item has been part of a write
+	left    int  // items that are neither written nor found to be duplicates
+	receipt Receipt
+	err     error
+	done    chan struct{} // closed when receipt and err are set
+}
+
+// An item is one entity on its way to its commit.
+type item struct {
+	request *request
+	entity  *Entity
+	spool   *spool // holds the body, if the entity came with a stream
+	given   bool   // the Content-ID is the caller's: it may be in the feed already
+	last    bool   // of its request
+	tried   bool   // it has been part of a write
+}
+
+func (i item) size() int64 {
+	if i.spool != nil {
+		return i.spool.size
+	}
+	return int64(len(i.entity.Body))
+}
+
+// headerBytes is what the header of an entity is taken to weigh in memory.
+const headerBytes = 512
+
+// newRequest checks the entities and spools their streams.
+func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) {
+	r := &request{
+		items: make([]item, len(b.Entities)), checkpoint: b.Checkpoint, previous: b.Previous,
+		left: len(b.Entities), done: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			r.discard()
+		}
+	}()
+	for n, e := range b.Entities {
+		i := item{request: r, entity: e, given: e.ContentID != "", last: n == len(b.Entities)-1}
+		if !i.given {
+			e.ContentID = f.contentID()
+		}
+		if err := check(e); err != nil {
+			return nil, fmt.Errorf("%w: entity %d: %w", ErrInvalid, n, err)
+		}
+		if e.Stream != nil {
+			if i.spool, err = newSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
+				return nil, fmt.Errorf("entity %d: %w", n, err)
+			}
+		}
+		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
+			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
+		}
+		r.bytes += headerBytes
+		if i.spool == nil {
+			r.bytes += i.size()
+		}
+		r.items[n] = i
+	}
+	return r, nil
+}
+
+// check tells whether the commit will be able to write the entity.
+func check(e *Entity) error {
+	if err := e.Check(true); err != nil {
+		return err
+	}
+	var fields [16]page.Field
+	_, err := page.AppendPartHeader(nil, "boundary", e.AppendHeader(fields[:0]), 0)
+	return err
+}
+
+// discard removes what was spooled.
+func (r *request) discard() {
+	for _, i := range r.items {
+		if i.spool != nil {
+			i.spool.remove()
+		}
+	}
+}
+
+// A spool is a file that holds the body of an entity whose stream can be read
+// only once, since a commit may have to be written more than once.
+type spool struct {
+	path string
+	size int64
+}
+
+// newSpool reads the entity's stream to its end.
+func newSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*spool, error) {
+	file, err := os.CreateTemp(dir, "feedctl-spool-*")
+	if err != nil {
+		return nil, fmt.Errorf("spool body: %w", err)
+	}
+	s := &spool{path: file.Name()}
+	source := e.Stream
+	if limit > 0 {
+		source = io.LimitReader(source, limit+1) // one more shows that there is too much
+	}
+	s.size, err = io.Copy(file, contextReader{ctx, source})
+	if err = errors.Join(err, file.Close()); err != nil {
+		s.remove()
+		return nil, fmt.Errorf("spool body: %w", err)
+	}
+	if tooLarge := limit > 0 && s.size > limit; e.Size >= 0 && s.size != e.Size && !tooLarge {
+		s.remove()
+		return nil, fmt.Errorf("%w: body has %d bytes, not the %d announced", ErrInvalid, s.size, e.Size)
+	}
+	return s, nil
+}
+
+func (s *spool) remove() { _ = os.Remove(s.path) } // a leftover in the temporary directory harms nobody
+
+// contextReader stops reading when its context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
