@@ -1,0 +1,135 @@
+package page
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"strings"
+)
+
+const (
+	maxBoundary         = 70  // of what is written (RFC 2046, section 5.1.1)
+	maxReadableBoundary = 256 // of what is read
+)
+
+// NewBoundary returns a random boundary of 130 bits.
+func NewBoundary() string { return rand.Text() }
+
+// ContentType returns the media type of a page with this boundary.
+func ContentType(boundary string) string {
+	return `multipart/mixed; boundary="` + boundary + `"`
+}
+
+// Occurs reports whether "--" and the boundary occur in body, so that body
+// cannot be a part of a page with this boundary.
+func Occurs(boundary string, body []byte) bool {
+	// On the stack for every boundary that may be written.
+	pattern := append(make([]byte, 0, len("--")+maxBoundary), "--"...)
+	return bytes.Contains(body, append(pattern, boundary...))
+}
+
+// Boundary returns the boundary of a page from its Content-Type. It takes any
+// subtype of multipart, and the boundary quoted or bare, also with characters
+// that would need quotes, in typographic quotes, or with the closing quote
+// missing. White space at its end is cut off. The error matches
+// [ErrNotMultipart], or [ErrBoundary] if the boundary is missing, contradictory,
+// longer than 256 bytes, or has control characters.
+func Boundary(contentType string) (string, error) {
+	mediaType, params, _ := strings.Cut(contentType, ";")
+	kind, subtype, _ := strings.Cut(strings.TrimSpace(mediaType), "/")
+	if !strings.EqualFold(kind, "multipart") || subtype == "" {
+		return "", fmt.Errorf("%w: %q", ErrNotMultipart, contentType)
+	}
+	boundary := ""
+	for params != "" {
+		var name, value string
+		name, value, params = cutParam(params)
+		if !strings.EqualFold(name, "boundary") {
+			continue
+		}
+		value = strings.TrimRight(value, " \t")
+		if !readable(value) || boundary != "" && boundary != value {
+			return "", fmt.Errorf("%w in %q", ErrBoundary, contentType)
+		}
+		boundary = value
+	}
+	if boundary == "" {
+		return "", fmt.Errorf("%w: none in %q", ErrBoundary, contentType)
+	}
+	return boundary, nil
+}
+
+// cutParam cuts the first parameter, up to and with its semicolon, off s.
+func cutParam(s string) (name, value, rest string) {
+	end := strings.IndexAny(s, ";=")
+	if end < 0 || s[end] == ';' {
+		param, rest, _ := strings.Cut(s, ";")
+		return strings.TrimSpace(param), "", rest
+	}
+	name = strings.TrimSpace(s[:end])
+	s = strings.TrimLeft(s[end+1:], " \t")
+	switch {
+	case strings.HasPrefix(s, `"`):
+		value, s = cutQuoted(s[1:])
+		_, rest, _ = strings.Cut(s, ";")
+	case strings.HasPrefix(s, "“"), strings.HasPrefix(s, "”"), strings.HasPrefix(s, "„"):
+		s = s[len("“"):]
+		value = s
+		if i := strings.IndexAny(s, "“”"); i >= 0 {
+			value, s = s[:i], s[i:]
+		} else {
+			s = ""
+		}
+		_, rest, _ = strings.Cut(s, ";")
+	default:
+		value, rest, _ = strings.Cut(s, ";")
+	}
+	return name, value, rest
+}
+
+// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4), whose opening quote
+// is gone already, off s and undoes its escapes.
+func cutQuoted(s string) (value, rest string) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:]
+		case '\\':
+			if i+1 < len(s) {
+				i++
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), ""
+}
+
+// readable reports whether a page with this boundary can be read. That is more
+// than may be written, since others write more.
+func readable(boundary string) bool {
+	for i := range len(boundary) {
+		if c := boundary[i]; c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return 0 < len(boundary) && len(boundary) <= maxReadableBoundary
+}
+
+// writable reports whether boundary keeps to RFC 2046, section 5.1.1.
+func writable(boundary string) bool {
+	for i := range len(boundary) {
+		if !isBoundaryChar(boundary[i]) {
+			return false
+		}
+	}
+	return 0 < len(boundary) && len(boundary) <= maxBoundary && !strings.HasSuffix(boundary, " ")
+}
+
+func isBoundaryChar(c byte) bool {
+	switch {
+	case 'a' <= lower(c) && lower(c) <= 'z', '0' <= c && c <= '9':
+		return true
+	}
+	return strings.IndexByte("'()+_,-./:=? ", c) >= 0
+}

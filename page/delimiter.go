@@ -1,0 +1,106 @@
+package page
+
+import "bytes"
+
+// maxPadding is how much white space may follow a delimiter on its line. A
+// longer line is not a delimiter line: it could not be looked at in bounded
+// memory.
+const maxPadding = 1024
+
+// A delimiter is a delimiter line: "--", the boundary, "--" if it is the
+// closing one, white space, and a line break (RFC 2046, section 5.1.1).
+type delimiter struct {
+	length  int // in bytes, with its line break
+	closing bool
+	crlf    bool // its line break is CRLF, not LF
+}
+
+// A verdict says whether there is a delimiter line.
+type verdict int
+
+const (
+	absent verdict = iota
+	present
+	undecided // the bytes at hand end too early
+)
+
+// A matcher knows what the delimiter lines of a page look like.
+type matcher struct {
+	pattern []byte // "\n--" boundary
+}
+
+func (m *matcher) reset(boundary string) {
+	m.pattern = append(append(m.pattern[:0], "\n--"...), boundary...)
+}
+
+// match tells whether data, which is at the start of a line, begins with a
+// delimiter line. The page ends with data if ended is set: then a closing
+// delimiter needs no line break. Any other does, since what follows it is lost
+// and it may have been the start of some longer line of a body.
+func (m *matcher) match(data []byte, ended bool) (delimiter, verdict) {
+	dash := m.pattern[1:]
+	if !bytes.HasPrefix(data, dash) {
+		if !ended && bytes.HasPrefix(dash, data) {
+			return delimiter{}, undecided
+		}
+		return delimiter{}, absent
+	}
+	var d delimiter
+	rest := data[len(dash):]
+	if bytes.HasPrefix(rest, []byte("--")) {
+		d.closing = true
+		rest = rest[2:]
+	}
+	rest = skipPadding(rest)
+	d.length = len(data) - len(rest)
+	switch {
+	case len(rest) >= 1 && rest[0] == '\n':
+		d.length++
+		return d, present
+	case len(rest) >= 2 && rest[0] == '\r' && rest[1] == '\n':
+		d.length += 2
+		d.crlf = true
+		return d, present
+	case len(rest) == 0, len(rest) == 1 && rest[0] == '\r':
+		d.length = len(data)
+	case len(rest) == 1 && rest[0] == '-' && d.length == len(dash):
+		if ended {
+			return delimiter{}, absent
+		}
+	default:
+		return delimiter{}, absent
+	}
+	switch {
+	case !ended:
+		return delimiter{}, undecided
+	case d.closing:
+		return d, present
+	default:
+		return delimiter{}, absent
+	}
+}
+
+func skipPadding(b []byte) []byte {
+	n := 0
+	for n < len(b) && n < maxPadding && (b[n] == ' ' || b[n] == '\t') {
+		n++
+	}
+	return b[n:]
+}
+
+// search looks in data for a line break that is followed by a delimiter line,
+// and returns the index of its LF. If there is none, the search goes on from
+// the index that it returns once data has become longer.
+func (m *matcher) search(data []byte, from int, ended bool) (int, delimiter, verdict) {
+	for {
+		i := bytes.Index(data[from:], m.pattern)
+		if i < 0 {
+			return max(from, len(data)-len(m.pattern)+1), delimiter{}, absent
+		}
+		from += i
+		if d, v := m.match(data[from+1:], ended); v != absent {
+			return from, d, v
+		}
+		from += len(m.pattern)
+	}
+}

@@ -1,0 +1,187 @@
+package page
+
+import (
+	"bytes"
+	"math"
+)
+
+// Get returns the value of the first field with this name, which is compared
+// without regard to case. It is nil if there is none, and not nil otherwise.
+func (h Header) Get(name string) []byte {
+	for _, f := range h {
+		if equalFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// equalFold reports whether a and b are equal but for the case of ASCII letters.
+func equalFold(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		if c != b[i] && lower(c) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}
+
+// isToken reports whether name is a token (RFC 9110, section 5.6.2), as the
+// name of a field must be.
+func isToken(name []byte) bool {
+	return len(name) > 0 && tokenLength(name) == len(name)
+}
+
+// tokenLength returns how many characters of a token b begins with.
+func tokenLength(b []byte) int {
+	// One bit for each ASCII character that is not a letter.
+	const (
+		low  = 0x03ff_6cfa_0000_0000 // ! # $ % & ' * + - . 0-9
+		high = 0x5000_0001_c000_0000 // ^ _ ` | ~
+	)
+	for i, c := range b {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case c < 64 && low>>c&1 != 0:
+		case 64 <= c && c < 128 && high>>(c-64)&1 != 0:
+		default:
+			return i
+		}
+	}
+	return len(b)
+}
+
+// parseFields appends the fields of the header that data begins with to h, up to
+// the blank line at its end. It returns the length of the header block and that
+// of the blank line; or, with ok unset, where a line starts that is malformed,
+// folded or incomplete, or about the end of a block that has other control
+// characters than it should.
+func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
+	at, crs := 0, 0
+	for {
+		line := data[at:]
+		colon := tokenLength(line)
+		n := bytes.IndexByte(line[colon:], '\n')
+		if n < 0 {
+			return h, at, 0, false
+		}
+		n += colon
+		next := at + n + 1
+		if n > 0 && line[n-1] == '\r' {
+			n--
+			crs++
+		}
+		if n == 0 {
+			blank = next - at
+			break
+		}
+		if colon == 0 || line[colon] != ':' {
+			return h, at, 0, false
+		}
+		h = append(h, Field{Name: line[:colon:colon], Value: trimSpace(line[colon+1 : n : n])})
+		at = next
+	}
+	text := data[:at+blank]
+	ok = bytes.Count(text, []byte{'\r'}) == crs && bytes.IndexByte(text, 0) < 0
+	return h, at, blank, ok
+}
+
+// badControl returns the index of the first NUL, or CR that is not part of a line
+// break, in a header block; or -1.
+func badControl(block []byte) int {
+	for i, c := range block {
+		if c == 0 || c == '\r' && block[i+1] != '\n' {
+			return i
+		}
+	}
+	return -1
+}
+
+// unfold joins the folded lines of a header block in place: a line break and the
+// white space around it become one space (RFC 9112, section 5.2). The line is
+// filled up with spaces, so that all others stay where they are.
+func unfold(block []byte) {
+	end, fill := 0, 0 // of the text of the line before; of what it is to fill
+	for at := 0; at < len(block); {
+		next := at + bytes.IndexByte(block[at:], '\n') + 1
+		text := bytes.TrimRight(block[at:next], " \t\r\n")
+		if isSpace(block[at]) {
+			if text = trimSpace(text); len(text) > 0 {
+				block[end] = ' '
+				end += 1 + copy(block[end+1:], text)
+			}
+			fill = at + len(bytes.TrimRight(block[at:next], "\r\n"))
+		} else {
+			fillSpace(block, end, fill)
+			end, fill = at+len(text), 0
+		}
+		at = next
+	}
+	fillSpace(block, end, fill)
+}
+
+func fillSpace(block []byte, from, to int) {
+	for i := from; i < to; i++ {
+		block[i] = ' '
+	}
+}
+
+// Content-Length as a header gives it, if it does not give a number.
+const (
+	noLength  = -1 // there is no such field
+	badLength = -2 // not a number of bytes, too large for one, or contradictory
+)
+
+// contentLength returns the value of Content-Length, noLength or badLength. It
+// may be given more than once if it is the same each time (RFC 9110, 8.6).
+func contentLength(h Header) int64 {
+	length := int64(noLength)
+	for _, f := range h {
+		if !equalFold(f.Name, "Content-Length") {
+			continue
+		}
+		n := parseLength(f.Value)
+		if n == badLength || length != noLength && n != length {
+			return badLength
+		}
+		length = n
+	}
+	return length
+}
+
+func parseLength(digits []byte) int64 {
+	if len(digits) == 0 {
+		return badLength
+	}
+	n := int64(0)
+	for _, c := range digits {
+		if c < '0' || c > '9' || n > (math.MaxInt64-9)/10 {
+			return badLength
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
+
+// trimSpace cuts off the white space around a value (OWS in RFC 9110).
+func trimSpace(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}

@@ -1,0 +1,174 @@
+package page
+
+// A bodyScan is how far the end of a body, or of the preamble, is known. Its
+// members count from the start of the window.
+type bodyScan struct {
+	lineStart bool // there may be a delimiter line right at the start
+	crlf      bool // a CR before the LF is part of the line break
+	from      int  // the search goes on here
+	known     int  // this many bytes belong to the body for certain
+	found     bool // and they are all of it; a line break and a delimiter follow
+	lineBreak int
+	line      delimiter
+}
+
+// readBody makes the body of the part whole if it is not too large, and else a
+// stream.
+func (r *Reader) readBody() error {
+	moves := r.window.moves
+	limit := int64(r.maxWhole)
+	if r.maxPart > 0 {
+		limit = min(limit, r.maxPart)
+	}
+	if 0 <= r.length && r.length <= limit {
+		if err := r.trustLength(int(r.length)); err != nil {
+			return err
+		}
+	}
+	for !r.body.found && int64(r.body.known) <= limit {
+		if err := r.extendBody(); err != nil {
+			return err
+		}
+	}
+	size := int64(r.body.known)
+	switch {
+	case size <= limit:
+		r.part.Body = r.window.bytes()[:size:size]
+		r.settleHeader(moves)
+		return r.checkLength(size)
+	case r.maxPart > 0 && max(size, r.length) > r.maxPart:
+		return r.fail(ErrPartTooLarge, r.window.offset())
+	default:
+		r.stream = &stream{r: r}
+		r.part.Stream = r.stream
+		r.settleHeader(moves)
+		return nil
+	}
+}
+
+// trustLength makes n bytes the body if a delimiter follows them. If none does,
+// the body is still to be searched for.
+func (r *Reader) trustLength(n int) error {
+	for {
+		switch r.delimiterAt(n) {
+		case present:
+			return nil
+		case absent:
+			if r.strict {
+				return r.fail(ErrContentLength, r.window.offset()+int64(n))
+			}
+			return nil
+		}
+		if r.window.err != nil {
+			return nil // truncated or not, the search will tell
+		}
+		if err := r.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// delimiterAt ends the body after n bytes if a line break and a delimiter line
+// are there.
+func (r *Reader) delimiterAt(n int) verdict {
+	data := r.window.bytes()
+	if len(data) <= n {
+		return undecided
+	}
+	lineBreak := 0
+	switch rest := data[n:]; {
+	case rest[0] == '\n':
+		lineBreak = 1
+	case rest[0] == '\r' && len(rest) == 1:
+		return undecided
+	case rest[0] == '\r' && rest[1] == '\n':
+		lineBreak = 2
+	case n > 0:
+		return absent
+	}
+	line, v := r.matcher.match(data[n+lineBreak:], false)
+	if v == undecided && r.window.ended() {
+		if line, v = r.matcher.match(data[n+lineBreak:], true); v == absent {
+			return undecided
+		}
+	}
+	if v == present {
+		r.body.found, r.body.known, r.body.lineBreak, r.body.line = true, n, lineBreak, line
+	}
+	return v
+}
+
+// extendBody searches on until more bytes are known to belong to the body, or
+// the delimiter after it is found.
+func (r *Reader) extendBody() error {
+	for b, before := &r.body, r.body.known; ; {
+		if b.lineStart {
+			r.matchLineStart()
+		}
+		if !b.lineStart && !b.found {
+			r.searchBody()
+		}
+		if b.found || b.known > before {
+			return nil
+		}
+		if err := r.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// matchLineStart looks for a delimiter line at the start of the window.
+func (r *Reader) matchLineStart() {
+	line, v := r.matcher.match(r.window.bytes(), r.window.ended())
+	switch v {
+	case present:
+		r.body.found, r.body.line = true, line
+	case absent:
+		r.body.lineStart = false
+	}
+}
+
+// searchBody looks for a delimiter line in the part of the window that was not
+// searched yet.
+func (r *Reader) searchBody() {
+	b, data := &r.body, r.window.bytes()
+	at, line, v := r.matcher.search(data, b.from, r.window.ended())
+	b.from, b.known = at, at
+	if b.crlf && at > 0 && data[at-1] == '\r' {
+		b.known--
+	}
+	if v == present {
+		b.found, b.lineBreak, b.line = true, at+1-b.known, line
+	}
+}
+
+// checkLength fails if a strict reader was promised another size of the body,
+// the rest of which is known.
+func (r *Reader) checkLength(size int64) error {
+	if r.strict && r.length != noLength && r.length != size {
+		return r.fail(ErrContentLength, r.window.offset()+int64(r.body.known))
+	}
+	return nil
+}
+
+// skipBody consumes what is left of a streamed body, or the preamble.
+func (r *Reader) skipBody() error {
+	if r.stream != nil {
+		defer r.closeStream()
+		return r.skipStream()
+	}
+	for !r.body.found {
+		r.consumeBody(r.body.known)
+		if err := r.extendBody(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consumeBody consumes n of the bytes known to belong to the body.
+func (r *Reader) consumeBody(n int) {
+	r.window.advance(n)
+	r.body.known -= n
+	r.body.from -= n
+}

@@ -1,0 +1,123 @@
+package page
+
+import "bytes"
+
+// readHeader reads the header of the part whose delimiter line has just been
+// consumed, and the blank line after it. The window keeps it, since the fields
+// point into it.
+func (r *Reader) readHeader() error {
+	// Most headers are in the window as a whole, and as they should be. For the
+	// others, reading starts over, carefully.
+	h, length, blank, ok := parseFields(r.header[:0], r.window.bytes())
+	if !ok || length > r.maxHeader || hasDashes(h) {
+		var err error
+		if length, blank, err = r.findHeaderEnd(); err != nil {
+			return err
+		}
+		if h, err = r.parseHeader(length, blank); err != nil {
+			return err
+		}
+	}
+	r.window.advance(length + blank)
+	r.window.keep = length + blank
+	r.header, r.part.Header = h, h
+	r.length = contentLength(h)
+	if r.strict && r.length == badLength {
+		return r.fail(ErrContentLength, r.window.offset())
+	}
+	return nil
+}
+
+// hasDashes reports whether some field looks like a delimiter.
+func hasDashes(h Header) bool {
+	for _, f := range h {
+		if f.Name[0] == '-' {
+			return true
+		}
+	}
+	return false
+}
+
+// parseHeader parses the header at the start of the window.
+func (r *Reader) parseHeader(length, blank int) (Header, error) {
+	header := r.window.bytes()[:length+blank]
+	if bad := badControl(header); bad >= 0 {
+		return nil, r.fail(ErrMalformedHeader, r.window.offset()+int64(bad))
+	}
+	if !isSpace(header[0]) {
+		unfold(header[:length])
+	}
+	h, bad, _, ok := parseFields(r.header[:0], header)
+	if !ok {
+		return nil, r.fail(ErrMalformedHeader, r.window.offset()+int64(bad))
+	}
+	return h, nil
+}
+
+// findHeaderEnd returns the length of the header block at the start of the
+// window, and that of the blank line after it.
+func (r *Reader) findHeaderEnd() (length, blank int, err error) {
+	line, searched := 0, 0 // where the line starts; how far its end was looked for
+	for {
+		data := r.window.bytes()
+		for {
+			n := bytes.IndexByte(data[searched:], '\n')
+			if n < 0 {
+				break
+			}
+			next := searched + n + 1
+			if size := next - line; size == 1 || size == 2 && data[line] == '\r' {
+				return line, size, nil
+			}
+			if next > r.maxHeader {
+				return 0, 0, r.headerTooLarge()
+			}
+			if err := r.refuseDelimiter(data[line:], line); err != nil {
+				return 0, 0, err
+			}
+			line, searched = next, next
+		}
+		if len(data) > r.maxHeader+len("\r\n") {
+			return 0, 0, r.headerTooLarge()
+		}
+		if err := r.refuseDelimiter(data[line:], line); err != nil {
+			return 0, 0, err
+		}
+		searched = len(data)
+		if err := r.more(); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+func (r *Reader) headerTooLarge() error {
+	return r.fail(ErrHeaderTooLarge, r.window.offset()+int64(r.maxHeader))
+}
+
+// refuseDelimiter fails if data, the lines of a header from index line on,
+// begins with a delimiter line.
+func (r *Reader) refuseDelimiter(data []byte, line int) error {
+	if len(data) == 0 || data[0] != '-' {
+		return nil
+	}
+	if _, v := r.matcher.match(data, r.window.ended()); v != present {
+		return nil
+	}
+	return r.fail(ErrMalformedHeader, r.window.offset()+int64(line))
+}
+
+// settleHeader makes the fields point to where the header is now: into the
+// window, which may have moved while the body was looked for, or into memory of
+// its own if the body is a stream.
+func (r *Reader) settleHeader(moves int) {
+	header := r.window.kept()
+	if r.part.Stream != nil {
+		r.block = append(r.block[:0], header...)
+		r.window.keep = 0
+		header = r.block
+	} else if moves == r.window.moves {
+		return
+	}
+	r.header, _, _, _ = parseFields(r.header[:0], header)
+	r.part.Header = r.header
+}
