@@ -1,0 +1,158 @@
+// Package durable has the file operations of which sinks build what survives a
+// crash.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/sink"
+)
+
+// An FS does file operations. Its zero value is ready for use.
+type FS struct {
+	// Before, if set, is called before each operation that changes the disk or
+	// makes a change durable. If it returns an error, the operation is not
+	// done. It is there for tests: to die, or to meet a full disk, at any
+	// step.
+	Before func(op, path string) error
+}
+
+func (f FS) before(op, path string) error {
+	if f.Before == nil {
+		return nil
+	}
+	return f.Before(op, path)
+}
+
+// A File is a file that is written.
+type File struct {
+	*os.File
+	fs FS
+}
+
+// Open opens a file for reading and writing, and creates it if flag has
+// [os.O_CREATE].
+func (f FS) Open(path string, flag int) (*File, error) {
+	if err := f.before("open", path); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|flag, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return &File{file, f}, nil
+}
+
+// Write writes at the file's offset.
+func (f *File) Write(b []byte) (int, error) {
+	if err := f.fs.before("write", f.Name()); err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
+}
+
+// Truncate cuts the file.
+func (f *File) Truncate(size int64) error {
+	if err := f.fs.before("truncate", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Truncate(size)
+}
+
+// Sync makes the file's content durable.
+func (f *File) Sync() error {
+	if err := f.fs.before("sync", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// Lock takes the lock on the file that only one open file can have, until it is
+// closed or its process dies. It returns [sink.ErrLocked] if another has it.
+func (f *File) Lock() error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return sink.ErrLocked
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Mkdir creates a directory whose parent exists, if it does not exist.
+func (f FS) Mkdir(path string) error {
+	if err := f.before("mkdir", path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Rename renames a file in place of another.
+func (f FS) Rename(from, to string) error {
+	if err := f.before("rename", to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// Remove removes a file, if there is one.
+func (f FS) Remove(path string) error {
+	if err := f.before("remove", path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// RemoveAll removes a directory and all in it, if there is one.
+func (f FS) RemoveAll(path string) error {
+	if err := f.before("remove all", path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+// SyncDir makes the names in a directory durable.
+func (f FS) SyncDir(path string) error {
+	if err := f.before("sync directory", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// WriteFile replaces a file: after a crash it has the old content or the new.
+// When WriteFile returns without an error, it has the new.
+func (f FS) WriteFile(path string, data []byte) error {
+	temp, err := f.Open(path+".new", os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	defer temp.Close()
+	if _, err := temp.Write(data); err != nil {
+		return err
+	}
+	if err := temp.Sync(); err != nil {
+		return err
+	}
+	if err := f.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return f.SyncDir(filepath.Dir(path))
+}

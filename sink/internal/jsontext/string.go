@@ -1,0 +1,78 @@
+// Package jsontext appends JSON (RFC 8259) to byte slices without allocating.
+package jsontext
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// AppendString appends the bytes of s, which are UTF-8, as a JSON string.
+func AppendString[T string | []byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	for {
+		n := plain(s)
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return append(dst, '"')
+		}
+		dst = appendEscape(dst, s[n])
+		s = s[n+1:]
+	}
+}
+
+// AppendText appends s as a JSON string. Bytes that are not UTF-8 are taken for
+// ISO-8859-1, the old encoding of header fields (RFC 9110, section 5.5).
+func AppendText(dst []byte, s string) []byte {
+	if utf8.ValidString(s) {
+		return AppendString(dst, s)
+	}
+	latin := make([]byte, 0, 2*len(s))
+	for i := range len(s) {
+		latin = utf8.AppendRune(latin, rune(s[i]))
+	}
+	return AppendString(dst, latin)
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}
+
+// plain returns the length of the longest prefix of s that may stand in a JSON
+// string as it is.
+func plain[T string | []byte](s T) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		if special(load(s, i)) != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// special is not zero if one of the eight bytes of x is a quote, a backslash or
+// a control character.
+func special(x uint64) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := x^'"'*ones, x^'\\'*ones
+	return ((x-' '*ones)|(quote-ones)) & ^x & high | (quote-ones)&^quote&high | (backslash-ones)&^backslash&high
+}
+
+func load[T string | []byte](s T, i int) uint64 {
+	var b [8]byte
+	copy(b[:], s[i:i+8])
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -1,0 +1,122 @@
+// Package patch applies PATCH entities to JSON documents: JSON Merge Patch (RFC
+// 7396) and JSON Patch (RFC 6902), told apart by content type.
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+)
+
+// The content types of patches.
+const (
+	Merge = "application/merge-patch+json" // RFC 7396
+	JSON  = "application/json-patch+json"  // RFC 6902
+)
+
+// MaxSize is the limit in bytes of a document, a patch, and the patched
+// document: all are held in memory.
+const MaxSize = 1 << 20
+
+var (
+	// ErrMissing is the reason for a patch to a key that does not exist.
+	ErrMissing = errors.New("there is no document with this key to patch")
+	// ErrContentType is the reason for a patch that is neither of the two.
+	ErrContentType = errors.New("content type is neither " + Merge + " nor " + JSON)
+	// ErrTooLarge is the reason for a document or patch above [MaxSize].
+	ErrTooLarge = fmt.Errorf("document or patch is larger than %d bytes", MaxSize)
+	// ErrInvalid is the reason for a patch that is not well formed.
+	ErrInvalid = errors.New("not a valid patch")
+	// ErrNoFit is the reason for a patch that does not fit the document.
+	ErrNoFit = errors.New("patch does not fit the document")
+)
+
+// An Error says which entity could not be applied as a patch.
+type Error struct {
+	Key       string
+	ContentID string
+	Err       error // one of the errors of this package, or wraps one
+}
+
+// Error names the key and the Content-ID.
+func (e *Error) Error() string {
+	return fmt.Sprintf("patch %q with entity %q: %v", e.Key, e.ContentID, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Apply returns the document after the patch. Members that the patch does not
+// name keep their order and their spelling; new ones follow in the order of the
+// patch. The result is without white space between tokens.
+func Apply(document []byte, contentType string, patch []byte) ([]byte, error) {
+	if len(document) > MaxSize || len(patch) > MaxSize {
+		return nil, ErrTooLarge
+	}
+	var apply func(document, patch []byte) ([]byte, error)
+	switch mediaType(contentType) {
+	case Merge:
+		apply = applyMerge
+	case JSON:
+		apply = applyJSON
+	default:
+		return nil, fmt.Errorf("%w: %q", ErrContentType, contentType)
+	}
+	// Both below rely on well-formed JSON of bounded depth.
+	document, ok := jsontext.AppendCompact(nil, document)
+	if !ok {
+		return nil, fmt.Errorf("%w: the document is not valid JSON", ErrNoFit)
+	}
+	patch, ok = jsontext.AppendCompact(nil, patch)
+	if !ok {
+		return nil, fmt.Errorf("%w: it is not valid JSON", ErrInvalid)
+	}
+	result, err := apply(document, patch)
+	if err != nil {
+		return nil, err
+	}
+	if len(result) > MaxSize {
+		return nil, ErrTooLarge
+	}
+	return result, nil
+}
+
+func mediaType(contentType string) string {
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return strings.ToLower(strings.TrimSpace(contentType))
+	}
+	return t
+}
+
+func applyJSON(document, patch []byte) (result []byte, err error) {
+	// The library panics on some patches that do not fit, such as a test of the
+	// whole document against null. A patch from outside must not end the
+	// process.
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("%w: %v", ErrNoFit, p)
+		}
+	}()
+	if patch[0] != '[' {
+		return nil, fmt.Errorf("%w: it is not an array", ErrInvalid)
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	o := jsonpatch.NewApplyOptions()
+	o.SupportNegativeIndices = false
+	o.AccumulatedCopySizeLimit = MaxSize
+	o.EscapeHTML = false
+	result, err = operations.ApplyWithOptions(document, o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoFit, err)
+	}
+	return result, nil
+}

@@ -1,0 +1,125 @@
+// Package sink opens the sinks of feedctl by name: "jsonl:out.jsonl", "dir:out",
+// "sqlite:out.db?table=zones" or "-". The sinks are in the packages below; each
+// keeps the position in the feed together with the data, as
+// [consumer.Sink] demands.
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/feedctl/feedctl/consumer"
+)
+
+// MaxInline is the size in bytes up to which a sink holds a body in memory. A
+// larger body is streamed.
+const MaxInline = 1 << 20
+
+var (
+	// ErrLocked is returned by a sink that another consumer has open.
+	ErrLocked = errors.New("another consumer has it open: stop that one first, or use another sink")
+	// ErrNoKey is returned by a sink that needs keys for an entity without.
+	ErrNoKey = errors.New("entity has no key: it has no Content-Location header; take the key from its body with --key")
+	// ErrSpec is returned for a sink that is not named well.
+	ErrSpec = errors.New("invalid sink")
+)
+
+// CheckKey returns the key of an entity that was read, or [ErrNoKey] with its
+// Content-ID.
+func CheckKey(key, contentID string) error {
+	if key == "" {
+		return fmt.Errorf("apply entity %q: %w", contentID, ErrNoKey)
+	}
+	return nil
+}
+
+// A Spec names a sink: SCHEME:PATH?PARAMETERS, or "-" for standard output.
+type Spec struct {
+	// Scheme names the kind: "jsonl", or "-".
+	Scheme string
+	// Path is a file or a directory, as it stands: nothing in it is decoded.
+	// It ends at the first "?".
+	Path string
+	// Params are the parameters.
+	Params url.Values
+}
+
+// An Opener opens a sink of one kind.
+type Opener func(ctx context.Context, s Spec) (consumer.Sink, error)
+
+// A Registry has an opener for each scheme.
+type Registry map[string]Opener
+
+// ParseSpec reads a spec. The scheme need not be known.
+func ParseSpec(spec string) (Spec, error) {
+	if spec == "-" {
+		return Spec{Scheme: "-"}, nil
+	}
+	scheme, rest, ok := strings.Cut(spec, ":")
+	if !ok || scheme == "" {
+		return Spec{}, fmt.Errorf("read sink %q: %w: want SCHEME:PATH, or - for standard output", spec, ErrSpec)
+	}
+	path, query, _ := strings.Cut(rest, "?")
+	if path == "" {
+		return Spec{}, fmt.Errorf("read sink %q: %w: no path after %q", spec, ErrSpec, scheme+":")
+	}
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return Spec{}, fmt.Errorf("read sink %q: %w: parameters: %w", spec, ErrSpec, err)
+	}
+	return Spec{Scheme: scheme, Path: path, Params: params}, nil
+}
+
+// String returns the spec as it is read by [ParseSpec].
+func (s Spec) String() string {
+	if s.Scheme == "-" {
+		return "-"
+	}
+	text := s.Scheme + ":" + s.Path
+	if len(s.Params) > 0 {
+		text += "?" + s.Params.Encode()
+	}
+	return text
+}
+
+// CheckParams refuses parameters other than the allowed ones, and any that is
+// given twice.
+func (s Spec) CheckParams(allowed ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		if !slices.Contains(allowed, name) {
+			known := "it takes none"
+			if len(allowed) > 0 {
+				known = "it takes " + strings.Join(allowed, ", ")
+			}
+			return fmt.Errorf("open sink %s: %w: unknown parameter %q: %s", s, ErrSpec, name, known)
+		}
+		if len(s.Params[name]) > 1 {
+			return fmt.Errorf("open sink %s: %w: parameter %q is given twice", s, ErrSpec, name)
+		}
+	}
+	return nil
+}
+
+// Open opens the sink that spec names.
+func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) {
+	s, err := ParseSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	open, ok := r[s.Scheme]
+	if !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(r)), ", ")
+		return nil, fmt.Errorf("open sink %q: %w: unknown scheme %q: known are %s", spec, ErrSpec, s.Scheme, known)
+	}
+	return open(ctx, s)
+}
+
+// Open opens the sink that spec names with one of the openers in r.
+func Open(ctx context.Context, r Registry, spec string) (consumer.Sink, error) {
+	return r.Open(ctx, spec)
+}
