@@ -32,6 +32,9 @@ var (
 	ErrKey = errors.New("invalid key")
 	// ErrSize: a body was shorter or longer than its Size. Nothing was written.
 	ErrSize = errors.New("body does not have the size it declares")
+	// ErrMeta: the metadata is longer than the limits of [Meta]. Nothing was
+	// written.
+	ErrMeta = errors.New("invalid metadata")
 )
 
 // A Version identifies one state of one object. It is opaque and compared for
@@ -41,7 +44,8 @@ type Version string
 // Meta is stored with a body and always replaced together with it.
 type Meta struct {
 	// ContentType and CacheControl are for stores whose objects can be read by
-	// plain HTTP; others keep them.
+	// plain HTTP; others keep them. At most MaxHeader bytes each, printable
+	// ASCII.
 	ContentType  string
 	CacheControl string
 	// Data is opaque to the store, at most MaxMeta bytes.
@@ -50,6 +54,9 @@ type Meta struct {
 
 // MaxMeta limits Meta.Data, in bytes. Every driver can hold this much.
 const MaxMeta = 64 << 10
+
+// MaxHeader limits Meta.ContentType and Meta.CacheControl, in bytes.
+const MaxHeader = 256
 
 // Info describes one state of an object.
 type Info struct {
@@ -92,7 +99,8 @@ type Body interface {
 //
 //   - A write that returned nil is durable.
 //   - A write that returned ErrExists, ErrConflict, ErrFull, ErrPermission,
-//     ErrKey or ErrSize changed nothing.
+//     ErrKey, ErrMeta or ErrSize changed nothing. Neither did one whose Body
+//     could not be read.
 //   - A write that returned any other error, or never returned, has an unknown
 //     outcome: it may have taken effect, or may still do so. The caller reads
 //     again and decides.
@@ -117,7 +125,8 @@ type Store interface {
 
 	// Get opens length bytes of the body from offset on; a negative length
 	// means to the end. A range that ends beyond the body is cut; one that
-	// begins beyond it is empty. ErrNotFound if there is no object.
+	// begins beyond it is empty. A negative offset is an error. ErrNotFound if
+	// there is no object.
 	Get(ctx context.Context, key string, offset, length int64) (*Object, error)
 
 	// Stat returns what Get returns, without the body.
@@ -149,4 +158,12 @@ type Watcher interface {
 // is wrong can know it.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
+}
+
+// A Sweeper is a Store in which writers that died leave something behind. It is
+// never visible and does no harm but take room.
+type Sweeper interface {
+	// Sweep removes what dead writers left behind at least age ago, and returns
+	// how many bytes that freed. It may run beside writers of any process.
+	Sweep(ctx context.Context, age time.Duration) (freed int64, err error)
 }

@@ -1,0 +1,65 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Late is the [Outcome] of one write that returns an error at once and lands
+// when Release is called, as a request does that was still on its way when its
+// sender gave up.
+type Late struct {
+	mu   sync.Mutex
+	op   Op
+	land func(context.Context) error // nil before the write, and once it has landed
+	used bool
+}
+
+func (*Late) outcome() {}
+
+// hold keeps the write until it is released.
+func (l *Late) hold(op Op, land func(context.Context) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.used {
+		panic(fmt.Sprintf("fault: Late of %v is used again for %v", l.op, op))
+	}
+	l.op, l.land, l.used = op, land, true
+}
+
+// Op returns the write that is held.
+func (l *Late) Op() Op {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.op
+}
+
+// Release does the write and returns what the store says of it. Only the first
+// call after the write was held does something.
+func (l *Late) Release(ctx context.Context) error {
+	l.mu.Lock()
+	land := l.land
+	l.land = nil
+	l.mu.Unlock()
+	if land == nil {
+		return nil
+	}
+	return land(ctx)
+}
+
+// keep copies what the caller may change once the write has returned.
+func keep(meta storage.Meta, body storage.Body) (storage.Meta, storage.Body, error) {
+	meta.Data = bytes.Clone(meta.Data)
+	r, err := storage.OpenExact(body)
+	if err != nil {
+		return meta, nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	return meta, storage.Bytes(data), err
+}

@@ -1,0 +1,149 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// listBatch is how many names of a directory are in memory at a time, sorted.
+// A directory with more is read again for each batch.
+const listBatch = 32 << 10
+
+// List implements [storage.Store]. Only the metadata of what is yielded is read.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		if err := storage.CheckPrefix(prefix); err != nil {
+			yield(storage.Entry{}, fmt.Errorf("list: %w", err))
+			return
+		}
+		slash := strings.LastIndexByte(prefix, '/') + 1
+		l := &lister{store: s, ctx: ctx, prefix: prefix, after: after, yield: yield}
+		if _, err := l.walk(prefix[:slash]); err != nil {
+			yield(storage.Entry{}, fmt.Errorf("list %q: %w", prefix, err))
+		}
+	}
+}
+
+type lister struct {
+	store  *Store
+	ctx    context.Context
+	prefix string
+	after  string
+	yield  func(storage.Entry, error) bool
+}
+
+// walk yields the objects below dir, which is empty or ends in "/". It returns
+// false if the caller wants no more.
+func (l *lister) walk(dir string) (more bool, err error) {
+	last := "" // where the batch before ended
+	for {
+		if err := l.ctx.Err(); err != nil {
+			return false, err
+		}
+		names, err := l.batch(dir, last)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "/") {
+				more, err = l.walk(dir + name)
+			} else {
+				more, err = l.object(dir + name)
+			}
+			if !more || err != nil {
+				return false, err
+			}
+		}
+		if len(names) < listBatch {
+			return true, nil
+		}
+		last = names[len(names)-1]
+	}
+}
+
+// object yields one object, unless it was deleted in the meantime.
+func (l *lister) object(key string) (more bool, err error) {
+	st, err := l.store.stat(l.ctx, key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return l.yield(storage.Entry{Key: key, Size: st.Size, Modified: st.Modified}, nil), nil
+}
+
+// batch returns the first names in dir that come after last and may be, or
+// lead to, objects to be listed. Directories have a "/" at the end, which gives
+// the names the order of the keys below them: "a-b", "a/", "a0".
+func (l *lister) batch(dir, last string) ([]string, error) {
+	d, err := openDir(l.store.inObjects(dir))
+	switch {
+	case dir == "" && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: directory of the store is gone: %w", storage.ErrLayout, err)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return nil, nil // deleted in the meantime, or not of ours
+	case err != nil:
+		return nil, refusal(err)
+	}
+	defer d.Close()
+
+	var names []string
+	first := func() { // keeps the first batch of them
+		slices.Sort(names)
+		if len(names) > listBatch {
+			clear(names[listBatch:])
+			names = names[:listBatch]
+		}
+	}
+	full := false // names has had a batch sorted, so its last name is the limit
+	for {
+		found, err := d.Readdirnames(1024)
+		for _, name := range found {
+			segment, suffix, isFile := strings.Cut(name, "@")
+			switch {
+			case !isFile:
+				name += "/"
+			case suffix == "meta":
+				name = segment
+			default:
+				continue
+			}
+			if name <= last || !l.wants(dir+name) || full && name > names[listBatch-1] {
+				continue
+			}
+			names = append(names, name)
+			if len(names) == 2*listBatch {
+				first()
+				full = true
+			}
+		}
+		if err == io.EOF {
+			first()
+			return names, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wants tells whether key, or if it ends in "/" any key below it, is to be
+// listed.
+func (l *lister) wants(key string) bool {
+	if strings.HasSuffix(key, "/") {
+		return storage.CheckPrefix(key) == nil &&
+			(strings.HasPrefix(key, l.prefix) || strings.HasPrefix(l.prefix, key)) &&
+			(key > l.after || strings.HasPrefix(l.after, key))
+	}
+	return storage.CheckKey(key) == nil && strings.HasPrefix(key, l.prefix) && key > l.after
+}

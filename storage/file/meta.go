@@ -1,0 +1,138 @@
+package file
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+const (
+	metaSuffix = "@meta"
+
+	// idSize is the length of what newID returns, which is A-Z and 2-7.
+	idSize = 26
+
+	// maxState limits a metadata file: base64 of the data and room for the rest.
+	maxState = storage.MaxMeta/3*4 + 4<<10
+)
+
+// A state is what a metadata file says of one state of an object.
+type state struct {
+	Version      storage.Version `json:"version"`
+	Body         string          `json:"body"` // the body file is KEY@Body
+	Size         int64           `json:"size"`
+	Modified     time.Time       `json:"modified"`
+	ContentType  string          `json:"content_type,omitempty"`
+	CacheControl string          `json:"cache_control,omitempty"`
+	Data         []byte          `json:"data,omitempty"`
+}
+
+func newState(meta storage.Meta, body string, size int64) state {
+	return state{
+		Version:      storage.Version(newID()),
+		Body:         body,
+		Size:         size,
+		ContentType:  meta.ContentType,
+		CacheControl: meta.CacheControl,
+		Data:         meta.Data,
+	}
+}
+
+func (st *state) info(key string) storage.Info {
+	return storage.Info{
+		Key:      key,
+		Version:  st.Version,
+		Size:     st.Size,
+		Modified: st.Modified,
+		Meta: storage.Meta{
+			ContentType:  st.ContentType,
+			CacheControl: st.CacheControl,
+			Data:         st.Data,
+		},
+	}
+}
+
+// encode returns one line of JSON and one with its checksum.
+func (st *state) encode() ([]byte, error) {
+	line, err := json.Marshal(st)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	return fmt.Appendf(line, "\n%08x\n", checksum(line)), nil
+}
+
+func decodeState(data []byte) (*state, error) {
+	line, sum, _ := bytes.Cut(data, []byte("\n"))
+	if string(sum) != fmt.Sprintf("%08x\n", checksum(line)) {
+		return nil, errors.New("checksum does not match")
+	}
+	var st state
+	if err := json.Unmarshal(line, &st); err != nil {
+		return nil, err
+	}
+	if st.Size < 0 || !isID(st.Body) {
+		return nil, fmt.Errorf("size %d or body %q is not possible", st.Size, st.Body)
+	}
+	return &st, nil
+}
+
+func checksum(line []byte) uint32 {
+	return crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))
+}
+
+func isID(s string) bool {
+	if len(s) != idSize {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// readState reads the metadata file of key. The error matches
+// [storage.ErrNotFound] or [storage.ErrLayout] where it applies.
+func (s *Store) readState(key string) (*state, error) {
+	f, err := os.Open(s.metaPath(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, storage.ErrNotFound
+	} else if err != nil {
+		return nil, refusal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxState {
+		return nil, damaged(f.Name(), "it has "+strconv.FormatInt(info.Size(), 10)+" bytes")
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	st, err := decodeState(data)
+	if err != nil {
+		return nil, damaged(f.Name(), err.Error())
+	}
+	return st, nil
+}
+
+func damaged(path, how string) error {
+	return fmt.Errorf("%w: file %s is damaged: %s; restore it", storage.ErrLayout, path, how)
+}
+
+func (s *Store) metaPath(key string) string { return s.inObjects(key) + metaSuffix }
+
+func (s *Store) bodyPath(key, id string) string { return s.inObjects(key) + "@" + id }

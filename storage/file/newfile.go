@@ -1,0 +1,194 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// copySize is how much of a body is in memory at a time.
+const copySize = 256 << 10
+
+// A newFile is a file that no committed state names yet. While it is open it is
+// locked, so that [Store.Sweep] can tell it from what a dead writer left.
+type newFile struct {
+	*os.File
+	created time.Time // by the file system's clock
+}
+
+func createFile(path string) (*newFile, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f, unix.LOCK_SH); err != nil {
+			f.Close()
+			os.Remove(path)
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+			f.Close()
+			os.Remove(path)
+			return nil, fmt.Errorf("stat %s: %w", path, err)
+		}
+		if stat.Nlink > 0 {
+			return &newFile{File: f, created: time.Unix(stat.Mtim.Unix()).UTC()}, nil
+		}
+		// A sweep took it between its creation and the lock.
+		f.Close()
+	}
+}
+
+// createTemp creates a file in the directory for temporary files.
+func (s *Store) createTemp(purpose string) (*newFile, error) {
+	return createFile(filepath.Join(s.root, tmpDir, purpose+"@"+newID()))
+}
+
+// remove closes the file and removes its name, if it still has it. What cannot
+// be removed does no harm and is left to a sweep.
+func (f *newFile) remove() {
+	os.Remove(f.Name())
+	f.Close()
+}
+
+// createBody writes body to a new body file of key and syncs it. The file is
+// returned open, hence locked; it is the caller's to close or remove.
+func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (f *newFile, id string, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		id = newID()
+		f, err = createFile(s.bodyPath(key, id))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", refusal(err)
+		}
+		// Between making the directory and the file in it a Delete may remove
+		// the directory. Once the file is there, the directory stays.
+		if err := s.makeDirs(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", refusal(err)
+		}
+	}
+	if err := s.copyBody(ctx, f.File, 0, body); err != nil {
+		s.abandon(key, f)
+		return nil, "", err
+	}
+	if err := f.Sync(); err != nil {
+		s.abandon(key, f)
+		return nil, "", refusal(err)
+	}
+	return f, id, nil
+}
+
+// abandon removes a body file that is of no use, and directories that may have
+// been made for it.
+func (s *Store) abandon(key string, f *newFile) {
+	f.remove()
+	s.removeEmptyDirs(key)
+}
+
+// copyBody writes body to f from offset on. It looks at ctx between pieces.
+func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body storage.Body) error {
+	r, err := storage.OpenExact(body)
+	if err != nil {
+		return err
+	}
+	buffer := s.buffers.Get().(*[copySize]byte)
+	defer s.buffers.Put(buffer)
+	filled := 0
+	for end := false; !end; {
+		if err := ctx.Err(); err != nil {
+			r.Close()
+			return err
+		}
+		n, err := r.Read(buffer[filled:])
+		filled += n
+		if err != nil && err != io.EOF {
+			r.Close()
+			return err
+		}
+		end = err == io.EOF
+		if filled < copySize && !end {
+			continue
+		}
+		if _, err := f.WriteAt(buffer[:filled], offset); err != nil {
+			r.Close()
+			return refusal(err)
+		}
+		offset += int64(filled)
+		filled = 0
+	}
+	if err := r.Close(); err != nil {
+		return fmt.Errorf("close body: %w", err)
+	}
+	return nil
+}
+
+// makeDirs makes the directories that hold key, but never the top one: if that
+// is gone, the disk is probably not mounted.
+func (s *Store) makeDirs(key string) error {
+	if _, err := os.Stat(s.inObjects("")); err != nil {
+		return fmt.Errorf("%w: directory of the store is gone: %v", storage.ErrLayout, err)
+	}
+	for i := range len(key) {
+		if key[i] != '/' {
+			continue
+		}
+		if err := os.Mkdir(s.inObjects(key[:i]), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEmptyDirs removes the directories that hold key, from the lowest up, as
+// far as they are empty.
+func (s *Store) removeEmptyDirs(key string) {
+	for dir := dirOf(key); dir != ""; dir = dirOf(dir) {
+		if os.Remove(s.inObjects(dir)) != nil {
+			return
+		}
+	}
+}
+
+// syncDirsAbove makes the directory that holds key durable: each of those above
+// it is synced. They may have been made by another process just now, so this
+// cannot be left out for directories that were there already.
+func (s *Store) syncDirsAbove(key string) error {
+	dir := dirOf(key)
+	for dir != "" {
+		dir = dirOf(dir)
+		if err := syncDir(s.inObjects(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// openDir opens a directory to read it, and nothing else that may have its name.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}

@@ -1,0 +1,140 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Stat implements [storage.Store].
+func (s *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
+	st, err := s.stat(ctx, key)
+	if err != nil {
+		return storage.Info{}, failed("stat", key, err)
+	}
+	return st.info(key), nil
+}
+
+func (s *Store) stat(ctx context.Context, key string) (*state, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := storage.CheckKey(key); err != nil {
+		return nil, err
+	}
+	return s.readState(key)
+}
+
+// Get implements [storage.Store]. The Body implements [io.WriterTo]: copied
+// into a network connection, or an http.ResponseWriter, it does not pass through
+// the memory of the process.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if offset < 0 {
+		return nil, failed("get", key, fmt.Errorf("negative offset %d", offset))
+	}
+	st, f, err := s.openState(ctx, key)
+	if err != nil {
+		return nil, failed("get", key, err)
+	}
+	offset = min(offset, st.Size)
+	if rest := st.Size - offset; length < 0 || length > rest {
+		length = rest
+	}
+	if offset > 0 {
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			f.Close()
+			return nil, failed("get", key, err)
+		}
+	}
+	return &storage.Object{
+		Info: st.info(key),
+		Body: &body{file: f, rest: io.LimitedReader{R: f, N: length}},
+	}, nil
+}
+
+// openState returns a state of key and its body file, open.
+func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, error) {
+	var missed storage.Version
+	for {
+		st, err := s.stat(ctx, key)
+		if err != nil {
+			return nil, nil, err
+		}
+		f, err := s.openBody(key, st, os.O_RDONLY)
+		switch {
+		case err == nil:
+			return st, f, nil
+		case !errors.Is(err, fs.ErrNotExist) || st.Version == missed:
+			return nil, nil, err
+		}
+		// Replaced or deleted since the metadata was read. If the metadata is
+		// still the same the next time, the body is really missing.
+		missed = st.Version
+	}
+}
+
+// openBody opens the body file of st and checks that it is long enough. When
+// writing, it also cuts off what an append that died has left after the end.
+func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
+	path := s.bodyPath(key, st.Body)
+	f, err := os.OpenFile(path, flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: file %s is missing; restore it: %w", storage.ErrLayout, path, err)
+	} else if err != nil {
+		return nil, refusal(err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size() < st.Size:
+		err = damaged(path, fmt.Sprintf("it has %d bytes, not %d", info.Size(), st.Size))
+	case info.Size() > st.Size && flag == os.O_WRONLY:
+		err = refusal(f.Truncate(st.Size))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// A body reads a part of a body file.
+type body struct {
+	file *os.File
+	rest io.LimitedReader // of file, positioned
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.rest.Read(p)
+	if err == io.EOF {
+		err = b.end()
+	}
+	return n, err
+}
+
+// WriteTo implements [io.WriterTo]. It hands a limited file to w's ReadFrom, the
+// form in which a connection can send it from kernel to kernel.
+func (b *body) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, &b.rest)
+	if err == nil && b.rest.N > 0 {
+		err = b.end()
+	}
+	return n, err
+}
+
+// end returns what to say at the end of the file: it may be too early.
+func (b *body) end() error {
+	if b.rest.N > 0 {
+		return fmt.Errorf("read %s: %d bytes are missing: %w", b.file.Name(), b.rest.N, io.ErrUnexpectedEOF)
+	}
+	return io.EOF
+}
+
+// Close implements [io.Closer].
+func (b *body) Close() error { return b.file.Close() }

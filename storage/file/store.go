@@ -1,0 +1,228 @@
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Layout is the content of the file "version" of a store that this package can
+// read and write.
+const Layout = "feedctl file store 1\n"
+
+// Names in the root of a store.
+const (
+	versionFile = "version"
+	objectsDir  = "objects"
+	locksDir    = "locks"
+	tmpDir      = "tmp"
+)
+
+// A Store is a directory. It implements [storage.Store], [storage.Watcher],
+// [storage.Clock] and [storage.Sweeper].
+type Store struct {
+	root    string // absolute
+	locks   *locks
+	watches watches
+	buffers sync.Pool // of *[copySize]byte
+}
+
+var (
+	_ storage.Store   = (*Store)(nil)
+	_ storage.Watcher = (*Store)(nil)
+	_ storage.Clock   = (*Store)(nil)
+	_ storage.Sweeper = (*Store)(nil)
+)
+
+// Open opens the store that a URL of the form file:dir or file:///dir names.
+// It is a [storage.Opener].
+func Open(_ context.Context, u *url.URL) (storage.Store, error) {
+	dir := u.Path
+	if u.Opaque != "" {
+		var err error
+		if dir, err = url.PathUnescape(u.Opaque); err != nil {
+			return nil, fmt.Errorf("read directory of URL: %w", err)
+		}
+	}
+	switch {
+	case u.Scheme != "file":
+		return nil, fmt.Errorf("open URL with scheme %q: want file", u.Scheme)
+	case u.Host != "" && u.Host != "localhost":
+		return nil, fmt.Errorf("open URL with host %q: want file:dir or file:///dir", u.Host)
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return nil, errors.New("open URL with user, query or fragment: want file:dir or file:///dir")
+	case dir == "":
+		return nil, errors.New("open URL without directory: want file:dir or file:///dir")
+	}
+	return New(dir)
+}
+
+// New opens the store in dir. It creates the directory and an empty store in it
+// if there is none. It returns [storage.ErrLayout] if the directory holds a
+// store of an unknown layout or something else.
+func New(dir string) (*Store, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	s := &Store{
+		root:    root,
+		locks:   newLocks(filepath.Join(root, locksDir)),
+		buffers: sync.Pool{New: func() any { return new([copySize]byte) }},
+	}
+	s.watches.objects = s.inObjects("")
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", root, refusal(err))
+	}
+	return s, nil
+}
+
+// open checks the layout, and makes it if the directory is empty or does not
+// exist.
+func (s *Store) open() error {
+	found, err := s.checkVersion()
+	if found || err != nil {
+		return err
+	}
+	if err := makeRoot(s.root); err != nil {
+		return err
+	}
+	if err := s.checkUnused(); err != nil {
+		// Another process may have made the store in the meantime.
+		if found, verr := s.checkVersion(); found {
+			return verr
+		}
+		return err
+	}
+	for _, name := range []string{objectsDir, locksDir, tmpDir} {
+		if err := os.Mkdir(filepath.Join(s.root, name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := syncDir(s.root); err != nil {
+		return err
+	}
+	// The version comes last and whole, so it says that the rest is there.
+	if err := s.writeVersion(); err != nil {
+		return err
+	}
+	_, err = s.checkVersion()
+	return err
+}
+
+func (s *Store) checkVersion() (found bool, err error) {
+	version, err := os.ReadFile(filepath.Join(s.root, versionFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case string(version) != Layout:
+		return true, fmt.Errorf("%w: file %q holds %.60q, want %q; use the feedctl that wrote it",
+			storage.ErrLayout, versionFile, version, Layout)
+	}
+	return true, nil
+}
+
+// checkUnused returns an error if there is anything in the root that is not
+// the beginning of a store, or any object.
+func (s *Store) checkUnused() error {
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		switch entry.Name() {
+		case objectsDir, locksDir, tmpDir, "lost+found": // the last in the root of a disk
+		default:
+			return fmt.Errorf("%w: the directory has a file %q but no file %q; use an empty directory",
+				storage.ErrLayout, entry.Name(), versionFile)
+		}
+	}
+	objects, err := os.ReadDir(s.inObjects(""))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(objects) > 0:
+		return fmt.Errorf("%w: there are objects but no file %q; restore it", storage.ErrLayout, versionFile)
+	}
+	return nil
+}
+
+func (s *Store) writeVersion() error {
+	f, err := s.createTemp("version")
+	if err != nil {
+		return err
+	}
+	defer f.remove()
+	if _, err := f.WriteString(Layout); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), filepath.Join(s.root, versionFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(s.root)
+}
+
+// makeRoot creates dir and the directories above it, durably.
+func makeRoot(dir string) error {
+	err := os.Mkdir(dir, 0o777)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		if err := makeRoot(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		return makeRoot(dir)
+	case err != nil:
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// Close ends all watches. Objects that are open stay open.
+func (s *Store) Close() error { return s.watches.close() }
+
+// Now returns the time of the file system's clock, which also stamps
+// [storage.Info.Modified]. It advances in steps of a few milliseconds.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	f, err := s.createTemp("now")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask file system for the time: %w", refusal(err))
+	}
+	defer f.remove()
+	return f.created, nil
+}
+
+// inObjects returns the path of a key, or of the directory of a prefix, below
+// the directory of objects.
+func (s *Store) inObjects(key string) string {
+	return filepath.Join(s.root, objectsDir, filepath.FromSlash(key))
+}
+
+// dirOf returns the key of the directory that holds key: "" for the top.
+func dirOf(key string) string {
+	return key[:max(0, strings.LastIndexByte(key, '/'))]
+}
+
+// newID returns 26 random characters, 130 bits.
+func newID() string { return rand.Text() }

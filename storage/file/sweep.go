@@ -1,0 +1,151 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Sweep implements [storage.Sweeper]. It removes temporary files and body files
+// that no metadata names, if they were last written at least age ago and no
+// writer has them open. It reads the names of all files of the store.
+func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("sweep: %w", err)
+	}
+	w := &sweeper{store: s, ctx: ctx, before: now.Add(-age)}
+	err = w.eachName(filepath.Join(s.root, tmpDir), func(name string) error {
+		return w.remove(filepath.Join(s.root, tmpDir, name), nil)
+	})
+	if err == nil {
+		err = w.walk("")
+	}
+	if err != nil {
+		return w.freed, fmt.Errorf("sweep: %w", refusal(err))
+	}
+	return w.freed, nil
+}
+
+type sweeper struct {
+	store  *Store
+	ctx    context.Context
+	before time.Time
+	freed  int64
+}
+
+// walk sweeps the directory of a prefix, which is empty or ends in "/".
+func (w *sweeper) walk(prefix string) error {
+	return w.eachName(w.store.inObjects(prefix), func(name string) error {
+		segment, suffix, isFile := strings.Cut(name, "@")
+		switch {
+		case !isFile:
+			return w.walk(prefix + name + "/")
+		case isID(suffix):
+			return w.body(prefix+segment, suffix)
+		}
+		return nil
+	})
+}
+
+func (w *sweeper) eachName(dir string, do func(name string) error) error {
+	d, err := openDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(1024)
+		for _, name := range names {
+			if err := w.ctx.Err(); err != nil {
+				return err
+			}
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// body removes a body file of key if the object does not have it.
+func (w *sweeper) body(key, id string) error {
+	s := w.store
+	if unused, err := s.unused(key, id); !unused || err != nil {
+		return err
+	}
+	unlock, err := s.locks.lock(w.ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = w.remove(s.bodyPath(key, id), func() (bool, error) { return s.unused(key, id) })
+	s.removeEmptyDirs(key)
+	return err
+}
+
+// unused tells whether the metadata of key names another body file than id. If
+// the metadata is damaged, it may have named any.
+func (s *Store) unused(key, id string) (bool, error) {
+	st, err := s.readState(key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return true, nil
+	case errors.Is(err, storage.ErrLayout):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return st.Body != id, nil
+}
+
+// remove removes a file that is old enough and that no writer has open. Who
+// wrote it may have linked or renamed it, or what names it, until the lock was
+// got; so whether it is unused is asked only then.
+func (w *sweeper) remove(path string, unused func() (bool, error)) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.ModTime().After(w.before) {
+		return nil
+	}
+	if unused != nil {
+		if unused, err := unused(); !unused || err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	w.freed += info.Size()
+	return nil
+}

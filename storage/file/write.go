@@ -1,0 +1,252 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Create implements [storage.Store]. It takes no lock: the link that gives the
+// metadata its name decides between writers.
+func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	if err := checkWrite(ctx, key, meta); err != nil {
+		return "", failed("create", key, err)
+	}
+	// Only to save the work: the link decides.
+	if _, err := os.Lstat(s.metaPath(key)); err == nil {
+		return "", failed("create", key, storage.ErrExists)
+	}
+	f, id, err := s.createBody(ctx, key, body)
+	if err != nil {
+		return "", failed("create", key, err)
+	}
+	defer f.Close()
+	if err := s.syncDirsAbove(key); err != nil {
+		s.abandon(key, f)
+		return "", failed("create", key, refusal(err))
+	}
+	st := newState(meta, id, body.Size())
+	if final, err := s.commit(ctx, key, st, link); err != nil {
+		if final {
+			s.abandon(key, f)
+		}
+		return "", failed("create", key, err)
+	}
+	return st.Version, nil
+}
+
+// Append implements [storage.Store]. The tail is read while the key is locked.
+func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	if err := checkWrite(ctx, key, meta); err != nil {
+		return "", failed("append to", key, err)
+	}
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return "", failed("append to", key, err)
+	}
+	defer unlock()
+	old, err := s.stateAt(key, at)
+	if err != nil {
+		return "", failed("append to", key, err)
+	}
+	st, err := s.appendTo(ctx, key, old, meta, tail)
+	if err != nil {
+		return "", failed("append to", key, err)
+	}
+	return st.Version, nil
+}
+
+func (s *Store) appendTo(ctx context.Context, key string, old *state, meta storage.Meta, tail storage.Body) (state, error) {
+	f, err := s.openBody(key, old, os.O_WRONLY)
+	if err != nil {
+		return state{}, err
+	}
+	defer f.Close()
+	size := tail.Size()
+	if size > math.MaxInt64-old.Size {
+		return state{}, fmt.Errorf("%w: %d bytes cannot follow %d", storage.ErrSize, size, old.Size)
+	}
+	st := newState(meta, old.Body, old.Size+size)
+	err = s.copyBody(ctx, f, old.Size, tail)
+	if err == nil && size > 0 {
+		err = refusal(f.Sync())
+	}
+	final := true
+	if err == nil {
+		final, err = s.commit(ctx, key, st, os.Rename)
+	}
+	if err != nil {
+		if final {
+			// Gives back the room. The next append would do it, too.
+			_ = f.Truncate(old.Size)
+		}
+		return state{}, err
+	}
+	return st, nil
+}
+
+// Replace implements [storage.Store]. The body is read before the key is
+// locked.
+func (s *Store) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	if err := checkWrite(ctx, key, meta); err != nil {
+		return "", failed("replace", key, err)
+	}
+	// Only to save the work: it is checked again under the lock.
+	if _, err := s.stateAt(key, at); err != nil {
+		return "", failed("replace", key, err)
+	}
+	f, id, err := s.createBody(ctx, key, body)
+	if err != nil {
+		return "", failed("replace", key, err)
+	}
+	defer f.Close()
+	st := newState(meta, id, body.Size())
+	if final, err := s.replaceWith(ctx, key, at, st); err != nil {
+		if final {
+			s.abandon(key, f)
+		}
+		return "", failed("replace", key, err)
+	}
+	return st.Version, nil
+}
+
+func (s *Store) replaceWith(ctx context.Context, key string, at storage.Version, st state) (final bool, err error) {
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return true, err
+	}
+	defer unlock()
+	old, err := s.stateAt(key, at)
+	if err != nil {
+		return true, err
+	}
+	if final, err := s.commit(ctx, key, st, os.Rename); err != nil {
+		return final, err
+	}
+	os.Remove(s.bodyPath(key, old.Body)) // else a sweep does it
+	return true, nil
+}
+
+// Delete implements [storage.Store]. A damaged object is deleted, too.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := checkWrite(ctx, key, storage.Meta{}); err != nil {
+		return failed("delete", key, err)
+	}
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return failed("delete", key, err)
+	}
+	defer unlock()
+	st, err := s.readState(key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrLayout) {
+		return failed("delete", key, err)
+	}
+	if err := os.Remove(s.metaPath(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failed("delete", key, refusal(err))
+	}
+	// Also if it was gone before: whoever removed it may have died before this.
+	if err := s.syncNearestDir(key); err != nil {
+		return failed("delete", key, err)
+	}
+	if st != nil {
+		os.Remove(s.bodyPath(key, st.Body))
+		s.removeEmptyDirs(key)
+	}
+	return nil
+}
+
+// syncNearestDir syncs the lowest directory above key that exists.
+func (s *Store) syncNearestDir(key string) error {
+	for dir := dirOf(key); ; dir = dirOf(dir) {
+		err := syncDir(s.inObjects(dir))
+		if dir == "" || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+// commit writes st to a file, syncs it, and has publish, which is link or
+// rename, give it the name that makes it the state of key. If that fails, final
+// tells whether the state is surely not published; else it may be, at once or
+// after a crash, and nothing must be cleaned up.
+func (s *Store) commit(ctx context.Context, key string, st state, publish func(from, to string) error) (final bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return true, err
+	}
+	f, err := s.createTemp("meta")
+	if err != nil {
+		return true, refusal(err)
+	}
+	defer f.Close() // and with it the lock, when the file has its name
+	if err := writeState(f, st); err != nil {
+		os.Remove(f.Name())
+		return true, refusal(err)
+	}
+	switch err := publish(f.Name(), s.metaPath(key)); {
+	case err == nil:
+	case refused(err):
+		os.Remove(f.Name())
+		return true, refusal(err)
+	default:
+		return false, fmt.Errorf("%w; read the object to learn whether it was written", err)
+	}
+	if err := syncDir(s.inObjects(dirOf(key))); err != nil {
+		return false, fmt.Errorf("%w; the object is written but may be lost in a crash", err)
+	}
+	return true, nil
+}
+
+func writeState(f *newFile, st state) error {
+	st.Modified = f.created
+	data, err := st.encode()
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// link gives the file another name, which must be free, and takes the first.
+func link(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	os.Remove(from) // else a sweep does it
+	return nil
+}
+
+// stateAt returns the state of key if it is at version at, else
+// [storage.ErrConflict].
+func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
+	st, err := s.readState(key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, fmt.Errorf("%w: it is gone", storage.ErrConflict)
+	case err != nil:
+		return nil, err
+	case st.Version != at:
+		return nil, fmt.Errorf("%w: %s, not %s", storage.ErrConflict, st.Version, at)
+	}
+	return st, nil
+}
+
+func checkWrite(ctx context.Context, key string, meta storage.Meta) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := storage.CheckKey(key); err != nil {
+		return err
+	}
+	return storage.CheckMeta(meta)
+}
+
+func failed(verb, key string, err error) error {
+	return fmt.Errorf("%s %s: %w", verb, key, err)
+}
