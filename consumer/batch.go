@@ -1,0 +1,137 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// An openBatch is the batch of a sink that entities are being applied to.
+type openBatch struct {
+	Batch             // nil if none is open
+	begun   time.Time // when it was opened
+	count   int
+	bytes   int64
+	at      feed.Position         // after the last entity that was applied
+	place   feed.SnapshotPosition // what at.Snapshot points to, while it grows
+	changed bool                  // at is not committed
+	half    bool                  // the last entity was applied in part
+}
+
+// move makes p the position that is committed next.
+func (b *openBatch) move(p feed.Position) { b.at, b.changed = p, true }
+
+// passed makes the position after e the one that is committed next.
+func (b *openBatch) passed(e *Entity) {
+	b.changed = true
+	if e.index == "" {
+		b.at = e.Position()
+		return
+	}
+	b.place = feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}
+	b.at = feed.Position{Snapshot: &b.place}
+}
+
+// position returns the position to commit, which the sink may keep.
+func (b *openBatch) position() feed.Position {
+	p := b.at
+	if p.Snapshot != nil {
+		place := *p.Snapshot
+		p.Snapshot = &place
+	}
+	return p
+}
+
+func (b *openBatch) rollback() error {
+	err := b.Batch.Rollback()
+	*b = openBatch{}
+	if err != nil {
+		return fmt.Errorf("roll back batch: %w", err)
+	}
+	return nil
+}
+
+// apply gives e to the sink, and commits if the batch is full then.
+func (r *run) apply(ctx context.Context, e *Entity) error {
+	b := &r.batch
+	if err := r.setKey(e); err != nil {
+		return err
+	}
+	if b.Batch == nil {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	size := e.size()
+	if err := b.Apply(ctx, &e.Entity); err != nil {
+		b.half = true
+		if stream, ok := e.Stream.(*entityStream); ok && stream.r.broken != nil {
+			return stream.r.broken // the sink is not to blame
+		}
+		return fmt.Errorf("apply %s: %w", describe(e), err)
+	}
+	b.count++
+	b.bytes += size
+	b.passed(e)
+	if b.count >= r.BatchEntities || b.bytes >= r.BatchBytes || time.Since(b.begun) >= r.BatchInterval {
+		return r.commit(ctx)
+	}
+	return nil
+}
+
+// setKey takes e's key from its body, if the job says where it is.
+func (r *run) setKey(e *Entity) error {
+	switch {
+	case r.key == nil, e.Stream == nil && len(e.Body) == 0 && e.ContentLocation != "":
+		return nil
+	case e.Stream != nil:
+		return fmt.Errorf("take key %q from %s: %w of %d bytes for bodies that are held: raise MaxWhole",
+			r.KeyPointer, describe(e), ErrTooLarge, r.Client.config.MaxWhole)
+	}
+	key, err := r.key.String(e.Body)
+	if err != nil {
+		return fmt.Errorf("take key %q from %s: %w", r.KeyPointer, describe(e), err)
+	}
+	e.ContentLocation = feed.EncodeKey(key)
+	return nil
+}
+
+// describe names an entity for an error.
+func describe(e *Entity) string {
+	return fmt.Sprintf("entity %q of page %s, part %d, offset %d", e.ContentID, e.Page, e.Part, e.Offset)
+}
+
+func (r *run) begin(ctx context.Context) error {
+	batch, err := r.Sink.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin batch: %w", err)
+	}
+	r.batch.Batch, r.batch.begun = batch, time.Now()
+	return nil
+}
+
+// commit commits what was applied and the position, if there is any news.
+func (r *run) commit(ctx context.Context) error {
+	b := &r.batch
+	if !b.changed {
+		return nil
+	}
+	if b.Batch == nil { // only the position moves
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	at := b.position()
+	if err := b.Commit(ctx, at); err != nil {
+		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback())
+	}
+	r.stats.Entities += int64(b.count)
+	r.stats.Bytes += b.bytes
+	r.stats.Batches++
+	r.batch = openBatch{at: at}
+	r.report(ctx, at)
+	return nil
+}

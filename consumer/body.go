@@ -1,0 +1,139 @@
+package consumer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// An idleBody is a response body that fails if no byte comes for too long
+// while it is waited for. Its errors are a *transportError, or that of the
+// caller's context.
+type idleBody struct {
+	src     io.ReadCloser
+	url     string
+	ctx     context.Context // of the request
+	caller  context.Context
+	cancel  context.CancelCauseFunc
+	timeout time.Duration
+	timer   *time.Timer
+	once    sync.Once
+}
+
+func (b *idleBody) Read(p []byte) (int, error) {
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.timeout, func() { b.cancel(errIdleTimeout) })
+	} else {
+		b.timer.Reset(b.timeout)
+	}
+	n, err := b.src.Read(p)
+	b.timer.Stop()
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	if ended := b.caller.Err(); ended != nil {
+		return n, ended
+	}
+	if cause := context.Cause(b.ctx); cause != nil {
+		err = cause
+	}
+	return n, &transportError{url: b.url, err: err}
+}
+
+func (b *idleBody) Close() error {
+	b.once.Do(func() {
+		b.cancel(nil)
+		b.src.Close()
+	})
+	return nil
+}
+
+// maxWindow is the largest window a zstd frame may ask for, in bytes (RFC 9659).
+const maxWindow = 8 << 20
+
+// decode undoes the Content-Encoding of r's body and limits what comes out of
+// it to limit bytes.
+func decode(r *response, limit int64) (io.ReadCloser, error) {
+	body := r.body
+	encoding := strings.ToLower(strings.TrimSpace(r.header.Get("Content-Encoding")))
+	if r.status == http.StatusPartialContent && encoding != "" && encoding != "identity" {
+		return nil, fmt.Errorf("get %s: %w: part of a page in encoding %q", redact(r.url.String()), ErrMediaType, encoding)
+	}
+	d := &decodedBody{raw: body, url: redact(r.url.String()), left: limit, limit: limit}
+	switch encoding {
+	case "", "identity":
+		d.src = body
+	case "gzip", "x-gzip":
+		d.start = func() (io.Reader, error) { return gzip.NewReader(bufio.NewReaderSize(body, 32<<10)) }
+	case "zstd":
+		d.start = func() (io.Reader, error) {
+			z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxWindow(maxWindow))
+			if err != nil {
+				return nil, err
+			}
+			d.stop = z.Close
+			return z, nil
+		}
+	default:
+		return nil, fmt.Errorf("get %s: %w: Content-Encoding %q", d.url, ErrMediaType, encoding)
+	}
+	return d, nil
+}
+
+// A decodedBody is a body without its Content-Encoding, limited in size.
+type decodedBody struct {
+	raw   io.ReadCloser
+	url   string
+	src   io.Reader                 // nil until the first Read of a compressed body
+	start func() (io.Reader, error) // makes src; it reads
+	stop  func()                    // releases src, if set
+	left  int64
+	limit int64
+}
+
+func (d *decodedBody) Read(p []byte) (int, error) {
+	if d.src == nil {
+		src, err := d.start()
+		if err != nil {
+			return 0, d.broken(err)
+		}
+		d.src = src
+	}
+	n, err := d.src.Read(p)
+	d.left -= int64(n)
+	if d.left < 0 {
+		return 0, fmt.Errorf("get %s: %w of %d bytes for a body", d.url, ErrTooLarge, d.limit)
+	}
+	if err != nil && err != io.EOF {
+		err = d.broken(err)
+	}
+	return n, err
+}
+
+// broken makes the error for compressed data that is not right, which is a
+// broken transport like a connection that ends early.
+func (d *decodedBody) broken(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // the body has no beginning
+	}
+	if isTransport(err) {
+		return err
+	}
+	return &transportError{url: d.url, err: fmt.Errorf("decode body: %w", err)}
+}
+
+func (d *decodedBody) Close() error {
+	if d.stop != nil {
+		d.stop()
+	}
+	return d.raw.Close()
+}

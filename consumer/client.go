@@ -1,0 +1,115 @@
+package consumer
+
+import (
+	"context"
+	"iter"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+// Pages returns an iterator over the pages of the feed at url, from start on,
+// in order. The next page is requested as soon as the header of the current one
+// is there. An error is yielded last.
+//
+// The iterator makes its requests anew each time it is ranged over. If the
+// client follows, it ends only with ctx or an error; the page at the end of the
+// feed is yielded again each time it has grown.
+func (c *Client) Pages(ctx context.Context, url string, start Start) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		s, url, err := c.open(ctx, url)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer s.close()
+		s.pages(url, start)(yield)
+	}
+}
+
+// Entities returns an iterator over the entities of the feed at url, from start
+// on, in order, as [Client.Pages] does over its pages. To go on later, start
+// [After] the [Entity.Position] of the last one.
+//
+// A page that breaks in the middle is requested again as a whole, and what was
+// yielded of it is skipped. Only if a Stream breaks while it is read, its Read
+// fails, and so does the iteration; see [Retryable].
+func (c *Client) Entities(ctx context.Context, url string, start Start) iter.Seq2[*Entity, error] {
+	return flatten(c.Pages(ctx, url, start))
+}
+
+// Snapshot returns an iterator over the entities of a snapshot, in the order of
+// its index, from the given position on; its Index may be empty. Pages are
+// requested concurrently.
+func (c *Client) Snapshot(ctx context.Context, indexURL string, from feed.SnapshotPosition) iter.Seq2[*Entity, error] {
+	return flatten(func(yield func(*Page, error) bool) {
+		s, indexURL, err := c.open(ctx, indexURL)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer s.close()
+		if from.Index != "" {
+			indexURL = from.Index
+		}
+		x, err := s.index(indexURL)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		s.snapshotPages(x, from)(yield)
+	})
+}
+
+// Index requests a snapshot index and checks it.
+func (c *Client) Index(ctx context.Context, indexURL string) (*snapshot.Index, error) {
+	s, indexURL, err := c.open(ctx, indexURL)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	x, err := s.index(indexURL)
+	if err != nil {
+		return nil, err
+	}
+	return x.Index, nil
+}
+
+// pages yields the pages of a snapshot, if start is in one, and then of the
+// feed.
+func (s *session) pages(url string, start Start) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		if from, ok := start.snapshot(); ok {
+			s.trust(start.index)
+			x, err := s.index(from.Index)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for p, err := range s.snapshotPages(x, from) {
+				if !yield(p, err) || err != nil {
+					return
+				}
+			}
+			start = After(x.handOff())
+		}
+		s.feedPages(url, start)(yield)
+	}
+}
+
+// flatten yields the entities of pages.
+func flatten(pages iter.Seq2[*Page, error]) iter.Seq2[*Entity, error] {
+	return func(yield func(*Entity, error) bool) {
+		for p, err := range pages {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for e, err := range p.Entities() {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

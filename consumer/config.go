@@ -1,0 +1,213 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config says how a [Client] reads. The zero Config reads a feed to its end
+// with the defaults that are given with each member.
+type Config struct {
+	// HTTPClient makes the requests; redirects are always decided by the
+	// rules of [Config.AllowOrigins]. nil: one with a transport of its own.
+	// Its Timeout must be 0, because it would cut long pages and long polls;
+	// use HeaderTimeout and IdleTimeout.
+	HTTPClient *http.Client
+	// Header is added to each request to the origin that the credentials are
+	// for, since it may hold secrets. It replaces fields that the client sets
+	// itself; User-Agent and Accept-Encoding are no secrets and go
+	// everywhere.
+	Header http.Header
+	// Credentials are sent only to the origin of the URL that the iterator or
+	// the [Job] was given. A user name and password in that URL are used if
+	// this is empty.
+	Credentials Credentials
+	// AllowOrigins are further origins ("https://pages.example.com") that
+	// links and redirects may lead to. They are never sent credentials.
+	AllowOrigins []string
+
+	// MaxWhole is the largest body that is given out whole, in bytes; larger
+	// ones are streams. 0: 1 MiB.
+	MaxWhole int
+	// MaxEntity is the largest body that is accepted, in bytes. 0: no limit
+	// but MaxPage.
+	MaxEntity int64
+	// MaxPage is the largest page that is accepted, in bytes, after
+	// decompression. 0: 16 GiB.
+	MaxPage int64
+	// ReadAhead is how many bytes of a page are held that were received but
+	// not used yet, in a feed for the current page and for the next one, in a
+	// snapshot for each of Concurrency pages. 0: 1 MiB.
+	ReadAhead int
+	// Concurrency is how many pages of a snapshot are requested at a time. 0:
+	// 4.
+	Concurrency int
+
+	// Follow makes the iterators of a feed wait for more at its end, and for
+	// its first entity if there is none yet. Without Follow, a feed that is
+	// empty (status 204) is read without error, and one that does not exist
+	// (404) is a [*StatusError]. So it always is if there is a Content-ID to
+	// resume from: then the feed has been removed.
+	Follow bool
+	// Wait is how long the server is asked to hold a request until there is
+	// something new (RFC 7240, "Prefer: wait"), in whole seconds. 0: 30 s.
+	Wait time.Duration
+	// PollInterval is the longest pause between requests to a server that
+	// does not hold them. The first pauses are shorter. 0: 10 s.
+	PollInterval time.Duration
+
+	// HeaderTimeout is how long a request may take until its response header
+	// is there, besides Wait. 0: 30 s.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a response body may bring no byte while it is
+	// waited for. 0: 30 s.
+	IdleTimeout time.Duration
+	// Retry says how requests are repeated.
+	Retry RetryConfig
+
+	// Logger gets what is repeated and what is waited for. nil: nothing.
+	Logger *slog.Logger
+}
+
+// Credentials are what a request is authorized with: a user name and password
+// (RFC 7617) or a bearer token (RFC 6750).
+type Credentials struct {
+	Username, Password string
+	Bearer             string
+}
+
+// RetryConfig says how often and when a request is repeated that failed in a
+// way that [Retryable] describes. The pause grows by two each time; a random
+// part of up to a half is taken off it.
+type RetryConfig struct {
+	// Attempts is how often something is tried without any progress. 0: 8;
+	// negative: no limit.
+	Attempts int
+	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
+	Min, Max time.Duration
+	// MaxRetryAfter is the longest pause that a server may ask for by
+	// Retry-After; if it asks for more, it gets this. 0: 5 min.
+	MaxRetryAfter time.Duration
+}
+
+// A Client reads feeds and snapshots. It can be used by several goroutines.
+type Client struct {
+	config  Config
+	allowed map[string]bool // origins
+	buffers sync.Pool       // of *[]byte, config.ReadAhead long
+}
+
+// New returns a Client, or an error if c cannot be right.
+func New(c Config) (*Client, error) {
+	setDefault(&c.MaxWhole, 1<<20)
+	setDefault(&c.MaxPage, 16<<30)
+	setDefault(&c.ReadAhead, 1<<20)
+	setDefault(&c.Concurrency, 4)
+	setDefault(&c.Wait, 30*time.Second)
+	setDefault(&c.PollInterval, 10*time.Second)
+	setDefault(&c.HeaderTimeout, 30*time.Second)
+	setDefault(&c.IdleTimeout, 30*time.Second)
+	setDefault(&c.Retry.Attempts, 8)
+	setDefault(&c.Retry.Min, 250*time.Millisecond)
+	setDefault(&c.Retry.Max, 30*time.Second)
+	setDefault(&c.Retry.MaxRetryAfter, 5*time.Minute)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.HTTPClient == nil {
+		c.HTTPClient = &http.Client{Transport: newTransport(c.Concurrency)}
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("configure consumer: %w", err)
+	}
+	client := &Client{config: c, allowed: make(map[string]bool)}
+	client.buffers.New = func() any {
+		b := make([]byte, c.ReadAhead)
+		return &b
+	}
+	for _, raw := range c.AllowOrigins {
+		u, err := parseURL(raw)
+		if err != nil {
+			return nil, fmt.Errorf("configure consumer: allowed origin: %w", err)
+		}
+		client.allowed[origin(u)] = true
+	}
+	return client, nil
+}
+
+func setDefault[T int | int64 | time.Duration](p *T, value T) {
+	if *p == 0 {
+		*p = value
+	}
+}
+
+func (c *Config) check() error {
+	for name, value := range map[string]int64{
+		"MaxWhole": int64(c.MaxWhole), "MaxPage": c.MaxPage, "ReadAhead": int64(c.ReadAhead),
+		"Concurrency": int64(c.Concurrency), "Wait": int64(c.Wait), "PollInterval": int64(c.PollInterval),
+		"HeaderTimeout": int64(c.HeaderTimeout), "IdleTimeout": int64(c.IdleTimeout),
+		"Retry.Min": int64(c.Retry.Min), "Retry.Max": int64(c.Retry.Max),
+	} {
+		if value < 1 {
+			return fmt.Errorf("%s must not be negative", name)
+		}
+	}
+	if c.MaxEntity < 0 {
+		return errors.New("MaxEntity must not be negative")
+	}
+	if c.Credentials.Bearer != "" && c.Credentials.Username != "" {
+		return errors.New("credentials have both a user name and a bearer token")
+	}
+	if c.HTTPClient.Timeout != 0 {
+		return errors.New("HTTPClient.Timeout must be 0: use HeaderTimeout and IdleTimeout")
+	}
+	return nil
+}
+
+// newTransport returns a transport for up to concurrency pages at a time from
+// one server.
+func newTransport(concurrency int) *http.Transport {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    concurrency + 2,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         64 << 10,
+	}
+}
+
+// CloseIdleConnections closes connections that are kept for further requests.
+func (c *Client) CloseIdleConnections() { c.config.HTTPClient.CloseIdleConnections() }
+
+// parseURL parses an absolute HTTP URL. Its errors do not repeat the URL's
+// user name and password.
+func parseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("parse URL: it is not well-formed")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, fmt.Errorf("parse URL %q: must begin with http:// or https:// and a host", redact(raw))
+	}
+	return u, nil
+}
+
+// origin returns scheme, host and port (RFC 6454), for comparison.
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}

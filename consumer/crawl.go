@@ -1,0 +1,163 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// maxCrawls is how often the crawl is begun again because the page that it
+// found was removed before it could be read.
+const maxCrawls = 3
+
+// locate returns the page that the walk begins with.
+func (w *walk) locate() (*reading, error) {
+	switch start := w.start; {
+	case start.latest:
+		r, err := w.request(w.url)
+		return r, entryError(err)
+	case start.position.ContentID != "" && start.position.Page != "":
+		if r, err := w.revisit(start.position); r != nil || err != nil {
+			return r, err
+		}
+	}
+	for tries := 1; ; tries++ {
+		p, err := w.crawl(w.seek.position.LastModified)
+		if err != nil {
+			return nil, err
+		}
+		r, err := w.request(p.URL)
+		if !gone(err) || tries == maxCrawls {
+			return r, err
+		}
+	}
+}
+
+func (w *walk) request(url string) (*reading, error) {
+	r := w.s.newReading(url)
+	return r, r.open()
+}
+
+// revisit tries the page that the position was on: most often the entity is
+// still there, and no crawl is needed. It returns nil if it is not.
+func (w *walk) revisit(at feed.Position) (*reading, error) {
+	r, err := w.request(at.Page)
+	switch {
+	case gone(err), errors.Is(err, ErrOrigin): // the feed has moved
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	found := false
+	err = r.each(func(e *Entity) bool {
+		found = e.ContentID == at.ContentID
+		return !found
+	})
+	if err != nil || !found {
+		r.close()
+		return nil, err
+	}
+	w.seek.active = false
+	w.modified = r.last.lastModified
+	return r, nil
+}
+
+// crawl goes back from the entry point, page by page, to the first page that
+// is strictly older than a time, or to the oldest page.
+func (w *walk) crawl(to time.Time) (*Page, error) {
+	var loop cycle
+	var newer *Page
+	url := w.url
+	for {
+		p, err := w.s.head(url)
+		if newer != nil && gone(err) {
+			// Its prev link may come from a cache that has not heard of it.
+			w.s.config.Logger.WarnContext(w.s.ctx, "older pages are gone", "error", err)
+			w.seek.oldest = true
+			return newer, nil
+		}
+		switch {
+		case err != nil && newer == nil:
+			return nil, entryError(err)
+		case err != nil:
+			return nil, err
+		case newer != nil:
+			if err := checkNeighbours(p, newer, url, p.URL); err != nil {
+				return nil, err
+			}
+		}
+		if err := loop.visit(p.URL); err != nil {
+			return nil, err
+		}
+		w.seek.oldest = p.Links.Prev == ""
+		if w.seek.oldest || p.LastModified.Before(to) {
+			return p, nil
+		}
+		newer, url = p, p.Links.Prev
+	}
+}
+
+// pruned returns the error for a next page that is gone: all up to the oldest
+// page that is left may have been missed.
+func (w *walk) pruned(r *reading) error {
+	oldest, err := w.crawl(r.page.LastModified)
+	if err != nil {
+		return err
+	}
+	at := feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL}
+	return &NotOldEnoughError{URL: w.url, Position: at, Oldest: oldest.LastModified}
+}
+
+// head requests what a page's header says.
+func (s *session) head(url string) (*Page, error) {
+	resp, err := s.send(request{method: http.MethodHead, url: url})
+	if err != nil {
+		return nil, err
+	}
+	resp.body.Close()
+	if resp.status != http.StatusOK {
+		return nil, &StatusError{URL: redact(url), StatusCode: resp.status}
+	}
+	return newFeedPage(resp)
+}
+
+// checkNeighbours checks two pages of which one was found by the link of the
+// other, asked for as url and now called self.
+func checkNeighbours(older, newer *Page, url, self string) error {
+	violation := func(p *Page, err error) error { return &PageError{URL: p.URL, Part: -1, Err: err} }
+	switch {
+	case self != url:
+		return &PageError{URL: url, Part: -1, Err: fmt.Errorf("%w: its self link is %s", ErrLinks, self)}
+	case older.Links.Next != newer.URL:
+		return violation(older, fmt.Errorf("%w: next link is %q, but %s has it as prev link", ErrLinks, older.Links.Next, newer.URL))
+	case newer.Links.Prev != "" && newer.Links.Prev != older.URL: // an old page may lose its prev link
+		return violation(newer, fmt.Errorf("%w: prev link is %q, but %s has it as next link", ErrLinks, newer.Links.Prev, older.URL))
+	case newer.LastModified.Before(older.LastModified):
+		return violation(newer, fmt.Errorf("%w: from %s on %s to %s", ErrTimeOrder,
+			feed.FormatTime(older.LastModified), older.URL, feed.FormatTime(newer.LastModified)))
+	}
+	return nil
+}
+
+// A cycle finds out, in constant memory, that a chain of pages leads back to
+// itself: it remembers one page, and a later one after each doubling of the
+// way (Brent's algorithm).
+type cycle struct {
+	mark  string
+	steps int
+	power int
+}
+
+func (c *cycle) visit(url string) error {
+	if url == c.mark {
+		return &PageError{URL: url, Part: -1, Err: ErrLoop}
+	}
+	if c.steps == c.power {
+		c.mark, c.power, c.steps = url, max(1, 2*c.power), 0
+	}
+	c.steps++
+	return nil
+}

@@ -1,0 +1,88 @@
+package consumer
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// await waits until the newest page r may have more: entities or a next link.
+//
+// A server that knows "Prefer: wait" (RFC 7240) holds the request until there
+// is something new; others are asked again and again, with growing pauses.
+func (w *walk) await(r *reading) error {
+	for {
+		if !w.held {
+			if err := sleep(w.s.ctx, w.pollPause(w.quiet+1)); err != nil {
+				return err
+			}
+		}
+		w.quiet++
+		news, err := w.poll(r)
+		if news || err != nil {
+			return err
+		}
+	}
+}
+
+// pollPause returns how long to wait before the nth poll, from 1.
+func (w *walk) pollPause(n int) time.Duration {
+	c := &w.s.config
+	return jitter(backoff(min(c.Retry.Min, c.PollInterval), c.PollInterval, n))
+}
+
+// poll asks once whether there is news, and makes it what r reads.
+func (w *walk) poll(r *reading) (news bool, err error) {
+	q := request{method: http.MethodGet, url: r.page.URL, etag: r.page.etag(), wait: w.s.config.Wait}
+	if q.etag != "" && r.page.Header.Get("Accept-Ranges") == "bytes" {
+		q.offset = r.last.offset // only what comes after what is known, and that to know it again
+	}
+	begun := time.Now()
+	resp, err := w.s.send(q)
+	if err != nil {
+		return false, err
+	}
+	w.held = strings.Contains(resp.header.Get("Preference-Applied"), "wait") || time.Since(begun) >= q.wait/2
+	if resp.status == http.StatusNotModified {
+		resp.body.Close()
+		return w.linked(r, resp)
+	}
+	if resp.status == http.StatusPartialContent && !continues(resp, q.offset, r.page.boundary) {
+		resp.body.Close()
+		return true, r.open()
+	}
+	return true, r.start(resp)
+}
+
+// linked looks whether a page that has not changed has a next link now: it is
+// part of the response and not of the page, so that an entity tag need not tell.
+func (w *walk) linked(r *reading, resp *response) (bool, error) {
+	var next string
+	if len(resp.header.Values("Link")) > 0 {
+		links, err := feed.ParseLinks(resp.url, resp.header)
+		if err != nil {
+			return false, &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
+		}
+		next = links.Next
+	} else {
+		p, err := w.s.head(r.page.URL)
+		if err != nil {
+			return false, err
+		}
+		next = p.Links.Next
+	}
+	if next == "" {
+		return false, nil
+	}
+	return true, r.open()
+}
+
+// continues reports whether a 206 is the rest of the page from offset on.
+func continues(resp *response, offset int64, boundary string) bool {
+	p, err := newPage(resp)
+	return err == nil && p.boundary == boundary &&
+		strings.HasPrefix(resp.header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset))
+}

@@ -1,0 +1,118 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jsonptr"
+)
+
+// A GapPolicy says what a [Job] does when entities after its position may have
+// been lost: see [IsGap].
+type GapPolicy int
+
+const (
+	// GapFail returns the error.
+	GapFail GapPolicy = iota
+	// GapReplay goes on from the time of the position, or from the oldest
+	// entity there is, so that the sink gets some entities again.
+	GapReplay
+	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. The sink
+	// keeps what it has; what was deleted in the gap stays.
+	GapSnapshot
+)
+
+func (g GapPolicy) String() string {
+	switch g {
+	case GapReplay:
+		return "replay"
+	case GapSnapshot:
+		return "snapshot"
+	}
+	return "fail"
+}
+
+// A Job consumes a feed into a [Sink]: each entity once, in order, with the
+// position committed together with the data.
+type Job struct {
+	Client *Client
+	// URL is the feed's entry point. Credentials are for its origin.
+	URL  string
+	Sink Sink
+	// From is where to start if the sink has no position.
+	From  Start
+	OnGap GapPolicy
+	// SnapshotURL is the index that [GapSnapshot] starts over from.
+	SnapshotURL string
+	// KeyPointer, if not empty, is a JSON Pointer (RFC 6901) to an entity's key
+	// in its body. The entity is given to the sink with this key as its
+	// ContentLocation. An entity without a body keeps the one that it has.
+	KeyPointer string
+
+	// A batch is committed when it has BatchEntities entities (0: 10,000) or
+	// BatchBytes bytes of bodies (0: 8 MiB), or is BatchInterval old when an
+	// entity arrives (0: 1 s), or when there is nothing more to read for now.
+	BatchEntities int
+	BatchBytes    int64
+	BatchInterval time.Duration
+
+	// Progress, if not nil, is called after each commit.
+	Progress func(Progress)
+	// Logger gets what the job does about gaps and broken streams. nil: what
+	// the Client's logger is.
+	Logger *slog.Logger
+}
+
+// Stats are counts of one run of a [Job].
+type Stats struct {
+	Entities int64 // committed
+	Bytes    int64 // of their bodies, as far as a streamed one says its size
+	Batches  int64
+	Restarts int // from the position after a streamed entity broke
+	Gaps     int // that were passed as OnGap says
+}
+
+// commitTimeout is how long the last commit may take after the context has
+// ended.
+const commitTimeout = 30 * time.Second
+
+// Run consumes to the end of the feed, or until ctx ends if the Client follows.
+//
+// When ctx ends, or reading fails, the entities that were applied completely
+// are committed; a batch in which applying failed is rolled back. The error
+// wraps ctx's error.
+func (j *Job) Run(ctx context.Context) (Stats, error) {
+	r, err := j.newRun()
+	if err != nil {
+		return Stats{}, fmt.Errorf("consume %s: %w", redact(j.URL), err)
+	}
+	if err := r.run(ctx); err != nil {
+		return r.stats, fmt.Errorf("consume %s: after %d entities: %w", redact(j.URL), r.stats.Entities, err)
+	}
+	return r.stats, nil
+}
+
+func (j *Job) newRun() (*run, error) {
+	r := &run{Job: *j}
+	r.BatchEntities = cmp.Or(r.BatchEntities, 10_000)
+	r.BatchBytes = cmp.Or(r.BatchBytes, 8<<20)
+	r.BatchInterval = cmp.Or(r.BatchInterval, time.Second)
+	if r.Logger == nil {
+		r.Logger = j.Client.config.Logger
+	}
+	if r.OnGap == GapSnapshot && r.SnapshotURL == "" {
+		return nil, errors.New("there is no snapshot to start over from: set SnapshotURL")
+	}
+	if j.KeyPointer != "" {
+		p, err := jsonptr.Compile(j.KeyPointer)
+		if err != nil {
+			return nil, err
+		}
+		r.key = &p
+	}
+	return r, nil
+}

@@ -1,0 +1,119 @@
+package consumer
+
+import (
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// A Page is a page of a feed or of a snapshot. It is valid until the next
+// page is asked for.
+type Page struct {
+	// URL of the page: what its self link says, in a snapshot what the index
+	// says.
+	URL string
+	// Links of the page; none in a snapshot.
+	Links feed.Links
+	// LastModified of the page, in whole seconds; zero if a snapshot page does
+	// not say.
+	LastModified time.Time
+	// Header of the response.
+	Header http.Header
+
+	boundary string
+	entities func(yield func(*Entity, error) bool)
+	last     func() mark // the entity that was read last
+}
+
+// end returns the position after the entity that was read last.
+func (p *Page) end() feed.Position {
+	m := p.last()
+	return feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL}
+}
+
+// Newest reports whether the page was the end of its feed when it was
+// requested.
+func (p *Page) Newest() bool { return p.Links.Next == "" }
+
+// Entities yields those entities of the page that come after the position that
+// the reading started from, and that were not yielded before (if this is a
+// page that grew). What is not read of them is skipped when the next page is
+// asked for. An error is yielded last and ends the iteration over the pages.
+func (p *Page) Entities() iter.Seq2[*Entity, error] { return p.entities }
+
+// An Entity is an entity and where it was read. It is valid until the next
+// one is asked for; so are its Body and its Stream.
+type Entity struct {
+	feed.Entity
+	Page   string // URL of the page
+	Part   int    // index in the page, from 0
+	Offset int64  // of the part, in bytes from the start of the page
+
+	index string // in a snapshot, the URL of its index
+	page  int    // in a snapshot, the number of the page
+}
+
+// Position returns the place in the feed or snapshot after e.
+func (e *Entity) Position() feed.Position {
+	if e.index != "" {
+		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}}
+	}
+	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page}
+}
+
+// size returns the number of bytes in e's body, as far as it is known.
+func (e *Entity) size() int64 {
+	if e.Stream != nil {
+		return max(e.Size, 0)
+	}
+	return int64(len(e.Body))
+}
+
+// newFeedPage reads what the header of a response says of a page of a feed
+// (specification, section "Feed", "Required headers").
+func newFeedPage(r *response) (*Page, error) {
+	at := redact(r.url.String())
+	links, err := feed.ParseLinks(r.url, r.header)
+	if err != nil {
+		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
+	}
+	if links.Self == "" {
+		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: there is no self link", ErrLinks)}
+	}
+	links = feed.Links{Self: redact(links.Self), Prev: redact(links.Prev), Next: redact(links.Next)}
+	p, err := newPage(r)
+	if err != nil {
+		return nil, err
+	}
+	if p.LastModified.IsZero() {
+		return nil, &PageError{URL: at, Part: -1, Err: &feed.HeaderError{Part: -1, Name: "Last-Modified", Err: feed.ErrMissingHeader}}
+	}
+	p.URL, p.Links = links.Self, links
+	return p, nil
+}
+
+// newPage reads what the header of a response says of any page.
+func newPage(r *response) (*Page, error) {
+	p := &Page{URL: redact(r.url.String()), Header: r.header}
+	if value := r.header.Get("Last-Modified"); value != "" {
+		t, err := feed.ParseTime(value)
+		if err != nil {
+			return nil, &PageError{URL: p.URL, Part: -1, Err: err}
+		}
+		p.LastModified = t
+	}
+	boundary, err := page.Boundary(r.header.Get("Content-Type"))
+	if err != nil {
+		return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrMediaType, err)}
+	}
+	p.boundary = boundary
+	return p, nil
+}
+
+// etag returns the page's entity tag, or "" if it has none.
+func (p *Page) etag() string { return strings.TrimSpace(p.Header.Get("ETag")) }

@@ -1,0 +1,96 @@
+package consumer
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// Progress tells how far a [Job] is. Rates and the time that is left can be
+// made of two of them.
+type Progress struct {
+	Stats
+	// Position that was committed.
+	Position feed.Position
+	// Page is the URL of the page that is being read.
+	Page string
+	// Newest is the Last-Modified of the feed's newest page, at most some
+	// seconds old; zero while it is not known. Lag is how much older the
+	// position is.
+	Newest time.Time
+	Lag    time.Duration
+	// First is the Last-Modified of the first position that was committed in
+	// the feed in this run. From First to Newest is the way to go.
+	First time.Time
+	// While a snapshot is being read: its number of pages and of entities (0 if
+	// the index does not say). Position tells which page is being read.
+	SnapshotPages    int
+	SnapshotEntities int64
+}
+
+// lagInterval is how old the knowledge of the newest page may become while the
+// job is on its way there.
+const lagInterval = 10 * time.Second
+
+// A lag knows how far the job is behind the newest page.
+type lag struct {
+	url      string // the feed's entry point
+	page     *Page  // that is being read
+	snapshot *index // that is being read, or nil
+	newest   time.Time
+	asked    time.Time
+	first    time.Time
+}
+
+// report calls the job's Progress.
+func (r *run) report(ctx context.Context, at feed.Position) {
+	if r.Progress == nil {
+		return
+	}
+	l := &r.lag
+	p := Progress{Stats: r.stats, Position: at}
+	if l.page != nil {
+		p.Page = l.page.URL
+	}
+	if l.snapshot != nil {
+		p.SnapshotPages, p.SnapshotEntities = len(l.snapshot.Pages), l.snapshot.Entities
+	}
+	if at.Snapshot == nil && !at.LastModified.IsZero() {
+		if l.first.IsZero() {
+			l.first = at.LastModified
+		}
+		r.findNewest(ctx)
+		p.First, p.Newest = l.first, l.newest
+		if !l.newest.IsZero() {
+			p.Lag = max(0, l.newest.Sub(at.LastModified))
+		}
+	}
+	r.Progress(p)
+}
+
+// findNewest asks for the newest page from time to time. If it gets no answer
+// it is not worth stopping for.
+func (r *run) findNewest(ctx context.Context) {
+	l := &r.lag
+	if l.page != nil && l.snapshot == nil && l.page.Newest() {
+		l.newest = l.page.LastModified
+		return
+	}
+	if !l.asked.IsZero() && time.Since(l.asked) < lagInterval {
+		return
+	}
+	l.asked = time.Now()
+	resp, err := r.s.try(request{method: http.MethodHead, url: l.url})
+	if err == nil {
+		resp.body.Close()
+		var p *Page
+		if p, err = newFeedPage(resp); err == nil {
+			l.newest = p.LastModified
+		}
+	}
+	if err != nil {
+		r.Logger.DebugContext(ctx, "newest page is not known", "error", err)
+	}
+}

@@ -1,0 +1,234 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// A reading reads the entities of one page, in spite of connections that
+// break: it requests the page again and skips what it has given out already.
+// It can stop after any entity and go on later.
+type reading struct {
+	s      *session
+	url    string // asked for
+	index  string // in a snapshot, the URL of its index
+	number int    // in a snapshot, the number of the page
+	page   *Page  // nil before the first response
+
+	body     *readAhead // nil if the page has to be requested (again)
+	buffer   *[]byte    // of body
+	fresh    bool       // the session's parser has to be set to body
+	finished bool       // the page was read to its end
+
+	first  int   // index in the page of the first part in body
+	base   int64 // offset in the page of the first part in body
+	seen   int   // parts that were given out, or that the caller has by other means
+	last   mark  // the part seen last
+	broken error // of a stream whose reader has been told
+}
+
+// A mark is by what the part that was seen last is known again.
+type mark struct {
+	offset       int64
+	contentID    string
+	location     string
+	lastModified time.Time
+}
+
+func (m mark) matches(e *feed.Entity) bool {
+	return m.contentID == e.ContentID && m.location == e.ContentLocation && m.lastModified.Equal(e.LastModified)
+}
+
+func (s *session) newReading(url string) *reading { return &reading{s: s, url: url} }
+
+// open requests the page.
+func (r *reading) open() error {
+	resp, err := r.s.send(request{method: http.MethodGet, url: r.url})
+	if err != nil {
+		return err
+	}
+	return r.start(resp)
+}
+
+// start makes resp what is read.
+func (r *reading) start(resp *response) error {
+	p, err := r.describe(resp)
+	if err != nil {
+		resp.body.Close()
+		return err
+	}
+	r.close()
+	r.page, r.fresh, r.finished = p, true, false
+	if r.index == "" {
+		r.url = p.URL // the entry point may lead to another page the next time
+	}
+	r.first, r.base = 0, 0
+	if resp.status == http.StatusPartialContent {
+		r.first, r.base = r.seen-1, r.last.offset
+	}
+	r.buffer = r.s.buffers.Get().(*[]byte)
+	r.body = newReadAhead(resp.body, resp.cancel, *r.buffer)
+	return nil
+}
+
+func (r *reading) describe(resp *response) (*Page, error) {
+	switch {
+	case resp.status != http.StatusOK && resp.status != http.StatusPartialContent:
+		return nil, &StatusError{URL: redact(resp.url.String()), StatusCode: resp.status}
+	case r.index != "":
+		return newPage(resp)
+	}
+	return newFeedPage(resp)
+}
+
+// close ends the request, if there is one.
+func (r *reading) close() {
+	if r.body == nil {
+		return
+	}
+	r.body.Close()
+	r.s.buffers.Put(r.buffer)
+	r.body, r.buffer = nil, nil
+}
+
+// each calls fn with each entity that it was not called with before, until it
+// returns false. It returns nil when the page has been read to its end, or fn
+// has returned false.
+func (r *reading) each(fn func(*Entity) bool) error {
+	retry := r.s.newRetry()
+	for !r.finished {
+		seen, partial := r.seen, r.first > 0
+		err := r.pass(fn)
+		if err == nil || r.broken != nil {
+			return err
+		}
+		r.close()
+		if partial {
+			r.first = 0
+			continue // a range was not what it should be: get the whole page
+		}
+		if r.seen > seen {
+			retry.progress()
+		}
+		if err := retry.pause(r.s.ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass calls fn with new entities until the page ends or breaks.
+func (r *reading) pass(fn func(*Entity) bool) error {
+	if r.body == nil {
+		if err := r.open(); err != nil {
+			return err
+		}
+	}
+	if r.fresh {
+		r.s.parser.Reset(r.body, r.page.boundary)
+		r.fresh = false
+	}
+	parts := r.seen // if nothing was left to read
+	for p, err := range r.s.parser.Parts() {
+		if err != nil {
+			return r.fault(err)
+		}
+		parts = r.first + p.Index + 1
+		if more, err := r.part(p, fn); err != nil || !more {
+			return err
+		}
+	}
+	if parts < r.seen {
+		return r.changed(-1, 0, fmt.Errorf("it has %d entities and had %d", parts, r.seen))
+	}
+	r.finish()
+	return nil
+}
+
+// part looks at one part: a new one is parsed and given to fn, which says
+// whether to go on.
+func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
+	e, index := &r.s.entity, r.first+p.Index
+	switch {
+	case index < r.seen-1:
+		return true, nil
+	case r.first > 0 && p.Index == 0 && p.Offset != 0:
+		return false, r.changed(index, r.base, errors.New("no entity begins where one began"))
+	}
+	if err := feed.Parse(&e.Entity, p, r.index == ""); err != nil {
+		return false, &PageError{URL: r.page.URL, Part: index, Offset: r.base + p.Offset, Err: err}
+	}
+	if index == r.seen-1 {
+		if !r.last.matches(&e.Entity) {
+			return false, r.changed(index, r.base+p.Offset, fmt.Errorf("entity %q is where %q was", e.ContentID, r.last.contentID))
+		}
+		r.last.offset = r.base + p.Offset
+		return true, nil
+	}
+	e.Page, e.Part, e.Offset = r.page.URL, index, r.base+p.Offset
+	e.index, e.page = r.index, r.number
+	r.seen = index + 1
+	r.last = mark{e.Offset, e.ContentID, e.ContentLocation, e.LastModified}
+	if e.Stream != nil {
+		e.Stream = &entityStream{r, e.Stream}
+	}
+	more := fn(e)
+	return more, r.broken
+}
+
+// maxEpilogue is how much is read after a page to get to the end of the
+// response, so that its connection can be used again.
+const maxEpilogue = 64 << 10
+
+func (r *reading) finish() {
+	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // the page is whole, whatever comes after it
+	r.close()
+	r.finished = true
+}
+
+// fault makes the error of a page that cannot be read on.
+func (r *reading) fault(err error) error {
+	if ended := r.s.ctx.Err(); ended != nil {
+		return ended
+	}
+	fault := &PageError{URL: r.page.URL, Part: -1, Err: err}
+	var at *page.Error
+	if errors.As(err, &at) {
+		fault.Err = at.Err
+		fault.Offset = r.base + at.Offset
+		if at.Part >= 0 {
+			fault.Part = r.first + at.Part
+		}
+	}
+	if errors.Is(err, page.ErrPartTooLarge) || errors.Is(err, page.ErrHeaderTooLarge) {
+		fault.Err = fmt.Errorf("%w: %w", ErrTooLarge, fault.Err)
+	}
+	return fault
+}
+
+func (r *reading) changed(part int, offset int64, why error) error {
+	return &PageError{URL: r.page.URL, Part: part, Offset: offset, Err: fmt.Errorf("%w: %w", ErrPageChanged, why)}
+}
+
+// An entityStream is the body of an entity that is too large to be held. When
+// it breaks, its reader has had a part of it, so the page cannot be requested
+// again behind the reader's back.
+type entityStream struct {
+	r   *reading
+	src io.Reader
+}
+
+func (b *entityStream) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if err != nil && err != io.EOF {
+		b.r.broken = &streamError{b.r.fault(err)}
+		err = b.r.broken
+	}
+	return n, err
+}

@@ -1,0 +1,171 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonptr"
+)
+
+// A run is one Run of a Job.
+type run struct {
+	Job
+	key   *jsonptr.Pointer
+	s     *session // of the current attempt
+	batch openBatch
+	stats Stats
+	lag   lag
+}
+
+// run makes attempts until there is nothing more to read, or no way on.
+func (r *run) run(ctx context.Context) error {
+	start, err := r.position(ctx)
+	if err != nil {
+		return err
+	}
+	retry := (&session{Client: r.Client}).newRetry()
+	for {
+		before := r.stats.Entities
+		err := r.attempt(ctx, start)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if r.stats.Entities > before {
+			retry.progress()
+		}
+		var broken *streamError
+		next, passable := r.passGap(start, err)
+		switch {
+		case passable:
+			r.Logger.WarnContext(ctx, "entities may have been lost", "error", err, "policy", r.OnGap.String())
+			r.stats.Gaps++
+			start = next
+		case errors.As(err, &broken):
+			if err := retry.pause(ctx, err); err != nil {
+				return err
+			}
+			r.stats.Restarts++
+			if start, err = r.position(ctx); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// position returns where to start: where the sink is, or where the job says.
+func (r *run) position(ctx context.Context) (Start, error) {
+	at, err := r.Sink.Position(ctx)
+	if err != nil {
+		return Start{}, fmt.Errorf("read position of sink: %w", err)
+	}
+	if at.IsZero() {
+		return r.From, nil
+	}
+	return After(at), nil
+}
+
+// passGap returns where to go on after a gap, if the policy knows a place that
+// is not the one just tried.
+func (r *run) passGap(tried Start, err error) (Start, bool) {
+	_, inSnapshot := tried.snapshot()
+	lost := IsGap(err) || inSnapshot && (gone(err) || errors.Is(err, ErrSnapshotChanged))
+	var next Start
+	var id *ContentIDNotFoundError
+	switch {
+	case !lost || r.OnGap == GapFail:
+		return Start{}, false
+	case r.OnGap == GapSnapshot:
+		next = FromSnapshot(r.SnapshotURL)
+	case errors.As(err, &id):
+		next = Since(id.Position.LastModified)
+	case inSnapshot && !IsGap(err):
+		return Start{}, false // there is no time to replay from
+	default:
+		next = Beginning()
+	}
+	return next, next != tried
+}
+
+// attempt reads from start to the end.
+func (r *run) attempt(ctx context.Context, start Start) error {
+	s, url, err := r.Client.open(ctx, r.URL)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.trust(r.From.index)
+	s.trust(r.SnapshotURL)
+	r.s, r.lag.url = s, url
+	if from, ok := start.snapshot(); ok {
+		x, err := s.index(from.Index)
+		if err != nil {
+			return err
+		}
+		r.lag.snapshot = x
+		if err := r.drain(ctx, s.snapshotPages(x, from), false); err != nil {
+			return err
+		}
+		at := x.handOff()
+		start = After(at)
+		if at.IsZero() {
+			at.Snapshot = &feed.SnapshotPosition{Index: x.position, Page: len(x.Pages)}
+		}
+		r.batch.move(at)
+		if err := r.commit(ctx); err != nil {
+			return err
+		}
+		r.lag.snapshot = nil
+	}
+	return r.drain(ctx, s.feedPages(url, start), start.latest)
+}
+
+// drain applies all entities of pages and commits them. If markEnd is set, the
+// position at the end of the pages is committed even if there was no entity.
+func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
+	err := r.pages(ctx, pages, markEnd)
+	if r.batch.half {
+		return errors.Join(err, r.batch.rollback())
+	}
+	if err == nil {
+		return r.commit(ctx)
+	}
+	// What was applied is whole. That reading failed is no reason to lose it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	if lost := r.commit(ctx); lost != nil {
+		return errors.Join(err, lost)
+	}
+	return err
+}
+
+func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
+	for p, err := range pages {
+		if err != nil {
+			return err
+		}
+		r.lag.page = p
+		for e, err := range p.Entities() {
+			if err != nil {
+				return err
+			}
+			if err := r.apply(ctx, e); err != nil {
+				return err
+			}
+		}
+		if !p.Newest() || r.lag.snapshot != nil {
+			continue
+		}
+		if markEnd && r.batch.at.IsZero() {
+			r.batch.move(p.end())
+		}
+		if err := r.commit(ctx); err != nil { // it may be long until there is more
+			return err
+		}
+	}
+	return nil
+}

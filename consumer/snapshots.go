@@ -1,0 +1,152 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+// maxIndex is the largest snapshot index that is accepted, in bytes.
+const maxIndex = 32 << 20
+
+// An index is a snapshot index and where it was found.
+type index struct {
+	*snapshot.Index
+	// position is the URL of this very snapshot, with its id as fragment: the
+	// URL alone may have another snapshot tomorrow.
+	position string
+}
+
+// index requests a snapshot index. If the URL has a fragment, it is the id that
+// the snapshot must have.
+func (s *session) index(raw string) (*index, error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	id := u.Fragment
+	u.Fragment, u.RawFragment = "", ""
+	retry := s.newRetry()
+	for {
+		x, err := s.tryIndex(u.String(), id)
+		if err == nil {
+			return x, nil
+		}
+		if err := retry.pause(s.ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *session) tryIndex(target, id string) (*index, error) {
+	resp, err := s.send(request{method: http.MethodGet, url: target})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.body.Close()
+	at := *resp.url
+	invalid := func(err error) error {
+		return fmt.Errorf("read snapshot index %s: %w", redact(at.String()), err)
+	}
+	if kind, _, err := mime.ParseMediaType(resp.header.Get("Content-Type")); err != nil || kind != snapshot.MediaType {
+		return nil, invalid(fmt.Errorf("%w %q: must be %s", ErrMediaType, resp.header.Get("Content-Type"), snapshot.MediaType))
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.body, maxIndex+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxIndex:
+		return nil, invalid(fmt.Errorf("%w of %d bytes", ErrTooLarge, maxIndex))
+	}
+	x, err := snapshot.Parse(data)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if id != "" && x.ID != id {
+		return nil, invalid(fmt.Errorf("%w: it is %q now and was %q", ErrSnapshotChanged, x.ID, id))
+	}
+	if own, err := url.Parse(resp.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
+		if own = at.ResolveReference(own); s.permit(own) == nil {
+			at = *own // the entry point may lead to another snapshot the next time
+		}
+	}
+	at.User, at.Fragment = nil, x.ID
+	return &index{Index: x, position: at.String()}, nil
+}
+
+// handOff returns where the feed goes on after the snapshot. To an index that
+// does not say, it is the time of its creation.
+func (x *index) handOff() feed.Position {
+	if f := x.Feed; f != nil {
+		return feed.Position{LastModified: feed.Truncate(f.LastModified), ContentID: f.ContentID, Page: f.Page}
+	}
+	return feed.Position{LastModified: x.CreatedAt}
+}
+
+// snapshotPages yields the pages of a snapshot in their order, and requests up
+// to Concurrency of them at a time.
+func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		var window []*fetch
+		defer func() {
+			if len(window) > 0 {
+				s.cancel() // nothing else is needed any more
+			}
+			for _, f := range window {
+				f.abandon()
+			}
+		}()
+		ahead := from.Page
+		for number := from.Page; number < len(x.Pages); number++ {
+			for ; ahead < len(x.Pages) && ahead < number+s.config.Concurrency; ahead++ {
+				r := s.newReading(x.Pages[ahead])
+				r.index, r.number = x.position, ahead
+				window = append(window, s.fetch(r))
+			}
+			if err := s.snapshotPage(window[0], number, from, yield); err != nil {
+				if !errors.Is(err, errStopped) {
+					yield(nil, err)
+				}
+				return
+			}
+			window = window[1:]
+		}
+	}
+}
+
+// errStopped says that the caller does not want to go on.
+var errStopped = errors.New("iteration was stopped")
+
+// snapshotPage yields one page.
+func (s *session) snapshotPage(f *fetch, number int, from feed.SnapshotPosition, yield func(*Page, error) bool) error {
+	r, err := f.wait()
+	if err != nil {
+		return err
+	}
+	skip := 0
+	if number == from.Page {
+		skip = from.Entities
+	}
+	read := func(fn func(*Entity) bool) error {
+		return r.each(func(e *Entity) bool { return e.Part < skip || fn(e) })
+	}
+	r.page.entities = func(yield func(*Entity, error) bool) {
+		if err = read(func(e *Entity) bool { return yield(e, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+	if !yield(r.page, nil) {
+		return errStopped
+	}
+	if err != nil {
+		return err
+	}
+	return read(func(*Entity) bool { return true })
+}

@@ -1,0 +1,182 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A walk goes through a feed from page to page, in order.
+type walk struct {
+	s     *session
+	url   string // the feed's entry point
+	start Start
+	seek  *seek
+	next  *fetch // the page after the current one, if it was asked for
+
+	loop     cycle
+	modified time.Time // of the entity before
+	quiet    int       // polls in a row that brought nothing new
+	held     bool      // the server held the last poll until there was news
+	err      error     // ends the walk
+}
+
+// feedPages yields the pages of a feed from start on.
+func (s *session) feedPages(url string, start Start) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start)}
+		w.run(yield)
+	}
+}
+
+func (w *walk) run(yield func(*Page, error) bool) {
+	r, err := w.begin()
+	defer func() {
+		if r != nil {
+			r.close()
+		}
+		w.abandonNext()
+	}()
+	for err == nil && r != nil {
+		w.prefetch(r)
+		r.page.entities = w.entities(r)
+		r.page.last = func() mark { return r.last }
+		if !yield(r.page, nil) {
+			return
+		}
+		r, err = w.leave(r)
+	}
+	if err != nil {
+		yield(nil, err)
+	}
+}
+
+// begin returns the first page; none if the feed is empty and the walk is not
+// to wait. An empty feed answers 204, one that does not exist 404: it has no
+// page without entities to show (RFC 2046, section 5.1.1).
+func (w *walk) begin() (*reading, error) {
+	for try := 1; ; try++ {
+		r, err := w.locate()
+		var empty *emptyError
+		switch {
+		case err == nil:
+			return r, w.loop.visit(r.page.URL)
+		case !errors.As(err, &empty):
+			return nil, err
+		case empty.missing() && (!w.s.config.Follow || w.seek.position.ContentID != ""):
+			return nil, empty.StatusError
+		case !w.s.config.Follow || w.seek.position.ContentID != "":
+			return nil, w.seek.end()
+		}
+		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all that comes is new
+		pause := w.pollPause(try)
+		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)
+		if err := sleep(w.s.ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// An emptyError says that the entry point has no page.
+type emptyError struct{ *StatusError }
+
+func (e *emptyError) missing() bool { return e.StatusCode == http.StatusNotFound }
+
+// entryError returns err, the error of the entry point, as an [*emptyError] if
+// it is one.
+func entryError(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusNoContent) {
+		return &emptyError{status}
+	}
+	return err
+}
+
+// entities returns the iterator over what is new on a page.
+func (w *walk) entities(r *reading) func(func(*Entity, error) bool) {
+	return func(yield func(*Entity, error) bool) {
+		if w.read(r, func(e *Entity) bool { return yield(e, nil) }) != nil {
+			yield(nil, w.err)
+		}
+	}
+}
+
+// read calls fn with the new entities of a page that come after the start, and
+// returns what ends the walk.
+func (w *walk) read(r *reading, fn func(*Entity) bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	err := r.each(func(e *Entity) bool {
+		var wanted bool
+		if wanted, w.err = w.pass(e); w.err != nil {
+			return false
+		}
+		return !wanted || fn(e)
+	})
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// pass checks e against the entity before it, and reports whether it comes
+// after the start.
+func (w *walk) pass(e *Entity) (bool, error) {
+	if e.LastModified.Before(w.modified) {
+		return false, &PageError{URL: e.Page, Part: e.Part, Offset: e.Offset, Err: fmt.Errorf("%w: from %s to %s",
+			ErrTimeOrder, feed.FormatTime(w.modified), feed.FormatTime(e.LastModified))}
+	}
+	w.modified = e.LastModified
+	w.quiet = 0
+	return w.seek.after(&e.Entity)
+}
+
+// leave reads what the caller left of a page, and returns the page to go on
+// with: the next one, the same one when it has grown, or none at the end.
+func (w *walk) leave(r *reading) (*reading, error) {
+	if err := w.read(r, func(*Entity) bool { return true }); err != nil {
+		return r, err
+	}
+	if r.page.Newest() {
+		if err := w.seek.end(); err != nil {
+			return r, err
+		}
+		if !w.s.config.Follow {
+			return nil, nil
+		}
+		return r, w.await(r)
+	}
+	w.prefetch(r) // if its next link came only now
+	asked := r.page.Links.Next
+	next, err := w.next.wait()
+	w.next = nil
+	if gone(err) {
+		return next, w.pruned(r)
+	}
+	if err != nil {
+		return next, err
+	}
+	if err := checkNeighbours(r.page, next.page, asked, next.page.URL); err != nil {
+		return next, err
+	}
+	return next, w.loop.visit(next.page.URL)
+}
+
+// prefetch asks for the page after r, if there is one.
+func (w *walk) prefetch(r *reading) {
+	if w.next == nil && !r.page.Newest() {
+		w.next = w.s.fetch(w.s.newReading(r.page.Links.Next))
+	}
+}
+
+func (w *walk) abandonNext() {
+	if w.next != nil {
+		w.s.cancel() // nothing else is needed any more
+		w.next.abandon()
+	}
+}
