@@ -25,13 +25,13 @@ func (b *bench) consume() error {
 }
 
 func (b *bench) consumeJSONL(s *server, pages int64) error {
-	_, other, err := b.run(nil, nil, "curl", "-sf", "-o", "/dev/null",
+	_, other, err := b.run(nil, "curl", "-sf", "-o", "/dev/null",
 		fmt.Sprintf("%s%s/pages/[1-%d]", s.url, layout.FeedPath("bench"), pages))
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(b.dir, "out.jsonl")
-	p, ours, err := b.run(nil, nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"), "--into", "jsonl:"+file)
+	p, ours, err := b.run(nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"), "--into", "jsonl:"+file)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (b *bench) consumeSQLite(s *server) error {
 	}
 	other := time.Since(start)
 	file := filepath.Join(b.dir, "out.db")
-	p, ours, err := b.run(nil, nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"),
+	p, ours, err := b.run(nil, b.feedctl, "consume", s.url+layout.FeedPath("bench"),
 		"--into", "sqlite:"+file+"?table=entities")
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/feedctl/feedctl/feed"
 )
@@ -19,7 +20,7 @@ func newEntity(i int) *feed.Entity {
 	return &feed.Entity{
 		Operation:       feed.Put,
 		ContentType:     "application/json",
-		ContentLocation: fmt.Sprint(i),
+		ContentLocation: strconv.Itoa(i),
 		Body:            body,
 	}
 }

@@ -55,7 +55,7 @@ func (b *bench) publishLines(dir string) (err error) {
 	if err := errors.Join(w.Flush(), file.Close()); err != nil {
 		return err
 	}
-	p, took, err := b.run(nil, nil, b.feedctl, "publish", "bench", name, "--key", "/id", "--store", "file:"+dir)
+	p, took, err := b.run(nil, b.feedctl, "publish", "bench", name, "--key", "/id", "--store", "file:"+dir)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (b *bench) publishHuge(dir string) (err error) {
 	if err := errors.Join(file.Truncate(b.huge), file.Close()); err != nil {
 		return err
 	}
-	p, took, err := b.run(nil, nil, b.feedctl, "publish", "huge", name, "--format", "raw", "--key-value", "huge",
+	p, took, err := b.run(nil, b.feedctl, "publish", "huge", name, "--format", "raw", "--key-value", "huge",
 		"--content-type", "application/octet-stream", "--store", "file:"+dir)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *bench) publishHuge(dir string) (err error) {
 // consumeHuge consumes the huge entity into a directory.
 func (b *bench) consumeHuge(s *server) error {
 	into := filepath.Join(b.dir, "files")
-	p, took, err := b.run(nil, nil, b.feedctl, "consume", s.url+layout.FeedPath("huge"), "--into", "dir:"+into)
+	p, took, err := b.run(nil, b.feedctl, "consume", s.url+layout.FeedPath("huge"), "--into", "dir:"+into)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,10 @@ type process struct {
 	watch  sync.WaitGroup
 }
 
-// start starts a process. stdin and stdout may be nil.
-func (b *bench) start(stdin io.Reader, stdout io.Writer, name string, args ...string) (*process, error) {
+// start starts a process. stdout may be nil.
+func (b *bench) start(stdout io.Writer, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(b.ctx, name, args...), stderr: new(bytes.Buffer), stop: make(chan struct{})}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, p.stderr
+	p.cmd.Stdout, p.cmd.Stderr = stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -34,9 +34,9 @@ func (b *bench) start(stdin io.Reader, stdout io.Writer, name string, args ...st
 }
 
 // run runs a process to its end and returns its peak memory and duration.
-func (b *bench) run(stdin io.Reader, stdout io.Writer, name string, args ...string) (*process, time.Duration, error) {
+func (b *bench) run(stdout io.Writer, name string, args ...string) (*process, time.Duration, error) {
 	start := time.Now()
-	p, err := b.start(stdin, stdout, name, args...)
+	p, err := b.start(stdout, name, args...)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -31,7 +31,7 @@ func (b *bench) publish() error {
 		if publishers == 256 {
 			goal = atLeast(100_000)
 		}
-		name := fmt.Sprintf("publish 1 KB, %d publishers", publishers)
+		name := fmt.Sprintf("publish 1 KB, publishers: %d", publishers)
 		const otherName = "group-committed append and fdatasync to one file"
 		b.report.add(name, "entities/s", ours, other, otherName, goal)
 		b.report.add(name, "MB/s", ours*entitySize/1e6, other*entitySize/1e6, otherName, noTarget())

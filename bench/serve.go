@@ -57,7 +57,7 @@ func (b *bench) compareWithNginx(ours *server) error {
 		if err != nil {
 			return err
 		}
-		b.report.add(fmt.Sprintf("serve pages of 1 MiB, %d connections", connections), "MB/s",
+		b.report.add(fmt.Sprintf("serve pages of 1 MiB, connections: %d", connections), "MB/s",
 			oursRate/1e6, otherRate/1e6, "nginx, the same bytes as static files", atLeastRatio(0.7))
 	}
 	b.report.add("memory of serve under this load", "MiB", mib(ours.peak), mib(memoryLimit), "limit", below(mib(memoryLimit)))
@@ -124,7 +124,7 @@ func (b *bench) startNginx(root string) (*server, error) {
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	p, err := b.start(nil, nil, nginxPath(), "-c", config, "-e", filepath.Join(root, "error.log"))
+	p, err := b.start(nil, nginxPath(), "-c", config, "-e", filepath.Join(root, "error.log"))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (b *bench) wrk(s *server, connections int) (float64, error) {
 		return 0, err
 	}
 	var out bytes.Buffer
-	_, _, err := b.run(nil, &out, "wrk", "-t", "2", "-c", strconv.Itoa(connections),
+	_, _, err := b.run(&out, "wrk", "-t", "2", "-c", strconv.Itoa(connections),
 		"-d", strconv.Itoa(max(1, int(b.time/time.Second)))+"s", "-s", script, s.url)
 	if err != nil {
 		return 0, err

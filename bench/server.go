@@ -28,7 +28,7 @@ func (b *bench) serveStore(dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := b.start(nil, nil, b.feedctl, "serve", "--store", "file:"+dir, "--listen", address, "--log-level", "warn")
+	p, err := b.start(nil, b.feedctl, "serve", "--store", "file:"+dir, "--listen", address, "--log-level", "warn")
 	if err != nil {
 		return nil, err
 	}
