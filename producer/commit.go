@@ -69,15 +69,20 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	for _, i := range b.items {
 		check = check || i.given
 	}
-	from := int64(1) << 62 // the page from which on they may be
+	var from int64 // the page from which on they may be; 0: not known yet
 	for {
-		err := f.look(ctx, check, from)
+		err := f.look(ctx)
+		if err == nil && from == 0 {
+			from = max(1, f.tail.number()-window-f.span(b)+1)
+		}
+		if err == nil && check {
+			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
+		}
 		if err == nil {
 			f.settle(b, check)
 			if len(b.items) == 0 {
 				return
 			}
-			from = min(from, f.tail.number())
 			err = f.advance(ctx, b)
 		}
 		if err == nil {
@@ -98,6 +103,11 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 			return
 		}
 	}
+}
+
+// span returns on how many pages the batch may be, if it is in the feed already.
+func (f *Feed) span(b *batch) int64 {
+	return 2*b.bytes/f.config.MaxPageBytes + int64(len(b.items)/f.config.MaxPageEntities)
 }
 
 // final reports whether an error will not go away by trying again.
@@ -123,35 +133,26 @@ func (t *tail) number() int64 {
 	return t.newest.Number
 }
 
-// look reads the end of the feed, unless it is known. With check, it also
-// learns the Content-IDs of the pages from the given one on.
-func (f *Feed) look(ctx context.Context, check bool, from int64) error {
+// look reads the end of the feed, unless it is known.
+func (f *Feed) look(ctx context.Context) error {
 	t := &f.tail
-	if !t.known {
-		newest, err := newestOrNil(ctx, f.chain)
-		if err != nil {
-			return err
-		}
-		t.newest, t.hash, t.orphan = newest, nil, nil
-		t.recent.known = t.recent.known && check // others may have written what nobody reads now
-		switch {
-		case newest == nil:
-		case newest.Closed:
-			t.orphan, err = f.chain.Orphan(ctx, newest)
-		default:
-			t.hash, err = f.hashOf(ctx, newest)
-		}
-		if err != nil {
-			return err
-		}
+	if t.known {
+		return nil
 	}
-	if check && t.newest != nil && (!t.recent.known || t.recent.last < t.newest.Number || !t.known) {
-		if err := t.recent.fill(ctx, f.chain, t.newest, from); err != nil {
-			return err
-		}
+	newest, err := newestOrNil(ctx, f.chain)
+	if err != nil {
+		return err
 	}
-	t.known = true
-	return nil
+	t.newest, t.hash, t.orphan, t.recent.fresh = newest, nil, nil, false
+	switch {
+	case newest == nil:
+	case newest.Closed:
+		t.orphan, err = f.chain.Orphan(ctx, newest)
+	default:
+		t.hash, err = f.hashOf(ctx, newest)
+	}
+	t.known = err == nil
+	return err
 }
 
 // hashOf returns the state of the SHA-256 of an open page's body, which it reads.
@@ -322,7 +323,7 @@ func (f *Feed) take(b *batch, done []*write) {
 			w++
 		}
 		number := done[w].page.Number
-		if f.tail.recent.known {
+		if f.tail.recent.fresh {
 			f.tail.recent.add(number, i.entity.ContentID)
 		}
 		i.published(number)

@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// window is on how many of a feed's newest pages a Content-ID is recognised.
+// window is on how many of a feed's newest pages a Content-ID is recognised,
+// besides as many as the batch it is in may take up itself.
 const window = 16
 
 // An idHash stands for a Content-ID, in less memory.
@@ -21,13 +22,13 @@ func hashID(id string) idHash {
 	return idHash(sum[:16])
 }
 
-// recent knows the Content-IDs on the newest pages of a feed: all those from
-// page first to page last, as far as they were read or written.
+// recent knows the Content-IDs on the newest pages of a feed.
 type recent struct {
-	known       bool // whether it has been filled at all
-	first, last int64
-	pages       map[int64][]idHash
-	ids         map[idHash]int64 // the page
+	first int64 // the page from which on they are known; 0: none are
+	last  int64 // the page up to which they were known when last fresh
+	fresh bool  // whether nobody else may have written since
+	pages map[int64][]idHash
+	ids   map[idHash]int64 // the page
 }
 
 func newRecent() recent {
@@ -60,29 +61,30 @@ func (r *recent) trim(n int64) {
 	}
 }
 
-// fill reads the pages up to the newest of which it does not know all: from page
-// from on, or the start of the window if that is earlier, if it knows nothing.
+// fill makes sure that the Content-IDs from page from up to the newest are
+// known, and reads the pages of which they are not. Newest is nil in a feed
+// without pages.
 func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, from int64) error {
-	floor, err := c.Floor(ctx)
-	if err != nil {
-		return err
+	if r.fresh && r.first <= from {
+		return nil
 	}
-	from = max(floor, min(from, newest.Number-window+1))
-	if r.known && r.first <= from {
-		from = max(from, r.last) // the last page may have grown
-	} else {
+	if r.first == 0 || r.first > from {
 		*r = newRecent()
-		r.first = from
+		r.first, r.last = from, from
 	}
-	for n := from; n <= newest.Number; n++ {
-		if err := r.read(ctx, c, n); errors.Is(err, chain.ErrPruned) {
-			continue
-		} else if err != nil {
+	if newest != nil {
+		floor, err := c.Floor(ctx)
+		if err != nil {
 			return err
 		}
+		for n := max(floor, r.last); n <= newest.Number; n++ { // the last page may have grown
+			if err := r.read(ctx, c, n); err != nil && !errors.Is(err, chain.ErrPruned) {
+				return err
+			}
+		}
+		r.last = newest.Number
 	}
-	r.known = true
-	r.last = newest.Number
+	r.fresh = true
 	return nil
 }
 
@@ -93,13 +95,9 @@ func (r *recent) read(ctx context.Context, c *chain.Reader, n int64) error {
 		return err
 	}
 	defer object.Body.Close()
-	parts := page.NewReader(object.Body, p.Boundary, page.ReaderOptions{})
+	parts := page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{})
 	entities := 0
 	for part, err := range parts.Parts() {
-		// A page that is open has no closing delimiter in the store.
-		if errors.Is(err, page.ErrTruncated) && !p.Closed && entities == p.Entities {
-			break
-		}
 		if err != nil {
 			return fmt.Errorf("read page %d of feed %q: %w", n, p.Feed, err)
 		}

@@ -69,6 +69,7 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 				return nil, fmt.Errorf("entity %d: %w", n, err)
 			}
 		}
+		r.items[n] = i // from here on, discard removes its spool
 		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
 			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
 		}
@@ -76,7 +77,6 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		if i.spool == nil {
 			r.bytes += i.size()
 		}
-		r.items[n] = i
 	}
 	return r, nil
 }

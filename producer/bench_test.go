@@ -1,0 +1,52 @@
+package producer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+// BenchmarkPublish publishes entities of 1 KB to disk, each publisher one at a
+// time.
+func BenchmarkPublish(b *testing.B) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
+	for _, publishers := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("publishers=%d", publishers), func(b *testing.B) {
+			store, err := file.New(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			f, err := producer.Open(b.Context(), store, testFeed, producer.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			b.ResetTimer()
+			var group sync.WaitGroup
+			for k := range publishers {
+				group.Go(func() {
+					for n := k; n < b.N; n += publishers {
+						e := &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: "key", Body: body}
+						if _, err := f.Publish(context.Background(), e); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entities/s")
+			if err := f.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,415 @@
+package producer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+var (
+	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store; a tenth of it over the file store")
+	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
+)
+
+// TestSchedules runs several producers on one feed under random schedules with
+// delays, lost answers, late landings, deaths and pruning, and checks after every
+// step what a reader sees: it only grows at its end and shrinks at its beginning;
+// nothing in it changes, or appears twice; what was acknowledged is in it; a
+// closed page never changes; and whoever looks for the newest page without knowing
+// any finds the same one.
+func TestSchedules(t *testing.T) {
+	var seen counts
+	for n := range *schedules {
+		seed := *firstSeed + uint64(n)
+		t.Run(fmt.Sprintf("memory/%d", seed), func(t *testing.T) { runSchedule(t, seed, memory.New(), &seen) })
+		if n%10 == 0 {
+			t.Run(fmt.Sprintf("file/%d", seed), func(t *testing.T) {
+				store, err := file.New(t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				runSchedule(t, seed, store, &seen)
+			})
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%+v", seen)
+	if *schedules >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried}, 0) {
+		t.Errorf("the schedules did not reach everything: %+v", seen)
+	}
+}
+
+// counts tells what the schedules reached.
+type counts struct{ acknowledged, late, deaths, pruned, replaced, retried int }
+
+// A publish is one batch, by its Content-IDs.
+type publish struct {
+	ids   []string
+	done  chan error
+	ended bool
+	acked bool
+}
+
+// A run is one schedule.
+type run struct {
+	*scheduler
+	t         *testing.T
+	seen      *counts
+	store     storage.Store
+	log       []string
+	writers   []*writer
+	publishes []*publish
+	history   []string // what has been visible, without what was pruned
+	pruned    map[string]bool
+	closed    map[int64]string // page -> digest
+	doomed    []string         // keys of pages to be deleted
+}
+
+const testFeed = "test"
+
+func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		r := &run{
+			scheduler: &scheduler{base: store, rnd: rnd}, t: t, seen: seen, store: store,
+			pruned: map[string]bool{}, closed: map[int64]string{},
+		}
+		defer func() {
+			if t.Failed() {
+				t.Logf("schedule %d:\n%s", seed, strings.Join(r.log, "\n"))
+			}
+		}()
+		ctx, end := context.WithCancel(t.Context())
+		for n := range 2 + rnd.IntN(3) {
+			r.spawn(ctx, n, nil)
+		}
+		for step := 0; step < 600 && !t.Failed(); step++ {
+			synctest.Wait()
+			r.collect(ctx)
+			if !r.step(ctx) {
+				break
+			}
+		}
+		// Whatever is still on its way fails, and the producers end.
+		end()
+		for _, w := range r.writers {
+			r.die(w)
+		}
+		synctest.Wait()
+	})
+}
+
+// spawn starts a writer that publishes a batch: a new one, or one whose outcome
+// another writer did not learn.
+func (r *run) spawn(ctx context.Context, n int, ids []string) {
+	w := &writer{scheduler: r.scheduler, name: fmt.Sprintf("w%02d", n)}
+	r.writers = append(r.writers, w)
+	if ids == nil {
+		for k := range []int{1, 1, 2, 5, 14}[r.rnd.IntN(5)] {
+			ids = append(ids, fmt.Sprintf("<%d.%d@test>", n, k))
+		}
+	}
+	p := &publish{ids: ids, done: make(chan error, 1)}
+	r.publishes = append(r.publishes, p)
+	go func() {
+		f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, RetryFor: 20 * time.Second})
+		if err != nil {
+			p.done <- err
+			return
+		}
+		context.AfterFunc(ctx, f.Abort)
+		_, err = f.Publish(ctx, entities(ids)...)
+		p.done <- err
+	}()
+}
+
+func entities(ids []string) []*feed.Entity {
+	var es []*feed.Entity
+	for _, id := range ids {
+		es = append(es, &feed.Entity{ContentID: id, Operation: feed.Put, ContentType: "text/plain", Body: []byte("body of " + id)})
+	}
+	return es
+}
+
+// collect notes which batches have been acknowledged, and lets some of those with
+// an unknown outcome be published again.
+func (r *run) collect(ctx context.Context) {
+	for _, p := range r.publishes {
+		select {
+		case err := <-p.done:
+			p.ended = true
+			if err == nil {
+				p.acked = true
+				r.seen.acknowledged++
+				r.log = append(r.log, fmt.Sprintf("acknowledged %v", p.ids))
+				r.check()
+			} else if !errors.Is(err, producer.ErrUnknown) && !errors.Is(err, errLost) {
+				r.t.Errorf("publish: %v", err)
+			} else if len(r.writers) < 12 && r.rnd.IntN(2) == 0 {
+				r.log = append(r.log, fmt.Sprintf("again %v", p.ids))
+				r.seen.retried++
+				r.spawn(ctx, len(r.writers), p.ids)
+			}
+		default:
+		}
+	}
+}
+
+// step does one random thing. It reports false when all is done.
+func (r *run) step(ctx context.Context) bool {
+	var choices []func()
+	waiting := r.waiting()
+	for _, op := range waiting {
+		choices = append(choices, func() { r.landed(op) })
+		if !op.answered && r.rnd.Float64() < 0.15 {
+			choices = append(choices, func() {
+				r.log = append(r.log, fmt.Sprintf("%s %s: no answer", op.writer.name, op.name))
+				r.lose(op, r.rnd.Float64() < 0.3)
+			})
+		}
+	}
+	busy := slices.ContainsFunc(r.publishes, func(p *publish) bool { return !p.ended })
+	if busy && r.rnd.Float64() < 0.03 {
+		choices = append(choices, func() {
+			w := r.writers[r.rnd.IntN(len(r.writers))]
+			r.log = append(r.log, w.name+" dies")
+			r.seen.deaths++
+			r.die(w)
+			if len(r.writers) < 10 {
+				r.spawn(ctx, len(r.writers), nil)
+			}
+		})
+	}
+	if r.rnd.Float64() < 0.1 {
+		choices = append(choices, r.prune)
+	}
+	if len(r.doomed) > 0 {
+		choices = append(choices, r.delete)
+	}
+	if len(choices) == 0 {
+		if busy {
+			time.Sleep(time.Second) // a writer waits before it tries again
+		}
+		return busy
+	}
+	choices[r.rnd.IntN(len(choices))]()
+	return true
+}
+
+func (r *run) landed(op *operation) {
+	late, line := op.answered, r.land(op)
+	if op.read {
+		return
+	}
+	r.log = append(r.log, line)
+	if strings.HasSuffix(line, "<nil>") {
+		if late {
+			r.seen.late++
+		}
+		if strings.Contains(line, "replace") {
+			r.seen.replaced++
+		}
+	}
+	r.check()
+}
+
+// prune raises the floor, but not over entities whose publisher may still try.
+func (r *run) prune() {
+	trying := map[string]bool{}
+	for _, p := range r.publishes {
+		for _, id := range p.ids {
+			trying[id] = trying[id] || !p.ended || !p.acked
+		}
+	}
+	floor, pages := r.chain()
+	target := floor
+	for n := range r.rnd.IntN(len(pages) + 1) {
+		if n+1 >= len(pages) || slices.ContainsFunc(pages[n].ids, func(id string) bool { return trying[id] }) {
+			break
+		}
+		target++
+	}
+	if target == floor {
+		return
+	}
+	if _, err := chain.RaiseFloor(context.Background(), r.store, testFeed, target); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range pages[:target-floor] {
+		for _, id := range p.ids {
+			r.pruned[id] = true
+		}
+		r.doomed = append(r.doomed, layout.FeedPage(testFeed, p.number))
+	}
+	r.seen.pruned++
+	r.log = append(r.log, fmt.Sprintf("floor %d", target))
+	r.check()
+}
+
+func (r *run) delete() {
+	key := r.doomed[0]
+	r.doomed = r.doomed[1:]
+	if err := r.store.Delete(context.Background(), key); err != nil {
+		r.t.Fatal(err)
+	}
+	r.log = append(r.log, "deleted "+key)
+	r.check()
+}
+
+// check compares what is visible now with what was before.
+func (r *run) check() {
+	if r.t.Failed() {
+		return
+	}
+	_, pages := r.chain()
+	var now []string
+	for _, p := range pages {
+		now = append(now, p.ids...)
+		if before, ok := r.closed[p.number]; ok && before != p.digest {
+			r.t.Fatalf("closed page %d changed", p.number)
+		}
+		if p.closed {
+			r.closed[p.number] = p.digest
+		}
+	}
+	for len(r.history) > 0 && r.pruned[r.history[0]] {
+		r.history = r.history[1:]
+	}
+	if len(now) < len(r.history) || !slices.Equal(now[:len(r.history)], r.history) {
+		r.t.Fatalf("what is visible changed:\n%v\n%v", r.history, now)
+	}
+	r.history = now
+	once := map[string]bool{}
+	for _, id := range now {
+		if once[id] || r.pruned[id] {
+			r.t.Fatalf("%s is in the feed twice: %v", id, now)
+		}
+		once[id] = true
+	}
+	for _, p := range r.publishes {
+		for _, id := range p.ids {
+			if p.acked && !once[id] && !r.pruned[id] {
+				r.t.Fatalf("%s was acknowledged and is not in the feed: %v", id, now)
+			}
+		}
+	}
+	r.checkCold(pages)
+}
+
+// checkCold looks for the newest page as a new process does.
+func (r *run) checkCold(pages []visiblePage) {
+	newest, err := chain.NewReader(r.store, testFeed).Newest(context.Background())
+	switch {
+	case errors.Is(err, chain.ErrNoFeed) && len(pages) == 0:
+	case err != nil:
+		r.t.Fatalf("newest page: %v", err)
+	case len(pages) == 0 || newest.Number != pages[len(pages)-1].number:
+		r.t.Fatalf("newest page is %d, not the last of %+v", newest.Number, pages)
+	}
+}
+
+// A visiblePage is a page as a reader sees it, found without package chain's
+// Reader.
+type visiblePage struct {
+	number int64
+	ids    []string
+	closed bool
+	digest string
+}
+
+// chain walks the feed from the floor, and returns the floor and the pages.
+func (r *run) chain() (int64, []visiblePage) {
+	floor, err := chain.NewReader(r.store, testFeed).Floor(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return floor, walkChain(r.t, r.store, floor)
+}
+
+func walkChain(t *testing.T, store storage.Store, floor int64) []visiblePage {
+	t.Helper()
+	var pages []visiblePage
+	for n := floor; ; n++ {
+		object, err := store.Get(context.Background(), layout.FeedPage(testFeed, n), 0, -1)
+		if errors.Is(err, storage.ErrNotFound) {
+			return pages
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(object.Body)
+		if err := errors.Join(err, object.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := chain.Decode(testFeed, n, object.Info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pages) > 0 {
+			if last := pages[len(pages)-1]; !last.closed || p.Prev != last.digest {
+				return pages
+			}
+		}
+		pages = append(pages, visiblePage{number: n, ids: contentIDs(t, p, body), closed: p.Closed, digest: p.Digest()})
+	}
+}
+
+// contentIDs reads the entities of a page with another implementation.
+func contentIDs(t *testing.T, p *chain.Page, body []byte) []string {
+	t.Helper()
+	end := []byte("--" + p.Boundary + "--\r\n")
+	if p.Closed != bytes.HasSuffix(body, end) {
+		t.Fatalf("page %d: closed is %v, but the body ends in %q", p.Number, p.Closed, body[max(0, len(body)-60):])
+	}
+	if !p.Closed {
+		body = append(body, end...)
+	}
+	if n := bytes.Index(body, end); n != len(body)-len(end) {
+		t.Fatalf("page %d: closing delimiter in the middle", p.Number)
+	}
+	var ids []string
+	parts := multipart.NewReader(bytes.NewReader(body), p.Boundary)
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("page %d: %v", p.Number, err)
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			t.Fatalf("page %d: %v", p.Number, err)
+		}
+		id := part.Header.Get("Content-ID")
+		if string(content) != "body of "+id {
+			t.Fatalf("page %d: %s has body %q", p.Number, id, content)
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) != p.Entities {
+		t.Fatalf("page %d has %d entities, its metadata says %d", p.Number, len(ids), p.Entities)
+	}
+	return ids
+}

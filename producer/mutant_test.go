@@ -1,0 +1,111 @@
+package producer_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A mutant is the code with one rule of the commit protocol left out.
+type mutant struct {
+	name  string
+	edits []edit
+}
+
+type edit struct{ file, old, new string }
+
+var mutants = []mutant{
+	{"append to a page without looking whether it is closed", []edit{
+		{"producer/plan.go", "if t.newest == nil || t.newest.Closed {", "if t.newest == nil {"},
+		{"producer/commit.go", "case newest.Closed:", "case false:"},
+		{"producer/commit.go", "f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil", "f.tail.known = false"},
+	}},
+	{"replace whatever stands in the way, not only an orphan", []edit{
+		{"chain/reader.go", "errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p)", "errors.Is(err, storage.ErrNotFound)"},
+	}},
+	{"count a page as valid without comparing the digest", []edit{
+		{"chain/page.go", "return p.Closed && next.Prev == p.Digest()", "return p.Closed"},
+	}},
+	{"believe in a page below the floor", []edit{
+		{"producer/commit.go", "if last.page.Number < floor {", "if false && last.page.Number < floor {"},
+	}},
+	{"take the remembered page for one of the feed though it was pruned", []edit{
+		{"chain/reader.go", "} else if end.Number < floor {", "} else if false && end.Number < floor {"},
+	}},
+	{"publish again after an unknown outcome without looking", []edit{
+		{"producer/commit.go", "f.tail.known, check = false, true", "f.tail.known = false"},
+		{"producer/commit.go", "check = check || i.given", "_ = i"},
+	}},
+	{"take the highest page in the store for the newest", []edit{
+		{"chain/reader.go", "start = max(floor, top-Ahead)", "start = top"},
+	}},
+	{"acknowledge all writes of a commit if the last succeeded", []edit{
+		{"producer/commit.go", "for done < len(writes) && errs[done] == nil {", "for done < len(writes) && errs[len(writes)-1] == nil {"},
+	}},
+}
+
+// TestMutants leaves out one rule after another and expects TestSchedules to find
+// out.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package once for every rule")
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			out, err := runMutant(t, m)
+			if err == nil {
+				t.Fatalf("TestSchedules passes with a rule left out:\n%s", out)
+			}
+			if !strings.Contains(out, "--- FAIL: TestSchedules") && !strings.Contains(out, "panic: ") {
+				t.Fatalf("TestSchedules did not run: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// runMutant runs TestSchedules with files replaced by way of go's -overlay.
+func runMutant(t *testing.T, m mutant) (string, error) {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{}
+	for _, e := range m.edits {
+		path := filepath.Join(root, e.file)
+		if _, ok := sources[path]; !ok {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[path] = string(data)
+		}
+		if strings.Count(sources[path], e.old) != 1 {
+			t.Fatalf("%s does not hold %q exactly once", e.file, e.old)
+		}
+		sources[path] = strings.Replace(sources[path], e.old, e.new, 1)
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	dir := t.TempDir()
+	for path, source := range sources {
+		mutated := filepath.Join(dir, strings.ReplaceAll(path, string(filepath.Separator), "_"))
+		if err := os.WriteFile(mutated, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay["Replace"][path] = mutated
+	}
+	data, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", list,
+		"-run", "^TestSchedules$", ".", "-schedules", "3000").CombinedOutput()
+	return string(out), err
+}
