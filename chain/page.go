@@ -18,11 +18,13 @@
 package chain
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/feedctl/feedctl/layout"
@@ -111,8 +113,8 @@ func (p *Page) Meta() (storage.Meta, error) {
 	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: data}, nil
 }
 
-// decode reads what Meta wrote.
-func decode(feed string, n int64, info storage.Info) (*Page, error) {
+// Decode reads what Meta wrote: the metadata of page n of a feed in the store.
+func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	var r record
 	if err := json.Unmarshal(info.Meta.Data, &r); err != nil {
 		return nil, fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
@@ -135,5 +137,14 @@ func decode(feed string, n int64, info storage.Info) (*Page, error) {
 
 // leadsTo reports whether next is the page after p in the chain.
 func (p *Page) leadsTo(next *Page) bool { return p.Closed && next.Prev == p.Digest() }
+
+// Whole returns the document of RFC 2046 that a page is, given its stored body: an
+// open page is stored without the closing delimiter, so that it can grow.
+func (p *Page) Whole(body io.Reader) io.Reader {
+	if p.Closed {
+		return body
+	}
+	return io.MultiReader(body, bytes.NewReader(page.AppendClose(nil, p.Boundary)))
+}
 
 func key(feed string, n int64) string { return layout.FeedPage(feed, n) }

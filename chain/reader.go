@@ -203,7 +203,7 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read page %d of feed %q: %w", n, r.feed, err)
 	}
-	return decode(r.feed, n, info)
+	return Decode(r.feed, n, info)
 }
 
 // Orphan returns the object at the number after the newest page, which the
@@ -280,7 +280,7 @@ func (r *Reader) Open(ctx context.Context, n, offset, length int64) (*Page, *sto
 	if err != nil {
 		return nil, nil, fmt.Errorf("open page %d of feed %q: %w", n, r.feed, err)
 	}
-	p, err := decode(r.feed, n, object.Info)
+	p, err := Decode(r.feed, n, object.Info)
 	if err != nil {
 		return nil, nil, errors.Join(err, object.Body.Close())
 	}
