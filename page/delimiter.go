@@ -1,6 +1,9 @@
 package page
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // maxPadding is how much white space may follow a delimiter on its line. A
 // longer line is not a delimiter line: it could not be looked at in bounded
@@ -27,10 +30,12 @@ const (
 // A matcher knows what the delimiter lines of a page look like.
 type matcher struct {
 	pattern []byte // "\n--" boundary
+	colon   bool   // there is a colon in the boundary
 }
 
 func (m *matcher) reset(boundary string) {
 	m.pattern = append(append(m.pattern[:0], "\n--"...), boundary...)
+	m.colon = strings.Contains(boundary, ":")
 }
 
 // match tells whether data, which is at the start of a line, begins with a

@@ -44,33 +44,51 @@ func isToken(name []byte) bool {
 
 // tokenLength returns how many characters of a token b begins with.
 func tokenLength(b []byte) int {
-	// One bit for each ASCII character that is not a letter.
-	const (
-		low  = 0x03ff_6cfa_0000_0000 // ! # $ % & ' * + - . 0-9
-		high = 0x5000_0001_c000_0000 // ^ _ ` | ~
-	)
 	for i, c := range b {
-		switch {
-		case 'a' <= c|0x20 && c|0x20 <= 'z':
-		case c < 64 && low>>c&1 != 0:
-		case 64 <= c && c < 128 && high>>(c-64)&1 != 0:
-		default:
-			return i
+		if letter := c | 0x20; letter < 'a' || 'z' < letter {
+			if !isTokenMark(c) {
+				return i
+			}
 		}
 	}
 	return len(b)
 }
 
-// parseFields appends the fields of the header that data begins with to h, up to
+// isTokenMark reports whether c is a digit or another character of a token that
+// is not a letter.
+func isTokenMark(c byte) bool {
+	// One bit for each ASCII character.
+	const (
+		low  = 0x03ff_6cfa_0000_0000 // ! # $ % & ' * + - . 0-9
+		high = 0x5000_0001_c000_0000 // ^ _ ` | ~
+	)
+	if c < 64 {
+		return low>>c&1 != 0
+	}
+	return c < 128 && high>>(c-64)&1 != 0
+}
+
+// parseFields reads the fields of the header that data begins with into h, up to
 // the blank line at its end. It returns the length of the header block and that
 // of the blank line; or, with ok unset, where a line starts that is malformed,
 // folded or incomplete, or about the end of a block that has other control
 // characters than it should.
+//
+// What h has is overwritten. It should be the header of the part before, since
+// most parts have the same fields, and comparing a name with one that was checked
+// is faster than checking it.
 func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
-	at, crs := 0, 0
+	at, crs, fields := 0, 0, 0
 	for {
 		line := data[at:]
-		colon := tokenLength(line)
+		if fields == len(h) {
+			h = append(h, Field{})
+		}
+		f := &h[fields]
+		colon := len(f.Name)
+		if colon == 0 || !bytes.HasPrefix(line, f.Name) || colon == len(line) || line[colon] != ':' {
+			colon = tokenLength(line)
+		}
 		n := bytes.IndexByte(line[colon:], '\n')
 		if n < 0 {
 			return h, at, 0, false
@@ -82,13 +100,14 @@ func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
 			crs++
 		}
 		if n == 0 {
-			blank = next - at
+			h, blank = h[:fields], next-at
 			break
 		}
 		if colon == 0 || line[colon] != ':' {
 			return h, at, 0, false
 		}
-		h = append(h, Field{Name: line[:colon:colon], Value: trimSpace(line[colon+1 : n : n])})
+		f.Name, f.Value = line[:colon:colon], trimSpace(line[colon+1:n:n])
+		fields++
 		at = next
 	}
 	text := data[:at+blank]
@@ -145,12 +164,13 @@ const (
 // contentLength returns the value of Content-Length, noLength or badLength. It
 // may be given more than once if it is the same each time (RFC 9110, 8.6).
 func contentLength(h Header) int64 {
+	const name = "Content-Length"
 	length := int64(noLength)
-	for _, f := range h {
-		if !equalFold(f.Name, "Content-Length") {
+	for i := range h {
+		if len(h[i].Name) != len(name) || !equalFold(h[i].Name, name) {
 			continue
 		}
-		n := parseLength(f.Value)
+		n := parseLength(h[i].Value)
 		if n == badLength || length != noLength && n != length {
 			return badLength
 		}

@@ -15,7 +15,6 @@ type bodyScan struct {
 // readBody makes the body of the part whole if it is not too large, and else a
 // stream.
 func (r *Reader) readBody() error {
-	moves := r.window.moves
 	limit := int64(r.maxWhole)
 	if r.maxPart > 0 {
 		limit = min(limit, r.maxPart)
@@ -30,18 +29,18 @@ func (r *Reader) readBody() error {
 			return err
 		}
 	}
-	size := int64(r.body.known)
+	size := int64(r.body.known) // or more, if it is over the limit
 	switch {
 	case size <= limit:
 		r.part.Body = r.window.bytes()[:size:size]
-		r.settleHeader(moves)
+		r.settleHeader()
 		return r.checkLength(size)
-	case r.maxPart > 0 && max(size, r.length) > r.maxPart:
+	case limit == r.maxPart, r.maxPart > 0 && r.length > r.maxPart:
 		return r.fail(ErrPartTooLarge, r.window.offset())
 	default:
 		r.stream = &stream{r: r}
 		r.part.Stream = r.stream
-		r.settleHeader(moves)
+		r.settleHeader()
 		return nil
 	}
 }

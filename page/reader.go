@@ -73,11 +73,13 @@ type Reader struct {
 	matcher matcher
 	body    bodyScan
 	part    Part
-	header  Header // of part, kept for its memory
-	block   []byte // what header points into if the body is a stream
-	length  int64  // Content-Length of part, or noLength, or badLength
-	stream  *stream
-	err     error // sticky
+
+	header      Header // of part
+	headerMoves int    // what window.moves was when header was made
+	block       []byte // what header points into if the body is a stream
+	length      int64  // Content-Length of part, or noLength, or badLength
+	stream      *stream
+	err         error // sticky
 }
 
 // NewReader returns a Reader of a page from r. The boundary is as [Boundary]

@@ -7,9 +7,10 @@ import "bytes"
 // point into it.
 func (r *Reader) readHeader() error {
 	// Most headers are in the window as a whole, and as they should be. For the
-	// others, reading starts over, carefully.
-	h, length, blank, ok := parseFields(r.header[:0], r.window.bytes())
-	if !ok || length > r.maxHeader || hasDashes(h) {
+	// others, reading starts over, carefully. A delimiter line could pass for a
+	// field only if the boundary has a colon.
+	h, length, blank, ok := parseFields(r.knownFields(), r.window.bytes())
+	if !ok || length > r.maxHeader || r.matcher.colon {
 		var err error
 		if length, blank, err = r.findHeaderEnd(); err != nil {
 			return err
@@ -28,14 +29,13 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// hasDashes reports whether some field looks like a delimiter.
-func hasDashes(h Header) bool {
-	for _, f := range h {
-		if f.Name[0] == '-' {
-			return true
-		}
+// knownFields returns the header of the part before, if it still is in memory.
+func (r *Reader) knownFields() Header {
+	if r.headerMoves != r.window.moves {
+		clear(r.header)
+		r.headerMoves = r.window.moves
 	}
-	return false
+	return r.header
 }
 
 // parseHeader parses the header at the start of the window.
@@ -47,7 +47,7 @@ func (r *Reader) parseHeader(length, blank int) (Header, error) {
 	if !isSpace(header[0]) {
 		unfold(header[:length])
 	}
-	h, bad, _, ok := parseFields(r.header[:0], header)
+	h, bad, _, ok := parseFields(r.knownFields(), header)
 	if !ok {
 		return nil, r.fail(ErrMalformedHeader, r.window.offset()+int64(bad))
 	}
@@ -109,15 +109,15 @@ func (r *Reader) refuseDelimiter(data []byte, line int) error {
 // settleHeader makes the fields point to where the header is now: into the
 // window, which may have moved while the body was looked for, or into memory of
 // its own if the body is a stream.
-func (r *Reader) settleHeader(moves int) {
+func (r *Reader) settleHeader() {
 	header := r.window.kept()
 	if r.part.Stream != nil {
 		r.block = append(r.block[:0], header...)
 		r.window.keep = 0
 		header = r.block
-	} else if moves == r.window.moves {
+	} else if r.headerMoves == r.window.moves {
 		return
 	}
-	r.header, _, _, _ = parseFields(r.header[:0], header)
+	r.header, _, _, _ = parseFields(r.knownFields(), header)
 	r.part.Header = r.header
 }

@@ -19,7 +19,7 @@ type window struct {
 	buf      []byte
 	pos, end int   // buf[pos:end] is the window
 	keep     int   // so many bytes before pos are still needed
-	moves    int   // how often the bytes were moved
+	moves    int   // how often the bytes were moved or given up
 	base     int64 // where in the page buf[0] is
 	max      int   // limit of len(buf)
 }
@@ -27,6 +27,7 @@ type window struct {
 func (w *window) reset(src io.Reader) {
 	w.src, w.err = src, nil
 	w.pos, w.end, w.keep, w.base = 0, 0, 0, 0
+	w.moves++
 }
 
 func (w *window) bytes() []byte { return w.buf[w.pos:w.end] }

@@ -1,0 +1,11 @@
+package page
+
+// SetBuffer gives r a buffer that is too small to go on with for long, so that
+// its bytes move and it grows also with small pages.
+func SetBuffer(r *Reader, room int) { r.window.buf = make([]byte, minRead+room) }
+
+// Memory returns how many bytes the buffers of r have.
+func Memory(r *Reader) int { return cap(r.window.buf) + cap(r.block) }
+
+// BufferSlack is what the buffers may have beyond MaxWhole and twice MaxHeader.
+const BufferSlack = bufferSlack
