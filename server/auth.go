@@ -1,0 +1,117 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A Credential is what a client must show: either a username and a password
+// (RFC 7617) or a bearer token (RFC 6750).
+type Credential struct {
+	Username, Password string
+	Bearer             string
+}
+
+func (c Credential) validate() error {
+	switch basic := c.Username != "" || c.Password != ""; {
+	case basic && c.Bearer != "":
+		return errors.New("a credential is either a username and a password or a bearer token, not both")
+	case !basic && c.Bearer == "":
+		return errors.New("a credential is empty")
+	case basic && (c.Username == "" || c.Password == ""):
+		return errors.New("a credential needs both a username and a password")
+	case strings.Contains(c.Username, ":"):
+		return errors.New("a username contains \":\"") // RFC 7617, section 2
+	}
+	return nil
+}
+
+// String and LogValue keep secrets out of logs.
+func (c Credential) String() string {
+	if c.Bearer != "" {
+		return "Bearer ..."
+	}
+	return "Basic " + c.Username + ":..."
+}
+
+// GoString is what %#v prints.
+func (c Credential) GoString() string { return c.String() }
+
+// LogValue implements [slog.LogValuer].
+func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// A guard knows the digests of a list of credentials, as equal-length values
+// can be compared in constant time.
+type guard struct {
+	digests   [][sha256.Size]byte
+	challenge []string // values of WWW-Authenticate
+}
+
+func newGuard(credentials []Credential) *guard {
+	g := new(guard)
+	for _, c := range credentials {
+		digest, challenge := basicDigest(c.Username, c.Password), `Basic realm="feedctl", charset="UTF-8"`
+		if c.Bearer != "" {
+			digest, challenge = bearerDigest(c.Bearer), `Bearer realm="feedctl"`
+		}
+		g.digests = append(g.digests, digest)
+		if !slices.Contains(g.challenge, challenge) {
+			g.challenge = append(g.challenge, challenge)
+		}
+	}
+	return g
+}
+
+func basicDigest(username, password string) [sha256.Size]byte {
+	return sha256.Sum256([]byte("basic\x00" + username + "\x00" + password))
+}
+
+func bearerDigest(token string) [sha256.Size]byte { return sha256.Sum256([]byte("bearer\x00" + token)) }
+
+// open reports whether everyone may pass.
+func (g *guard) open() bool { return len(g.digests) == 0 }
+
+// knows reports whether a request shows one of the credentials.
+func (g *guard) knows(r *http.Request) bool {
+	digest, ok := shown(r)
+	found := 0
+	for i := range g.digests {
+		found |= subtle.ConstantTimeCompare(digest[:], g.digests[i][:])
+	}
+	return ok && found == 1
+}
+
+// shown returns the digest of the credentials that a request has.
+func shown(r *http.Request) (digest [sha256.Size]byte, ok bool) {
+	if username, password, ok := r.BasicAuth(); ok {
+		return basicDigest(username, password), true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return digest, false
+	}
+	return bearerDigest(token), true
+}
+
+// allow lets h answer requests that g lets pass. Credentials that only the
+// other guard knows are forbidden, not unknown.
+func (g *guard) allow(other *guard, h handler) handler {
+	if g.open() {
+		return h
+	}
+	return func(w *responder, r *http.Request) error {
+		switch {
+		case g.knows(r):
+			return h(w, r)
+		case other.knows(r):
+			return newProblem(http.StatusForbidden, "forbidden", "these credentials do not allow it")
+		}
+		w.Header()["Www-Authenticate"] = g.challenge
+		return newProblem(http.StatusUnauthorized, "unauthorized", "give credentials in the Authorization header")
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// The content codings that the server knows (RFC 9110, section 8.4.1; RFC 8878).
+const (
+	codingGzip = "gzip"
+	codingZstd = "zstd"
+)
+
+// zstdWindow bounds the memory of an encoder, and of the client's decoder.
+const zstdWindow = 512 << 10
+
+// coders are the encoders of a server. There are so many and no more, since each
+// holds memory for as long as a client takes to read.
+type coders struct {
+	free chan struct{} // holds a token for each response that may be coded
+	gzip sync.Pool
+	zstd sync.Pool
+}
+
+func newCoders(n int) *coders {
+	c := &coders{free: make(chan struct{}, n)}
+	for range n {
+		c.free <- struct{}{}
+	}
+	c.gzip.New = func() any {
+		w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+		if err != nil {
+			panic(err) // the level is a constant
+		}
+		return w
+	}
+	c.zstd.New = func() any {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return w
+	}
+	return c
+}
+
+// acquire returns the coding if there is an encoder left, to be released after the
+// response; "" otherwise, unless the client insists on a coding: then it waits.
+func (c *coders) acquire(coding string, r *http.Request) (granted string, release func()) {
+	release = func() { c.free <- struct{}{} }
+	select {
+	case <-c.free:
+		return coding, release
+	default:
+	}
+	if identityRefused(r.Header.Values("Accept-Encoding")) {
+		select {
+		case <-c.free:
+			return coding, release
+		case <-r.Context().Done():
+		}
+	}
+	return "", nil
+}
+
+// write sends src with a coding. size is what src holds.
+func (c *coders) write(w io.Writer, coding string, src io.Reader, size int64) error {
+	pool := &c.gzip
+	if coding == codingZstd {
+		pool = &c.zstd
+	}
+	encoder := pool.Get().(interface {
+		io.WriteCloser
+		Reset(io.Writer)
+	})
+	encoder.Reset(w)
+	defer func() {
+		encoder.Reset(io.Discard) // let go of w
+		pool.Put(encoder)
+	}()
+	n, err := io.Copy(onlyWriter{encoder}, src)
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("send body with %s at byte %d of %d: %w", coding, n, size, err)
+	}
+	if err := encoder.Close(); err != nil {
+		return fmt.Errorf("send end of body with %s: %w", coding, err)
+	}
+	return nil
+}
+
+// onlyWriter hides the ReadFrom of an encoder, which reads with buffers of its own.
+type onlyWriter struct{ io.Writer }

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/feedctl/feedctl/producer"
+)
+
+// Config holds the settings of a server. The zero value of each is its default.
+type Config struct {
+	// PublicURL is how clients reach the server's root: "https://example.org" or
+	// "https://example.org/data". Links begin with it. Without it they begin
+	// with the request's Host; X-Forwarded-* is never looked at.
+	PublicURL string
+	// Writable allows publishing by POST.
+	Writable bool
+	// ReadAuth and WriteAuth are the credentials that allow reading and
+	// publishing; an empty list allows it to everyone. A credential for one is
+	// none for the other, unless it is in both.
+	ReadAuth, WriteAuth []Credential
+	// OpenWrites says that publishing without credentials is meant, also to
+	// other machines; see [CheckExposure].
+	OpenWrites bool
+
+	// Producer configures the feeds that are published to. Its MaxEntity is
+	// set to that of the server.
+	Producer producer.Config
+	// MaxBody is the largest body of a request, in bytes. Defaults to 16 GiB.
+	MaxBody int64
+	// MaxEntity is the largest body of an entity, in bytes. Defaults to 4 GiB.
+	MaxEntity int64
+	// MaxPublishes is how many requests may publish at once; more are told to come
+	// back. Defaults to 512.
+	MaxPublishes int
+	// MaxProducers is how many feeds are held ready for publishing. Defaults to 64.
+	// More are open only while more are published to at the same moment.
+	MaxProducers int
+
+	// MaxWait is the longest time for which "Prefer: wait" is granted. Defaults
+	// to 1 minute.
+	MaxWait time.Duration
+	// MaxWaiters is how many requests may wait at once; more are answered at
+	// once. Defaults to 10,000.
+	MaxWaiters int
+	// PollInterval is how often the store is looked at for changes by other
+	// processes, for each feed that somebody waits for; a tenth as often if the
+	// store tells of changes. Defaults to 1 second.
+	PollInterval time.Duration
+
+	// Timeout is how long a client may take for each piece of a body: 1 KiB
+	// sent to the server, 256 KiB received from it. Defaults to 30 seconds.
+	Timeout time.Duration
+	// MaxCoded is how many responses are compressed at once, at 1 to 2 MiB of
+	// memory each; more are sent as they are. Defaults to 8.
+	MaxCoded int
+
+	// Logger gets errors, and requests at level Debug. Defaults to none.
+	Logger *slog.Logger
+	// Registry gets the server's metrics. Defaults to a new one, with those of
+	// the Go runtime and the process.
+	Registry *prometheus.Registry
+}
+
+func (c Config) withDefaults() Config {
+	set(&c.MaxBody, 16<<30)
+	set(&c.MaxEntity, 4<<30)
+	set(&c.MaxPublishes, 512)
+	set(&c.MaxProducers, 64)
+	set(&c.MaxWait, time.Minute)
+	set(&c.MaxWaiters, 10_000)
+	set(&c.PollInterval, time.Second)
+	set(&c.Timeout, 30*time.Second)
+	set(&c.MaxCoded, 8)
+	c.Producer.MaxEntity = c.MaxEntity
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Producer.Logger == nil {
+		c.Producer.Logger = c.Logger
+	}
+	return c
+}
+
+func set[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}
+
+func (c Config) validate() error {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxBody", c.MaxBody}, {"MaxEntity", c.MaxEntity}, {"MaxPublishes", int64(c.MaxPublishes)},
+		{"MaxProducers", int64(c.MaxProducers)}, {"MaxWait", int64(c.MaxWait)}, {"MaxWaiters", int64(c.MaxWaiters)},
+		{"PollInterval", int64(c.PollInterval)}, {"Timeout", int64(c.Timeout)}, {"MaxCoded", int64(c.MaxCoded)},
+	} {
+		if limit.value < 0 {
+			return fmt.Errorf("configure server: %s is %d, must be positive", limit.name, limit.value)
+		}
+	}
+	for _, credentials := range [][]Credential{c.ReadAuth, c.WriteAuth} {
+		for _, credential := range credentials {
+			if err := credential.validate(); err != nil {
+				return fmt.Errorf("configure server: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// publicURL returns PublicURL without a slash at its end; "" if there is none.
+func (c Config) publicURL() (string, error) {
+	if c.PublicURL == "" {
+		return "", nil
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return "", fmt.Errorf("configure server: public URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("configure server: public URL %q must be http(s)://host[/path]", u.Redacted())
+	}
+	return strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// ErrExposed is matched by the error of [CheckExposure].
+var ErrExposed = errors.New("publishing would be open to everyone")
+
+// CheckExposure reports whether a server with this configuration may listen on
+// the TCP address ("host:port", as for [net.Listen]): ErrExposed if other
+// machines could publish without credentials. It does not resolve names: of
+// them, only "localhost" is taken for this machine.
+func CheckExposure(addr string, c Config) error {
+	if !c.Writable || len(c.WriteAuth) > 0 || c.OpenWrites {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("check address to listen on: %w", err)
+	}
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("listen on %q: %w on the network: give write credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
+}

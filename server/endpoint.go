@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// endpoint is the handler of one route, with what all routes have in common:
+// methods, deadlines, problems, metrics and the log. GET stands for HEAD too.
+func (s *Server) endpoint(route string, methods map[string]handler) http.Handler {
+	if get := methods[http.MethodGet]; get != nil {
+		methods[http.MethodHead] = get
+	}
+	allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		w := newResponder(rw, s.config.Timeout)
+		w.renew()
+		if r.ContentLength != 0 {
+			// Also for bodies that nobody reads: the server reads to their end.
+			_ = w.control.SetReadDeadline(start.Add(s.config.Timeout))
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		defer func() { s.observe(w, r, route, time.Since(start)) }()
+		h := methods[r.Method]
+		if h == nil {
+			h = func(*responder, *http.Request) error {
+				w.Header().Set("Allow", allowed)
+				return newProblem(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
+			}
+		}
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+// fail answers with a problem, or cuts the connection if an answer has begun:
+// what the client got must not look complete.
+func (s *Server) fail(w *responder, r *http.Request, err error) {
+	if w.status != 0 {
+		s.log.LogAttrs(r.Context(), failureLevel(r, err), "cut a response short", slog.String("path", r.URL.Path), slog.Any("error", err))
+		panic(http.ErrAbortHandler)
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusGone {
+		s.linkSnapshot(w, r)
+	}
+	if p.Status >= http.StatusInternalServerError {
+		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answer with an error",
+			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
+	}
+	p.send(w, r)
+}
+
+// failureLevel is lower for clients that went away.
+func failureLevel(r *http.Request, err error) slog.Level {
+	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
+}
+
+// linkSnapshot tells the reader of a pruned page of the snapshot to start from, if
+// there is one with the name of the feed.
+func (s *Server) linkSnapshot(w *responder, r *http.Request) {
+	name := pathValue(r, "feed")
+	if _, err := s.newestSnapshot(r.Context(), name); err == nil {
+		w.Header().Set("Link", "<"+s.base(r)+layout.SnapshotPath(name)+`>; rel="snapshot"`)
+	}
+}
+
+// observe counts and logs a request.
+func (s *Server) observe(w *responder, r *http.Request, route string, took time.Duration) {
+	s.metrics.observe(w, r, route, took)
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request",
+		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", w.status),
+		slog.Int64("bytes", w.bytes), slog.Duration("took", took))
+}
+
+// base returns what URLs of this server begin with, without a slash at the end.
+func (s *Server) base(r *http.Request) string {
+	if s.publicURL != "" {
+		return s.publicURL
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// NewHTTPServer returns an http.Server for h with limits for what a client sends
+// before h gets to see it: 10 seconds for a header of at most 64 KiB, and two minutes
+// between requests. A [Server] takes care of the rest itself.
+func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+}

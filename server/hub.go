@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// watchedPoll is how much more rarely the store is polled if it tells of changes.
+const watchedPoll = 10
+
+// hubs let requests wait for changes of feeds. For each feed that somebody waits
+// for there is one goroutine that looks, however many wait.
+type hubs struct {
+	server *Server
+
+	mu      sync.Mutex
+	byFeed  map[string]*hub
+	waiting int
+	closed  bool
+	done    sync.WaitGroup
+}
+
+// A hub watches one feed.
+type hub struct {
+	feed    *servedFeed
+	waiting int
+	hint    chan struct{} // holds a value if the feed may have changed
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	newest  *chain.Page   // nil before the first look
+	changed chan struct{} // closed, and replaced, when newest changes
+}
+
+// join returns the hub of a feed, to be left again; nil if no more may wait.
+func (h *hubs) join(f *servedFeed) *hub {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.waiting >= h.server.config.MaxWaiters {
+		return nil
+	}
+	u := h.byFeed[f.name]
+	if u == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		u = &hub{feed: f, hint: make(chan struct{}, 1), stop: stop, changed: make(chan struct{})}
+		h.byFeed[f.name] = u
+		h.done.Go(func() { h.server.watch(ctx, u) })
+	}
+	u.waiting++
+	h.waiting++
+	h.server.metrics.waiters.Set(float64(h.waiting))
+	return u
+}
+
+// leave ends the hub when nobody is left.
+func (h *hubs) leave(u *hub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u.waiting--
+	h.waiting--
+	h.server.metrics.waiters.Set(float64(h.waiting))
+	if u.waiting == 0 {
+		u.stop()
+		delete(h.byFeed, u.feed.name)
+	}
+}
+
+// notify makes those who wait for a feed look at it.
+func (h *hubs) notify(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.byFeed[name]; u != nil {
+		u.look()
+	}
+}
+
+// look makes the hub look at the feed soon.
+func (u *hub) look() {
+	select {
+	case u.hint <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+// wait returns the newest page as soon as it is another than, or has changed
+// since, the given one; after the time the given one. granted is false if there
+// was no waiting.
+func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d time.Duration) (newest *chain.Page, granted bool, err error) {
+	u := h.join(f)
+	if u == nil {
+		return known, false, nil
+	}
+	defer h.leave(u)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		newest, changed := u.state()
+		if newest != nil && differs(newest, known) {
+			return newest, true, nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return known, true, nil
+		case <-h.server.closing:
+			return known, true, nil
+		case <-ctx.Done():
+			return nil, true, context.Cause(ctx)
+		}
+	}
+}
+
+func (u *hub) state() (*chain.Page, <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.newest, u.changed
+}
+
+// differs reports whether newest is a later state of the feed than known, as far
+// as readers are concerned.
+func differs(newest, known *chain.Page) bool {
+	return newest.Number > known.Number || newest.Number == known.Number && newest.Entities > known.Entities
+}
+
+// see wakes those who wait if the newest page has changed.
+func (u *hub) see(newest *chain.Page) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.newest != nil && !differs(newest, u.newest) {
+		return
+	}
+	u.newest = newest
+	close(u.changed)
+	u.changed = make(chan struct{})
+}
+
+// watch looks at a feed at first, when told that it may have changed, and from
+// time to time.
+func (s *Server) watch(ctx context.Context, u *hub) {
+	interval := s.config.PollInterval
+	var changes <-chan struct{}
+	if watcher, ok := s.store.(storage.Watcher); ok {
+		var err error
+		if changes, err = watcher.Watch(ctx, layout.FeedPages(u.feed.name)); err != nil {
+			s.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", u.feed.name, "error", err)
+		} else {
+			interval *= watchedPoll
+		}
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		newest, err := s.lookNewest(ctx, u.feed)
+		switch {
+		case err == nil:
+			u.see(newest)
+		case ctx.Err() == nil:
+			s.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
+		}
+		select {
+		case <-u.hint:
+		case <-ticker.C:
+		case _, ok := <-changes:
+			if !ok {
+				changes = nil
+				ticker.Reset(s.config.PollInterval)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close sends everyone away and waits for the watching to end. The server's
+// closing channel is closed before.
+func (h *hubs) close() {
+	h.mu.Lock()
+	h.closed = true
+	for _, u := range h.byFeed {
+		u.stop()
+	}
+	h.mu.Unlock()
+	h.done.Wait()
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// metrics are what a server tells Prometheus.
+type metrics struct {
+	requests   *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	bytes      *prometheus.CounterVec
+	waiters    prometheus.Gauge
+	published  *prometheus.CounterVec
+	duplicates *prometheus.CounterVec
+	handler    http.Handler
+}
+
+func newMetrics(s *Server) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_http_requests_total", Help: "Requests that were answered.",
+		}, []string{"route", "method", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "feedctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its response, without those that waited for a change.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
+		}, []string{"route"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_http_response_bytes_total", Help: "Bytes of response bodies.",
+		}, []string{"route"}),
+		waiters: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "feedctl_http_waiters", Help: "Requests that wait for a feed to change.",
+		}),
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_published_entities_total", Help: "Entities that were published through this server.",
+		}, []string{"feed"}),
+		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_duplicate_entities_total", Help: "Entities that were in the feed already when they were published.",
+		}, []string{"feed"}),
+	}
+	registry := s.config.Registry
+	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedCollector(s)}
+	if registry == nil {
+		registry = prometheus.NewRegistry()
+		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	for _, collector := range all {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return m, nil
+}
+
+// serve answers /metrics.
+func (m *metrics) serve(w *responder, r *http.Request) error {
+	m.handler.ServeHTTP(w, r)
+	return nil
+}
+
+func (m *metrics) observe(w *responder, r *http.Request, route string, took time.Duration) {
+	method := r.Method
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		method = "other" // whatever a client makes up must not become a time series
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(w.status)).Inc()
+	m.bytes.WithLabelValues(route).Add(float64(w.bytes))
+	if !w.waited {
+		m.seconds.WithLabelValues(route).Observe(took.Seconds())
+	}
+}
+
+// Limits of looking at feeds for their metrics.
+const (
+	maxCollected   = 1000 // feeds, the first by name
+	collectTimeout = 5 * time.Second
+	collectAtOnce  = 8
+)
+
+// A feedCollector tells where each feed ends, as a producer that has died looks
+// like one that has nothing to say. It looks when it is asked.
+type feedCollector struct {
+	server       *Server
+	newest, time *prometheus.Desc
+}
+
+func newFeedCollector(s *Server) *feedCollector {
+	labels := []string{"feed"}
+	return &feedCollector{
+		server: s,
+		newest: prometheus.NewDesc("feedctl_feed_newest_page", "Number of the feed's newest page.", labels, nil),
+		time:   prometheus.NewDesc("feedctl_feed_last_modified_timestamp_seconds", "Last-Modified of the feed's last entity.", labels, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *feedCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.newest
+	out <- c.time
+}
+
+// Collect implements [prometheus.Collector]. Feeds that cannot be read in time
+// are left out.
+func (c *feedCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(collectAtOnce)
+	count := 0
+	for name, err := range chain.Feeds(ctx, c.server.store) {
+		if err != nil || count == maxCollected {
+			break
+		}
+		count++
+		group.Go(func() error {
+			f, err := c.server.feed(name)
+			if err != nil {
+				return nil
+			}
+			newest, err := c.server.lookNewest(ctx, f)
+			if err != nil {
+				return nil
+			}
+			out <- prometheus.MustNewConstMetric(c.newest, prometheus.GaugeValue, float64(newest.Number), name)
+			out <- prometheus.MustNewConstMetric(c.time, prometheus.GaugeValue, float64(newest.Last.UnixMilli())/1000, name)
+			return nil
+		})
+	}
+	_ = group.Wait() // no member returns an error
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// problemType begins the type of every problem; the package documentation
+// lists them.
+const problemType = "urn:feedctl:problem:"
+
+// A problem is an error that is told to the client, in the form of RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Published and Duplicates count the entities of a publish that were dealt
+	// with before the problem.
+	Published  *int `json:"published,omitempty"`
+	Duplicates *int `json:"duplicates,omitempty"`
+
+	cause error // for the log; may be nil
+}
+
+func newProblem(status int, name, format string, args ...any) *problem {
+	return &problem{
+		Type: problemType + name, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...),
+	}
+}
+
+func (p *problem) Error() string {
+	if p.cause != nil {
+		return p.cause.Error()
+	}
+	return p.Detail
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+// send answers a request with p. Header fields that were set for a success are
+// removed; others stay.
+func (p *problem) send(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for _, name := range []string{
+		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Location", "Content-Range",
+		"Etag", "Last-Modified", "Repr-Digest",
+	} {
+		h.Del(name)
+	}
+	if p.Status != http.StatusGone {
+		h.Del("Link")
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.Status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return // not possible: strings and numbers only
+	}
+	_, _ = w.Write(append(data, '\n')) // the client is gone, or gets it
+}
+
+// problems says what errors mean to clients. The first one that matches counts.
+var problems = []struct {
+	err    error
+	status int
+	name   string
+	detail string // in place of the error's text, which may tell too much
+}{
+	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},
+	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
+	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},
+	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "the feed is corrupt in the store"},
+	{storage.ErrLayout, http.StatusInternalServerError, "corrupt", "the store is damaged or of an unknown version"},
+	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store has no room left; nothing was published"},
+	{producer.ErrUnknown, http.StatusServiceUnavailable, "unknown-outcome", "the entities may or may not be published; repeat with the same Content-IDs"},
+	{producer.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is about to end"},
+	{producer.ErrClock, http.StatusServiceUnavailable, "clock", ""},
+	{input.ErrLineTooLong, http.StatusRequestEntityTooLarge, "too-large", ""},
+	{page.ErrPartTooLarge, http.StatusRequestEntityTooLarge, "too-large", ""},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "timeout", "the body came too slowly"},
+	{errBody, http.StatusBadRequest, "incomplete", "the body ended early"},
+	{input.ErrInvalid, http.StatusBadRequest, "invalid-request", ""},
+	{producer.ErrInvalid, http.StatusUnprocessableEntity, "invalid-entity", ""},
+	{context.Canceled, http.StatusServiceUnavailable, "unknown-outcome", "the request was cancelled"},
+}
+
+// problemOf returns the problem for any error.
+func problemOf(err error) *problem {
+	var p *problem
+	if errors.As(err, &p) {
+		return p
+	}
+	p = describe(err)
+	p.cause = err
+	return p
+}
+
+func describe(err error) *problem {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than %d bytes", tooLarge.Limit)
+	}
+	for _, known := range problems {
+		if !errors.Is(err, known.err) {
+			continue
+		}
+		detail := known.detail
+		if detail == "" {
+			detail = err.Error()
+		}
+		return newProblem(known.status, known.name, "%s", detail)
+	}
+	return newProblem(http.StatusInternalServerError, "internal", "an error inside the server; its log has more")
+}

@@ -1,0 +1,229 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+)
+
+// Limits of a publish. Together with Config.MaxPublishes they bound the memory
+// for it: what is read ahead of a commit is limited for all publishes together.
+const (
+	maxWhole         = 256 << 10 // bytes of a body that is held in memory; larger ones go through a file
+	maxLine          = 1 << 20   // bytes of a line of NDJSON
+	maxBatchBytes    = 1 << 20   // of one request, before it waits for a commit
+	maxBatchEntities = 1000
+	maxReadAhead     = 8 << 20 // bytes, of all requests
+	entityWeight     = 512     // bytes that an entity takes besides its body
+)
+
+// A Receipt is the answer to a publish, as JSON.
+type Receipt struct {
+	// Published counts the entities that were written, Duplicates those whose
+	// Content-ID was in the feed already.
+	Published  int `json:"published"`
+	Duplicates int `json:"duplicates"`
+	// Page is the URL of the page that the last of them was written to, and
+	// ContentID names that entity. Both are empty if none was written.
+	Page      string `json:"page,omitempty"`
+	ContentID string `json:"contentId,omitempty"`
+}
+
+// publish answers POST /feeds/{feed}.
+func (s *Server) publish(w *responder, r *http.Request) error {
+	name := pathValue(r, "feed")
+	if err := layout.CheckName(name); err != nil {
+		return newProblem(http.StatusBadRequest, "invalid-request", "%v", err)
+	}
+	if !s.begin() {
+		return newProblem(http.StatusServiceUnavailable, "shutting-down", "the server is about to end")
+	}
+	defer s.publishing.Done()
+	select {
+	case s.publishers <- struct{}{}:
+		defer func() { <-s.publishers }()
+	default:
+		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are publishing at this moment", s.config.MaxPublishes)
+	}
+	entities, err := s.entities(w, r)
+	if err != nil {
+		return err
+	}
+	f, release, err := s.producers.acquire(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := &publication{server: s, feed: f, name: name}
+	err = p.run(r.Context(), entities)
+	if p.receipt.Page > 0 {
+		s.hubs.notify(name)
+	}
+	if err != nil {
+		told := *problemOf(err)
+		told.Published, told.Duplicates = &p.receipt.Published, &p.receipt.Duplicates
+		return &told
+	}
+	receipt := Receipt{Published: p.receipt.Published, Duplicates: p.receipt.Duplicates, ContentID: p.receipt.ContentID}
+	if p.receipt.Page > 0 {
+		receipt.Page = s.base(r) + layout.FeedPagePath(name, p.receipt.Page)
+	}
+	data, err := json.Marshal(receipt)
+	if err != nil {
+		return fmt.Errorf("encode receipt: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// entities returns what the request's body carries.
+func (s *Server) entities(w *responder, r *http.Request) (iter.Seq2[*feed.Entity, error], error) {
+	contentType := r.Header.Get("Content-Type")
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return nil, newProblem(http.StatusBadRequest, "invalid-request", "Content-Type %q: %v", contentType, err)
+	}
+	batch := strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-ndjson"
+	if coding := r.Header.Get("Content-Encoding"); batch && coding != "" && !strings.EqualFold(coding, "identity") {
+		w.Header().Set("Accept-Encoding", "identity")
+		return nil, newProblem(http.StatusUnsupportedMediaType, "media-type", "send %s without Content-Encoding", mediaType)
+	}
+	if mediaType != "application/x-ndjson" && r.URL.RawQuery != "" {
+		return nil, newProblem(http.StatusBadRequest, "invalid-request", "parameters are for application/x-ndjson only")
+	}
+	limit := s.config.MaxBody
+	if !batch {
+		limit = min(limit, s.config.MaxEntity)
+	}
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	body := http.MaxBytesReader(w.ResponseWriter, io.NopCloser(newBodyReader(r.Body, w)), limit)
+	switch {
+	case strings.HasPrefix(mediaType, "multipart/"):
+		return input.Multipart(body, contentType, page.ReaderOptions{MaxPart: s.config.MaxEntity, MaxWhole: maxWhole}), nil
+	case mediaType == "application/x-ndjson":
+		options, err := lineOptions(r.URL.RawQuery)
+		if err != nil {
+			return nil, err
+		}
+		options.MaxLine = int(min(maxLine, s.config.MaxEntity))
+		return input.NDJSON(body, options), nil
+	}
+	return func(yield func(*feed.Entity, error) bool) {
+		yield(input.Single(textproto.MIMEHeader(r.Header), body, r.ContentLength, maxWhole))
+	}, nil
+}
+
+// lineOptions reads the parameters that say what lines of NDJSON mean.
+func lineOptions(query string) (o input.Options, err error) {
+	invalid := func(format string, args ...any) (input.Options, error) {
+		return o, newProblem(http.StatusBadRequest, "invalid-request", format, args...)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return invalid("parameters: %v", err)
+	}
+	for name, all := range values {
+		if len(all) != 1 {
+			return invalid("parameter %q occurs more than once", name)
+		}
+		switch value := all[0]; name {
+		case "key":
+			o.Key = value
+		case "op":
+			if o.Operation, err = feed.ParseOperation(value); err != nil {
+				return invalid("parameter \"op\": %v", err)
+			}
+		case "op-field":
+			o.OperationField = value
+		case "content-type":
+			o.ContentType = value
+		case "content-id":
+			o.ContentID = value
+		default:
+			return invalid("parameter %q is unknown; known are key, op, op-field, content-type and content-id", name)
+		}
+	}
+	return o, nil
+}
+
+// A publication is the publishing of one request's entities.
+type publication struct {
+	server  *Server
+	feed    *producer.Feed
+	name    string
+	receipt producer.Receipt // of all batches so far
+
+	batch []*feed.Entity
+	bytes int64 // reserved for the batch
+}
+
+// run publishes the entities in batches. The memory of a batch is reserved; an
+// entity that there is no memory for is published alone, without delay, so that
+// requests never wait for one another. After an error the batch is not
+// published: a small request is published as a whole or not at all.
+func (p *publication) run(ctx context.Context, entities iter.Seq2[*feed.Entity, error]) error {
+	defer p.giveBack()
+	for e, err := range entities {
+		if err != nil {
+			return err
+		}
+		weight := int64(len(e.Body)) + entityWeight
+		reserved := p.server.readAhead.TryAcquire(weight)
+		if reserved {
+			p.bytes += weight
+		}
+		p.batch = append(p.batch, e)
+		// A stream has to be read before the next entity.
+		if !reserved || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return p.flush(ctx)
+}
+
+// flush publishes the batch.
+func (p *publication) flush(ctx context.Context) error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	receipt, err := p.feed.Publish(ctx, p.batch...)
+	p.giveBack()
+	if err != nil {
+		return err
+	}
+	p.receipt.Published += receipt.Published
+	p.receipt.Duplicates += receipt.Duplicates
+	if receipt.Page > 0 {
+		p.receipt.Page, p.receipt.ContentID = receipt.Page, receipt.ContentID
+	}
+	p.server.metrics.published.WithLabelValues(p.name).Add(float64(receipt.Published))
+	p.server.metrics.duplicates.WithLabelValues(p.name).Add(float64(receipt.Duplicates))
+	return nil
+}
+
+// giveBack forgets the batch and returns its memory.
+func (p *publication) giveBack() {
+	p.server.readAhead.Release(p.bytes)
+	clear(p.batch)
+	p.batch, p.bytes = p.batch[:0], 0
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A span is a part of a representation, in bytes.
+type span struct {
+	offset, length int64
+	partial        bool // a Range was asked for: it is not the whole
+}
+
+// contentRange returns the value of Content-Range.
+func (s span) contentRange(size int64) string {
+	return fmt.Sprintf("bytes %d-%d/%d", s.offset, s.offset+s.length-1, size)
+}
+
+// parseRange reads a Range header (RFC 9110, section 14.2) for a representation
+// of size bytes. What is not one well-formed range of bytes gives the whole, as
+// a server may ignore Range. ok is false if the range is beyond the end.
+func parseRange(header string, size int64) (_ span, ok bool) {
+	whole := span{length: size}
+	unit, set, found := strings.Cut(header, "=")
+	if !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Contains(set, ",") {
+		return whole, true
+	}
+	first, last, found := strings.Cut(strings.TrimSpace(set), "-")
+	if !found {
+		return whole, true
+	}
+	from, hasFrom := position(first)
+	to, hasTo := position(last)
+	switch {
+	case !hasFrom && first != "" || !hasTo && last != "" || !hasFrom && !hasTo || hasFrom && hasTo && to < from:
+		return whole, true
+	case !hasFrom: // the last bytes
+		if to == 0 || size == 0 {
+			return whole, false
+		}
+		to = min(to, size)
+		return span{offset: size - to, length: to, partial: true}, true
+	case from >= size:
+		return whole, false
+	case !hasTo || to >= size:
+		to = size - 1
+	}
+	return span{offset: from, length: to - from + 1, partial: true}, true
+}
+
+// position reads digits; numbers that are beyond every size are cut.
+func position(digits string) (n int64, ok bool) {
+	const beyond = 1 << 55
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = min(n*10+int64(c-'0'), beyond)
+	}
+	return n, digits != ""
+}

@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A representation is one state of a resource, without a content coding.
+type representation struct {
+	contentType string
+	tag         string    // names the state; part of the ETag
+	modified    time.Time // in whole seconds
+	changing    bool      // modified may belong to several states
+	immutable   bool      // there will be no other state
+	links       []string  // values of Link
+	location    string    // Content-Location, where it is not the request's URL
+
+	stored int64  // size of what the store holds of it, in bytes
+	tail   string // follows what the store holds
+	// digest returns the SHA-256 of it all, nil if it is not to be had.
+	digest func(context.Context) []byte
+}
+
+func (rep *representation) size() int64 { return rep.stored + int64(len(rep.tail)) }
+
+// modifiedAfter reports whether a client that saw the state of that second may
+// lack something.
+func (rep *representation) modifiedAfter(since time.Time) bool {
+	return rep.modified.After(since) || rep.changing && rep.modified.Equal(since)
+}
+
+// A resource is what a URL stands for.
+type resource interface {
+	// stat returns the current representation.
+	stat(context.Context) (*representation, error)
+	// open returns the current representation and opens length bytes, or with a
+	// negative length the rest, of what the store holds of it.
+	open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error)
+}
+
+// maxReopened is how often a range is opened anew when the resource has changed
+// since its range was chosen.
+const maxReopened = 10
+
+// serve answers a GET or HEAD. rep is the current representation if the
+// caller has it, or nil.
+func (s *Server) serve(w *responder, r *http.Request, res resource, rep *representation) error {
+	coding, ok := acceptedCoding(r.Header.Values("Accept-Encoding"))
+	if !ok {
+		return newProblem(http.StatusNotAcceptable, "not-acceptable", "none of the content codings zstd, gzip and identity is accepted")
+	}
+	if coding != "" && r.Method == http.MethodGet {
+		var release func()
+		if coding, release = s.coders.acquire(coding, r); coding != "" {
+			defer release()
+		}
+	}
+	if rep == nil && needsState(r) {
+		var err error
+		if rep, err = res.stat(r.Context()); err != nil {
+			return err
+		}
+	}
+	for range maxReopened {
+		part := span{length: -1}
+		if rep != nil {
+			var answered bool
+			var err error
+			if part, answered, err = s.answer(w, r, rep, coding); answered || err != nil {
+				return err
+			}
+		}
+		offset, length := part.offset, int64(-1)
+		if part.partial {
+			offset, length = rep.storedPart(part)
+		}
+		opened, body, err := res.open(r.Context(), offset, length)
+		if err != nil {
+			return err
+		}
+		if part.partial && opened.tag != rep.tag {
+			_ = body.Close() // not read
+			rep = opened
+			continue
+		}
+		if !part.partial {
+			part.length = opened.size()
+		}
+		defer body.Close()
+		s.writeHeader(w, r, opened, coding, part)
+		return s.writeBody(w, opened, coding, part, body)
+	}
+	return newProblem(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
+}
+
+// needsState reports whether the answer may do without the body.
+func needsState(r *http.Request) bool {
+	if r.Method == http.MethodHead {
+		return true
+	}
+	for _, name := range []string{"If-Match", "If-Unmodified-Since", "If-None-Match", "If-Modified-Since", "Range"} {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// answer answers requests that need no body. Otherwise it says which part of
+// the representation to send.
+func (s *Server) answer(w *responder, r *http.Request, rep *representation, coding string) (part span, answered bool, err error) {
+	etag := rep.etag(coding)
+	switch precondition(r, rep, etag) {
+	case http.StatusNotModified:
+		s.setCommon(w.Header(), rep, coding)
+		w.WriteHeader(http.StatusNotModified)
+		return part, true, nil
+	case http.StatusPreconditionFailed:
+		return part, false, newProblem(http.StatusPreconditionFailed, "precondition", "the page is now %s", etag)
+	}
+	part = span{length: rep.size()}
+	if header := r.Header["Range"]; r.Method == http.MethodGet && len(header) == 1 && coding == "" && rangeHolds(r, rep, etag) {
+		var ok bool
+		if part, ok = parseRange(header[0], rep.size()); !ok {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", rep.size()))
+			return part, false, newProblem(http.StatusRequestedRangeNotSatisfiable, "range", "it has %d bytes", rep.size())
+		}
+	}
+	if r.Method == http.MethodHead {
+		s.writeHeader(w, r, rep, coding, part)
+		return part, true, nil
+	}
+	return part, false, nil
+}
+
+func (rep *representation) etag(coding string) string {
+	if coding == "" {
+		return `"` + rep.tag + `"`
+	}
+	return `"` + rep.tag + "-" + coding + `"`
+}
+
+// setCommon sets the fields that a 200 and a 304 have in common (RFC 9110,
+// section 15.4.5), and Link, as caches update what they have with it.
+func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
+	h.Set("Etag", rep.etag(coding))
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Last-Modified", feed.FormatTime(rep.modified))
+	h["Link"] = rep.links
+	if rep.location != "" {
+		h.Set("Content-Location", rep.location)
+	}
+	h.Set("Cache-Control", s.cacheControl(rep.immutable))
+}
+
+func (s *Server) cacheControl(immutable bool) string {
+	var directives []string
+	if !s.readers.open() {
+		directives = append(directives, "private")
+	} else if immutable {
+		directives = append(directives, "public")
+	}
+	if immutable {
+		directives = append(directives, "max-age=31536000", "immutable")
+	} else {
+		directives = append(directives, "no-cache")
+	}
+	return strings.Join(directives, ", ")
+}
+
+// writeHeader sends the header of a 200 or 206. Range and digests are of the
+// representation without coding; with one, its size is not known beforehand.
+func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) {
+	h := w.Header()
+	s.setCommon(h, rep, coding)
+	h.Set("Content-Type", rep.contentType)
+	status := http.StatusOK
+	if coding != "" {
+		h.Set("Content-Encoding", coding)
+	} else {
+		h.Set("Accept-Ranges", "bytes")
+		h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+		if digest := rep.digest(r.Context()); digest != nil {
+			h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest)+":")
+		}
+	}
+	if part.partial {
+		h.Set("Content-Range", part.contentRange(rep.size()))
+		status = http.StatusPartialContent
+	}
+	w.WriteHeader(status)
+}
+
+// storedPart returns the part of a span that the store holds.
+func (rep *representation) storedPart(part span) (offset, length int64) {
+	offset = min(part.offset, rep.stored)
+	return offset, min(part.offset+part.length, rep.stored) - offset
+}
+
+// writeBody sends what body holds and the part of the tail that is in the span.
+func (s *Server) writeBody(w *responder, rep *representation, coding string, part span, body io.Reader) error {
+	offset, length := rep.storedPart(part)
+	tail := rep.tail[max(part.offset-rep.stored, 0):max(part.offset+part.length-rep.stored, 0)]
+	if coding != "" {
+		return s.coders.write(w, coding, io.MultiReader(body, strings.NewReader(tail)), rep.size())
+	}
+	n, err := io.Copy(w, body)
+	if err != nil {
+		return fmt.Errorf("send body at byte %d of %d: %w", offset+n, offset+length, err)
+	}
+	if n != length {
+		return fmt.Errorf("send body: the store gave %d bytes, not %d: %w", n, length, io.ErrUnexpectedEOF)
+	}
+	if _, err := io.WriteString(w, tail); err != nil {
+		return fmt.Errorf("send end of body: %w", err)
+	}
+	return nil
+}

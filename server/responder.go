@@ -1,0 +1,128 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// piece is how many bytes a client has to take within one timeout.
+const piece = 256 << 10
+
+// A responder is the ResponseWriter of all handlers. It counts what is sent and
+// gives the client a new deadline for every piece, so that only a client that
+// stands still is cut off. It passes [io.ReaderFrom] on, the way for a file to
+// the network that does not lead through the process.
+type responder struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+
+	status int   // 0 until the header is written
+	bytes  int64 // of the body
+	waited bool  // in a long-poll
+}
+
+func newResponder(w http.ResponseWriter, timeout time.Duration) *responder {
+	return &responder{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *responder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// renew starts the time for the next piece. Writers without deadlines, such as
+// those of tests, do without.
+func (w *responder) renew() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+
+func (w *responder) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.renew()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *responder) Write(p []byte) (written int, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	for len(p) > 0 && err == nil {
+		var n int
+		w.renew()
+		n, err = w.ResponseWriter.Write(p[:min(len(p), piece)])
+		w.bytes += int64(n)
+		written += n
+		p = p[n:]
+	}
+	return written, err
+}
+
+// ReadFrom implements [io.ReaderFrom], piece by piece. A limited file is unwrapped
+// and limited anew, since the network knows that form and no other.
+func (w *responder) ReadFrom(src io.Reader) (read int64, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	limited, ok := src.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: src, N: 1<<63 - 1}
+	}
+	for limited.N > 0 {
+		w.renew()
+		want := min(limited.N, piece)
+		n, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: limited.R, N: want})
+		limited.N -= n
+		w.bytes += n
+		read += n
+		if err != nil || n < want {
+			return read, err
+		}
+	}
+	return read, nil
+}
+
+// minProgress is how many bytes a client has to send within one timeout.
+const minProgress = 1 << 10
+
+// errBody is matched by errors of reading a request's body.
+var errBody = errors.New("read request body")
+
+type bodyError struct{ err error }
+
+func (e bodyError) Error() string   { return errBody.Error() + ": " + e.err.Error() }
+func (e bodyError) Unwrap() []error { return []error{errBody, e.err} }
+
+// A bodyReader reads the body of a request and gives the client a deadline for
+// each minProgress bytes. Time between the calls of Read is not the client's.
+type bodyReader struct {
+	body    io.Reader
+	control *http.ResponseController
+	timeout time.Duration
+
+	left     time.Duration // for the next minProgress bytes
+	progress int
+}
+
+func newBodyReader(body io.Reader, w *responder) *bodyReader {
+	return &bodyReader{body: body, control: w.control, timeout: w.timeout, left: w.timeout}
+}
+
+func (b *bodyReader) Read(p []byte) (int, error) {
+	start := time.Now()
+	_ = b.control.SetReadDeadline(start.Add(b.left)) // as in responder.renew
+	n, err := b.body.Read(p)
+	b.left -= time.Since(start)
+	if b.progress += n; b.progress >= minProgress {
+		b.left, b.progress = b.timeout, 0
+	}
+	switch {
+	case err == io.EOF:
+		// The server now watches the connection, by a read that must not run
+		// into this deadline.
+		_ = b.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		err = bodyError{err}
+	}
+	return n, err
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Server is the HTTP handler of a store. Make one with [New].
+type Server struct {
+	store     storage.Store
+	config    Config
+	publicURL string
+	log       *slog.Logger
+	metrics   *metrics
+	router    http.Handler
+
+	readers, writers *guard
+	coders           *coders
+	directory        *template.Template
+
+	feeds    *lru[string, *servedFeed]
+	pages    *lru[pageKey, *chain.Page]
+	finished *lru[string, struct{}] // snapshots, by the key of the index
+	indexes  *lru[string, *servedIndex]
+	indexing chan struct{} // has room for whoever makes an index ready
+	hubs     *hubs
+
+	producers  *producers
+	publishers chan struct{}       // has room for Config.MaxPublishes
+	readAhead  *semaphore.Weighted // bytes
+
+	mu         sync.Mutex
+	closing    chan struct{}
+	publishing sync.WaitGroup
+}
+
+// New returns a server of the feeds and snapshots in a store. The store stays
+// the caller's: Close does not close it.
+func New(store storage.Store, c Config) (*Server, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	publicURL, err := c.publicURL()
+	if err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	s := &Server{
+		store: store, config: c, publicURL: publicURL, log: c.Logger,
+		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth),
+		coders:     newCoders(c.MaxCoded),
+		feeds:      newLRU[string, *servedFeed](maxFeeds),
+		pages:      newLRU[pageKey, *chain.Page](maxPages),
+		finished:   newLRU[string, struct{}](maxSnapshots),
+		indexes:    newLRU[string, *servedIndex](maxIndexes),
+		indexing:   make(chan struct{}, 1),
+		producers:  newProducers(store, c.Producer, c.MaxProducers),
+		publishers: make(chan struct{}, c.MaxPublishes),
+		readAhead:  semaphore.NewWeighted(maxReadAhead),
+		closing:    make(chan struct{}),
+	}
+	s.hubs = &hubs{server: s, byFeed: make(map[string]*hub)}
+	if s.metrics, err = newMetrics(s); err != nil {
+		return nil, fmt.Errorf("configure server: register metrics: %w", err)
+	}
+	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {
+		return nil, fmt.Errorf("configure server: %w", err)
+	}
+	s.router = s.routes()
+	return s, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+
+// Close makes the server end: it answers requests that wait, refuses to publish,
+// waits for publishes that have begun until ctx ends, and closes the producers.
+// Call it before, or at the same time as, [http.Server.Shutdown].
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+	default:
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.hubs.close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.publishing.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("close server: wait for publishes: %w", context.Cause(ctx))
+	}
+	if err := s.producers.close(); err != nil {
+		return fmt.Errorf("close server: %w", err)
+	}
+	return nil
+}
+
+// begin counts a publish, unless the server is closing.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return false
+	default:
+		s.publishing.Add(1)
+		return true
+	}
+}
+
+// A handler answers a request, or returns an error that becomes a problem.
+type handler func(w *responder, r *http.Request) error
+
+func (s *Server) routes() http.Handler {
+	reading := func(h handler) handler { return s.readers.allow(s.writers, h) }
+	writing := func(h handler) handler { return s.writers.allow(s.readers, h) }
+	feed := map[string]handler{http.MethodGet: reading(s.getNewest)}
+	if s.config.Writable {
+		feed[http.MethodPost] = writing(s.publish)
+	}
+	get := func(h handler) map[string]handler { return map[string]handler{http.MethodGet: h} }
+	mux := chi.NewRouter()
+	for _, route := range []struct {
+		pattern string
+		methods map[string]handler
+	}{
+		{"/", get(reading(s.getDirectory))},
+		{"/healthz", get(s.getHealth)},
+		{"/readyz", get(s.getReadiness)},
+		{"/metrics", get(reading(s.metrics.serve))},
+		{layout.FeedPath("{feed}"), feed},
+		{layout.FeedPath("{feed}") + "/pages/{n}", get(reading(s.getPage))},
+		{layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex))},
+		{layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex))},
+		{layout.SnapshotIndexPath("{name}", "{id}") + "/pages/{n}", get(reading(s.getSnapshotPage))},
+	} {
+		mux.Handle(route.pattern, s.endpoint(route.pattern, route.methods))
+	}
+	mux.NotFound(s.endpoint("other", get(func(*responder, *http.Request) error {
+		return newProblem(http.StatusNotFound, "no-resource", "there is nothing at this path")
+	})).ServeHTTP)
+	return mux
+}
+
+func pathValue(r *http.Request, name string) string { return chi.URLParam(r, name) }
+
+// pageNumber reads a page number in its only form.
+func pageNumber(s string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
+}
+
+// getHealth answers /healthz.
+func (s *Server) getHealth(w *responder, _ *http.Request) error { return writeText(w, "ok\n") }
+
+// readyTimeout is how long the store may take to show that it is there.
+const readyTimeout = 5 * time.Second
+
+// getReadiness answers /readyz. It asks for an object that does not exist.
+func (s *Server) getReadiness(w *responder, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		p := newProblem(http.StatusServiceUnavailable, "internal", "the store does not answer")
+		p.cause = err
+		return p
+	}
+	return writeText(w, "ready\n")
+}
+
+func writeText(w *responder, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err := w.Write([]byte(text))
+	return err
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// maxSnapshots is how many snapshots are remembered to exist.
+const maxSnapshots = 1024
+
+// maxSnapshotPage is the highest number that a key has room for.
+const maxSnapshotPage = 999_999
+
+var errNoSnapshot = newProblem(http.StatusNotFound, "no-snapshot", "there is no such snapshot")
+
+// newestSnapshot returns the id of the newest snapshot with this name.
+func (s *Server) newestSnapshot(ctx context.Context, name string) (string, error) {
+	if layout.CheckName(name) != nil {
+		return "", errNoSnapshot
+	}
+	prefix, newest := layout.SnapshotIndexes(name), ""
+	for entry, err := range s.store.List(ctx, prefix, "") {
+		if err != nil {
+			return "", fmt.Errorf("list snapshots %q: %w", name, err)
+		}
+		newest = entry.Key[len(prefix):]
+	}
+	if newest == "" {
+		return "", errNoSnapshot
+	}
+	return newest, nil
+}
+
+// getNewestIndex answers /snapshots/{name}.
+func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
+	name := pathValue(r, "name")
+	id, err := s.newestSnapshot(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	res := &indexResource{server: s, key: layout.SnapshotIndex(name, id), base: s.base(r)}
+	res.location = res.base + layout.SnapshotIndexPath(name, id)
+	return s.serve(w, r, res, nil)
+}
+
+// getIndex answers /snapshots/{name}/{id}.
+func (s *Server) getIndex(w *responder, r *http.Request) error {
+	name, id := pathValue(r, "name"), pathValue(r, "id")
+	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
+		return errNoSnapshot
+	}
+	return s.serve(w, r, &indexResource{server: s, key: layout.SnapshotIndex(name, id), base: s.base(r)}, nil)
+}
+
+// getSnapshotPage answers /snapshots/{name}/{id}/pages/{n}. The pages of a
+// snapshot that is not finished, or was deleted, do not exist.
+func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
+	name, id := pathValue(r, "name"), pathValue(r, "id")
+	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
+		return errNoSnapshot
+	}
+	n, ok := pageNumber(pathValue(r, "n"))
+	if !ok || n > maxSnapshotPage {
+		return newProblem(http.StatusNotFound, "no-page", "page numbers are 0, 1, 2 and so on")
+	}
+	index := layout.SnapshotIndex(name, id)
+	if _, known := s.finished.get(index); !known {
+		if _, err := s.store.Stat(r.Context(), index); errors.Is(err, storage.ErrNotFound) {
+			return errNoSnapshot
+		} else if err != nil {
+			return fmt.Errorf("look for snapshot: %w", err)
+		}
+		s.finished.add(index, struct{}{}, 1)
+	}
+	return s.serve(w, r, &snapshotPage{store: s.store, key: layout.SnapshotPage(name, id, int(n))}, nil)
+}
+
+// A snapshotPage is the resource of one page of a snapshot.
+type snapshotPage struct {
+	store storage.Store
+	key   string
+}
+
+// stat implements resource.
+func (p *snapshotPage) stat(ctx context.Context) (*representation, error) {
+	info, err := p.store.Stat(ctx, p.key)
+	if err != nil {
+		return nil, explainPage(err)
+	}
+	return represent(info)
+}
+
+// open implements resource.
+func (p *snapshotPage) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+	object, err := p.store.Get(ctx, p.key, offset, length)
+	if err != nil {
+		return nil, nil, explainPage(err)
+	}
+	rep, err := represent(object.Info)
+	if err != nil {
+		return nil, nil, errors.Join(err, object.Body.Close())
+	}
+	return rep, object.Body, nil
+}
+
+func explainPage(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return newProblem(http.StatusNotFound, "no-page", "the snapshot has no such page")
+	}
+	return fmt.Errorf("read page of snapshot: %w", err)
+}
+
+// represent describes a page of a snapshot.
+func represent(info storage.Info) (*representation, error) {
+	meta, err := snapshot.DecodePage(info.Meta.Data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", info.Key, err)
+	}
+	return &representation{
+		contentType: info.Meta.ContentType,
+		tag:         shortDigest(meta.SHA256),
+		modified:    feed.Truncate(info.Modified),
+		immutable:   true,
+		stored:      info.Size,
+		digest:      func(context.Context) []byte { return decodeDigest(meta.SHA256) },
+	}, nil
+}

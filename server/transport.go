@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// Transport returns a RoundTripper that has h answer the requests, in the process
+// and without a network. Bodies stream: h is held up while the client does not
+// read. The host of a URL means nothing but that h sees it as the request's.
+// Cancelling a request, or closing the body of its response, ends the request's
+// context. Contexts and panics of h behave as in an [http.Server].
+func Transport(h http.Handler) http.RoundTripper { return transport{h} }
+
+type transport struct{ handler http.Handler }
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(request.Context())
+	reader, writer := io.Pipe()
+	w := &pipeWriter{body: writer, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead}
+	go func() {
+		if request.Body != nil {
+			defer request.Body.Close()
+		}
+		defer func() { w.finish(recover()) }()
+		t.handler.ServeHTTP(w, received(ctx, request))
+	}()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		// The handler ends when it notices; what it writes goes nowhere.
+		cause := context.Cause(ctx)
+		reader.CloseWithError(cause)
+		cancel()
+		return nil, cause
+	}
+	if w.err != nil {
+		cancel()
+		return nil, w.err
+	}
+	body := &pipeBody{PipeReader: reader, cancel: cancel}
+	body.stop = context.AfterFunc(ctx, func() { reader.CloseWithError(context.Cause(ctx)) })
+	return w.response(request, body), nil
+}
+
+// received is the request as a server sees it.
+func received(ctx context.Context, request *http.Request) *http.Request {
+	r := request.Clone(ctx)
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	if r.Host == "" {
+		r.Host = r.URL.Host
+	}
+	if r.URL.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{}
+	}
+	r.RequestURI = r.URL.RequestURI()
+	r.URL.Scheme, r.URL.Host, r.URL.User = "", "", nil
+	r.RemoteAddr = "127.0.0.1:0"
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	return r
+}
+
+// A pipeWriter is the ResponseWriter of a [transport].
+type pipeWriter struct {
+	body   *io.PipeWriter
+	header http.Header
+	head   bool
+
+	ready  chan struct{} // closed when what follows is set
+	once   sync.Once
+	status int
+	sent   http.Header
+	err    error // the handler panicked before it answered
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	if status < 200 {
+		return // informational: nobody to tell
+	}
+	w.once.Do(func() {
+		w.status, w.sent = status, w.header.Clone()
+		close(w.ready)
+	})
+}
+
+func (w *pipeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.head || w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+		return len(p), nil
+	}
+	return w.body.Write(p)
+}
+
+// Flush implements [http.Flusher]. There is nothing to flush but the header.
+func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
+
+// finish ends the response: abruptly if the handler has panicked.
+func (w *pipeWriter) finish(panicked any) {
+	if panicked == nil {
+		w.WriteHeader(http.StatusOK)
+		w.body.Close()
+		return
+	}
+	err, ok := panicked.(error)
+	if !ok || !errors.Is(err, http.ErrAbortHandler) {
+		err = fmt.Errorf("answer request: handler panicked: %v", panicked)
+	} else {
+		err = fmt.Errorf("answer request: %w", io.ErrUnexpectedEOF)
+	}
+	w.once.Do(func() {
+		w.err = err
+		close(w.ready)
+	})
+	w.body.CloseWithError(err)
+}
+
+func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.Response {
+	size := int64(-1)
+	if n, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64); err == nil {
+		size = n
+	}
+	return &http.Response{
+		Status:     strconv.Itoa(w.status) + " " + http.StatusText(w.status),
+		StatusCode: w.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        w.sent,
+		Body:          body,
+		ContentLength: size,
+		Request:       request,
+	}
+}
+
+// A pipeBody is the body of a response.
+type pipeBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+// Close ends the handler if it has not ended yet.
+func (b *pipeBody) Close() error {
+	b.stop()
+	err := b.PipeReader.Close()
+	b.cancel()
+	return err
+}
