@@ -1,0 +1,193 @@
+// Package fold makes a snapshot of a feed: of all that the feed says about each
+// thing, the snapshot has the last state, and nothing of what was deleted. A new
+// consumer begins with the snapshot instead of the feed's beginning, and the old
+// pages of the feed can be pruned.
+//
+// The feed is applied in order to a table in a temporary file, and the rows of the
+// table become the entities of the snapshot, so memory is bounded whatever the
+// size of the feed. The snapshot says exactly which entity of the feed was the last
+// to be applied: whoever reads the snapshot and then goes on after that entity
+// misses nothing and gets nothing twice, whatever was published meanwhile.
+//
+// If the feed has been pruned, the fold begins with the newest snapshot of the same
+// name, which was made when the pages were there. So a feed may be folded and
+// pruned again and again.
+package fold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink/sqlite"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Config holds the settings of a fold. The zero value of each is its default.
+type Config struct {
+	// Name of the snapshot. Defaults to that of the feed.
+	Name string
+	// KeyPointer is a JSON pointer (RFC 6901) into the body to the key of the
+	// thing that an entity is about, for feeds without Content-Location.
+	KeyPointer string
+	// TempDir is where the table is kept; it grows to the size of the state.
+	// Defaults to the system's directory for temporary files.
+	TempDir string
+	// Progress, if set, is called while the feed is read.
+	Progress func(consumer.Progress)
+	// Logger gets warnings. Defaults to none.
+	Logger *slog.Logger
+}
+
+// ErrPruned: the feed's first pages are gone, and no snapshot holds what was in
+// them.
+var ErrPruned = errors.New("feed has been pruned")
+
+// ErrEmpty: everything in the feed was deleted again. A snapshot cannot be empty.
+var ErrEmpty = errors.New("feed has no state: all its things were deleted")
+
+// origin is a made-up one: the feed is read from the store without a network.
+const origin = "http://store.invalid"
+
+// table is the name of the temporary table.
+const table = "state"
+
+// Feed writes a snapshot of the feed as it is now and returns its index. The error
+// for a feed that does not exist is a [*consumer.StatusError] with status 404.
+func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
+	if err := layout.CheckName(name); err != nil {
+		return nil, fmt.Errorf("fold feed: %w", err)
+	}
+	if c.Name == "" {
+		c.Name = name
+	}
+	dir, err := os.MkdirTemp(c.TempDir, "feedctl-fold-")
+	if err != nil {
+		return nil, fmt.Errorf("fold feed %q: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "state.db")
+	var index *snapshot.Index
+	at, err := apply(ctx, store, name, file, c)
+	if err == nil {
+		index, err = write(ctx, store, file, c, at)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not tell why it was interrupted
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fold feed %q: %w", name, err)
+	}
+	return index, nil
+}
+
+// apply applies the whole feed to the table and returns the position after the
+// last entity applied.
+func apply(ctx context.Context, store storage.Store, name, file string, c Config) (at *snapshot.FeedPosition, err error) {
+	handler, err := server.New(store, server.Config{PublicURL: origin})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, handler.Close(context.WithoutCancel(ctx))) }()
+	client, err := consumer.New(consumer.Config{
+		HTTPClient: &http.Client{Transport: server.Transport(handler)},
+		Logger:     c.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	state, err := sqlite.Open(ctx, file, table)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	from, floor, err := start(ctx, client, store, name, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	job := consumer.Job{
+		Client:     client,
+		From:       from,
+		URL:        origin + layout.FeedPath(name),
+		Sink:       state,
+		KeyPointer: c.KeyPointer,
+		Progress:   c.Progress,
+		Logger:     c.Logger,
+	}
+	if _, err := job.Run(ctx); err != nil {
+		return nil, err
+	}
+	position, err := state.Position(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := chain.NewReader(store, name).Floor(ctx); err != nil {
+		return nil, err
+	} else if floor == 1 && now > 1 {
+		return nil, fmt.Errorf("%w while it was being read: try again", ErrPruned)
+	}
+	return stored(name, position)
+}
+
+// start returns where to begin, and the floor of the feed then. That is the
+// beginning of the feed as long as there is one, else the newest snapshot that was
+// made of it: it knows what was in the pages that are gone.
+func start(ctx context.Context, client *consumer.Client, store storage.Store, name, snapshotName string) (consumer.Start, int64, error) {
+	floor, err := chain.NewReader(store, name).Floor(ctx)
+	if err != nil || floor == 1 {
+		return consumer.Beginning(), floor, err
+	}
+	indexURL := origin + layout.SnapshotPath(snapshotName)
+	index, err := client.Index(ctx, indexURL)
+	var status *consumer.StatusError
+	switch {
+	case errors.As(err, &status) && status.StatusCode == http.StatusNotFound:
+		return consumer.Start{}, 0, fmt.Errorf("%w: it begins with page %d, and there is no snapshot %q to begin with", ErrPruned, floor, snapshotName)
+	case err != nil:
+		return consumer.Start{}, 0, err
+	case index.Feed == nil || index.Feed.URL != origin+layout.FeedPath(name):
+		return consumer.Start{}, 0, fmt.Errorf("%w: it begins with page %d, and snapshot %q was not made of it", ErrPruned, floor, snapshotName)
+	}
+	return consumer.FromSnapshot(indexURL), floor, nil
+}
+
+// stored turns the position into one without the made-up origin: its URLs are
+// paths, which the server that hands out the index completes.
+func stored(name string, p feed.Position) (*snapshot.FeedPosition, error) {
+	page, err := url.Parse(p.Page)
+	if err != nil {
+		return nil, fmt.Errorf("parse URL of the last page: %w", err)
+	}
+	return &snapshot.FeedPosition{
+		URL:          layout.FeedPath(name),
+		Page:         page.EscapedPath(),
+		LastModified: p.LastModified,
+		ContentID:    p.ContentID,
+	}, nil
+}
+
+func write(ctx context.Context, store storage.Store, file string, c Config, at *snapshot.FeedPosition) (_ *snapshot.Index, err error) {
+	rows, err := openRows(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.close()) }()
+	if empty, err := rows.empty(); err != nil {
+		return nil, err
+	} else if empty {
+		return nil, ErrEmpty
+	}
+	return producer.WriteSnapshot(ctx, store, c.Name, rows.entities(), producer.SnapshotConfig{Feed: at})
+}

@@ -1,0 +1,124 @@
+package fold
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// maxWhole is the largest body that is read into memory, in bytes.
+const maxWhole = 256 << 10
+
+// The body is TEXT or BLOB; both are taken as the bytes they are.
+const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, headers,
+	length(CAST(body AS BLOB)), CASE WHEN length(CAST(body AS BLOB)) <= ?1 THEN CAST(body AS BLOB) END
+	FROM ` + table + ` ORDER BY key`
+
+// rows are the things in the table.
+type rows struct{ conn *sqlite.Conn }
+
+func openRows(ctx context.Context, file string) (*rows, error) {
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, fmt.Errorf("open temporary table: %w", err)
+	}
+	conn.SetInterrupt(ctx.Done())
+	return &rows{conn}, nil
+}
+
+func (r *rows) close() error { return r.conn.Close() }
+
+func (r *rows) empty() (bool, error) {
+	empty := true
+	err := sqlitex.ExecuteTransient(r.conn, "SELECT 1 FROM "+table+" LIMIT 1", &sqlitex.ExecOptions{
+		ResultFunc: func(*sqlite.Stmt) error { empty = false; return nil },
+	})
+	if err != nil {
+		return false, fmt.Errorf("read temporary table: %w", err)
+	}
+	return empty, nil
+}
+
+// errStop ends a query whose rows nobody wants any more.
+var errStop = errors.New("stop")
+
+// entities yields the rows in the order of their keys. Large bodies are Streams.
+func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		err := sqlitex.Execute(r.conn, selectRows, &sqlitex.ExecOptions{
+			Args: []any{maxWhole},
+			ResultFunc: func(row *sqlite.Stmt) error {
+				return r.row(row, func(e *feed.Entity) error {
+					if !yield(e, nil) {
+						return errStop
+					}
+					return nil
+				})
+			},
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, fmt.Errorf("read temporary table: %w", err))
+		}
+	}
+}
+
+// row makes an entity of a row and gives it to use.
+func (r *rows) row(row *sqlite.Stmt, use func(*feed.Entity) error) (err error) {
+	e := &feed.Entity{
+		ContentLocation: feed.EncodeKey(row.ColumnText(1)),
+		ContentType:     row.ColumnText(2),
+		ContentID:       row.ColumnText(4),
+	}
+	if e.LastModified, err = time.Parse(time.RFC3339, row.ColumnText(3)); err != nil {
+		return fmt.Errorf("row of key %q: %w", e.Key(), err)
+	}
+	if e.Header, err = parseHeaders(row.ColumnText(5)); err != nil {
+		return fmt.Errorf("row of key %q: headers: %w", e.Key(), err)
+	}
+	size := row.ColumnInt64(6)
+	if size <= maxWhole {
+		e.Body = make([]byte, size)
+		row.ColumnBytes(7, e.Body)
+		return use(e)
+	}
+	blob, err := r.conn.OpenBlob("main", table, "body", row.ColumnInt64(0), false)
+	if err != nil {
+		return fmt.Errorf("row of key %q: %w", e.Key(), err)
+	}
+	e.Stream, e.Size = blob, size
+	return errors.Join(use(e), blob.Close())
+}
+
+// parseHeaders reads a JSON object of names to arrays of values, in its order.
+func parseHeaders(text string) (fields []feed.Field, err error) {
+	if text == "{}" {
+		return nil, nil
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	if _, err := d.Token(); err != nil { // {
+		return nil, err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var values []string
+		if err := d.Decode(&values); err != nil {
+			return nil, err
+		}
+		for _, value := range values {
+			fields = append(fields, feed.Field{Name: fmt.Sprint(name), Value: value})
+		}
+	}
+	return fields, nil
+}
