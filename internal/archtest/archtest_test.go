@@ -1,0 +1,271 @@
+// Package archtest keeps the packages of the module apart: who may import
+// whom, and which package alone may import which library.
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/feedctl/feedctl/"
+
+// A room is a package, or a group of packages that have the same rights.
+type room struct {
+	rooms     []string // that it may import; below it in the house
+	libraries []string // that it may import; a path, or a path's beginning up to a "/"
+}
+
+// rooms are named by package path; "/*" stands for every package directly
+// below, and "/..." for every package below. The longest name that fits counts.
+// A room may always import what is internal to it (room/internal/...).
+var rooms = map[string]room{
+	// The model: pure packages.
+	"page":              {},
+	"layout":            {},
+	"internal/archtest": {},
+	"internal/jsonptr":  {},
+	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"snapshot":          {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+
+	// Storage knows nothing of feeds.
+	"storage":             {},
+	"storage/storagetest": {rooms: []string{"storage"}},
+	"storage/*":           {rooms: []string{"storage"}, libraries: []string{"golang.org/x/sys"}},
+
+	// Producing.
+	"chain":    {rooms: []string{"layout", "page", "storage"}},
+	"producer": {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"input":    {rooms: []string{"feed", "page", "internal/jsonptr"}},
+
+	// Consuming.
+	"consumer": {
+		rooms:     []string{"feed", "page", "snapshot", "internal/jsonptr"},
+		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
+	},
+	"sink":              {rooms: []string{"consumer", "feed"}},
+	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonptr"}},
+	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys", "github.com/evanphx/json-patch/v5"}},
+
+	// Serving and checking.
+	"server": {
+		rooms: []string{"chain", "feed", "input", "layout", "page", "producer", "snapshot", "storage"},
+		libraries: []string{
+			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
+		},
+	},
+	"verify": {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
+
+	// On top of the house: may import everything, is imported by nobody.
+	"bench":        top,
+	"cmd/...":      top,
+	"examples/...": top,
+	"interop":      top,
+}
+
+var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
+
+// drivers says which packages alone may import a library that brings much
+// along or talks to one kind of store.
+var drivers = map[string][]string{
+	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
+	"zombiezen.com/go/sqlite":             {"sink/sqlite", "bench", "cmd/feedctl", "examples/..."},
+	"github.com/fsnotify/fsnotify":        {"storage/file"},
+	"github.com/aws/aws-sdk-go-v2":        {"storage/s3"},
+	"github.com/jackc/pgx/v5":             {"storage/postgres", "sink/postgres"},
+	"github.com/evanphx/json-patch/v5":    {"sink/*", "sink/internal/..."},
+	"github.com/prometheus/client_golang": {"server", "cmd/feedctl"},
+	"github.com/spf13/cobra":              {"cmd/feedctl"},
+	"github.com/knadh/koanf":              {"cmd/feedctl"},
+}
+
+// never says what must not be reached on any way: not even by way of a package
+// that may be imported.
+var never = map[string][]string{
+	"page":     {"feed", "layout", "snapshot", "storage", "net/http", "net"},
+	"layout":   {"feed", "storage", "net/http"},
+	"feed":     {"storage", "layout", "os/exec", "database/sql"},
+	"snapshot": {"storage", "layout", "os/exec", "database/sql"},
+	"storage":  {"feed", "page", "layout", "snapshot", "net/http"},
+	"consumer": {
+		"chain", "input", "layout", "producer", "server", "sink", "storage", "verify", "database/sql",
+		"modernc.org/sqlite", "zombiezen.com/go/sqlite", "github.com/fsnotify/fsnotify", "github.com/aws/aws-sdk-go-v2",
+		"github.com/jackc/pgx/v5", "github.com/prometheus/client_golang", "github.com/go-chi/chi/v5",
+	},
+	"producer": {"consumer", "server", "sink", "verify", "github.com/aws/aws-sdk-go-v2", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
+	"server":   {"consumer", "sink", "verify", "github.com/aws/aws-sdk-go-v2", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
+	"verify":   {"consumer", "sink"}, // an oracle does not share the bugs of what it checks
+}
+
+// A pkg is what the go command knows of a package.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string // by itself
+	Deps       []string // by itself and by others
+}
+
+// list returns all packages that the module needs, by import path. That one
+// does not compile (-e) is for the compiler to say.
+func list(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, stderr.Bytes())
+	}
+	all := make(map[string]pkg)
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+// own returns the path of a package in the module, and whether it is one.
+func own(importPath string) (string, bool) { return strings.CutPrefix(importPath, module) }
+
+// fits reports whether a pattern, as in rooms, names a package.
+func fits(pattern, name string) bool {
+	if before, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(name+"/", before)
+	}
+	if before, ok := strings.CutSuffix(pattern, "/*"); ok {
+		return path.Dir(name) == before
+	}
+	return pattern == name
+}
+
+func fitsAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
+}
+
+// within reports whether an import path is a library or lies in it.
+func within(library, importPath string) bool {
+	return library == "..." || library == importPath || strings.HasPrefix(importPath, library+"/")
+}
+
+func roomOf(name string) (string, bool) {
+	best := ""
+	for pattern := range rooms {
+		if fits(pattern, name) && len(pattern) > len(best) {
+			best = pattern
+		}
+	}
+	return best, best != ""
+}
+
+func TestImportsGoDown(t *testing.T) {
+	all := list(t)
+	for _, p := range all {
+		name, ok := own(p.ImportPath)
+		if !ok {
+			continue
+		}
+		place, ok := roomOf(name)
+		if !ok {
+			t.Errorf("package %s has no room: add it to the table", name)
+			continue
+		}
+		for _, i := range p.Imports {
+			below, ok := own(i)
+			switch {
+			case ok && !fitsAny(rooms[place].rooms, below) && !strings.HasPrefix(below, name+"/internal/"):
+				t.Errorf("%s imports %s: not one of %v", name, below, rooms[place].rooms)
+			case !ok && !all[i].Standard && !mayImport(place, name, i):
+				t.Errorf("%s imports %s: not one of %v", name, i, rooms[place].libraries)
+			}
+		}
+	}
+}
+
+// mayImport reports whether a package may import a library. A library that is
+// in the table of drivers is for those named there, and for them without being
+// named again in their room.
+func mayImport(place, name, importPath string) bool {
+	for library, users := range drivers {
+		if within(library, importPath) {
+			return fitsAny(users, name)
+		}
+	}
+	return slices.ContainsFunc(rooms[place].libraries, func(l string) bool { return within(l, importPath) })
+}
+
+func TestNeverReached(t *testing.T) {
+	all := list(t)
+	for name, forbidden := range never {
+		p, ok := all[module+name]
+		if !ok {
+			t.Errorf("package %s is not there: correct the table", name)
+			continue
+		}
+		for _, dep := range p.Deps {
+			for _, f := range forbidden {
+				below, ok := own(dep)
+				if ok && within(f, below) || within(f, dep) {
+					t.Errorf("%s reaches %s", name, dep)
+				}
+			}
+		}
+	}
+}
+
+// TestPureIsPure: whoever uses only the model or the storage contract compiles
+// next to nothing besides.
+func TestPureIsPure(t *testing.T) {
+	all := list(t)
+	libraries := map[string][]string{
+		"page":     nil,
+		"layout":   nil,
+		"storage":  nil,
+		"feed":     {"github.com/tomnomnom/linkheader"},
+		"snapshot": {"github.com/tomnomnom/linkheader", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
+	}
+	for name, may := range libraries {
+		for _, dep := range all[module+name].Deps {
+			if _, ok := own(dep); ok || all[dep].Standard {
+				continue
+			}
+			if !slices.ContainsFunc(may, func(l string) bool { return within(l, dep) }) {
+				t.Errorf("%s reaches %s, which is not one of %v", name, dep, may)
+			}
+		}
+	}
+}
+
+// TestTheTableCanFail holds the helpers to what the table's names mean.
+func TestTheTableCanFail(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"feed", "feed", true}, {"feed", "feed/x", false}, {"storage/*", "storage/file", true},
+		{"storage/*", "storage", false}, {"storage/*", "storage/file/x", false},
+		{"cmd/...", "cmd/feedctl", true}, {"cmd/...", "cmd/a/b", true}, {"cmd/...", "cmdx", false}, {"...", "page", true},
+	} {
+		if got := fits(c.pattern, c.name); got != c.want {
+			t.Errorf("fits(%q, %q) = %v", c.pattern, c.name, got)
+		}
+	}
+	if mayImport("consumer", "consumer", "modernc.org/sqlite") || mayImport("storage/*", "storage/memory", "github.com/fsnotify/fsnotify") {
+		t.Error("a driver's library is open to all")
+	}
+	if !mayImport("storage/*", "storage/file", "github.com/fsnotify/fsnotify") || !mayImport("sink/*", "sink/sqlite", "zombiezen.com/go/sqlite/sqlitex") {
+		t.Error("a driver may not import its library")
+	}
+	if place, _ := roomOf("storage/storagetest"); place != "storage/storagetest" {
+		t.Errorf("storage/storagetest is in room %q", place)
+	}
+}

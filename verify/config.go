@@ -1,0 +1,32 @@
+package verify
+
+import "net/http"
+
+// Config says how to check. The zero value is fit for use.
+type Config struct {
+	// HTTPClient makes the requests; nil for one with the defaults of net/http.
+	// A request that brings no byte for a minute is given up.
+	HTTPClient *http.Client
+	// Credentials and Header go with every request to the origin (scheme, host
+	// and port) of the URL that is checked, and to no other.
+	Credentials Credentials
+	Header      http.Header
+	// Since is the state of an earlier visit: it makes the check find pages that
+	// have changed since. It is not written to.
+	Since *State
+	// TempDir is where a temporary file of 32 bytes an entity is made; empty
+	// for the system's usual place.
+	TempDir string
+	// MaxViolations is how many violations are listed; 0 means 10,000. Others
+	// are only counted.
+	MaxViolations int
+}
+
+const defaultMaxViolations = 10_000
+
+// Credentials authenticate a client: by Basic authentication (RFC 7617) if
+// there is a Username, else by a Bearer token (RFC 6750) if there is one.
+type Credentials struct {
+	Username, Password string
+	Bearer             string
+}

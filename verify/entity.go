@@ -1,0 +1,211 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// A pageCheck is the check of one page.
+type pageCheck struct {
+	*visit
+	url   string
+	index int // of the page, from 0
+
+	was    PageState // on an earlier visit, if known
+	known  bool
+	now    PageState
+	prefix Sum // Digest of the first was.Entities entities
+
+	whole  bool      // the page could be read to its closing delimiter
+	newest time.Time // Last-Modified of the newest entity
+	dated  bool      // every entity has a Last-Modified
+}
+
+// entities checks the parts of a page. The error is not about the page.
+func (c *pageCheck) entities(body *bodyReader, boundary string) error {
+	digest := sha256.New()
+	digest.Write([]byte(boundary))
+	c.reader.Reset(body, boundary)
+	c.dated = true
+	if c.was.Entities == 0 {
+		c.prefix = Sum(digest.Sum(nil))
+	}
+	for part, err := range c.reader.Parts() {
+		if err == nil {
+			err = c.entity(digest, part)
+		}
+		var violation *page.Error
+		switch {
+		case err == nil:
+		case body.err != nil: // the body ended early; that is reported as unreachable
+			return nil
+		case errors.As(err, &violation):
+			c.report.addPart(PageFormat, c.url, violation.Part, violation.Offset, "%v", violation.Err)
+			return nil
+		default:
+			return err
+		}
+		c.report.Entities++
+		if c.now.Entities++; c.now.Entities == c.was.Entities {
+			c.prefix = Sum(digest.Sum(nil))
+		}
+	}
+	c.whole = true
+	c.now.Digest = Sum(digest.Sum(nil))
+	return nil
+}
+
+// entity checks one part and writes it to the digest. The error is a
+// [*page.Error], or not about the page.
+func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
+	at := partCheck{pageCheck: c, part: part.Index, offset: part.Offset, header: part.Header}
+	at.modified()
+	at.required("Content-Type")
+	at.operation()
+	if c.isFeed() {
+		if id, ok := at.required("Content-ID"); ok {
+			if err := c.ids.add(id, c.index, part.Index, part.Offset); err != nil {
+				return err
+			}
+		}
+	}
+	c.scratch = appendFramed(c.scratch[:0], part.Header)
+	digest.Write(c.scratch)
+	declared, hasLength := at.once("Content-Length")
+	declared = bytes.Clone(declared) // reading a stream may move the part's buffer
+	size, err := copyBody(digest, part)
+	if err != nil {
+		return err
+	}
+	if hasLength && string(declared) != strconv.FormatInt(size, 10) {
+		at.violates(ContentLength, "its Content-Length is %q, its body has %d bytes", declared, size)
+	}
+	return nil
+}
+
+// appendFramed appends a header so that no two headers look alike.
+func appendFramed(dst []byte, h page.Header) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(h)))
+	for _, f := range h {
+		dst = append(binary.AppendUvarint(dst, uint64(len(f.Name))), f.Name...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(f.Value))), f.Value...)
+	}
+	return dst
+}
+
+// copyBody writes a body to the digest, then its size.
+func copyBody(digest hash.Hash, part *page.Part) (size int64, err error) {
+	if part.Stream == nil {
+		digest.Write(part.Body)
+		size = int64(len(part.Body))
+	} else if size, err = io.Copy(digest, part.Stream); err != nil {
+		return 0, err
+	}
+	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
+	return size, nil
+}
+
+// finish checks what is known when the page has been read to its end.
+func (c *pageCheck) finish() {
+	if c.isFeed() && c.whole && c.dated && !c.now.LastModified.IsZero() && !c.now.LastModified.Equal(c.newest) {
+		c.report.add(PageTime, c.url, "its Last-Modified is %s, that of its newest entity %s",
+			feed.FormatTime(c.now.LastModified), feed.FormatTime(c.newest))
+	}
+	if c.known && (c.whole || c.was.Final) {
+		if text := change(c.was, c.now, c.prefix); text != "" {
+			c.report.add(Changed, c.url, "%s", text)
+		}
+	}
+	if c.whole {
+		c.report.State.Pages = append(c.report.State.Pages, c.now)
+	}
+}
+
+// A partCheck is the check of one entity's header.
+type partCheck struct {
+	*pageCheck
+	part   int
+	offset int64
+	header page.Header
+}
+
+func (c *partCheck) violates(rule Rule, format string, args ...any) {
+	c.report.addPart(rule, c.url, c.part, c.offset, format, args...)
+}
+
+// once returns the value of a header that may be there once. A second one is a
+// violation.
+func (c *partCheck) once(name string) (value []byte, ok bool) {
+	n := 0
+	for _, f := range c.header {
+		if bytes.EqualFold(f.Name, []byte(name)) {
+			if n++; n == 1 {
+				value = f.Value
+			}
+		}
+	}
+	if n > 1 {
+		c.violates(EntityHeader, "it has %d headers %s", n, name)
+	}
+	return value, n > 0
+}
+
+// required returns the value of a header that must be there.
+func (c *partCheck) required(name string) (value []byte, ok bool) {
+	value, ok = c.once(name)
+	if !ok {
+		c.violates(EntityHeader, "it has no %s", name)
+	} else if len(value) == 0 {
+		c.violates(EntityHeader, "its %s is empty", name)
+	}
+	return value, len(value) > 0
+}
+
+// modified checks Last-Modified, also against the entity before.
+func (c *partCheck) modified() {
+	value, ok := c.required("Last-Modified")
+	if !ok {
+		c.dated = false
+		return
+	}
+	t, err := feed.ParseTime(string(value))
+	if err != nil {
+		c.violates(EntityHeader, "its Last-Modified is %.100q, not an HTTP date", value)
+		c.dated = false
+		return
+	}
+	c.report.saw(t)
+	if c.isFeed() && t.Before(c.last) {
+		c.violates(TimeOrder, "its Last-Modified is %s, that of the entity before it %s", feed.FormatTime(t), feed.FormatTime(c.last))
+	}
+	c.last = t
+	if t.After(c.newest) {
+		c.newest = t
+	}
+}
+
+func (c *partCheck) operation() {
+	var value []byte
+	var ok bool
+	if c.isFeed() {
+		value, ok = c.required("Operation-Type")
+	} else {
+		value, ok = c.once("Operation-Type")
+	}
+	if !ok {
+		return
+	}
+	if _, err := feed.ParseOperation(string(value)); err != nil {
+		c.violates(OperationType, "its Operation-Type is %s", fmt.Sprintf("%.100q", value))
+	}
+}

@@ -1,0 +1,235 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// Feed checks the feed with the entry point url: the URL of its newest page, or
+// any other of its pages.
+//
+// What is wrong with the feed is in the report. The error is about what kept it
+// from being checked: ctx ended, the temporary file could not be written, or
+// the entry point does not answer (see [StatusError]).
+func Feed(ctx context.Context, url string, c Config) (report *Report, err error) {
+	v, err := newVisit(ctx, c, "feed", url)
+	if err != nil {
+		return nil, err
+	}
+	v.ids = newIDs(c.TempDir, idsInMemory)
+	defer func() { err = errors.Join(err, v.ids.close()) }()
+
+	w := feedWalk{visit: v}
+	if err := w.crawl(url); err != nil {
+		return nil, err
+	}
+	if err := w.walk(); err != nil {
+		return nil, err
+	}
+	if err := v.duplicates(); err != nil {
+		return nil, err
+	}
+	v.compareOrder(c.Since)
+	v.report.finish(v.number)
+	return v.report, nil
+}
+
+// A feedWalk goes back to the oldest page, then forward over all.
+type feedWalk struct {
+	*visit
+	cut bool // there may be pages before the oldest one listed
+}
+
+// head returns what the headers of a page say, without reading it.
+func (v *visit) head(url string) (seen, error) {
+	s, err := v.ask(http.MethodHead, url)
+	switch {
+	case hasStatus(err, http.StatusMethodNotAllowed, http.StatusNotImplemented):
+		return v.ask(http.MethodGet, url)
+	case err != nil || !s.hasLinks || s.links.Self != "":
+		return s, err
+	}
+	full, err := v.ask(http.MethodGet, url)
+	if err == nil && full.links.Self != "" {
+		v.report.add(Head, url, "HEAD gives no rel=self link, GET gives %s", full.links.Self)
+	}
+	return full, err
+}
+
+func (v *visit) ask(method, url string) (seen, error) {
+	response, err := v.fetch.do(v.ctx, method, url)
+	if err != nil {
+		return seen{}, err
+	}
+	var s seen
+	links, err := feed.ParseLinks(response.Request.URL, response.Header)
+	s.links, s.hasLinks = links, err == nil // what is wrong with them is said when the page is read
+	if t, err := feed.ParseTime(response.Header.Get("Last-Modified")); err == nil {
+		s.modified = t
+	}
+	return s, response.Body.Close()
+}
+
+// crawl lists the pages from the entry point back.
+func (w *feedWalk) crawl(entry string) error {
+	s, err := w.head(entry)
+	if err != nil {
+		return fmt.Errorf("check feed %s: %w", entry, err)
+	}
+	at, err := w.permanent(entry, s)
+	if err != nil {
+		return err
+	}
+	back := []listed{{url: at, modified: s.modified, final: s.links.Next != ""}}
+	listedAt := map[string]bool{at: true}
+	for s.links.Prev != "" {
+		prev := s.links.Prev
+		if listedAt[prev] {
+			w.report.add(Loop, at, "its rel=prev leads to %s, which comes after it", prev)
+			w.cut = true
+			break
+		}
+		before, err := w.head(prev)
+		if err != nil {
+			if isGone(err) && w.hasNoPrev(at) {
+				break // pruned a moment ago
+			}
+			if err := w.unreachable(prev, err); err != nil {
+				return err
+			}
+			w.cut = true
+			break
+		}
+		back = append(back, listed{url: prev, modified: before.modified, final: before.links.Next != ""})
+		listedAt[prev] = true
+		at, s = prev, before
+	}
+	for _, p := range slices.Backward(back) {
+		w.list(p)
+	}
+	return nil
+}
+
+// permanent returns the URL of the page at the entry point, which may be
+// another name of the newest page: its rel=self, if that is a page
+// with the same prev.
+func (w *feedWalk) permanent(entry string, s seen) (string, error) {
+	if s.links.Self == "" || s.links.Self == entry {
+		return entry, nil
+	}
+	self, err := w.head(s.links.Self)
+	if err != nil {
+		if isGone(err) {
+			w.report.add(SelfLink, entry, "its rel=self is %s: %v", s.links.Self, err)
+			return entry, nil
+		}
+		return s.links.Self, w.unreachable(s.links.Self, err)
+	}
+	// A link that is missing may have been removed by now.
+	if self.links.Prev != "" && self.links.Prev != s.links.Prev {
+		return entry, nil // then the page is read at the entry point, and its self link found wrong
+	}
+	return s.links.Self, nil
+}
+
+// hasNoPrev reports whether a page has no link to an older one, now.
+func (v *visit) hasNoPrev(url string) bool {
+	s, err := v.head(url)
+	return err == nil && s.hasLinks && s.links.Prev == ""
+}
+
+// walk reads the listed pages, and those that follow the last of them.
+func (w *feedWalk) walk() error {
+	for i := 0; i < len(w.pages); i++ {
+		p := w.pages[i]
+		response, err := w.fetch.do(w.ctx, http.MethodGet, p.url)
+		if err != nil {
+			if isGone(err) && i+1 < len(w.pages) && w.hasNoPrev(w.pages[i+1].url) {
+				continue // pruned a moment ago
+			}
+			if err := w.unreachable(p.url, err); err != nil {
+				return err
+			}
+			continue
+		}
+		s, err := w.read(i, response)
+		if err != nil {
+			return err
+		}
+		if p.final && !s.modified.IsZero() && !s.modified.Equal(p.modified) {
+			w.report.add(Head, p.url, "HEAD gives Last-Modified %s, GET gives %s", date(p.modified), date(s.modified))
+		}
+		if s.hasLinks {
+			w.checkPrev(i, s.links.Prev)
+			w.checkNext(i, s.links.Next)
+		}
+	}
+	return nil
+}
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return feed.FormatTime(t)
+}
+
+// checkPrev checks that the i-th page names the one before it.
+func (w *feedWalk) checkPrev(i int, prev string) {
+	want := ""
+	if i > 0 {
+		want = w.pages[i-1].url
+	} else if w.cut {
+		return
+	}
+	if prev == want {
+		return
+	}
+	url := w.pages[i].url
+	// The link may have been removed since the crawl; then HEAD knows, too.
+	if s, err := w.head(url); err != nil || s.links.Prev != prev {
+		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
+	} else if prev != "" {
+		w.report.add(Symmetry, url, "its rel=prev is %s, and the page before it is %s", prev, link(want))
+	}
+}
+
+// checkNext checks that the i-th page names the one after it, and lists a page
+// that the last one names.
+func (w *feedWalk) checkNext(i int, next string) {
+	url := w.pages[i].url
+	if i+1 < len(w.pages) {
+		if want := w.pages[i+1].url; next != want {
+			w.report.add(Symmetry, url, "its rel=next is %s, and the page that names it as prev is %s", link(next), want)
+		}
+		return
+	}
+	switch {
+	case next == "":
+	case w.number(next) == 0:
+		w.list(listed{url: next})
+	case !w.cut: // else the loop was found on the way back
+		w.report.add(Loop, url, "its rel=next leads to %s, which comes before it", next)
+	}
+}
+
+func link(url string) string {
+	if url == "" {
+		return "missing"
+	}
+	return url
+}
+
+// duplicates reports the Content-IDs that occur more than once.
+func (v *visit) duplicates() error {
+	return v.ids.duplicates(func(first, again sighting) {
+		v.report.addPart(DuplicateID, v.pages[again.page].url, int(again.part), again.offset,
+			"its Content-ID is that of part %d of page %d, %s", first.part, first.page+1, v.pages[first.page].url)
+	})
+}

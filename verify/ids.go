@@ -1,0 +1,189 @@
+package verify
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"container/heap"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// idsInMemory is how many Content-IDs are held in memory, 32 bytes each, until
+// they go to disk.
+const idsInMemory = 1 << 19
+
+// A sighting is where a Content-ID was seen.
+type sighting struct {
+	id     [16]byte // the beginning of the Content-ID's SHA-256
+	page   uint32
+	part   uint32
+	offset int64
+}
+
+const sightingSize = 32
+
+func (s sighting) compare(o sighting) int {
+	return cmp.Or(bytes.Compare(s.id[:], o.id[:]), cmp.Compare(s.page, o.page), cmp.Compare(s.part, o.part))
+}
+
+func (s sighting) append(b []byte) []byte {
+	b = append(b, s.id[:]...)
+	b = binary.BigEndian.AppendUint32(b, s.page)
+	b = binary.BigEndian.AppendUint32(b, s.part)
+	return binary.BigEndian.AppendUint64(b, uint64(s.offset))
+}
+
+func decodeSighting(b []byte) sighting {
+	return sighting{
+		id: [16]byte(b), page: binary.BigEndian.Uint32(b[16:]), part: binary.BigEndian.Uint32(b[20:]),
+		offset: int64(binary.BigEndian.Uint64(b[24:])),
+	}
+}
+
+// ids finds Content-IDs that occur twice, by sorting them: sorted runs on disk,
+// merged at the end. Memory does not depend on how many there are.
+type ids struct {
+	dir  string
+	max  int // sightings in memory
+	held []sighting
+	file *os.File // all runs, one after the other; nil as long as there is none
+	ends []int64  // of the runs in the file
+}
+
+func newIDs(dir string, maxInMemory int) *ids { return &ids{dir: dir, max: maxInMemory} }
+
+func (s *ids) add(id []byte, page, part int, offset int64) error {
+	if len(s.held) == s.max {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	sum := sha256.Sum256(id)
+	s.held = append(s.held, sighting{id: [16]byte(sum[:]), page: uint32(page), part: uint32(part), offset: offset})
+	return nil
+}
+
+// spill writes the sightings in memory to disk, as one sorted run.
+func (s *ids) spill() error {
+	if s.file == nil {
+		file, err := os.CreateTemp(s.dir, "feedctl-verify-*")
+		if err != nil {
+			return fmt.Errorf("make room for Content-IDs: %w", err)
+		}
+		s.file = file
+	}
+	slices.SortFunc(s.held, sighting.compare)
+	w := bufio.NewWriter(s.file)
+	record := make([]byte, 0, sightingSize)
+	for _, one := range s.held {
+		if _, err := w.Write(one.append(record[:0])); err != nil {
+			return fmt.Errorf("write Content-IDs to %s: %w", s.file.Name(), err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write Content-IDs to %s: %w", s.file.Name(), err)
+	}
+	start := int64(0)
+	if len(s.ends) > 0 {
+		start = s.ends[len(s.ends)-1]
+	}
+	s.ends = append(s.ends, start+int64(len(s.held))*sightingSize)
+	s.held = s.held[:0]
+	return nil
+}
+
+// duplicates calls found for each sighting of a Content-ID after its first.
+func (s *ids) duplicates(found func(first, again sighting)) error {
+	slices.SortFunc(s.held, sighting.compare)
+	merge := merger{{memory: s.held}}
+	start := int64(0)
+	for _, end := range s.ends {
+		merge = append(merge, &run{disk: bufio.NewReader(io.NewSectionReader(s.file, start, end-start))})
+		start = end
+	}
+	kept := merge[:0]
+	for _, one := range merge {
+		more, err := one.advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			kept = append(kept, one)
+		}
+	}
+	merge = kept
+	heap.Init(&merge)
+	var first sighting
+	for started := false; len(merge) > 0; started = true {
+		next := merge[0].next
+		if started && next.id == first.id {
+			found(first, next)
+		} else {
+			first = next
+		}
+		more, err := merge[0].advance()
+		if err != nil {
+			return err
+		}
+		if more {
+			heap.Fix(&merge, 0)
+		} else {
+			heap.Pop(&merge)
+		}
+	}
+	return nil
+}
+
+// close removes what is on disk.
+func (s *ids) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+}
+
+// A run gives a sorted run of sightings, from memory or from disk.
+type run struct {
+	memory []sighting
+	disk   *bufio.Reader
+	next   sighting
+}
+
+// advance reads the next sighting; false at the end.
+func (s *run) advance() (bool, error) {
+	if s.disk == nil {
+		if len(s.memory) == 0 {
+			return false, nil
+		}
+		s.next, s.memory = s.memory[0], s.memory[1:]
+		return true, nil
+	}
+	var record [sightingSize]byte
+	if _, err := io.ReadFull(s.disk, record[:]); errors.Is(err, io.EOF) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("read Content-IDs back: %w", err)
+	}
+	s.next = decodeSighting(record[:])
+	return true, nil
+}
+
+// A merger is a heap of runs, the one with the smallest sighting on top.
+type merger []*run
+
+func (m merger) Len() int           { return len(m) }
+func (m merger) Less(i, j int) bool { return m[i].next.compare(m[j].next) < 0 }
+func (m merger) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *merger) Push(x any)        { *m = append(*m, x.(*run)) }
+func (m *merger) Pop() any {
+	last := len(*m) - 1
+	s := (*m)[last]
+	*m = (*m)[:last]
+	return s
+}

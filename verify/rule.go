@@ -1,0 +1,136 @@
+package verify
+
+// A Rule is what a violation violates.
+type Rule string
+
+// The rules for pages of feeds and snapshots.
+const (
+	// Reachable: every URL that is linked or listed answers 200, to the end.
+	Reachable Rule = "reachable"
+	// MediaType: a page is multipart with a boundary, an index is
+	// application/json, and neither has a content coding that was not asked for.
+	MediaType Rule = "media-type"
+	// PageHeader: a page has a Last-Modified that is an HTTP date.
+	PageHeader Rule = "page-header"
+	// PageFormat: a page is a multipart document after RFC 2046 with at least
+	// one part and a closing delimiter.
+	PageFormat Rule = "page-format"
+	// EntityHeader: an entity has Last-Modified and Content-Type, and in a feed
+	// Content-ID and Operation-Type; each once, and readable.
+	EntityHeader Rule = "entity-header"
+	// OperationType: it is PUT, PATCH or DELETE.
+	OperationType Rule = "operation-type"
+	// ContentLength: if given, it is the size of the entity's body.
+	ContentLength Rule = "content-length"
+	// ReprDigest: if given, it is the digest of the page (RFC 9530).
+	ReprDigest Rule = "repr-digest"
+	// Changed: a page that was seen on an earlier visit is as it was then, but
+	// for entities appended to the newest page and links that may come and go.
+	Changed Rule = "changed"
+)
+
+// The rules for feeds.
+const (
+	// LinkSyntax: the Link headers can be read (RFC 8288).
+	LinkSyntax Rule = "link-syntax"
+	// SelfLink: a page has a link to itself.
+	SelfLink Rule = "self-link"
+	// Symmetry: the prev of a page's next is the page, and the other way round.
+	Symmetry Rule = "symmetry"
+	// Loop: following links never leads back.
+	Loop Rule = "loop"
+	// Head: HEAD and GET give the same Link and Last-Modified.
+	Head Rule = "head"
+	// TimeOrder: the Last-Modified of entities never decreases, within a page
+	// and across pages.
+	TimeOrder Rule = "time-order"
+	// PageTime: the Last-Modified of a page is that of its newest entity.
+	PageTime Rule = "page-time"
+	// DuplicateID: a Content-ID occurs once in the feed.
+	DuplicateID Rule = "duplicate-id"
+	// Caching: a page without a next link, which may still change, is not
+	// declared immutable (RFC 8246).
+	Caching Rule = "caching"
+)
+
+// The rules for snapshots.
+const (
+	// IndexSchema: the index is valid after the specification's JSON schema.
+	IndexSchema Rule = "index-schema"
+	// AbsoluteURL: the URLs in an index are absolute.
+	AbsoluteURL Rule = "absolute-url"
+	// CreatedAt: it is not later than the feed position in the index.
+	CreatedAt Rule = "created-at"
+	// EntityCount: if given, it is the number of entities in all pages.
+	EntityCount Rule = "entity-count"
+)
+
+// The rules for feeds in a store.
+const (
+	// Chain: every page names the digest of the page before it, and all pages
+	// but the newest are closed.
+	Chain Rule = "chain"
+	// BodyDigest: the SHA-256 in a page's metadata is that of its body.
+	BodyDigest Rule = "body-digest"
+	// Metadata: what a page's metadata says of its entities is so.
+	Metadata Rule = "metadata"
+	// Gap: no page is missing between the floor and the newest page.
+	Gap Rule = "gap"
+	// StrayObject: nothing else is among a feed's pages.
+	StrayObject Rule = "stray-object"
+)
+
+// Remedy says what to do about a violation of the rule.
+func (r Rule) Remedy() string {
+	switch r {
+	case Reachable:
+		return "see that the server answers 200 for this URL, and run again"
+	case MediaType:
+		return `serve pages as multipart/mixed; boundary="..." and indexes as application/json, with the coding that was asked for`
+	case PageHeader:
+		return "add Last-Modified to the page, as an HTTP date"
+	case PageFormat:
+		return "write the page after RFC 2046, section 5.1, up to the closing delimiter; do not serve half a page"
+	case EntityHeader:
+		return "have the producer write the header, once, in the form of the specification"
+	case OperationType:
+		return "write http-equiv=PUT, http-equiv=PATCH or http-equiv=DELETE"
+	case ContentLength:
+		return "write the number of bytes of the body, or no Content-Length"
+	case ReprDigest:
+		return "look for what changes pages on their way (proxy, cache, disk); the digest is over the bytes as served"
+	case Changed:
+		return "restore the page from a copy; consumers that have read it will not read it again"
+	case LinkSyntax:
+		return `write each link as <URL>; rel="self", and each relation once`
+	case SelfLink:
+		return "link each page to its own permanent URL with rel=self"
+	case Symmetry:
+		return "correct the links, so that next and prev of neighbours name each other"
+	case Loop:
+		return "correct the links, so that the oldest page has no prev and the newest no next"
+	case Head:
+		return "answer HEAD with the headers of GET; look for a cache that keeps an old answer"
+	case TimeOrder:
+		return "see to the producer's clock: a new entity gets the time of the one before it if the clock is behind"
+	case PageTime:
+		return "give the page the Last-Modified of its last entity"
+	case DuplicateID:
+		return "see that the producer names events, not things, and that a retry does not publish twice"
+	case Caching:
+		return "send Cache-Control: immutable only with a page that has a next link; purge caches that have seen it"
+	case IndexSchema:
+		return "write the index after the specification's JSON schema"
+	case AbsoluteURL:
+		return "write URLs with scheme and host into the index"
+	case CreatedAt:
+		return "round createdAt down to a whole second that is not later than the feed position"
+	case EntityCount:
+		return "make the snapshot anew"
+	case Chain, BodyDigest, Metadata, Gap:
+		return "stop the producers and restore the object from a copy; it was not written by feedctl or was damaged since"
+	case StrayObject:
+		return "find out who wrote it, and delete it"
+	}
+	return ""
+}

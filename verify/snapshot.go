@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+// maxIndex limits an index, in bytes: that of some 300,000 pages.
+const maxIndex = 32 << 20
+
+// Snapshot checks the snapshot whose index is at url. What is wrong with the
+// snapshot is in the report; the error is about what kept it from being
+// checked, as for [Feed].
+func Snapshot(ctx context.Context, url string, c Config) (*Report, error) {
+	v, err := newVisit(ctx, c, "snapshot", url)
+	if err != nil {
+		return nil, err
+	}
+	response, err := v.fetch.do(ctx, http.MethodGet, url)
+	if err != nil {
+		return nil, fmt.Errorf("check snapshot %s: %w", url, err)
+	}
+	index, err := v.index(url, response)
+	if err != nil || index == nil {
+		return v.report, err
+	}
+	for i := range v.pages {
+		response, err := v.fetch.do(ctx, http.MethodGet, v.pages[i].url)
+		if err != nil {
+			if err := v.unreachable(v.pages[i].url, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if _, err := v.read(i, response); err != nil {
+			return nil, err
+		}
+	}
+	if index.Entities > 0 && v.report.Pages == len(v.pages) && v.report.Entities != index.Entities {
+		v.report.add(EntityCount, url, "it says %d entities, its pages have %d", index.Entities, v.report.Entities)
+	}
+	v.report.finish(v.number)
+	return v.report, nil
+}
+
+// index checks an index and lists its pages. It returns nil if there is nothing
+// to go on with.
+func (v *visit) index(at string, response *http.Response) (*snapshot.Index, error) {
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxIndex+1))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, v.unreachable(at, fmt.Errorf("the body ends after %d bytes: %w", len(data), err))
+	}
+	if len(data) > maxIndex {
+		v.report.add(IndexSchema, at, "it has more than %d bytes, and was not read", maxIndex)
+		return nil, nil
+	}
+	v.indexHeaders(at, response.Header, data)
+	index, err := snapshot.Decode(data)
+	if err != nil {
+		v.report.add(IndexSchema, at, "%v", err)
+		return nil, nil
+	}
+	for i, page := range index.Pages {
+		if absolute(page) {
+			v.list(listed{url: page})
+			continue
+		}
+		v.report.add(AbsoluteURL, at, "pages[%d] is %.200q", i, page)
+		if u, err := response.Request.URL.Parse(page); err == nil && absolute(u.String()) {
+			v.list(listed{url: u.String()})
+		}
+	}
+	if index.Feed != nil {
+		v.feedPosition(at, index)
+	}
+	return index, nil
+}
+
+func (v *visit) indexHeaders(at string, h http.Header, data []byte) {
+	if mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type")); err != nil || mediaType != snapshot.MediaType {
+		v.report.add(MediaType, at, "its Content-Type is %q, not %s", h.Get("Content-Type"), snapshot.MediaType)
+	}
+	declared, err := reprDigests(h)
+	if err != nil {
+		v.report.add(ReprDigest, at, "%v", err)
+	}
+	short, long := sha256.New(), sha512.New()
+	short.Write(data)
+	long.Write(data)
+	declared.check(v.report, at, short, long)
+}
+
+// feedPosition checks the place in a feed that an index names.
+func (v *visit) feedPosition(at string, index *snapshot.Index) {
+	if !absolute(index.Feed.URL) {
+		v.report.add(AbsoluteURL, at, "feed.url is %.200q", index.Feed.URL)
+	}
+	if index.CreatedAt.After(feed.Truncate(index.Feed.LastModified)) {
+		v.report.add(CreatedAt, at, "its createdAt is %v, later than %v, where it says the feed goes on", index.CreatedAt, index.Feed.LastModified)
+	}
+}
+
+func absolute(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}

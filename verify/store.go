@@ -1,0 +1,207 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Store checks a feed in a store: first what is stored (the hash chain, the
+// metadata of pages against their bodies, gaps), then what a consumer sees of
+// it, as [Feed] does. Pages below the floor, and pages beyond the newest one
+// that the chain does not reach, are nobody's to see and are not checked; but
+// there must be none further away than [chain.Ahead].
+//
+// What is wrong with the feed is in the report. The error is about what kept it
+// from being checked; it is [chain.ErrNoFeed] if there is no such feed.
+func Store(ctx context.Context, store storage.Store, feedName string) (*Report, error) {
+	if err := layout.CheckName(feedName); err != nil {
+		return nil, err
+	}
+	stored := storeCheck{
+		store: store, feed: feedName, chain: chain.NewReader(store, feedName),
+		report: newReport("store", "store:"+feedName, Config{}), numbers: make(map[string]int),
+	}
+	if err := stored.check(ctx); err != nil {
+		return nil, fmt.Errorf("check feed %q in the store: %w", feedName, err)
+	}
+	served, err := feedOf(ctx, store, feedName)
+	if err != nil {
+		return nil, err
+	}
+	report := stored.report
+	report.First, report.Last, report.State = served.First, served.Last, served.State
+	report.Omitted += served.Omitted
+	for _, v := range served.Violations {
+		stored.numbers[v.URL] = v.Page
+		report.addViolation(v)
+	}
+	report.finish(func(url string) int { return stored.numbers[url] })
+	return report, nil
+}
+
+// feedOf checks a feed as a server gives it to a consumer, without a network.
+func feedOf(ctx context.Context, store storage.Store, feedName string) (report *Report, err error) {
+	s, err := server.New(store, server.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	client := &http.Client{Transport: server.Transport(s)}
+	return Feed(ctx, "http://store"+layout.FeedPath(feedName), Config{HTTPClient: client})
+}
+
+// A storeCheck is the check of what is stored of a feed.
+type storeCheck struct {
+	store   storage.Store
+	feed    string
+	chain   *chain.Reader
+	report  *Report
+	numbers map[string]int // of pages, by key
+
+	floor, newest int64
+	before        *chain.Page // the page read last, if it was the one before; else nil
+}
+
+func (s *storeCheck) check(ctx context.Context) error {
+	if err := s.ends(ctx); err != nil {
+		return err
+	}
+	next := s.floor // the number that should come
+	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
+		if err != nil {
+			return err
+		}
+		n, err := layout.ParseFeedPage(s.feed, entry.Key)
+		if err != nil {
+			s.report.add(StrayObject, entry.Key, "it is among the pages and is none")
+			continue
+		}
+		if n > s.newest { // perhaps it was published a moment ago
+			if err := s.ends(ctx); err != nil {
+				return err
+			}
+		}
+		switch {
+		case n < s.floor:
+			continue
+		case n > s.newest+chain.Ahead:
+			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is further away than a producer that died can have left it", s.newest)
+			return nil // one such is enough: all that follow are lost in the same way
+		case n > s.newest:
+			continue
+		}
+		s.gap(next, n)
+		if err := s.page(ctx, n); err != nil {
+			return err
+		}
+		next = n + 1
+	}
+	s.gap(next, s.newest+1)
+	return nil
+}
+
+// ends finds the floor and the newest page.
+func (s *storeCheck) ends(ctx context.Context) error {
+	floor, err := s.chain.Floor(ctx)
+	if err != nil && !errors.Is(err, chain.ErrCorrupt) {
+		return err
+	}
+	if err != nil && s.floor == 0 {
+		s.report.add(Metadata, layout.FeedFloor(s.feed), "%v", err)
+	}
+	s.floor = max(floor, s.floor, 1)
+	newest, err := s.chain.Newest(ctx)
+	switch {
+	case err == nil:
+		s.newest = newest.Number
+	case errors.Is(err, chain.ErrCorrupt):
+		return s.highest(ctx) // what is wrong is said when the page is read
+	default:
+		return err
+	}
+	return nil
+}
+
+// highest takes the page with the highest number for the newest, where the
+// chain does not tell.
+func (s *storeCheck) highest(ctx context.Context) error {
+	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
+		if err != nil {
+			return err
+		}
+		if n, err := layout.ParseFeedPage(s.feed, entry.Key); err == nil {
+			s.newest = n
+		}
+	}
+	return nil
+}
+
+// gap reports that the pages from n up to and without end are missing.
+func (s *storeCheck) gap(n, end int64) {
+	if n >= end {
+		return
+	}
+	s.before = nil
+	if n == end-1 {
+		s.report.add(Gap, layout.FeedPage(s.feed, n), "page %d is missing", n)
+	} else {
+		s.report.add(Gap, layout.FeedPage(s.feed, n), "pages %d to %d are missing", n, end-1)
+	}
+}
+
+// page checks one page of the chain.
+func (s *storeCheck) page(ctx context.Context, n int64) error {
+	before := s.before
+	s.before = nil
+	key := layout.FeedPage(s.feed, n)
+	object, err := s.store.Get(ctx, key, 0, -1)
+	if errors.Is(err, storage.ErrNotFound) {
+		if floor, err := s.chain.Floor(ctx); err != nil || n < floor {
+			return err // pruned a moment ago
+		}
+		s.gap(n, n+1)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.report.Pages++
+	s.numbers[key] = s.report.Pages
+	p, err := chain.Decode(s.feed, n, object.Info)
+	if err != nil {
+		s.report.add(Metadata, key, "%v", err)
+		return object.Body.Close()
+	}
+	s.before = p
+	c := bodyCheck{report: s.report, key: key, page: p}
+	if err := errors.Join(c.body(object.Body), object.Body.Close()); err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	s.link(key, before, p)
+	return nil
+}
+
+// link checks how a page follows the one before it, which may be unknown.
+func (s *storeCheck) link(key string, before, p *chain.Page) {
+	if !p.Closed && p.Number < s.newest {
+		s.report.add(Chain, key, "it is open, and page %d follows it", p.Number+1)
+	}
+	switch {
+	case p.Number == 1 && p.Prev != "":
+		s.report.add(Chain, key, "it is the first page, and names %s as the page before it", p.Prev)
+	case p.Number > 1 && p.Prev == "":
+		s.report.add(Chain, key, "it does not name the page before it")
+	case before != nil && p.Prev != before.Digest():
+		s.report.add(Chain, key, "it names %s as the page before it, which is %s", p.Prev, before.Digest())
+	}
+	if before != nil && p.First.Before(before.Last) {
+		s.report.add(Metadata, key, "its first entity is of %v, the last one before it of %v", p.First, before.Last)
+	}
+}

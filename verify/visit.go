@@ -1,0 +1,223 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// maxWhole is the size of bodies that are held in memory, in bytes.
+const maxWhole = 64 << 10
+
+// A visit is one check of a feed or a snapshot.
+type visit struct {
+	ctx     context.Context
+	fetch   *fetcher
+	report  *Report
+	since   map[string]PageState // by URL
+	ids     *ids                 // nil in a snapshot
+	reader  *page.Reader         // kept for its buffers
+	scratch []byte
+
+	pages   []listed       // oldest first
+	numbers map[string]int // of pages, from 1, by URL
+	last    time.Time      // Last-Modified of the entity read last
+}
+
+// A listed page is one that is to be read.
+type listed struct {
+	url string
+	// What HEAD said; the zero time if the page was not asked for by HEAD.
+	modified time.Time
+	final    bool // it had a next link
+}
+
+func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
+	f, err := newFetcher(c, url)
+	if err != nil {
+		return nil, err
+	}
+	v := &visit{
+		ctx: ctx, fetch: f, report: newReport(kind, url, c), numbers: make(map[string]int),
+		since:  make(map[string]PageState),
+		reader: page.NewReader(strings.NewReader(""), "x", page.ReaderOptions{MaxWhole: maxWhole}),
+	}
+	v.report.State = &State{URL: url, Pages: []PageState{}}
+	if c.Since != nil {
+		for _, p := range c.Since.Pages {
+			v.since[p.URL] = p
+		}
+	}
+	return v, nil
+}
+
+func (v *visit) isFeed() bool { return v.ids != nil }
+
+// list appends a page to those that are to be read.
+func (v *visit) list(p listed) {
+	v.pages = append(v.pages, p)
+	if v.numbers[p.url] == 0 {
+		v.numbers[p.url] = len(v.pages)
+	}
+}
+
+// number returns the number of a page from 1, or 0 if it is not listed.
+func (v *visit) number(url string) int { return v.numbers[url] }
+
+// unreachable records a request that came to nothing, unless it is our own end.
+func (v *visit) unreachable(url string, err error) error {
+	if v.ctx.Err() != nil {
+		return fmt.Errorf("check %s: %w", url, context.Cause(v.ctx))
+	}
+	v.report.add(Reachable, url, "%v", err)
+	return nil
+}
+
+// A seen page is what the headers of an answer say.
+type seen struct {
+	links    feed.Links
+	hasLinks bool // they could be read
+	modified time.Time
+}
+
+// read checks an answer to GET for the i-th page. The error is not about the
+// page.
+func (v *visit) read(i int, response *http.Response) (seen, error) {
+	c := pageCheck{visit: v, url: v.pages[i].url, index: i, now: PageState{URL: v.pages[i].url}}
+	c.was, c.known = v.since[c.url]
+	s := c.headers(response)
+	c.now.LastModified = s.modified
+	c.now.Final = !v.isFeed() || s.links.Next != ""
+
+	whole, long := sha256.New(), sha512.New()
+	body := &bodyReader{reader: io.TeeReader(response.Body, whole)}
+	digests, err := reprDigests(response.Header)
+	if err != nil {
+		v.report.add(ReprDigest, c.url, "%v", err)
+	}
+	if digests.sha512 != nil {
+		body.reader = io.TeeReader(body.reader, long)
+	}
+	if boundary, ok := c.boundary(response.Header); ok {
+		if err := c.entities(body, boundary); err != nil {
+			return s, errors.Join(err, response.Body.Close())
+		}
+	}
+	body.drain()
+	if err := response.Body.Close(); err != nil && body.err == nil {
+		body.err = err
+	}
+	v.report.Pages++
+	v.report.Bytes += body.size
+	if body.err != nil {
+		return s, v.unreachable(c.url, fmt.Errorf("the body ends after %d bytes: %w", body.size, body.err))
+	}
+	digests.check(v.report, c.url, whole, long)
+	c.now.Size, c.now.SHA256 = body.size, Sum(whole.Sum(nil))
+	c.finish()
+	return s, nil
+}
+
+// A bodyReader reads the body of a page, counts, and remembers why it ended.
+type bodyReader struct {
+	reader io.Reader
+	size   int64
+	err    error // other than io.EOF
+}
+
+func (b *bodyReader) Read(p []byte) (int, error) {
+	n, err := b.reader.Read(p)
+	b.size += int64(n)
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
+// drain reads the rest: the epilogue, or all of a page that is none.
+func (b *bodyReader) drain() {
+	if b.err == nil {
+		_, b.err = io.Copy(io.Discard, b)
+	}
+}
+
+// headers checks the headers of a page.
+func (c *pageCheck) headers(response *http.Response) seen {
+	var s seen
+	s.modified = c.lastModified(response.Header)
+	if !c.isFeed() {
+		return s // a snapshot's pages have no links
+	}
+	var err error
+	if s.links, err = feed.ParseLinks(response.Request.URL, response.Header); err != nil {
+		c.report.add(LinkSyntax, c.url, "%v", err)
+		return s
+	}
+	s.hasLinks = true
+	c.selfLink(s.links.Self, response.Request.URL)
+	if s.links.Next == "" && isImmutable(response.Header) {
+		c.report.add(Caching, c.url, "it has no next link, so may still change, and is declared immutable")
+	}
+	return s
+}
+
+func (c *pageCheck) lastModified(h http.Header) time.Time {
+	value := h.Get("Last-Modified")
+	if value == "" {
+		c.report.add(PageHeader, c.url, "it has no Last-Modified")
+		return time.Time{}
+	}
+	t, err := feed.ParseTime(value)
+	if err != nil {
+		c.report.add(PageHeader, c.url, "%v", err)
+	}
+	return t
+}
+
+// selfLink checks that a page links to itself, under the URL that leads to it or
+// the one that this was redirected to.
+func (c *pageCheck) selfLink(self string, answered *url.URL) {
+	switch self {
+	case "":
+		c.report.add(SelfLink, c.url, "it has no rel=self link")
+	case c.url, answered.String():
+	default:
+		c.report.add(SelfLink, c.url, "its rel=self is %s, another page", self)
+	}
+}
+
+// boundary returns the boundary of a page that can be read as multipart.
+func (c *pageCheck) boundary(h http.Header) (string, bool) {
+	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		c.report.add(MediaType, c.url, "it has Content-Encoding %q, which was not asked for", coding)
+		return "", false
+	}
+	boundary, err := page.Boundary(h.Get("Content-Type"))
+	if err != nil {
+		c.report.add(MediaType, c.url, "its Content-Type is %q: %v", h.Get("Content-Type"), err)
+		return "", false
+	}
+	return boundary, true
+}
+
+// isImmutable reports whether Cache-Control says so (RFC 8246).
+func isImmutable(h http.Header) bool {
+	for _, value := range h.Values("Cache-Control") {
+		for directive := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(directive), "immutable") {
+				return true
+			}
+		}
+	}
+	return false
+}
