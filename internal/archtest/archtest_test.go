@@ -36,7 +36,7 @@ var rooms = map[string]room{
 
 	// Storage knows nothing of feeds.
 	"storage":             {},
-	"storage/storagetest": {rooms: []string{"storage"}},
+	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":           {rooms: []string{"storage"}, libraries: []string{"golang.org/x/sys"}},
 
 	// Producing.
@@ -50,8 +50,10 @@ var rooms = map[string]room{
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"sink":              {rooms: []string{"consumer", "feed"}},
-	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonptr"}},
-	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys", "github.com/evanphx/json-patch/v5"}},
+	"sink/patch":        {rooms: []string{"sink/internal/..."}},
+	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
+	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr"}},
+	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys"}},
 
 	// Serving and checking.
 	"server": {
@@ -60,11 +62,13 @@ var rooms = map[string]room{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
+	"fold":   {rooms: []string{"chain", "consumer", "feed", "layout", "producer", "server", "sink/sqlite", "snapshot", "storage"}},
 	"verify": {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.
 	"bench":        top,
 	"cmd/...":      top,
+	"e2e":          top,
 	"examples/...": top,
 	"interop":      top,
 }
@@ -75,11 +79,11 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // along or talks to one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"sink/sqlite", "bench", "cmd/feedctl", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3"},
 	"github.com/jackc/pgx/v5":             {"storage/postgres", "sink/postgres"},
-	"github.com/evanphx/json-patch/v5":    {"sink/*", "sink/internal/..."},
+	"github.com/evanphx/json-patch/v5":    {"sink/patch"},
 	"github.com/prometheus/client_golang": {"server", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"cmd/feedctl"},
 	"github.com/knadh/koanf":              {"cmd/feedctl"},
