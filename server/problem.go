@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/input"
@@ -66,15 +67,16 @@ func (p *problem) send(w http.ResponseWriter, r *http.Request) {
 	if p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	w.WriteHeader(p.Status)
-	if r.Method == http.MethodHead {
-		return
-	}
 	data, err := json.Marshal(p)
 	if err != nil {
-		return // not possible: strings and numbers only
+		data = nil // not possible: strings and numbers only
 	}
-	_, _ = w.Write(append(data, '\n')) // the client is gone, or gets it
+	data = append(data, '\n')
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(p.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(data) // the client is gone, or gets it
+	}
 }
 
 // problems says what errors mean to clients. The first one that matches counts.

@@ -154,7 +154,9 @@ func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 	h.Set("Etag", rep.etag(coding))
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Last-Modified", feed.FormatTime(rep.modified))
-	h["Link"] = rep.links
+	if len(rep.links) > 0 {
+		h["Link"] = rep.links
+	}
 	if rep.location != "" {
 		h.Set("Content-Location", rep.location)
 	}

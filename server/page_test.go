@@ -1,0 +1,233 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+)
+
+func reprDigest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+// header returns the fields that the server is responsible for.
+func header(h http.Header) map[string]string {
+	fields := make(map[string]string)
+	for name, values := range h {
+		switch name {
+		case "Date", "Connection", "Transfer-Encoding":
+		default:
+			fields[name] = strings.Join(values, " | ")
+		}
+	}
+	return fields
+}
+
+// wantPage is the header of a page of feed f.
+func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, contentLocation bool) map[string]string {
+	url := func(n int64) string { return fmt.Sprintf("%s/feeds/f/pages/%d", base, n) }
+	links := []string{fmt.Sprintf(`<%s>; rel="self"`, url(p.Number))}
+	if p.Number > floor {
+		links = append(links, fmt.Sprintf(`<%s>; rel="prev"`, url(p.Number-1)))
+	}
+	want := map[string]string{
+		"Accept-Ranges":          "bytes",
+		"Cache-Control":          "no-cache",
+		"Content-Length":         fmt.Sprint(len(body)),
+		"Content-Type":           page.ContentType(p.Boundary),
+		"Etag":                   `"` + p.SHA256[:32] + `"`,
+		"Last-Modified":          epochHTTP,
+		"Repr-Digest":            reprDigest(body),
+		"Vary":                   "Accept-Encoding",
+		"X-Content-Type-Options": "nosniff",
+	}
+	if p.Number < newest {
+		links = append(links, fmt.Sprintf(`<%s>; rel="next"`, url(p.Number+1)))
+		want["Cache-Control"] = "public, max-age=31536000, immutable"
+		want["Etag"] = `"` + p.SHA256[:32] + `-l"`
+	}
+	if contentLocation {
+		want["Content-Location"] = url(p.Number)
+	}
+	want["Link"] = strings.Join(links, " | ")
+	return want
+}
+
+func TestPages(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		ctx := context.Background()
+		publishTo(t, store, "f", 1, 7) // pages of 3, 3 and 1
+		c := connect(t, newServer(t, store, server.Config{}))
+		reader := chain.NewReader(store, "f")
+		for _, tt := range []struct {
+			path   string
+			number int64
+			parts  int
+		}{{"/feeds/f", 3, 1}, {"/feeds/f/pages/3", 3, 1}, {"/feeds/f/pages/2", 2, 3}, {"/feeds/f/pages/1", 1, 3}, {"/feeds/f/pages/1", 1, 3}} {
+			p, err := reader.Stat(ctx, tt.number)
+			check(t, err)
+			head := c.do(t, http.MethodHead, tt.path, "")
+			got := c.get(t, tt.path)
+			if got.StatusCode != http.StatusOK || parts(got.body) != tt.parts {
+				t.Fatalf("GET %s: %s with %d parts", tt.path, got.Status, parts(got.body))
+			}
+			want := wantPage(p, c.url, 3, 1, got.body, tt.path == "/feeds/f")
+			if diff := cmp.Diff(want, header(got.Header)); diff != "" {
+				t.Errorf("GET %s (-want +got):\n%s", tt.path, diff)
+			}
+			if diff := cmp.Diff(want, header(head.Header)); diff != "" || head.StatusCode != 200 || len(head.body) > 0 {
+				t.Errorf("HEAD %s: %s (-want +got):\n%s", tt.path, head.Status, diff)
+			}
+			checkPage(t, got, tt.parts)
+		}
+
+		// The newest page grows: its ETag and digest change, and are right.
+		before := c.get(t, "/feeds/f")
+		publishTo(t, store, "f", 8, 1)
+		after := c.get(t, "/feeds/f")
+		p, err := reader.Stat(ctx, 3)
+		check(t, err)
+		if diff := cmp.Diff(wantPage(p, c.url, 3, 1, after.body, true), header(after.Header)); diff != "" {
+			t.Errorf("after an append (-want +got):\n%s", diff)
+		}
+		if before.Header.Get("Etag") == after.Header.Get("Etag") {
+			t.Error("ETag is the same after an append")
+		}
+
+		// It is closed; then it gets a next link, which is a change too.
+		publishTo(t, store, "f", 9, 1)
+		closed := c.get(t, "/feeds/f/pages/3")
+		publishTo(t, store, "f", 10, 1)
+		linked := c.get(t, "/feeds/f/pages/3")
+		if string(closed.body) != string(linked.body) || closed.Header.Get("Etag") == linked.Header.Get("Etag") {
+			t.Errorf("closed and linked page: ETags %s and %s", closed.Header.Get("Etag"), linked.Header.Get("Etag"))
+		}
+		notNew := c.get(t, "/feeds/f/pages/3", "If-None-Match: "+closed.Header.Get("Etag"))
+		if notNew.StatusCode != http.StatusOK || !strings.Contains(strings.Join(notNew.Header["Link"], ""), `rel="next"`) {
+			t.Errorf("with the ETag from before the next link: %s", notNew.Status)
+		}
+	})
+}
+
+// checkPage reads a page with the codec.
+func checkPage(t *testing.T, got answer, want int) {
+	t.Helper()
+	boundary, err := page.Boundary(got.Header.Get("Content-Type"))
+	check(t, err)
+	n := 0
+	for part, err := range page.NewReader(strings.NewReader(string(got.body)), boundary, page.ReaderOptions{Strict: true}).Parts() {
+		check(t, err)
+		var e feed.Entity
+		check(t, feed.Parse(&e, part, true))
+		n++
+	}
+	if n != want {
+		t.Errorf("page has %d entities, want %d", n, want)
+	}
+}
+
+func TestPrunedPages(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		ctx := context.Background()
+		publishTo(t, store, "f", 1, 10)
+		_, err := chain.RaiseFloor(ctx, store, "f", 3)
+		check(t, err)
+		c := connect(t, newServer(t, store, server.Config{}))
+		gone := c.get(t, "/feeds/f/pages/2") // below the floor, though still in the store
+		if name, _ := gone.problem(t); gone.StatusCode != http.StatusGone || name != "page-pruned" || gone.Header.Get("Link") != "" {
+			t.Errorf("pruned page: %s, Link %q", gone.Status, gone.Header.Get("Link"))
+		}
+		check(t, store.Delete(ctx, layout.FeedPage("f", 1)))
+		writeSnapshot(t, store, "f", 1)
+		gone = c.get(t, "/feeds/f/pages/1")
+		if want := "<" + c.url + `/snapshots/f>; rel="snapshot"`; gone.StatusCode != http.StatusGone || gone.Header.Get("Link") != want {
+			t.Errorf("pruned page: %s, Link %q, want %q", gone.Status, gone.Header.Get("Link"), want)
+		}
+		oldest := c.get(t, "/feeds/f/pages/3")
+		if links := strings.Join(oldest.Header["Link"], ""); oldest.StatusCode != 200 || strings.Contains(links, "prev") {
+			t.Errorf("oldest page: %s, Link %q", oldest.Status, links)
+		}
+	})
+}
+
+func TestLinksOfPublicURL(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		publishTo(t, store, "f", 1, 4)
+		for public, want := range map[string]string{
+			"":                          "",
+			"https://example.org":       "https://example.org",
+			"https://example.org/data/": "https://example.org/data",
+		} {
+			c := connect(t, newServer(t, store, server.Config{PublicURL: public}))
+			if want == "" {
+				want = c.url
+			}
+			got := c.get(t, "/feeds/f", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "Forwarded: host=evil.example")
+			wantLinks := []string{"<" + want + `/feeds/f/pages/2>; rel="self"`, "<" + want + `/feeds/f/pages/1>; rel="prev"`}
+			if diff := cmp.Diff(wantLinks, got.Header["Link"]); diff != "" {
+				t.Errorf("PublicURL %q (-want +got):\n%s", public, diff)
+			}
+		}
+	})
+}
+
+func TestNotFound(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		publishTo(t, store, "f", 1, 4)
+		writeSnapshot(t, store, "s", 2)
+		c := connect(t, newServer(t, store, server.Config{}))
+		id := newestID(t, store, "s")
+		for path, want := range map[string]string{
+			"/nothing":                              "no-resource",
+			"/feeds":                                "no-resource",
+			"/feeds/f/":                             "no-resource",
+			"/feeds/f/pages":                        "no-resource",
+			"/feeds/empty":                          "no-feed",
+			"/feeds/empty/pages/1":                  "no-feed",
+			"/feeds/..":                             "no-feed",
+			"/feeds/%2e%2e":                         "no-feed",
+			"/feeds/a%2Fb":                          "no-feed",
+			"/feeds/%00":                            "no-feed",
+			"/feeds/" + strings.Repeat("x", 200):    "no-feed",
+			"/feeds/f/pages/0":                      "no-page",
+			"/feeds/f/pages/3":                      "no-page",
+			"/feeds/f/pages/01":                     "no-page",
+			"/feeds/f/pages/+1":                     "no-page",
+			"/feeds/f/pages/-1":                     "no-page",
+			"/feeds/f/pages/1.0":                    "no-page",
+			"/feeds/f/pages/99999999999999999999":   "no-page",
+			"/feeds/f/pages/9223372036854775807":    "no-page",
+			"/snapshots/none":                       "no-snapshot",
+			"/snapshots/..":                         "no-snapshot",
+			"/snapshots/s/none":                     "no-snapshot",
+			"/snapshots/s/none/pages/0":             "no-snapshot",
+			"/snapshots/s/" + id + "/pages/7":       "no-page",
+			"/snapshots/s/" + id + "/pages/-1":      "no-page",
+			"/snapshots/s/" + id + "/pages/1e6":     "no-page",
+			"/snapshots/s/" + id + "/pages/999999":  "no-page",
+			"/snapshots/s/" + id + "/pages/1000000": "no-page",
+		} {
+			got := c.get(t, path)
+			if name, _ := got.problem(t); got.StatusCode != http.StatusNotFound || name != want {
+				t.Errorf("GET %s: %s %s, want 404 %s", path, got.Status, name, want)
+			}
+			if head := c.do(t, http.MethodHead, path, ""); head.StatusCode != http.StatusNotFound || len(head.body) > 0 {
+				t.Errorf("HEAD %s: %s", path, head.Status)
+			}
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// writeSnapshot writes a snapshot of n pages of one entity each.
+func writeSnapshot(t *testing.T, store storage.Store, name string, n int) *snapshot.Index {
+	t.Helper()
+	index, err := producer.WriteSnapshot(context.Background(), store, name, func(yield func(*feed.Entity, error) bool) {
+		for i := range n {
+			e := entity(i)
+			e.LastModified = epoch
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}, producer.SnapshotConfig{
+		MaxPageBytes: 1, CreatedAt: epoch, SpoolDir: t.TempDir(),
+		Feed: &snapshot.FeedPosition{URL: "/feeds/f", Page: "/feeds/f/pages/1", LastModified: epoch, ContentID: "<1>"},
+	})
+	check(t, err)
+	return index
+}
+
+func newestID(t *testing.T, store storage.Store, name string) string {
+	t.Helper()
+	ids, err := producer.Snapshots(context.Background(), store, name)
+	check(t, err)
+	return ids[len(ids)-1]
+}
+
+func TestSnapshots(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		old := writeSnapshot(t, store, "s", 1)
+		id := writeSnapshot(t, store, "s", 3).ID
+		for id != newestID(t, store, "s") { // ids of the same millisecond
+			id = writeSnapshot(t, store, "s", 3).ID
+		}
+		const public = "https://example.org/data"
+		for _, config := range []server.Config{{}, {PublicURL: public}} {
+			c := connect(t, newServer(t, store, config))
+			base := c.url
+			if config.PublicURL != "" {
+				base = public
+			}
+			newest, byID := c.get(t, "/snapshots/s"), c.get(t, "/snapshots/s/"+id)
+			if string(newest.body) != string(byID.body) {
+				t.Errorf("newest index: %s\nby its id: %s", newest.body, byID.body)
+			}
+			index, err := snapshot.Parse(byID.body)
+			check(t, err)
+			var pages []string
+			for n := range 3 {
+				pages = append(pages, fmt.Sprintf("%s/snapshots/s/%s/pages/%d", base, id, n))
+			}
+			want := &snapshot.Index{
+				ID: id, CreatedAt: feed.Truncate(epoch), Pages: pages, Entities: 3,
+				Feed: &snapshot.FeedPosition{URL: base + "/feeds/f", Page: base + "/feeds/f/pages/1", LastModified: epoch, ContentID: "<1>"},
+			}
+			if diff := cmp.Diff(want, index); diff != "" {
+				t.Errorf("index (-want +got):\n%s", diff)
+			}
+			wantHeader := map[string]string{
+				"Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable", "Content-Length": fmt.Sprint(len(byID.body)),
+				"Content-Type": "application/json", "Etag": byID.Header.Get("Etag"), "Last-Modified": epochHTTP,
+				"Repr-Digest": reprDigest(byID.body), "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff",
+			}
+			if diff := cmp.Diff(wantHeader, header(byID.Header)); diff != "" {
+				t.Errorf("header of the index (-want +got):\n%s", diff)
+			}
+			wantHeader["Cache-Control"] = "no-cache"
+			wantHeader["Content-Location"] = base + "/snapshots/s/" + id
+			if diff := cmp.Diff(wantHeader, header(newest.Header)); diff != "" {
+				t.Errorf("header of the newest index (-want +got):\n%s", diff)
+			}
+
+			for n := range 3 {
+				path := fmt.Sprintf("/snapshots/s/%s/pages/%d", id, n)
+				got, head := c.get(t, path), c.do(t, http.MethodHead, path, "")
+				if diff := cmp.Diff(header(got.Header), header(head.Header)); diff != "" || got.StatusCode != 200 || head.StatusCode != 200 {
+					t.Errorf("GET %s: %s, HEAD: %s (-get +head):\n%s", path, got.Status, head.Status, diff)
+				}
+				if got.Header.Get("Repr-Digest") != reprDigest(got.body) || got.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" || got.Header.Get("Last-Modified") == "" {
+					t.Errorf("header of page %d: %v", n, got.Header)
+				}
+				if again := c.get(t, path, "If-Modified-Since: "+got.Header.Get("Last-Modified")); again.StatusCode != http.StatusNotModified {
+					t.Errorf("If-Modified-Since with its Last-Modified: %s", again.Status)
+				}
+			}
+			if got := c.get(t, "/snapshots/s/"+old.ID); got.StatusCode != 200 {
+				t.Errorf("an older index: %s", got.Status)
+			}
+			if got := c.get(t, "/snapshots/s", "Range: bytes=2-5"); got.StatusCode != 206 || string(got.body) != string(newest.body[2:6]) {
+				t.Errorf("range of the index: %s %q", got.Status, got.body)
+			}
+		}
+	})
+}
+
+func TestUnfinishedSnapshot(t *testing.T) {
+	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
+		index := writeSnapshot(t, store, "s", 1)
+		check(t, store.Delete(context.Background(), "snapshots/s/index/"+index.ID))
+		c := connect(t, newServer(t, store, server.Config{}))
+		for _, path := range []string{"/snapshots/s", "/snapshots/s/" + index.ID, "/snapshots/s/" + index.ID + "/pages/0"} {
+			if got := c.get(t, path); got.StatusCode != http.StatusNotFound {
+				t.Errorf("GET %s of a snapshot without index: %s", path, got.Status)
+			}
+		}
+	})
+}
