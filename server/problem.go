@@ -49,19 +49,9 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.cause }
 
-// send answers a request with p. Header fields that were set for a success are
-// removed; others stay.
+// send answers a request with p.
 func (p *problem) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	for _, name := range []string{
-		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Location", "Content-Range",
-		"Etag", "Last-Modified", "Repr-Digest",
-	} {
-		h.Del(name)
-	}
-	if p.Status != http.StatusGone {
-		h.Del("Link")
-	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	if p.Status == http.StatusServiceUnavailable {
