@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// app is what all commands share: the global flags and the streams.
+type app struct {
+	streams
+	console *console // err, and the progress line on it
+	log     *slog.Logger
+
+	store     string
+	config    string
+	json      bool
+	logFormat string
+	logLevel  string
+}
+
+func newApp(s streams) *app {
+	con := &console{w: s.err}
+	s.err = con
+	return &app{streams: s, console: con, log: slog.New(slog.DiscardHandler)}
+}
+
+func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: file:DIR, or memory: for a trial")
+	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
+	flags.BoolVar(&a.json, "json", false, "print results on stdout, and the final error on stderr, as JSON")
+	flags.StringVar(&a.logFormat, "log-format", "text", "log lines on stderr: `text|json`")
+	flags.StringVar(&a.logLevel, "log-level", "", "log lines from this level on: `debug|info|warn|error` (default warn on a terminal, else info)")
+}
+
+// configure runs before every command: it completes the flags and sets up the
+// log.
+func (a *app) configure(c *cobra.Command, _ []string) error {
+	if err := setFlags(c, a.config); err != nil {
+		return err
+	}
+	handler, err := a.logHandler()
+	if err != nil {
+		return err
+	}
+	a.log = slog.New(handler)
+	return nil
+}
+
+func (a *app) logHandler() (slog.Handler, error) {
+	var level slog.Level
+	switch {
+	case a.logLevel != "":
+		if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+			return nil, fmt.Errorf("--log-level %q is not one of debug, info, warn, error", a.logLevel)
+		}
+	case a.terminal:
+		level = slog.LevelWarn
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		return slog.NewTextHandler(a.err, options), nil
+	case "json":
+		return slog.NewJSONHandler(a.err, options), nil
+	}
+	return nil, fmt.Errorf("--log-format %q is not one of text, json", a.logFormat)
+}
+
+// openStore opens the store of the --store flag.
+func (a *app) openStore(ctx context.Context) (storage.Store, error) {
+	drivers := storage.Registry{"file": file.Open, "memory": memory.Open}
+	scheme, _, _ := strings.Cut(a.store, ":")
+	if _, ok := drivers[scheme]; !ok {
+		return nil, usagef("--store %q is not file:DIR or memory:", a.store)
+	}
+	return drivers.Open(ctx, a.store)
+}
+
+// print writes a result to stdout: v with --json, else what text writes.
+func (a *app) print(v any, text func(w io.Writer) error) error {
+	err := error(nil)
+	if a.json {
+		err = writeJSON(a.out, v)
+	} else {
+		err = text(a.out)
+	}
+	if err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// writeJSON writes v as one line.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printError tells the user why the command ends.
+func (a *app) printError(err error) {
+	a.console.clear()
+	hint := hint(err)
+	if a.json {
+		// Standard error is the last resort: if it fails, there is nobody to tell.
+		_ = writeJSON(a.err, errorJSON{Error: err.Error(), ExitStatus: exitCode(err), Hint: hint})
+		return
+	}
+	fmt.Fprintf(a.err, "feedctl: %v\n", err)
+	if hint != "" {
+		fmt.Fprintf(a.err, "Try: %s\n", hint)
+	}
+}
+
+// closing adds the error of closing a resource to the command's own.
+func closing(err *error, close func() error, what string) {
+	if e := close(); e != nil {
+		*err = errors.Join(*err, fmt.Errorf("close %s: %w", what, e))
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const envPrefix = "FEEDCTL_"
+
+// envName returns the variable that sets the flag of this name.
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// setFlags gives every flag of c that is not on the command line the value that
+// the environment or, failing that, the configuration file has for it. An empty
+// path means the file in the user's configuration directory, which need not
+// exist.
+func setFlags(c *cobra.Command, path string) error {
+	settings := koanf.New(".")
+	if err := loadFile(settings, c, path); err != nil {
+		return err
+	}
+	fromEnv := koanf.New(".")
+	if err := fromEnv.Load(env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: flagName}), nil); err != nil {
+		return fmt.Errorf("read the environment: %w", err)
+	}
+	if err := settings.Merge(fromEnv); err != nil {
+		return fmt.Errorf("merge the environment: %w", err)
+	}
+	var errs []error
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || !settings.Exists(f.Name) || unconfigurable(f.Name) {
+			return
+		}
+		if err := setFlag(c.Flags(), f, settings); err != nil {
+			source := "configuration file"
+			if fromEnv.Exists(f.Name) {
+				source = envName(f.Name)
+			}
+			errs = append(errs, fmt.Errorf("%s: set --%s: %w", source, f.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// unconfigurable reports whether a flag is for the command line only.
+func unconfigurable(flag string) bool { return flag == "config" || flag == "help" }
+
+func flagName(variable, value string) (string, any) {
+	name := strings.TrimPrefix(variable, envPrefix)
+	return strings.ToLower(strings.ReplaceAll(name, "_", "-")), value
+}
+
+func setFlag(flags *pflag.FlagSet, f *pflag.Flag, settings *koanf.Koanf) error {
+	list, isList := f.Value.(pflag.SliceValue)
+	if _, scalar := settings.Get(f.Name).(string); isList && !scalar {
+		f.Changed = true
+		return list.Replace(settings.Strings(f.Name))
+	}
+	return flags.Set(f.Name, settings.String(f.Name))
+}
+
+// loadFile merges the top of the file and then the command's section of it.
+func loadFile(settings *koanf.Koanf, c *cobra.Command, path string) error {
+	optional := path == ""
+	if optional {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return nil // no home directory, no file
+		}
+		path = filepath.Join(dir, "feedctl", "config.yaml")
+	}
+	whole := koanf.New(".")
+	if err := whole.Load(file.Provider(path), yaml.Parser()); err != nil {
+		if optional && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("read configuration file %s: %w", path, err)
+	}
+	if err := checkKeys(whole, c.Root()); err != nil {
+		return fmt.Errorf("read configuration file %s: %w", path, err)
+	}
+	if err := settings.Merge(whole); err != nil {
+		return fmt.Errorf("read configuration file %s: %w", path, err)
+	}
+	if section := section(c); section != "" {
+		if err := settings.Merge(whole.Cut(section)); err != nil {
+			return fmt.Errorf("read configuration file %s: section %s: %w", path, section, err)
+		}
+	}
+	return nil
+}
+
+// section returns the key of a command's section: "snapshot.from-feed".
+func section(c *cobra.Command) string {
+	if !c.HasParent() {
+		return ""
+	}
+	if outer := section(c.Parent()); outer != "" {
+		return outer + "." + c.Name()
+	}
+	return c.Name()
+}
+
+// checkKeys refuses keys that set no flag of any command: a misspelt key must
+// not be silently without effect.
+func checkKeys(file *koanf.Koanf, root *cobra.Command) error {
+	known := make(map[string]bool)
+	addKeys(known, root)
+	for _, key := range file.Keys() {
+		if !known[key] {
+			return fmt.Errorf("unknown key %q: no command has such a flag", key)
+		}
+	}
+	return nil
+}
+
+func addKeys(known map[string]bool, c *cobra.Command) {
+	add := func(f *pflag.Flag) {
+		if unconfigurable(f.Name) {
+			return
+		}
+		known[f.Name] = true
+		if section := section(c); section != "" {
+			known[section+"."+f.Name] = true
+		}
+	}
+	c.LocalFlags().VisitAll(add)
+	c.InheritedFlags().VisitAll(add)
+	for _, sub := range c.Commands() {
+		addKeys(known, sub)
+	}
+}

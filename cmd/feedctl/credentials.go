@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A credential is one line of a credentials file.
+type credential struct {
+	username, password string
+	bearer             string // set instead of the two others
+}
+
+// readCredentials reads the credentials in a file or, if path is empty, in an
+// environment variable. Neither is no error and no credential.
+func readCredentials(path, variable string) ([]credential, error) {
+	source, text := "variable "+variable, os.Getenv(variable)
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read credentials: %w", err)
+		}
+		source, text = path, string(data)
+	}
+	var list []credential
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c, err := parseCredential(line)
+		if err != nil {
+			return nil, fmt.Errorf("read credentials: %s, line %d: %w", source, i+1, err)
+		}
+		list = append(list, c)
+	}
+	if path != "" && len(list) == 0 {
+		return nil, fmt.Errorf("read credentials: %s has none", path)
+	}
+	return list, nil
+}
+
+// readCredential reads the one credential that a client uses.
+func readCredential(path, variable string) (credential, error) {
+	list, err := readCredentials(path, variable)
+	switch {
+	case err != nil:
+		return credential{}, err
+	case len(list) > 1:
+		return credential{}, errors.New("read credentials: a client uses one, but there are several")
+	case len(list) == 0:
+		return credential{}, nil
+	}
+	return list[0], nil
+}
+
+// parseCredential reads "basic USER:PASSWORD" or "bearer TOKEN". Its errors do
+// not repeat the line.
+func parseCredential(line string) (credential, error) {
+	scheme, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	switch strings.ToLower(scheme) {
+	case "basic":
+		user, password, ok := strings.Cut(rest, ":")
+		if !ok || user == "" {
+			return credential{}, errors.New("want basic USER:PASSWORD")
+		}
+		return credential{username: user, password: password}, nil
+	case "bearer":
+		if rest == "" || strings.ContainsAny(rest, " \t") {
+			return credential{}, errors.New("want bearer TOKEN")
+		}
+		return credential{bearer: rest}, nil
+	}
+	return credential{}, errors.New("want basic USER:PASSWORD or bearer TOKEN")
+}

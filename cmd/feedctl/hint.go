@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A hinted error knows what the user can do.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// hint returns what the user can do about err, or "".
+func hint(err error) string {
+	var h *hinted
+	switch {
+	case errors.As(err, &h):
+		return h.hint
+	case consumer.IsGap(err):
+		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
+	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
+		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
+	case errors.Is(err, producer.ErrUnknown):
+		return "publishing the same input again; entities with a Content-ID are not published twice"
+	case errors.Is(err, storage.ErrFull):
+		return "freeing room, or \"feedctl prune\"; nothing that was acknowledged is lost"
+	}
+	return ""
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+// The types in this file are what commands print with --json, one text a line on
+// standard output. They are a contract: members may be added, but those that
+// are here keep their names and meanings. Times are RFC 3339 in UTC, sizes are in
+// bytes. "consume --into -" and "tail --json" print entities, in the form of the
+// jsonl sink.
+
+// errorJSON is the last line on standard error of a command that ends with a
+// status other than 0.
+type errorJSON struct {
+	Error      string `json:"error"`
+	ExitStatus int    `json:"exitStatus"`
+	Hint       string `json:"hint,omitempty"` // what the user can do
+}
+
+// versionJSON is printed by "version".
+type versionJSON struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from files that differ from the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // operating system and architecture, as "linux/amd64"
+}
+
+// publishJSON is printed by "publish".
+type publishJSON struct {
+	Feed       string `json:"feed"`
+	Read       int64  `json:"read"`       // entities of the input that are in the feed now
+	Skipped    int64  `json:"skipped"`    // of these, passed over because of --resume
+	Published  int64  `json:"published"`  // of these, written by this run
+	Duplicates int64  `json:"duplicates"` // of these, found in the feed by their Content-ID
+	// Page and ContentID are those of the last entity written; absent if none was.
+	// The page is a URL, or only its path if it is in the store.
+	Page      string `json:"page,omitempty"`
+	ContentID string `json:"contentId,omitempty"`
+}
+
+// consumeJSON is printed by "consume", unless its sink is standard output.
+type consumeJSON struct {
+	URL      string `json:"url"`
+	Into     string `json:"into"`
+	Entities int64  `json:"entities"` // committed by this run
+	Bytes    int64  `json:"bytes"`    // of their bodies
+	Commits  int64  `json:"commits"`
+	Gaps     int    `json:"gaps"` // that were passed as --on-gap says
+	// Position is where the sink is now.
+	Position feed.Position `json:"position"`
+}
+
+// serveJSON is printed by "serve" when it is ready.
+type serveJSON struct {
+	URL string `json:"url"`
+}
+
+// snapshotJSON is printed by "snapshot create" and "snapshot from-feed", and by
+// "snapshot list" in an array, oldest first within a name.
+type snapshotJSON struct {
+	Name      string    `json:"name"`
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	Pages     int       `json:"pages"`
+	Entities  int64     `json:"entities"`
+	// Feed is the position in a feed that the snapshot corresponds to; absent
+	// if it was not made from a feed.
+	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
+}
+
+func snapshotResult(name string, x *snapshot.Index) snapshotJSON {
+	return snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: len(x.Pages), Entities: x.Entities, Feed: x.Feed}
+}
+
+// deletedJSON is printed by "snapshot delete".
+type deletedJSON struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+// collectedJSON is printed by "snapshot collect".
+type collectedJSON struct {
+	Name         string `json:"name"`
+	PagesDeleted int64  `json:"pagesDeleted"`
+}
+
+// pageJSON is printed by "inspect" as the member "page" of a line for each page.
+type pageJSON struct {
+	URL      string    `json:"url"` // only the path of a page in the store
+	Entities int64     `json:"entities"`
+	Bytes    int64     `json:"bytes"` // in the store: of the page; from a server: of the bodies
+	First    time.Time `json:"first"` // Last-Modified of the first entity
+	Last     time.Time `json:"last"`  // and of the last
+	Prev     string    `json:"prev,omitempty"`
+	Next     string    `json:"next,omitempty"`
+}
+
+// feedJSON is the last line of "inspect", as the member "feed". Its members are
+// the sums of those of the pages. Of a snapshot, "inspect" prints a snapshotJSON
+// as the member "snapshot".
+type feedJSON struct {
+	Feed     string    `json:"feed"` // name or URL
+	Pages    int64     `json:"pages"`
+	Entities int64     `json:"entities"`
+	Bytes    int64     `json:"bytes"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+}
+
+// pruneJSON is printed by "prune".
+type pruneJSON struct {
+	Feed         string `json:"feed"`
+	DryRun       bool   `json:"dryRun"`     // then nothing was deleted
+	OldestPage   int64  `json:"oldestPage"` // of those that are left
+	NewestPage   int64  `json:"newestPage"`
+	PagesDeleted int64  `json:"pagesDeleted"`
+	BytesDeleted int64  `json:"bytesDeleted"`
+	Limited      bool   `json:"limited"` // more would have gone, but was written in the last hour
+}

@@ -1,0 +1,39 @@
+// Command feedctl publishes, serves, consumes, checks and prunes feeds and
+// snapshots as the datareplication.io specification describes them.
+//
+// "feedctl help" lists its commands; the help of each has examples and its exit
+// status. What commands print with --json is a contract: see the types in
+// json.go.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// memoryLimit is the soft limit of the Go heap, in bytes. What else a process
+// has in memory (its code, SQLite's cache) fits beside it into 64 MiB.
+const memoryLimit = 36 << 20
+
+func main() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go interrupt(cancel)
+	os.Exit(run(ctx, os.Args[1:], osStreams()))
+}
+
+// interrupt cancels the command on the first SIGINT or SIGTERM, so that it can
+// finish or undo what it is doing, and leaves the second one to the system's
+// default, which kills.
+func interrupt(cancel context.CancelCauseFunc) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	<-signals
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	cancel(errInterrupted)
+}

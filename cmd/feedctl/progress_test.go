@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestEstimator(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, test := range []struct {
+		name string
+		from status
+		to   status // two seconds later
+		want string
+	}{
+		{"nothing known", status{Lag: -1}, status{Lag: -1}, "do: 0 entities, 0 B, 0/s"},
+		{"a rate", status{Lag: -1}, status{Entities: 2000, Bytes: 2048, Lag: -1}, "do: 2,000 entities, 2.0 KiB, 1,000/s"},
+		{"half of a file", status{Total: 4096, Lag: -1}, status{Entities: 1, Bytes: 1024, Total: 4096, Lag: -1}, "do: 1 entity, 1.0 KiB, 0/s, ETA 6s"},
+		{"all of a file", status{Total: 4096, Lag: -1}, status{Entities: 4, Bytes: 4096, Total: 4096, Lag: -1}, "do: 4 entities, 4.0 KiB, 2/s"},
+		{"lag that shrinks", status{Lag: time.Hour}, status{Entities: 10, Lag: 30 * time.Minute}, "do: 10 entities, 0 B, 5/s, lag 30m, ETA 2s"},
+		{"lag that grows", status{Lag: time.Minute}, status{Entities: 10, Lag: 2 * time.Minute}, "do: 10 entities, 0 B, 5/s, lag 2m"},
+		{"no lag", status{Lag: time.Minute}, status{Entities: 10, Lag: 0}, "do: 10 entities, 0 B, 5/s, lag 0s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var e estimator
+			e.add(start, test.from)
+			e.add(start.Add(2*time.Second), test.to)
+			if got := e.line("do"); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A rate follows what happened lately, and a long run does not pile up samples.
+func TestEstimatorForgets(t *testing.T) {
+	var e estimator
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for range 1000 {
+		at = at.Add(time.Second)
+		e.add(at, status{Entities: 1_000_000})
+	}
+	if e.rate() != 0 {
+		t.Errorf("rate of a command that stands still is %v", e.rate())
+	}
+	if len(e.samples) > 12 {
+		t.Errorf("%d samples are kept", len(e.samples))
+	}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var screen bytes.Buffer
+		a := newApp(streams{err: &screen, terminal: true})
+		a.log = slog.New(slog.NewTextHandler(a.err, nil))
+		stop := a.progress("consume", func() status { return status{Entities: 3, Bytes: 10, Lag: time.Second} })
+		time.Sleep(showEvery + time.Millisecond)
+		synctest.Wait()
+		a.log.Info("something happened")
+		stop()
+		const line = "consume: 3 entities, 10 B, 0/s, lag 1s"
+		before, after, _ := strings.Cut(screen.String(), "time=")
+		if before != eraseLine+line+eraseLine || !strings.HasSuffix(after, "msg=\"something happened\"\n"+line+eraseLine) {
+			t.Errorf("on the screen: %q", screen.String())
+		}
+	})
+}
+
+func TestProgressInLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		a := newApp(streams{err: &log})
+		a.log = slog.New(slog.NewTextHandler(a.err, nil))
+		stop := a.progress("consume", func() status { return status{Entities: 3, Bytes: 10, Lag: time.Second} })
+		time.Sleep(2*logEvery + time.Millisecond)
+		synctest.Wait()
+		stop()
+		if n := strings.Count(log.String(), "msg=consume entities=3 bytes=10 entities_per_second=0 lag=1s\n"); n != 2 {
+			t.Errorf("%d lines of progress in 20 s: %q", n, log.String())
+		}
+	})
+}

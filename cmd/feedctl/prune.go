@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+type pruneFlags struct {
+	keepAge        time.Duration
+	keepPages      int64
+	beforeSnapshot string
+	dryRun         bool
+}
+
+func newPrune(a *app) *cobra.Command {
+	var f pruneFlags
+	c := &cobra.Command{
+		Use:   "prune FEED",
+		Short: "Delete the oldest pages of a feed",
+		Long: `Prune deletes pages from the old end of FEED in the store. At least one of --keep-age,
+--keep-pages and --before-snapshot is needed; with several, a page goes only if all of them
+let it go. The newest page never goes, nor does a page that was written in the last hour: a
+producer may still be repeating a publish.
+
+With --before-snapshot NAME a page goes only if the newest snapshot NAME (or NAME/ID) holds
+what it says: a new consumer begins with the snapshot. A consumer that is behind the pages
+that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl prune events --keep-age 720h --dry-run
+  feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 168h`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runPrune(c.Context(), a, &f, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.DurationVar(&f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 720h")
+	flags.Int64Var(&f.keepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
+	flags.StringVar(&f.beforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "delete nothing, tell what would go")
+	c.MarkFlagsOneRequired("keep-age", "keep-pages", "before-snapshot")
+	return c
+}
+
+func runPrune(ctx context.Context, a *app, f *pruneFlags, name string) (err error) {
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	if f.keepAge < 0 || f.keepPages < 0 {
+		return usagef("--keep-age and --keep-pages must not be negative")
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	policy := producer.PrunePolicy{KeepAge: f.keepAge, KeepPages: f.keepPages, DryRun: f.dryRun}
+	if f.beforeSnapshot != "" {
+		if policy.Before, err = snapshotPage(ctx, store, name, f.beforeSnapshot); err != nil {
+			return err
+		}
+	}
+	report, err := producer.Prune(ctx, store, name, policy)
+	if err != nil {
+		return err
+	}
+	result := pruneJSON{Feed: name, DryRun: f.dryRun, OldestPage: report.Floor, NewestPage: report.Newest,
+		PagesDeleted: report.Pages, BytesDeleted: report.Bytes, Limited: report.Limited}
+	return a.print(result, func(w io.Writer) error {
+		verb := "deleted"
+		if f.dryRun {
+			verb = "would delete"
+		}
+		limited := ""
+		if report.Limited {
+			limited = ", more would go but was written in the last hour"
+		}
+		_, err := fmt.Fprintf(w, "%s %s (%s) of %s; pages %d to %d are left%s\n", verb,
+			plural(report.Pages, "page", "pages"), formatBytes(report.Bytes), name, report.Floor, report.Newest, limited)
+		return err
+	})
+}
+
+// snapshotPage returns the number of the page of a feed that a snapshot's
+// position is on: all pages before it are in the snapshot.
+func snapshotPage(ctx context.Context, store storage.Store, feedName, spec string) (int64, error) {
+	name, id, _ := strings.Cut(spec, "/")
+	index, err := readIndex(ctx, store, name, id)
+	if err != nil {
+		return 0, err
+	}
+	if index.Feed == nil {
+		return 0, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
+	}
+	number, err := pageNumber(index.Feed, feedName)
+	if err != nil {
+		return 0, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
+	}
+	return number, nil
+}
+
+// pageNumber reads the page number from the URL of a page of the feed.
+func pageNumber(at *snapshot.FeedPosition, feedName string) (int64, error) {
+	u, err := url.Parse(at.Page)
+	if err != nil {
+		return 0, fmt.Errorf("its page %q has no URL", at.Page)
+	}
+	_, digits, ok := strings.Cut(u.Path, layout.FeedPath(feedName)+"/pages/")
+	if !ok {
+		return 0, fmt.Errorf("it is of page %q, not of feed %s", at.Page, feedName)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("its page %q has no number", at.Page)
+	}
+	return n, nil
+}
+
+// readIndex reads the index of a snapshot in the store, the newest if id is
+// empty.
+func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Index, err error) {
+	if err := layout.CheckName(name); err != nil {
+		return nil, err
+	}
+	if id == "" {
+		ids, err := producer.Snapshots(ctx, store, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("find snapshot %s: %w", name, storage.ErrNotFound)
+		}
+		id = ids[len(ids)-1]
+	}
+	object, err := store.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
+	}
+	defer closing(&err, object.Body.Close, "index")
+	data, err := io.ReadAll(object.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
+	}
+	index, err := snapshot.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
+	}
+	return index, nil
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+)
+
+type publishFlags struct {
+	input           inputFlags
+	to              string
+	credentialsFile string
+	retries         int
+	resume          string
+	maxPageBytes    int64
+	maxPageEntities int
+}
+
+func newPublish(a *app) *cobra.Command {
+	var f publishFlags
+	c := &cobra.Command{
+		Use:   "publish FEED [FILE|-]",
+		Short: "Append entities to a feed",
+		Long: `Publish appends entities to FEED in the store, or with --to to a feed on a server, and
+returns when all of them are durable. The feed is created if it does not exist. Without
+FILE, or with "-", the entities are read from standard input.
+
+The input is one of:
+  ndjson     one JSON text a line; the line is the body. Empty lines are skipped.
+  multipart  a multipart document; the parts' headers become those of the entities.
+             The boundary is taken from --content-type or from the first line.
+  dir        FILE is a directory: one entity for each file, its path the key.
+  raw        the whole input is the body of one entity, of any size.
+
+Publishing is idempotent where entities have a Content-ID (--content-id, or a header in
+multipart): one that is in the newest pages of the feed already is not published again. So
+whoever is not sure that something was published may publish it again, soon.
+
+With --resume STATE the number of entities that are durable is kept in the file STATE, and
+the next run with the same STATE and input goes on behind them. After a kill, some of those
+that follow may be in the feed already, so this wants Content-IDs.
+
+Ctrl-C finishes the batch that is being written and says how many entities of the input
+were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl publish zones zones.ndjson --key /name
+  generate | feedctl publish events --key /user/id --content-id /event --op-field /op
+  feedctl publish pictures ./pictures --format dir
+  feedctl publish films - --format raw --key-value trailer.mp4 --content-type video/mp4 < trailer.mp4
+  feedctl publish zones changes.ndjson --key /name --to https://data.example.org`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			file := "-"
+			if len(args) == 2 {
+				file = args[1]
+			}
+			return runPublish(c.Context(), a, &f, args[0], file)
+		},
+	}
+	flags := c.Flags()
+	f.input.add(flags)
+	f.input.addFeed(flags)
+	flags.StringVar(&f.to, "to", "", "publish to the server at this `URL` instead of the store")
+	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
+	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request failed this `NUMBER` of times; negative: never")
+	flags.StringVar(&f.resume, "resume", "", "`FILE` that keeps how far the input was published")
+	flags.Int64Var(&f.maxPageBytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`; not with --to")
+	flags.IntVar(&f.maxPageEntities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities; not with --to")
+	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")
+	c.MarkFlagsMutuallyExclusive("to", "max-page-entities")
+	return c
+}
+
+// A publisher makes entities durable, in order.
+type publisher interface {
+	Publish(ctx context.Context, entities ...*feed.Entity) (server.Receipt, error)
+	Close() error
+}
+
+func runPublish(ctx context.Context, a *app, f *publishFlags, name, file string) (err error) {
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	if err := f.input.check(); err != nil {
+		return err
+	}
+	p := &publishing{}
+	if f.resume != "" {
+		if p.resume, err = openResumeFile(f.resume); err != nil {
+			return err
+		}
+		p.skip = p.resume.Published
+	}
+	to, err := f.openPublisher(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, to.Close, "feed "+name)
+	src, err := f.input.open(ctx, a.in, file)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, src.close, src.name)
+
+	stop := a.progress("publish", func() status {
+		return status{Entities: p.published.Load(), Bytes: p.bytes.Load(), Total: src.size, Lag: -1}
+	})
+	defer stop()
+	err = p.run(ctx, src, to)
+	stop()
+	result := publishJSON{
+		Feed:       name,
+		Read:       p.skip + p.acknowledged,
+		Skipped:    p.skip,
+		Published:  p.published.Load(),
+		Duplicates: p.duplicates,
+		Page:       p.last.Page,
+		ContentID:  p.last.ContentID,
+	}
+	if err != nil {
+		return fmt.Errorf("publish %s to %s: %s of the input are in the feed: %w", src.name, name,
+			plural(result.Read, "entity", "entities"), err)
+	}
+	return a.print(result, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", plural(result.Published, "entity", "entities"), name,
+			plural(int64(result.Duplicates), "duplicate", "duplicates"))
+		return err
+	})
+}
+
+func (f *publishFlags) openPublisher(ctx context.Context, a *app, name string) (publisher, error) {
+	if f.to != "" {
+		return newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := producer.Open(ctx, store, name, producer.Config{
+		MaxPageBytes:    f.maxPageBytes,
+		MaxPageEntities: f.maxPageEntities,
+		Logger:          a.log,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
+	}
+	return &storePublisher{name, p, store}, nil
+}
+
+// A storePublisher publishes to a feed in the store.
+type storePublisher struct {
+	name  string
+	feed  *producer.Feed
+	store io.Closer
+}
+
+func (s *storePublisher) Publish(ctx context.Context, entities ...*feed.Entity) (server.Receipt, error) {
+	r, err := s.feed.Publish(ctx, entities...)
+	receipt := server.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
+	if r.Page > 0 {
+		receipt.Page = layout.FeedPagePath(s.name, r.Page)
+	}
+	return receipt, err
+}
+
+func (s *storePublisher) Close() error { return errors.Join(s.feed.Close(), s.store.Close()) }
+
+// publishing is one run of the command.
+type publishing struct {
+	skip   int64       // entities at the start of the input that are in the feed
+	resume *resumeFile // nil without --resume
+
+	published    atomic.Int64
+	bytes        atomic.Int64
+	acknowledged int64 // published and duplicates
+	duplicates   int64
+	last         server.Receipt
+}
+
+// run reads the input in one goroutine and publishes it in this one.
+func (p *publishing) run(ctx context.Context, src *source, to publisher) error {
+	readCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q := newQueue()
+	defer q.watch(readCtx)()
+	// The reader may be stuck in a read of standard input when a signal comes.
+	// Nobody waits for it then; it ends with the process.
+	go p.read(readCtx, src, q)
+	for {
+		batch, err := q.take(ctx)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		if err := p.publish(ctx, to, batch); err != nil {
+			return err
+		}
+		q.published(len(batch))
+	}
+}
+
+func (p *publishing) read(ctx context.Context, src *source, q *queue) {
+	n := int64(0)
+	for e, err := range src.entities {
+		if err != nil {
+			q.close(err)
+			return
+		}
+		if n++; n <= p.skip {
+			continue
+		}
+		if !q.add(ctx, e) {
+			break
+		}
+	}
+	q.close(ctx.Err())
+}
+
+// publish writes one batch, also when a signal comes meanwhile: the batch is
+// finished so that its outcome is known.
+func (p *publishing) publish(ctx context.Context, to publisher, batch []*feed.Entity) error {
+	receipt, err := to.Publish(context.WithoutCancel(ctx), batch...)
+	if err != nil {
+		return err
+	}
+	for _, e := range batch {
+		p.bytes.Add(int64(len(e.Body)))
+	}
+	p.published.Add(int64(receipt.Published))
+	p.duplicates += int64(receipt.Duplicates)
+	p.acknowledged += int64(len(batch))
+	p.last = receipt
+	if p.resume != nil {
+		return p.resume.save(p.skip + p.acknowledged)
+	}
+	return nil
+}

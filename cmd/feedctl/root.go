@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// streams are what a command reads from and writes to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	terminal bool // err is a terminal
+}
+
+func osStreams() streams {
+	return streams{
+		in:       os.Stdin,
+		out:      os.Stdout,
+		err:      os.Stderr,
+		terminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+}
+
+// run executes one command line and returns its exit status.
+func run(ctx context.Context, args []string, s streams) int {
+	a := newApp(s)
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := interrupted(ctx, root.ExecuteContext(ctx))
+	if err != nil {
+		a.printError(err)
+	}
+	return exitCode(err)
+}
+
+const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
+the datareplication.io specification describes them.
+
+A feed is a chain of pages that only grows; "feedctl publish" appends entities to
+one in a store, "feedctl serve" hands its pages out over HTTP, and "feedctl consume"
+copies them into a file, a directory or a database, each entity exactly once.
+
+Every flag can also be set by the environment and by a configuration file. A flag on
+the command line wins over the environment, which wins over the file. The variable of
+a flag is its name in capitals, with FEEDCTL_ before it and "_" for "-": --public-url
+is FEEDCTL_PUBLIC_URL. The file is YAML, --config FILE or else
+~/.config/feedctl/config.yaml, with flags by their names at the top, or in a section
+named like the command, which wins:
+
+  store: file:/var/lib/feedctl
+  serve:
+    listen: 127.0.0.1:8080
+  snapshot:
+    from-feed:
+      public-url: https://data.example.org
+
+Credentials are never flags. They are in a file (--credentials-file) or in the
+variable FEEDCTL_CREDENTIALS, one on each line: "basic USER:PASSWORD" or
+"bearer TOKEN".
+
+The first Ctrl-C (or SIGTERM) lets a command finish what it has begun, or undo it; the
+second ends it at once.`
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "feedctl",
+		Short: "Publish, serve, consume and check datareplication.io feeds",
+		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+		Example: `  feedctl publish zones zones.ndjson --key /name
+  feedctl serve --listen 127.0.0.1:8080
+  feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db`,
+		Args:              cobra.NoArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: a.configure,
+		RunE:              needCommand,
+	}
+	a.addGlobalFlags(root.PersistentFlags())
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetIn(a.in)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(
+		newPublish(a),
+		newServe(a),
+		newConsume(a),
+		newTail(a),
+		newInspect(a),
+		newVerify(a),
+		newSnapshot(a),
+		newPrune(a),
+		newCompletion(),
+		newVersion(a),
+		newGenDocs(),
+	)
+	markRunErrors(root)
+	return root
+}
+
+// needCommand is the RunE of a command that only groups others.
+func needCommand(c *cobra.Command, _ []string) error {
+	return usagef("%s needs a command: see %q", c.CommandPath(), c.CommandPath()+" --help")
+}
+
+// markRunErrors makes errors that come from running a command, not from its
+// command line, recognizable: cobra's own errors are all about usage and have
+// no type.
+func markRunErrors(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := run(c, args); err != nil {
+				return &runError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markRunErrors(sub)
+	}
+}
+
+// interrupted turns the error of a command that a signal has ended into one that
+// says so. Not every library names the context as the cause of its error.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &interruptedError{err}
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// feedctl runs a command line in this process.
+func feedctl(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &out, err: &err})
+	return code, out.String(), err.String()
+}
+
+func walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		walk(sub, visit)
+	}
+}
+
+func TestEveryCommandIsDocumented(t *testing.T) {
+	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
+		name := c.CommandPath()
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: short help is %q", name, c.Short)
+		}
+		if !strings.Contains(c.Long, "\n\nExit status:\n    0  ") {
+			t.Errorf("%s: help does not tell its exit status", name)
+		}
+		if !strings.Contains(c.Example, "  feedctl") && !strings.Contains(c.Example, "| feedctl") {
+			t.Errorf("%s: help has no example", name)
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if len(line) > 92 {
+				t.Errorf("%s: help has a line of %d characters: %s", name, len(line), line)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s has no help", name, f.Name)
+			}
+		})
+	})
+}
+
+// Flags and commands share the keys of the configuration file, and a variable
+// with a credential must not be taken for a flag.
+func TestFlagNames(t *testing.T) {
+	root := newRoot(newApp(streams{}))
+	commands := make(map[string]bool)
+	walk(root, func(c *cobra.Command) { commands[c.Name()] = true })
+	walk(root, func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if commands[f.Name] {
+				t.Errorf("--%s of %s is also a command", f.Name, c.CommandPath())
+			}
+			if strings.HasSuffix(f.Name, "credentials") {
+				t.Errorf("--%s of %s takes a credential from %s", f.Name, c.CommandPath(), envName(f.Name))
+			}
+		})
+	})
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{},
+		{"bogus"},
+		{"snapshot"},
+		{"snapshot", "bogus"},
+		{"version", "--bogus"},
+		{"version", "extra"},
+		{"publish"},
+		{"publish", "feed", "--key", "id"},
+		{"publish", "feed", "--op", "UPSERT"},
+		{"publish", "feed", "--format", "xml"},
+		{"publish", "feed", "--format", "raw", "--key", "/id"},
+		{"publish", "../etc", "-"},
+		{"consume", "http://h/feeds/a"},
+		{"consume", "feeds/a", "--into", "-"},
+		{"consume", "http://h/feeds/a", "--into", "-", "--from", "yesterday"},
+		{"consume", "http://h/feeds/a", "--into", "-", "--on-gap", "ignore"},
+		{"consume", "http://h/other", "--into", "-", "--from", "snapshot"},
+		{"consume", "http://h/feeds/a", "--into", "-", "--header", "Authorization: x"},
+		{"consume", "http://h/feeds/a", "--into", "tape:0"},
+		{"prune", "feed"},
+		{"completion", "tcsh"},
+		{"version", "--log-level", "loud"},
+		{"version", "--log-format", "xml"},
+		{"version", "--config", "/nonexistent.yaml"},
+		{"inspect", "feed", "--store", "tape:0"},
+	} {
+		code, stdout, stderr := feedctl(t, "", args...)
+		if code != exitUsage || !strings.HasPrefix(stderr, "feedctl: ") || stdout != "" {
+			t.Errorf("feedctl %s: exit status %d, stdout %q, stderr %q", strings.Join(args, " "), code, stdout, stderr)
+		}
+	}
+}
+
+func TestErrorsAsJSON(t *testing.T) {
+	code, _, stderr := feedctl(t, "", "publish", "..", "--json")
+	want := `"exitStatus":2`
+	if code != exitUsage || !strings.HasPrefix(stderr, `{"error":"`) || !strings.Contains(stderr, want) {
+		t.Errorf("exit status %d, stderr %q", code, stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, _ := feedctl(t, "", "version")
+	if code != exitOK || !strings.HasPrefix(stdout, "feedctl ") {
+		t.Errorf("exit status %d, %q", code, stdout)
+	}
+	if code, stdout, _ := feedctl(t, "", "version", "--json"); code != exitOK || !strings.HasPrefix(stdout, `{"version":`) {
+		t.Errorf("exit status %d, %q", code, stdout)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, stdout, stderr := feedctl(t, "", "completion", shell); code != exitOK || len(stdout) < 1000 {
+			t.Errorf("%s: exit status %d, %d bytes, %s", shell, code, len(stdout), stderr)
+		}
+	}
+}
+
+func TestGenDocs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cli")
+	if code, _, stderr := feedctl(t, "", "gen-docs", dir); code != exitOK {
+		t.Fatalf("exit status %d: %s", code, stderr)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "feedctl-snapshot-from-feed.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"# feedctl snapshot from-feed\n", "\nExit status:\n```\n    0  success\n", "## Examples\n\n```sh\nfeedctl ",
+		"## Global flags", "- [feedctl snapshot](feedctl-snapshot.md): ",
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("no %q in:\n%s", want, data)
+		}
+	}
+	// Every link leads to a file.
+	files, _ := filepath.Glob(filepath.Join(dir, "*.md"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for _, rest := range strings.Split(string(text), "](")[1:] {
+			target, _, _ := strings.Cut(rest, ")")
+			if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+			}
+		}
+	}
+}

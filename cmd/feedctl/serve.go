@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/server"
+)
+
+// shutdownTime is how long requests may take to end after a signal.
+const shutdownTime = 15 * time.Second
+
+type serveFlags struct {
+	listen          string
+	publicURL       string
+	readFile        string
+	writeFile       string
+	tlsCert, tlsKey string
+	writable        bool
+	anonymousWrites bool
+	readyFile       string
+}
+
+func newServe(a *app) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the feeds and snapshots in the store over HTTP",
+		Long: `Serve hands out the feeds and snapshots in the store over HTTP, or HTTPS with --tls-cert and
+--tls-key, and with --writable takes entities for feeds. It prints the URL it listens on.
+
+  /                        a directory of feeds and snapshots
+  /feeds/FEED              the newest page of a feed, where consumers begin; POST publishes
+  /snapshots/NAME          the index of the newest snapshot
+  /healthz /readyz         for whoever watches over the process
+  /metrics                 for Prometheus
+
+The credentials that a reader or a writer needs are lines "basic USER:PASSWORD" or "bearer
+TOKEN" in a file, or in the variables FEEDCTL_READ_CREDENTIALS and
+FEEDCTL_WRITE_CREDENTIALS; without any, everybody may. A writable server refuses to listen
+on other than a loopback address without credentials for writing, unless
+--insecure-allow-anonymous-writes is given.
+
+After SIGTERM or Ctrl-C the server takes no more requests, ends those that wait for news,
+lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage),
+		Example: `  feedctl serve --listen 127.0.0.1:8080
+  feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
+  feedctl serve --writable --write-credentials-file writers.txt --listen 127.0.0.1:0 --ready-file url.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runServe(c.Context(), a, &f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
+	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach the server (default: as they ask for it)")
+	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials of readers")
+	flags.StringVar(&f.writeFile, "write-credentials-file", "", "`FILE` with the credentials of writers")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with the certificate chain, in PEM")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with the private key, in PEM")
+	flags.BoolVar(&f.writable, "writable", false, "take entities by POST")
+	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "let everybody write who can reach the address")
+	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
+	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	return c
+}
+
+func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
+	config, err := f.config(a)
+	if err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	handler, err := server.New(store, config)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", f.listen, err)
+	}
+	web := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+	url := f.url(listener.Addr())
+	if err := a.announce(f, url); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- f.serve(web, listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", url, err)
+	case <-ctx.Done():
+	}
+	a.log.Info("shutting down", "cause", context.Cause(ctx))
+	return shutDown(context.WithoutCancel(ctx), handler, web)
+}
+
+// config checks the flags and returns the settings of the server.
+func (f *serveFlags) config(a *app) (server.Config, error) {
+	if f.publicURL != "" {
+		if _, err := parseURL(f.publicURL); err != nil {
+			return server.Config{}, err
+		}
+	}
+	read, err := serverCredentials(f.readFile, "FEEDCTL_READ_CREDENTIALS")
+	if err != nil {
+		return server.Config{}, err
+	}
+	write, err := serverCredentials(f.writeFile, "FEEDCTL_WRITE_CREDENTIALS")
+	if err != nil {
+		return server.Config{}, err
+	}
+	config := server.Config{
+		PublicURL:  f.publicURL,
+		ReadAuth:   read,
+		WriteAuth:  write,
+		Writable:   f.writable,
+		OpenWrites: f.anonymousWrites,
+		Logger:     a.log,
+	}
+	if err := server.CheckExposure(f.listen, config); err != nil {
+		return server.Config{}, &usageError{&hinted{err, "--write-credentials-file FILE, or --insecure-allow-anonymous-writes"}}
+	}
+	return config, nil
+}
+
+func serverCredentials(file, variable string) ([]server.Credential, error) {
+	list, err := readCredentials(file, variable)
+	if err != nil {
+		return nil, err
+	}
+	credentials := make([]server.Credential, len(list))
+	for i, c := range list {
+		credentials[i] = server.Credential{Username: c.username, Password: c.password, Bearer: c.bearer}
+	}
+	return credentials, nil
+}
+
+// url returns where this machine reaches the server.
+func (f *serveFlags) url(addr net.Addr) string {
+	scheme := "http"
+	if f.tlsCert != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return scheme + "://" + net.JoinHostPort("localhost", port)
+	}
+	return scheme + "://" + addr.String()
+}
+
+// announce tells where the server listens.
+func (a *app) announce(f *serveFlags, url string) error {
+	err := a.print(serveJSON{URL: url}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "serving %s on %s\n", a.store, url)
+		return err
+	})
+	if err != nil || f.readyFile == "" {
+		return err
+	}
+	return writeFile(f.readyFile, []byte(url+"\n"))
+}
+
+func (f *serveFlags) serve(web *http.Server, listener net.Listener) error {
+	if f.tlsCert == "" {
+		return web.Serve(listener)
+	}
+	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	return web.ServeTLS(listener, f.tlsCert, f.tlsKey)
+}
+
+// shutDown ends the long polls, lets other requests finish, and then the
+// producers behind them.
+func shutDown(ctx context.Context, handler *server.Server, web *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	defer cancel()
+	return errors.Join(web.Shutdown(ctx), handler.Close(ctx))
+}

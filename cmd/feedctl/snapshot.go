@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func newSnapshot(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Make, list and delete snapshots",
+		Long: `A snapshot holds the full state of a set of things at one moment: an index that lists
+pages. A new consumer that begins with a snapshot need not read a feed from its
+beginning.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl snapshot from-feed zones
+  feedctl snapshot list`,
+		Args: cobra.NoArgs,
+		RunE: needCommand,
+	}
+	c.AddCommand(
+		newSnapshotCreate(a),
+		newSnapshotFromFeed(a),
+		newSnapshotList(a),
+		newSnapshotDelete(a),
+		newSnapshotCollect(a),
+	)
+	return c
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+)
+
+func newSnapshotCollect(a *app) *cobra.Command {
+	var minAge time.Duration
+	c := &cobra.Command{
+		Use:   "collect NAME",
+		Short: "Delete what interrupted snapshots have left behind",
+		Long: `Collect deletes pages in the store that belong to no index of the snapshot NAME: what is
+left of a "snapshot create" or "snapshot from-feed" that was interrupted. It leaves pages
+alone that are younger than --min-age: they may be of one that is running.` + exitStatus(exitOK, exitError, exitUsage),
+		Example: `  feedctl snapshot collect zones --min-age 48h`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSnapshotCollect(c.Context(), a, args[0], minAge)
+		},
+	}
+	c.Flags().DurationVar(&minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
+	return c
+}
+
+func runSnapshotCollect(ctx context.Context, a *app, name string, minAge time.Duration) (err error) {
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	n, err := producer.CollectSnapshots(ctx, store, name, minAge)
+	if err != nil {
+		return err
+	}
+	return a.print(collectedJSON{Name: name, PagesDeleted: int64(n)}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "deleted %s\n", plural(int64(n), "page", "pages"))
+		return err
+	})
+}

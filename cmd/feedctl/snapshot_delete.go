@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+)
+
+func newSnapshotDelete(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME ID",
+		Short: "Delete a snapshot",
+		Long: `Delete removes the snapshot ID of NAME from the store, its index first: a consumer that is
+reading it gets an error, not half of it.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
+		Example: `  feedctl snapshot delete zones 20260102T030405Z-4fzq2m`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSnapshotDelete(c.Context(), a, args[0], args[1])
+		},
+	}
+}
+
+func runSnapshotDelete(ctx context.Context, a *app, name, id string) (err error) {
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	if err := layout.CheckName(id); err != nil {
+		return err
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	if err := producer.DeleteSnapshot(ctx, store, name, id); err != nil {
+		return err
+	}
+	return a.print(deletedJSON{Name: name, ID: id}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "deleted snapshot %s/%s\n", name, id)
+		return err
+	})
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/layout"
+)
+
+type snapshotFromFeedFlags struct {
+	name    string
+	key     string
+	tempDir string
+}
+
+func newSnapshotFromFeed(a *app) *cobra.Command {
+	var f snapshotFromFeedFlags
+	c := &cobra.Command{
+		Use:   "from-feed FEED",
+		Short: "Make a snapshot of the state that a feed has come to",
+		Long: `From-feed reads FEED in the store from its beginning and makes a snapshot of what it has
+come to: the last state of each thing that was not deleted. The snapshot says at which
+entity it was made, so that a consumer that begins with it goes on in the feed without loss
+and without repetition, whatever is published meanwhile.
+
+The pages before that entity can then be pruned ("feedctl prune --before-snapshot"). Of a
+feed that has been pruned, from-feed reads its newest snapshot of the same name first: keep
+that one.
+
+The state is kept in a temporary file, not in memory.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+		Example: `  feedctl snapshot from-feed zones
+  feedctl snapshot from-feed events --name people --key /user/id`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSnapshotFromFeed(c.Context(), a, &f, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "`NAME` of the snapshot (default: that of the feed)")
+	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
+	flags.StringVar(&f.tempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
+	return c
+}
+
+func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, feedName string) (err error) {
+	if err := layout.CheckName(feedName); err != nil {
+		return err
+	}
+	name := f.name
+	if name == "" {
+		name = feedName
+	}
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	if f.key != "" {
+		if _, err := jsonptr.Compile(f.key); err != nil {
+			return usagef("--key: %w", err)
+		}
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	var latest latestProgress
+	stop := a.progress("snapshot", latest.status)
+	defer stop()
+	index, err := fold.Feed(ctx, store, feedName, fold.Config{
+		Name:       name,
+		KeyPointer: f.key,
+		TempDir:    f.tempDir,
+		Progress:   latest.set,
+		Logger:     a.log,
+	})
+	stop()
+	if err != nil {
+		return err
+	}
+	return a.printSnapshot(name, index)
+}
+
+// latestProgress passes what a consumer says of its progress to whoever shows it.
+type latestProgress struct {
+	p atomic.Pointer[consumer.Progress]
+}
+
+func (l *latestProgress) set(p consumer.Progress) { l.p.Store(&p) }
+
+func (l *latestProgress) status() status {
+	p := l.p.Load()
+	if p == nil {
+		return status{Lag: -1}
+	}
+	s := status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
+	if p.Newest.IsZero() {
+		s.Lag = -1
+	}
+	return s
+}

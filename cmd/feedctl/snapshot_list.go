@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+)
+
+func newSnapshotList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list [NAME]",
+		Short: "List the snapshots in the store",
+		Long: `List prints the snapshots in the store, or those called NAME, oldest first.` +
+			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid),
+		Example: `  feedctl snapshot list
+  feedctl snapshot list zones --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSnapshotList(c.Context(), a, args)
+		},
+	}
+}
+
+func runSnapshotList(ctx context.Context, a *app, names []string) (err error) {
+	for _, name := range names {
+		if err := layout.CheckName(name); err != nil {
+			return err
+		}
+	}
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	if len(names) == 0 {
+		for name, err := range chain.Snapshots(ctx, store) {
+			if err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+	}
+	list := []snapshotJSON{}
+	for _, name := range names {
+		ids, err := producer.Snapshots(ctx, store, name)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			index, err := readIndex(ctx, store, name, id)
+			if err != nil {
+				return err
+			}
+			list = append(list, snapshotResult(name, index))
+		}
+	}
+	return a.print(list, func(w io.Writer) error {
+		rows := make([][]string, len(list))
+		for i, s := range list {
+			feed := "-"
+			if s.Feed != nil {
+				feed = s.Feed.Page
+			}
+			rows[i] = []string{s.Name, s.ID, formatTime(s.CreatedAt), strconv.Itoa(s.Pages), formatCount(s.Entities), feed}
+		}
+		return writeTable(w, []string{"NAME", "ID", "CREATED", "PAGES", "ENTITIES", "FEED PAGE"}, rows)
+	})
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink/jsonl"
+)
+
+type tailFlags struct {
+	client clientFlags
+	follow bool
+	from   string
+	limit  int64
+}
+
+func newTail(a *app) *cobra.Command {
+	var f tailFlags
+	c := &cobra.Command{
+		Use:   "tail URL|FEED",
+		Short: "Print the entities of a feed as they come",
+		Long: `Tail prints the entities of the feed at URL, or of FEED in the store, as they come: one
+line each with Last-Modified, operation, key, Content-ID, media type, size, and the start
+of the body. With --json a line is what "feedctl consume --into -" writes.` +
+			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+		Example: `  feedctl tail https://data.example.org/feeds/events
+  feedctl tail zones --from beginning --follow=false
+  feedctl tail zones --from 2026-01-01T00:00:00Z --limit 10 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runTail(c.Context(), a, &f, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.follow, "follow", true, "wait for more at the end of the feed")
+	flags.StringVar(&f.from, "from", "latest", "where to begin: `beginning|latest|TIME`")
+	flags.Int64Var(&f.limit, "limit", 0, "end after this `NUMBER` of entities (default: no limit)")
+	f.client.add(flags)
+	return c
+}
+
+func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) {
+	if strings.HasPrefix(f.from, "snapshot") {
+		return usagef("--from %q: tail reads feeds only", f.from)
+	}
+	from, _, err := parseFrom(f.from, arg)
+	if err != nil {
+		return err
+	}
+	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, at.close, "store")
+	at.config.Follow = f.follow
+	client, err := consumer.New(at.config)
+	if err != nil {
+		return err
+	}
+	write := a.entityWriter()
+	n := int64(0)
+	for e, err := range client.Entities(ctx, at.url, from) {
+		if err != nil {
+			return err
+		}
+		if err := write(ctx, &e.Entity); err != nil {
+			return fmt.Errorf("print entity %s: %w", e.ContentID, err)
+		}
+		if n++; n == f.limit {
+			break
+		}
+	}
+	return nil
+}
+
+// entityWriter returns what prints an entity as a line.
+func (a *app) entityWriter() func(context.Context, *feed.Entity) error {
+	if !a.json {
+		return func(_ context.Context, e *feed.Entity) error { return writeEntity(a.out, e) }
+	}
+	lines := jsonl.NewWriter(a.out)
+	return func(ctx context.Context, e *feed.Entity) error {
+		batch, err := lines.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		if err := batch.Apply(ctx, e); err != nil {
+			return errors.Join(err, batch.Rollback())
+		}
+		return batch.Commit(ctx, feed.Position{})
+	}
+}
+
+// previewBytes is how much of a body is shown.
+const previewBytes = 72
+
+// writeEntity prints an entity for a human. What comes from the feed is quoted
+// where it could do something to a terminal.
+func writeEntity(w io.Writer, e *feed.Entity) error {
+	body, size, err := preview(e)
+	if err != nil {
+		return err
+	}
+	key := e.Key()
+	if key == "" {
+		key = "-"
+	}
+	_, err = fmt.Fprintf(w, "%s  %-6s  %s  %s  %s  %s  %s\n", formatTime(e.LastModified), e.Operation,
+		printable(key), printable(e.ContentID), printable(e.ContentType), size, body)
+	return err
+}
+
+// preview returns the start of the body and the size of the whole.
+func preview(e *feed.Entity) (text, size string, err error) {
+	start := e.Body
+	size = formatBytes(int64(len(e.Body)))
+	if e.Stream != nil {
+		if start, err = io.ReadAll(io.LimitReader(e.Stream, previewBytes+1)); err != nil {
+			return "", "", err
+		}
+		size = "large"
+		if e.Size >= 0 {
+			size = formatBytes(e.Size)
+		}
+	}
+	more := ""
+	if len(start) > previewBytes {
+		start, more = start[:previewBytes], "..."
+		for len(start) > 0 && !utf8.Valid(start) && !utf8.RuneStart(start[len(start)-1]) {
+			start = start[:len(start)-1]
+		}
+	}
+	if bytes.IndexByte(start, 0) >= 0 {
+		return "(binary)", size, nil
+	}
+	return printable(string(start)) + more, size, nil
+}

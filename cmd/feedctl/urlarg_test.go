@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://data.example.org/feeds/a?x=1": "",
+		"ftp://data.example.org/":              "must begin with http",
+		"data.example.org/feeds/a":             "must begin with http",
+		"http:///feeds/a":                      "has no host",
+		"http://a b/":                          "cannot be parsed",
+		"http://h/%zz":                         "cannot be parsed",
+		"http://h/feeds/a#top":                 "has a fragment",
+		"https://ann:hunter2@data.example.org": "has credentials in it",
+	} {
+		_, err := parseURL(raw)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("parseURL(%q): %v", raw, err)
+		case want == "":
+		case err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("parseURL(%q): %v, want %q", raw, err, want)
+		case exitCode(&runError{err}) != exitUsage:
+			t.Errorf("parseURL(%q): exit status %d", raw, exitCode(&runError{err}))
+		case strings.Contains(err.Error()+hint(err), "hunter2"):
+			t.Errorf("parseURL(%q) tells the password: %v", raw, err)
+		}
+	}
+}
+
+func TestSnapshotOf(t *testing.T) {
+	for feed, want := range map[string]string{
+		"http://h/feeds/zones":          "http://h/snapshots/zones",
+		"https://h/base/feeds/zones?q":  "https://h/base/snapshots/zones",
+		"http://h/feeds/zones/pages/1":  "",
+		"http://h/something/else":       "",
+		"http://h/feeds/":               "",
+		"http://h/feeds/..%2f..%2fetc/": "",
+	} {
+		got, err := snapshotOf(feed)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("snapshotOf(%q) = %q, %v, want %q", feed, got, err, want)
+		}
+	}
+}

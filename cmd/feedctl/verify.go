@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/verify"
+)
+
+type verifyFlags struct {
+	client clientFlags
+	index  bool
+	state  string
+}
+
+func newVerify(a *app) *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use:   "verify URL|FEED",
+		Short: "Check a feed or snapshot against the specification",
+		Long: `Verify reads the whole feed at URL, or FEED in the store, and prints all violations of the
+specification: headers, order of times, links, loops, Content-IDs that occur twice. Of a
+feed in the store it also checks what only the store knows: the chain of hashes, digests and
+gaps. With --index it checks the snapshot whose index is at URL, or a snapshot in the
+store by its name.
+
+With --state FILE it also finds pages that have changed since the last run with the same
+FILE in another way than by growing at their end.
+
+With --json it prints a report whose members are described with package verify.` +
+			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+		Example: `  feedctl verify https://data.example.org/feeds/zones
+  feedctl verify zones --store file:/var/lib/feedctl
+  feedctl verify --index https://data.example.org/snapshots/zones --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runVerify(c.Context(), a, &f, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.index, "index", false, "check a snapshot instead of a feed")
+	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
+	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
+	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
+	c.MarkFlagsMutuallyExclusive("index", "state")
+	return c
+}
+
+func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err error) {
+	path := layout.FeedPath
+	if f.index {
+		path = layout.SnapshotPath
+	}
+	at, err := a.locate(ctx, &f.client, arg, path)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, at.close, "store")
+	if f.state != "" && at.store != nil {
+		return usagef("--state is for feeds on a server: what is in the store has digests")
+	}
+	config := verify.Config{
+		HTTPClient:  at.config.HTTPClient,
+		Credentials: verify.Credentials(at.config.Credentials),
+		Header:      at.config.Header,
+	}
+	if config.Since, err = readState(f.state); err != nil {
+		return err
+	}
+	report, err := f.check(ctx, at, config)
+	if err != nil {
+		return err
+	}
+	if err := a.printReport(report); err != nil {
+		return err
+	}
+	if n := len(report.Violations) + report.Omitted; n > 0 {
+		return fmt.Errorf("verify %s: %w: %s", arg, errInvalidFeed, plural(int64(n), "violation", "violations"))
+	}
+	return writeState(f.state, report.State)
+}
+
+func (f *verifyFlags) check(ctx context.Context, at *location, config verify.Config) (*verify.Report, error) {
+	switch {
+	case f.index:
+		return verify.Snapshot(ctx, at.url, config)
+	case at.store != nil:
+		return verify.Store(ctx, at.store, at.name)
+	}
+	return verify.Feed(ctx, at.url, config)
+}
+
+func (a *app) printReport(report *verify.Report) error {
+	return a.print(report, func(w io.Writer) error {
+		for i := range report.Violations {
+			if _, err := fmt.Fprintln(w, printable(report.Violations[i].Error())); err != nil {
+				return err
+			}
+		}
+		found := "no violations"
+		if n := len(report.Violations) + report.Omitted; n > 0 {
+			found = plural(int64(n), "violation", "violations")
+		}
+		_, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", report.URL, plural(int64(report.Pages), "page", "pages"),
+			plural(report.Entities, "entity", "entities"), formatBytes(report.Bytes), found)
+		return err
+	})
+}
+
+// readState reads the state that an earlier run has left, if there is any.
+func readState(path string) (*verify.State, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	state := new(verify.State)
+	if err := json.Unmarshal(data, state); err != nil {
+		return nil, fmt.Errorf("read state %s: %w", path, err)
+	}
+	return state, nil
+}
+
+// writeState keeps the state for the next run. It is not written when there were
+// violations, so that they are found again.
+func writeState(path string, state *verify.State) error {
+	if path == "" || state == nil {
+		return nil
+	}
+	data, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	return writeFile(path, append(data, '\n'))
+}

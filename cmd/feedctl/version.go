@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersion(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of feedctl",
+		Long:    "Version prints the version of feedctl, the commit it was built from, and the Go\nversion that built it." + exitStatus(exitOK, exitError, exitUsage),
+		Example: "  feedctl version\n  feedctl version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := buildVersion()
+			return a.print(v, func(w io.Writer) error {
+				commit := ""
+				if v.Commit != "" {
+					commit = " (" + v.Commit + ")"
+				}
+				_, err := fmt.Fprintf(w, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
+				return err
+			})
+		},
+	}
+}
+
+// buildVersion returns what the linker knows: a module version for a binary
+// made by "go install", a commit for one built in a checkout.
+func buildVersion() versionJSON {
+	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

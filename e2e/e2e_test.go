@@ -1,0 +1,184 @@
+// Package e2e tests the feedctl binary as a user has it: scripts in testdata,
+// one for each command, and tests that kill processes.
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// binary is the path of the feedctl that is tested.
+var binary string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "feedctl-e2e-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary = filepath.Join(dir, "feedctl")
+	build := exec.Command("go", "build", "-o", binary, "github.com/feedctl/feedctl/cmd/feedctl")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return 0, fmt.Errorf("build feedctl: %w", err)
+	}
+	return m.Run(), nil
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, ".config"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"waitfile": waitFile,
+			"readenv":  readEnv,
+			"web":      web,
+			"lines":    lines,
+			"generate": generate,
+		},
+	})
+}
+
+// exits STATUS COMMAND ARGS... runs a command that must end with this status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// patience is how long a condition is waited for.
+const patience = 30 * time.Second
+
+// waitFile FILE [TEXT] waits until the file exists and has the text in it.
+func waitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: waitfile FILE [TEXT]")
+	}
+	text := ""
+	if len(args) == 2 {
+		text = args[1]
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && strings.Contains(string(data), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has no %q after %v: %q, %v", args[0], text, patience, data, err)
+		}
+	}
+}
+
+// readEnv VARIABLE FILE sets a variable to what is in a file.
+func readEnv(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: readenv VARIABLE FILE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// lines N FILE compares the number of lines of a file.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: lines N FILE")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := strings.Count(ts.ReadFile(args[1]), "\n"); got != want {
+		ts.Fatalf("%s has %d lines, want %d", args[1], got, want)
+	}
+}
+
+// generate FILE N writes a file of N lines of JSON with the members id, event
+// and n.
+func generate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: generate FILE N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"id":"thing-%d","event":"event-%d","n":%d}`+"\n", i%1000, i, i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o644))
+}
+
+// web VARIABLE starts a server of things that are no feed, and sets a variable
+// to its URL.
+func web(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: web VARIABLE")
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/html", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
+		w.Header().Set("Link", `</html>; rel="self"`)
+		fmt.Fprint(w, "<html><body>Welcome</body></html>")
+	})
+	mux.HandleFunc("/truncated", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", `multipart/mixed; boundary="b"`)
+		w.Header().Set("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
+		w.Header().Set("Link", `</truncated>; rel="self"`)
+		for i := range 3 {
+			fmt.Fprintf(w, "--b\r\nLast-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Type: text/plain\r\n"+
+				"Content-ID: <%d@test>\r\nOperation-Type: http-equiv=PUT\r\nContent-Location: %d\r\n\r\nbody\r\n", i, i)
+		}
+	})
+	mux.HandleFunc("/backwards", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", `multipart/mixed; boundary="b"`)
+		w.Header().Set("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
+		w.Header().Set("Link", `</backwards>; rel="self"`)
+		for i := range 3 {
+			fmt.Fprintf(w, "--b\r\nLast-Modified: Fri, 02 Jan 2026 03:04:0%d GMT\r\nContent-Type: text/plain\r\n"+
+				"Content-ID: <%d@test>\r\nOperation-Type: http-equiv=PUT\r\nContent-Location: %d\r\n\r\nbody\r\n", 5-i, i, i)
+		}
+		fmt.Fprint(w, "--b--\r\n")
+	})
+	mux.HandleFunc("/locked", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	s := httptest.NewServer(mux)
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
+}

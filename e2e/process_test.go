@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A process is a feedctl command that is killed and started again.
+type process struct {
+	t     *testing.T
+	name  string
+	args  []string
+	input func(w io.Writer) error // writes standard input; nil: none
+
+	cmd    *exec.Cmd
+	stderr *output
+	exited chan struct{} // closed when the command has ended
+	err    error         // how it ended, once exited is closed
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(binary, p.args...)
+	p.stderr = &output{}
+	p.cmd.Stdout, p.cmd.Stderr = p.stderr, p.stderr
+	p.exited = make(chan struct{})
+	var stdin io.WriteCloser
+	if p.input != nil {
+		var err error
+		if stdin, err = p.cmd.StdinPipe(); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatalf("start %s: %v", p.name, err)
+	}
+	if stdin != nil {
+		go func() {
+			// The pipe breaks when the process is killed: that is the test.
+			_ = p.input(stdin)
+			_ = stdin.Close()
+		}()
+	}
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		p.err = cmd.Wait()
+		close(exited)
+	}(p.cmd, p.exited)
+}
+
+// ended reports whether the process has ended by itself.
+func (p *process) ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process with a signal and waits for its end.
+func (p *process) kill(signal os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatalf("kill %s: %v", p.name, err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatalf("%s does not end after %v:\n%s", p.name, signal, p.stderr)
+	}
+}
+
+// output is what a process wrote; it can be read while the process writes.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// feedctl runs a command that must succeed, and returns its standard output.
+func feedctl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("feedctl %v: %v\n%s%s", args, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// waitFor waits until a condition holds, and fails the test with what where
+// tells if that takes too long.
+func waitFor(t *testing.T, where func() string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing happens for %v: %s", patience, where())
+		}
+	}
+}
