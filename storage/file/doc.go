@@ -46,65 +46,62 @@
 // Every file is synced before anything refers to it, and the directory that
 // refers to it before the write is acknowledged. So a crash at any moment leaves
 // the old state or the new one, each whole, and there is no recovery. These are
-// the system calls, without those that only read or close. [META] is tmp/meta@ID.
-// A file that is created is locked shared as long as it is open: see Sweep.
+// the system calls that change something, for an object "a/key".
 //
-// Create, which takes no lock, because link fails if the name exists:
+// Create takes no lock, because link fails if the name exists:
 //
-//	mkdirat objects/a             and so on for each segment but the last,
-//	                              only if the next call finds no directory
-//	openat objects/a/key@ID       create, exclusive
-//	flock                         shared
-//	pwrite64                      the body
-//	fsync
-//	fsync objects                 each directory above that of the object: they
-//	                              may have been made just now, here or elsewhere
-//	openat [META]                 create, exclusive
-//	flock                         shared
-//	write                         the metadata
-//	fsync
-//	linkat [META] objects/a/key@meta
-//	unlinkat [META]
+//	mkdirat objects/a                   each directory, if the next call finds none
+//	openat objects/a/key@ID             create, exclusive
+//	flock objects/a/key@ID              shared, as long as it is open: see Sweep
+//	pwrite64 objects/a/key@ID           the body
+//	fsync objects/a/key@ID
+//	fsync objects                       each directory above that of the object: it
+//	                                    may have been made just now, by anyone
+//	openat tmp/meta@ID                  create, exclusive
+//	flock tmp/meta@ID                   shared, as long as it is open
+//	write tmp/meta@ID                   the metadata
+//	fsync tmp/meta@ID
+//	linkat tmp/meta@ID objects/a/key@meta
+//	unlinkat tmp/meta@ID
 //	fsync objects/a
 //
-// Append:
+// Append, after cutting the body file to size if it is longer:
 //
-//	flock locks/XX                exclusive
-//	ftruncate objects/a/key@ID    to size, only if the file is longer
-//	pwrite64                      the tail, at offset size
-//	fsync
-//	openat [META]                 create, exclusive
-//	flock                         shared
-//	write                         the metadata
-//	fsync
-//	renameat [META] objects/a/key@meta
+//	flock locks/XX                      exclusive
+//	pwrite64 objects/a/key@ID           the tail, at offset size
+//	fsync objects/a/key@ID
+//	openat tmp/meta@ID                  create, exclusive
+//	flock tmp/meta@ID                   shared, as long as it is open
+//	write tmp/meta@ID                   the metadata
+//	fsync tmp/meta@ID
+//	renameat tmp/meta@ID objects/a/key@meta
 //	fsync objects/a
-//	flock                         release
+//	flock locks/XX                      release
 //
 // Replace:
 //
-//	openat objects/a/key@ID       create, exclusive, with a new ID
-//	flock                         shared
-//	pwrite64                      the body
-//	fsync
-//	flock locks/XX                exclusive; the version is checked
-//	openat [META]                 create, exclusive
-//	flock                         shared
-//	write                         the metadata
-//	fsync
-//	renameat [META] objects/a/key@meta
+//	flock locks/XX                      exclusive
+//	openat objects/a/key@ID             create, exclusive, with a new ID
+//	flock objects/a/key@ID              shared, as long as it is open
+//	pwrite64 objects/a/key@ID           the body
+//	fsync objects/a/key@ID
+//	openat tmp/meta@ID                  create, exclusive
+//	flock tmp/meta@ID                   shared, as long as it is open
+//	write tmp/meta@ID                   the metadata
+//	fsync tmp/meta@ID
+//	renameat tmp/meta@ID objects/a/key@meta
 //	fsync objects/a
-//	unlinkat objects/a/key@ID     the old one
-//	flock                         release
+//	unlinkat objects/a/key@ID           the old one
+//	flock locks/XX                      release
 //
 // Delete:
 //
-//	flock locks/XX                exclusive
+//	flock locks/XX                      exclusive
 //	unlinkat objects/a/key@meta
 //	fsync objects/a
 //	unlinkat objects/a/key@ID
-//	unlinkat objects/a            and those above, as far as they are empty
-//	flock                         release
+//	unlinkat objects/a                  each directory above, if it is empty
+//	flock locks/XX                      release
 //
 // XX is the FNV-1a hash of the key, 32 bits, modulo 256, in hexadecimal.
 //

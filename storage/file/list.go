@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"iter"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/feedctl/feedctl/storage"
 )
@@ -87,54 +83,41 @@ func (l *lister) object(key string) (more bool, err error) {
 // lead to, objects to be listed. Directories have a "/" at the end, which gives
 // the names the order of the keys below them: "a-b", "a/", "a0".
 func (l *lister) batch(dir, last string) ([]string, error) {
-	d, err := openDir(l.store.inObjects(dir))
-	switch {
-	case dir == "" && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: directory of the store is gone: %w", storage.ErrLayout, err)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return nil, nil // deleted in the meantime, or not of ours
-	case err != nil:
-		return nil, refusal(err)
-	}
-	defer d.Close()
-
-	var names []string
-	first := func() { // keeps the first batch of them
-		slices.Sort(names)
-		if len(names) > listBatch {
-			clear(names[listBatch:])
-			names = names[:listBatch]
-		}
-	}
-	full := false // names has had a batch sorted, so its last name is the limit
-	for {
-		found, err := d.Readdirnames(1024)
-		for _, name := range found {
-			segment, suffix, isFile := strings.Cut(name, "@")
-			switch {
-			case !isFile:
-				name += "/"
-			case suffix == "meta":
-				name = segment
-			default:
-				continue
-			}
-			if name <= last || !l.wants(dir+name) || full && name > names[listBatch-1] {
-				continue
-			}
-			names = append(names, name)
-			if len(names) == 2*listBatch {
-				first()
-				full = true
-			}
-		}
-		if err == io.EOF {
-			first()
-			return names, nil
-		} else if err != nil {
+	if dir == "" {
+		if err := l.store.checkObjects(); err != nil {
 			return nil, err
 		}
 	}
+	var names []string
+	limited := false // names has been cut, so what comes after its last is not wanted
+	cut := func() {
+		slices.Sort(names)
+		if len(names) > listBatch {
+			clear(names[listBatch:])
+			names, limited = names[:listBatch], true
+		}
+	}
+	err := eachName(l.store.inObjects(dir), func(name string) error {
+		segment, suffix, isFile := strings.Cut(name, "@")
+		switch {
+		case !isFile:
+			name += "/"
+		case suffix == "meta":
+			name = segment
+		default:
+			return nil
+		}
+		if name <= last || limited && name > names[listBatch-1] || !l.wants(dir+name) {
+			return nil
+		}
+		names = append(names, name)
+		if len(names) == 2*listBatch {
+			cut()
+		}
+		return nil
+	})
+	cut()
+	return names, err
 }
 
 // wants tells whether key, or if it ends in "/" any key below it, is to be

@@ -32,7 +32,7 @@ func newLocks(dir string) *locks {
 
 // lock waits until the caller is the only writer of key, or ctx ends. Nothing
 // is left behind by a process that dies: the system releases its locks.
-func (l *locks) lock(ctx context.Context, key string) (unlock func(), err error) {
+func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 	h := fnv.New32a()
 	h.Write([]byte(key))
 	i := h.Sum32() % lockFiles
@@ -48,7 +48,7 @@ func (l *locks) lock(ctx context.Context, key string) (unlock func(), err error)
 		release()
 		return nil, refusal(err)
 	}
-	unlock = func() {
+	unlock := func() {
 		// Not left to Close: a child that was just forked may share the file.
 		_ = flock(f, unix.LOCK_UN)
 		f.Close()

@@ -106,6 +106,9 @@ func isID(s string) bool {
 func (s *Store) readState(key string) (*state, error) {
 	f, err := os.Open(s.metaPath(key))
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.checkObjects(); err != nil {
+			return nil, err
+		}
 		return nil, storage.ErrNotFound
 	} else if err != nil {
 		return nil, refusal(err)

@@ -63,35 +63,41 @@ func (f *newFile) remove() {
 }
 
 // createBody writes body to a new body file of key and syncs it. The file is
-// returned open, hence locked; it is the caller's to close or remove.
-func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (f *newFile, id string, err error) {
+// returned open, hence locked; it is the caller's to close or abandon.
+func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (*newFile, string, error) {
+	id := newID()
+	f, err := s.createInDirs(ctx, s.bodyPath(key, id), key)
+	if err != nil {
+		s.removeEmptyDirs(key)
+		return nil, "", refusal(err)
+	}
+	err = s.copyBody(ctx, f.File, 0, body)
+	if err == nil {
+		err = refusal(f.Sync())
+	}
+	if err != nil {
+		s.abandon(key, f)
+		return nil, "", err
+	}
+	return f, id, nil
+}
+
+// createInDirs creates a file, and the directories of key that it is in.
+func (s *Store) createInDirs(ctx context.Context, path, key string) (*newFile, error) {
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, "", err
-		}
-		id = newID()
-		f, err = createFile(s.bodyPath(key, id))
-		if err == nil {
-			break
-		}
+		f, err := createFile(path)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, "", refusal(err)
+			return f, err
 		}
 		// Between making the directory and the file in it a Delete may remove
 		// the directory. Once the file is there, the directory stays.
 		if err := s.makeDirs(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, "", refusal(err)
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
-	if err := s.copyBody(ctx, f.File, 0, body); err != nil {
-		s.abandon(key, f)
-		return nil, "", err
-	}
-	if err := f.Sync(); err != nil {
-		s.abandon(key, f)
-		return nil, "", refusal(err)
-	}
-	return f, id, nil
 }
 
 // abandon removes a body file that is of no use, and directories that may have
@@ -138,11 +144,21 @@ func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body sto
 	return nil
 }
 
-// makeDirs makes the directories that hold key, but never the top one: if that
-// is gone, the disk is probably not mounted.
+// checkObjects returns an error if the top directory of objects is gone. Then
+// the disk is probably not mounted, and the store must not seem to be empty.
+func (s *Store) checkObjects() error {
+	_, err := os.Stat(s.inObjects(""))
+	if errors.Is(err, fs.ErrNotExist) {
+		// Not wrapped: a store that is gone is not an object that is not there.
+		return fmt.Errorf("%w: its directory is gone: %v; is the disk mounted?", storage.ErrLayout, err)
+	}
+	return err
+}
+
+// makeDirs makes the directories that hold key, but not the top one.
 func (s *Store) makeDirs(key string) error {
-	if _, err := os.Stat(s.inObjects("")); err != nil {
-		return fmt.Errorf("%w: directory of the store is gone: %v", storage.ErrLayout, err)
+	if err := s.checkObjects(); err != nil {
+		return err
 	}
 	for i := range len(key) {
 		if key[i] != '/' {
@@ -188,7 +204,29 @@ func syncDir(path string) error {
 	return d.Sync()
 }
 
-// openDir opens a directory to read it, and nothing else that may have its name.
-func openDir(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// eachName calls do with the names in a directory, in no order and a thousand in
+// memory at a time, until do returns an error. A directory that is gone, or goes
+// meanwhile, has no more names, and neither has what is no directory.
+func eachName(path string, do func(name string) error) error {
+	d, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	} else if err != nil {
+		return refusal(err)
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(1000)
+		for _, name := range names {
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF, errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,30 +57,14 @@ func (w *sweeper) walk(prefix string) error {
 	})
 }
 
+// eachName stops when the context ends.
 func (w *sweeper) eachName(dir string, do func(name string) error) error {
-	d, err := openDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	defer d.Close()
-	for {
-		names, err := d.Readdirnames(1024)
-		for _, name := range names {
-			if err := w.ctx.Err(); err != nil {
-				return err
-			}
-			if err := do(name); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	return eachName(dir, func(name string) error {
+		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-	}
+		return do(name)
+	})
 }
 
 // body removes a body file of key if the object does not have it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -231,35 +230,18 @@ func (w *watches) addTree(path string) error {
 	} else if err != nil {
 		return err
 	}
-	d, err := openDir(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	defer d.Close()
 	var stat unix.Stat_t
-	if unix.Fstat(int(d.Fd()), &stat) == nil && stat.Nlink == 2 {
+	if unix.Stat(path, &stat) == nil && stat.Nlink == 2 {
 		// Its name and its "." are all links to it: there is no directory in it.
 		// This saves reading a directory of a million objects.
 		return nil
 	}
-	for {
-		names, err := d.Readdirnames(1024)
-		for _, name := range names {
-			if strings.Contains(name, "@") {
-				continue
-			}
-			if err := w.addTree(filepath.Join(path, name)); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
+	return eachName(path, func(name string) error {
+		if strings.Contains(name, "@") {
 			return nil
-		} else if err != nil {
-			return err
 		}
-	}
+		return w.addTree(filepath.Join(path, name))
+	})
 }
 
 // within tells whether path is dir or below it.

@@ -90,14 +90,18 @@ func (s *Store) appendTo(ctx context.Context, key string, old *state, meta stora
 	return st, nil
 }
 
-// Replace implements [storage.Store]. The body is read before the key is
-// locked.
+// Replace implements [storage.Store]. The body is read while the key is locked.
 func (s *Store) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
 	if err := checkWrite(ctx, key, meta); err != nil {
 		return "", failed("replace", key, err)
 	}
-	// Only to save the work: it is checked again under the lock.
-	if _, err := s.stateAt(key, at); err != nil {
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return "", failed("replace", key, err)
+	}
+	defer unlock()
+	old, err := s.stateAt(key, at)
+	if err != nil {
 		return "", failed("replace", key, err)
 	}
 	f, id, err := s.createBody(ctx, key, body)
@@ -106,30 +110,14 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	}
 	defer f.Close()
 	st := newState(meta, id, body.Size())
-	if final, err := s.replaceWith(ctx, key, at, st); err != nil {
+	if final, err := s.commit(ctx, key, st, os.Rename); err != nil {
 		if final {
 			s.abandon(key, f)
 		}
 		return "", failed("replace", key, err)
 	}
-	return st.Version, nil
-}
-
-func (s *Store) replaceWith(ctx context.Context, key string, at storage.Version, st state) (final bool, err error) {
-	unlock, err := s.locks.lock(ctx, key)
-	if err != nil {
-		return true, err
-	}
-	defer unlock()
-	old, err := s.stateAt(key, at)
-	if err != nil {
-		return true, err
-	}
-	if final, err := s.commit(ctx, key, st, os.Rename); err != nil {
-		return final, err
-	}
 	os.Remove(s.bodyPath(key, old.Body)) // else a sweep does it
-	return true, nil
+	return st.Version, nil
 }
 
 // Delete implements [storage.Store]. A damaged object is deleted, too.

@@ -1,0 +1,154 @@
+package file_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+// TestFullDisk fills a real file system and goes on. TestStraceFaults has the
+// same errors on every machine.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	ctx := t.Context()
+	s, err := file.New(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	piece := bytes.Repeat([]byte("piece of 64 KiB "), 4<<10)
+	version, err := s.Create(ctx, "a/b", storage.Meta{Data: []byte("old")}, storage.Bytes([]byte("old")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Fill it with another object until no piece fits.
+	filler, err := s.Create(ctx, "a/filler", storage.Meta{}, storage.Bytes())
+	for err == nil {
+		filler, err = s.Append(ctx, "a/filler", filler, storage.Meta{}, storage.Bytes(piece))
+	}
+	for range 3 {
+		before := files(t, disk)
+		for name, write := range map[string]func() error{
+			"Append": func() error {
+				_, err := s.Append(ctx, "a/b", version, storage.Meta{}, storage.Bytes(piece))
+				return err
+			},
+			"Replace": func() error {
+				_, err := s.Replace(ctx, "a/b", version, storage.Meta{}, storage.Bytes(piece))
+				return err
+			},
+			"Create": func() error {
+				_, err := s.Create(ctx, "new/dir/c", storage.Meta{}, storage.Bytes(piece))
+				return err
+			},
+			"Append to filler": func() error { return err },
+		} {
+			if err := write(); !errors.Is(err, storage.ErrFull) {
+				t.Errorf("%s on a full disk: %v", name, err)
+			}
+		}
+		if diff := cmp.Diff(before, files(t, disk)); diff != "" {
+			t.Errorf("files were left or lost:\n%s", diff)
+		}
+		if got, err := s.Stat(ctx, "a/b"); err != nil || got.Version != version || string(got.Meta.Data) != "old" {
+			t.Errorf("Stat: %v, %v", got, err)
+		}
+	}
+	// Deleting makes room, and all is well again.
+	if err := s.Delete(ctx, "a/filler"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(ctx, "a/b", version, storage.Meta{}, storage.Bytes(piece)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadOnlyDisk reads from a disk that cannot be written.
+func TestReadOnlyDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	ctx := t.Context()
+	s, err := file.New(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := s.Create(ctx, "a/b", storage.Meta{}, storage.Bytes([]byte("old")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = file.New(disk); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Get(ctx, "a/b", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Body.Close()
+	_, err = s.Append(ctx, "a/b", version, storage.Meta{}, storage.Bytes([]byte("x")))
+	if !errors.Is(err, storage.ErrPermission) {
+		t.Errorf("Append: %v", err)
+	}
+	_, err = s.Create(ctx, "a/c", storage.Meta{}, storage.Bytes([]byte("x")))
+	if !errors.Is(err, storage.ErrPermission) {
+		t.Errorf("Create: %v", err)
+	}
+	if err := s.Delete(ctx, "a/b"); !errors.Is(err, storage.ErrPermission) {
+		t.Errorf("Delete: %v", err)
+	}
+}
+
+// TestListLarge lists a directory that does not fit in one batch of names.
+func TestListLarge(t *testing.T) {
+	s, dir := newStoreDir(t)
+	const n = 70_000
+	source := ""
+	for i := range n {
+		key := fmt.Sprintf("d/%06d", i)
+		path := filepath.Join(dir, "objects", key+"@meta")
+		if i%50_000 == 0 { // a file can have 65,000 names
+			if _, err := s.Create(t.Context(), key, storage.Meta{}, storage.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+			source = path
+		} else if err := os.Link(source, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := 0
+	for entry, err := range s.List(t.Context(), "d/0", "") {
+		if want := fmt.Sprintf("d/%06d", next); err != nil || entry.Key != want {
+			t.Fatalf("got %v, %v, want %s", entry, err, want)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("listed %d objects, want %d", next, n)
+	}
+}

@@ -1,0 +1,104 @@
+package file_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/storagetest"
+)
+
+func TestMain(m *testing.M) {
+	if verb, ok := os.LookupEnv(tracedVariable); ok {
+		fmt.Print(runTraced(verb))
+		return
+	}
+	storagetest.Main(m, storage.Registry{"file": file.Open}.Open)
+}
+
+// TestStore syncs some thousand times. On a busy disk it is much faster with
+// TMPDIR on a file system in memory.
+func TestStore(t *testing.T) {
+	dirs := make(map[storage.Store]string)
+	storagetest.Run(t, func(t *testing.T) storage.Store {
+		s, dir := newStoreDir(t)
+		dirs[s] = dir
+		return s
+	}, storagetest.Options{
+		URL:       func(s storage.Store) string { return "file://" + dirs[s] },
+		Leftovers: func(t *testing.T, s storage.Store, key string) { leave(t, dirs[s], key) },
+		Kills:     100,
+		Watcher:   true,
+		Clock:     true,
+		Sweeper:   true,
+	})
+}
+
+func newStore(t *testing.T) *file.Store {
+	s, _ := newStoreDir(t)
+	return s
+}
+
+func newStoreDir(t *testing.T) (*file.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+// leave makes the files that a writer leaves that dies: a temporary file, a body
+// without metadata, and a tail that was never committed.
+func leave(t *testing.T, dir, key string) {
+	t.Helper()
+	object := filepath.Join(dir, "objects", filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(object), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		filepath.Join(dir, "tmp", "meta@AAAAAAAAAAAAAAAAAAAAAAAAAA"),
+		object + "@AAAAAAAAAAAAAAAAAAAAAAAAAA",
+	} {
+		if err := os.WriteFile(path, []byte("unfinished"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range bodyFiles(t, dir, key) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("tail that was never committed"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bodyFiles returns the paths of all body files of key.
+func bodyFiles(t *testing.T, dir, key string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "objects", filepath.FromSlash(key)) + "@[A-Z2-7]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// runTraced does one operation in a process that is traced. It returns what the
+// test looks at: see traced.
+func runTraced(verb string) string {
+	s, err := file.New(os.Getenv(tracedDirVariable))
+	if err == nil {
+		err = operate(context.Background(), s, verb)
+	}
+	return class(err)
+}

@@ -1,0 +1,107 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// writeFunc is Append or Replace.
+type writeFunc func(context.Context, string, storage.Version, storage.Meta, storage.Body) (storage.Version, error)
+
+// A testBody declares one size and reads as something else.
+type testBody struct {
+	size int64
+	open func() (io.ReadCloser, error)
+}
+
+func (b testBody) Size() int64                  { return b.size }
+func (b testBody) Open() (io.ReadCloser, error) { return b.open() }
+
+var errBody = errors.New("this body cannot be read")
+
+type badClose struct{ io.Reader }
+
+func (badClose) Close() error { return errBody }
+
+// testBodies has bodies that lie or fail, small and larger than any buffer.
+func testBodies(t *testing.T, s *suite) {
+	for name, size := range map[string]int{"small": 10, "large": 3<<20 + 7} {
+		t.Run(name, func(t *testing.T) { testBadBodies(t, s, name, strings.Repeat("x", size)) })
+	}
+	// Readers may return little, and the end with the last bytes.
+	data := bytes.Repeat([]byte("0123456789"), 1000)
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"one byte": iotest.OneByteReader, "half": iotest.HalfReader, "end with data": iotest.DataErrReader,
+	} {
+		body := testBody{int64(len(data)), func() (io.ReadCloser, error) {
+			return io.NopCloser(wrap(bytes.NewReader(data))), nil
+		}}
+		key := s.key(strings.ReplaceAll(name, " ", "-"))
+		version, err := s.store.Create(t.Context(), key, storage.Meta{}, body)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		is(t, s.store, key, version, storage.Meta{}, data)
+	}
+}
+
+func testBadBodies(t *testing.T, s *suite, key, data string) {
+	ctx, key, size := t.Context(), s.key(key), int64(len(data))
+	reader := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil }
+	s.create(t, key, storage.Meta{}, "good")
+	was := take(t, s.store, key)
+	for _, bad := range []struct {
+		name string
+		body testBody
+		want error
+	}{
+		{"one byte more than declared", testBody{size - 1, reader}, storage.ErrSize},
+		{"much more than declared", testBody{1, reader}, storage.ErrSize},
+		{"more than nothing", testBody{0, reader}, storage.ErrSize},
+		{"one byte less than declared", testBody{size + 1, reader}, storage.ErrSize},
+		{"much less than declared", testBody{10 * size, reader}, storage.ErrSize},
+		{"negative size", testBody{-1, reader}, storage.ErrSize},
+		{"Open fails", testBody{size, func() (io.ReadCloser, error) { return nil, errBody }}, errBody},
+		{"Read fails at once", testBody{size, func() (io.ReadCloser, error) {
+			return io.NopCloser(iotest.ErrReader(errBody)), nil
+		}}, errBody},
+		{"Read fails midway", testBody{size, func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(strings.NewReader(data[:size/2]), iotest.ErrReader(errBody))), nil
+		}}, errBody},
+		{"Read fails at the end", testBody{size, func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(strings.NewReader(data), iotest.ErrReader(errBody))), nil
+		}}, errBody},
+		{"Read is cut short", testBody{size, func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(strings.NewReader(data[:size/2]), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
+		}}, io.ErrUnexpectedEOF},
+		{"Close fails", testBody{size, func() (io.ReadCloser, error) {
+			return badClose{strings.NewReader(data)}, nil
+		}}, errBody},
+		{"one part too long, one too short", testBody{size, storage.Concat(
+			testBody{size - 2, reader}, testBody{2, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }},
+		).Open}, storage.ErrSize},
+	} {
+		_, err := s.store.Create(ctx, key+"-new", storage.Meta{}, bad.body)
+		wantError(t, "Create: "+bad.name, err, bad.want)
+		unchanged(t, s.store, key+"-new", nil)
+		_, err = s.store.Append(ctx, key, was.Info.Version, storage.Meta{}, bad.body)
+		wantError(t, "Append: "+bad.name, err, bad.want)
+		unchanged(t, s.store, key, was)
+		_, err = s.store.Replace(ctx, key, was.Info.Version, storage.Meta{}, bad.body)
+		wantError(t, "Replace: "+bad.name, err, bad.want)
+		unchanged(t, s.store, key, was)
+	}
+	// The object is still good for more.
+	version, err := s.store.Append(ctx, key, was.Info.Version, storage.Meta{}, storage.Bytes([]byte(" and more")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(t, s.store, key, version, storage.Meta{}, []byte("good and more"))
+}

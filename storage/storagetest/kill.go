@@ -1,0 +1,169 @@
+package storagetest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// killKeys is how many objects a process writes that will be killed.
+const killKeys = 3
+
+// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates
+// them, appends, replaces, deletes. It goes on where the store is, and prints
+// each state before it asks for it and when it is acknowledged.
+func workWrite(ctx context.Context, store storage.Store, job task) error {
+	for {
+		for i := range killKeys {
+			key := fmt.Sprintf("%s/%d", job.Key, i)
+			info, c, err := whole(ctx, store, key)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			if err := writeNext(ctx, store, key, info, c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func writeNext(ctx context.Context, store storage.Store, key string, info storage.Info, c claim) error {
+	n := c.N + 1
+	fmt.Println("begin", key, n)
+	var err error
+	switch verb := verbOf(n); verb {
+	case "create":
+		_, err = store.Create(ctx, key, claimOf(verb, n, killBody(n)), storage.Bytes(killBody(n)))
+	case "append":
+		_, err = store.Append(ctx, key, info.Version, claimOf(verb, n, killBody(n)), storage.Bytes(killPiece(n)))
+	case "replace":
+		_, err = store.Replace(ctx, key, info.Version, claimOf(verb, n, killBody(n)), storage.Bytes(killBody(n)))
+	case "delete":
+		err = store.Delete(ctx, key)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("end", key, n)
+	return nil
+}
+
+// killCycle is how many states there are between one Create and the next: 1 is
+// created, 5 replaced, 8 deleted, the others appended to.
+const killCycle = 8
+
+func verbOf(n int) string {
+	switch n {
+	case 1:
+		return "create"
+	case 5:
+		return "replace"
+	case killCycle:
+		return "delete"
+	}
+	return "append"
+}
+
+func killPiece(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", n), 2000) }
+
+// killBody is the whole body of state n.
+func killBody(n int) []byte {
+	body := killPiece(n)
+	for verbOf(n) == "append" {
+		n--
+		body = append(killPiece(n), body...)
+	}
+	return body
+}
+
+// testKill kills a process that writes, at random moments, many times. After
+// each, every object must be whole and in the state that was acknowledged last,
+// or the one that was asked for then.
+func testKill(t *testing.T, s *suite) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	lines, between := 0, 0
+	for kill := range s.opts.Kills {
+		begun, ended := make(map[string]int), make(map[string]int)
+		for i := range killKeys {
+			key := fmt.Sprintf("kill/%d", i)
+			_, c, err := whole(t.Context(), s.store, key)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				t.Fatalf("before kill %d: %v", kill, err)
+			}
+			begun[key], ended[key] = c.N, c.N
+		}
+		output := runAndKill(t, task{Name: "write", URL: s.opts.URL(s.store), Key: "kill"}, rng)
+		for scanner := bufio.NewScanner(bytes.NewReader(output)); scanner.Scan(); lines++ {
+			var what, key string
+			var n int
+			if _, err := fmt.Sscan(scanner.Text(), &what, &key, &n); err != nil {
+				t.Fatalf("kill %d: line %q: %v", kill, scanner.Text(), err)
+			}
+			n %= killCycle
+			if begun[key] = n; what == "end" {
+				ended[key] = n
+			}
+		}
+		for key := range begun {
+			_, c, err := whole(t.Context(), s.store, key)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				t.Fatalf("after kill %d: %v", kill, err)
+			}
+			if c.N != begun[key] && c.N != ended[key] {
+				t.Fatalf("after kill %d: %s is in state %d; %d was acknowledged, %d begun", kill, key, c.N, ended[key], begun[key])
+			}
+			if begun[key] != ended[key] {
+				between++
+			}
+		}
+	}
+	t.Logf("%d processes were killed, %d of them within a write, after %d lines", s.opts.Kills, between, lines)
+	if s.opts.Kills > 0 && between == 0 {
+		t.Error("no process was killed within a write")
+	}
+}
+
+// runAndKill starts a process and kills it after it has printed some number of
+// lines, and some time more. It returns the lines that it has printed.
+func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
+	t.Helper()
+	cmd := worker(t, job)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var output bytes.Buffer
+	reader := bufio.NewReader(pipe)
+	for range 1 + rng.IntN(20) {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("process ended by itself: %v: %v", err, cmd.Wait())
+		}
+		output.Write(line)
+	}
+	for range rng.IntN(1000) {
+		runtime.Gosched() // a moment within the next write
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := reader.ReadBytes('\n')
+		if err != nil {
+			break // an unfinished line is dropped: it was not printed
+		}
+		output.Write(line)
+	}
+	_ = cmd.Wait() // it was killed
+	return output.Bytes()
+}

@@ -1,0 +1,241 @@
+// Package storagetest is the contract of [storage.Store] as a test suite. A
+// driver passes if [Run] does, from a test in the driver's package:
+//
+//	func TestMain(m *testing.M) { storagetest.Main(m, registry.Open) }
+//
+//	func TestStore(t *testing.T) {
+//		storagetest.Run(t, func(t *testing.T) storage.Store { ... }, storagetest.Options{...})
+//	}
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Options say what a driver can do beside the contract. What it can do is
+// tested.
+type Options struct {
+	// URL returns what the function given to [Main] opens as the same store in
+	// another process. Nil if no other process can.
+	URL func(storage.Store) string
+
+	// Leftovers leaves in the store what writers leave that die while they
+	// write key, which may exist or not. Nil if nothing can be left.
+	Leftovers func(t *testing.T, store storage.Store, key string)
+
+	// Kills is how often a process that writes is killed. 0 if URL is nil.
+	Kills int
+
+	// BodiesInMemory: the store holds the bodies in the memory of the process,
+	// so that large ones take as much.
+	BodiesInMemory bool
+
+	// Watcher, Clock and Sweeper: the store implements the interface.
+	Watcher, Clock, Sweeper bool
+}
+
+// A suite is one store under test. Its keys begin with prefix, so that a store
+// can be used by several suites.
+type suite struct {
+	store  storage.Store
+	prefix string
+	opts   Options
+}
+
+// A store need not tell empty data from none.
+var sameBytes = cmp.Comparer(bytes.Equal)
+
+// deep is a prefix like that of a feed's pages, and then some.
+const deep = "feeds/Some.feed_name-1/pages/a/b.c/-d/_e/.f/"
+
+// Run tests the contract. The factory returns an empty store, to be closed by
+// its caller.
+func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
+	run := func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
+		t.Run(name, func(t *testing.T) {
+			store := factory(t)
+			test(t, &suite{store: store, prefix: prefix, opts: opts})
+			if err := store.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	for name, prefix := range map[string]string{"shallow": "", "deep": deep} {
+		t.Run(name, func(t *testing.T) {
+			run := func(name string, test func(*testing.T, *suite)) { run(t, name, prefix, test) }
+			run("create", testCreate)
+			run("keys", testKeys)
+			run("metadata", testMeta)
+			run("append", testAppend)
+			run("replace", testReplace)
+			run("delete", testDelete)
+			run("bodies", testBodies)
+			run("ranges", testRanges)
+			run("list", testList)
+			run("list while writing", testListWhileWriting)
+			run("cancel", testCancel)
+			run("readers", testReaders)
+			run("open bodies", testOpenBodies)
+			if opts.Leftovers != nil {
+				run("leftovers", testLeftovers)
+			}
+			if opts.Watcher {
+				run("watch", testWatch)
+			}
+		})
+	}
+	run(t, "race to create", "", testRaceCreate)
+	run(t, "race to increment", "", testRaceIncrement)
+	run(t, "race of all", "", testRaceAll)
+	run(t, "large", "", testLarge)
+	if opts.Clock {
+		run(t, "clock", "", testClock)
+	}
+	if opts.Sweeper {
+		run(t, "sweep while writing", "", testSweepWhileWriting)
+	}
+	if opts.URL != nil {
+		run(t, "processes create", "", testProcessesCreate)
+		run(t, "processes increment", "", testProcessesIncrement)
+		run(t, "kill", "", testKill)
+	}
+}
+
+func (s *suite) key(name string) string { return s.prefix + name }
+
+// A claim is in the metadata of the objects of this suite, so that a mixture of
+// two states shows.
+type claim struct {
+	Writer string
+	N      int
+	SHA256 string
+}
+
+func claimOf(writer string, n int, body []byte) storage.Meta {
+	sum := sha256.Sum256(body)
+	data, err := json.Marshal(claim{Writer: writer, N: n, SHA256: hex.EncodeToString(sum[:])})
+	if err != nil {
+		panic(err)
+	}
+	return storage.Meta{ContentType: "text/plain", CacheControl: "no-cache", Data: data}
+}
+
+// whole reads an object and returns an error unless the body is the one that
+// the metadata claims.
+func whole(ctx context.Context, store storage.Store, key string) (storage.Info, claim, error) {
+	o, err := store.Get(ctx, key, 0, -1)
+	if err != nil {
+		return storage.Info{}, claim{}, err
+	}
+	defer o.Body.Close()
+	c, err := checkWhole(o)
+	return o.Info, c, err
+}
+
+func checkWhole(o *storage.Object) (c claim, err error) {
+	sum := sha256.New()
+	n, err := io.Copy(sum, o.Body)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(o.Meta.Data, &c); err != nil {
+		return c, fmt.Errorf("metadata of %s: %w", o.Key, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); n != o.Size || got != c.SHA256 {
+		return c, fmt.Errorf("%s: body has %d bytes with digest %s; metadata says %d and %s", o.Key, n, got, o.Size, c.SHA256)
+	}
+	return c, nil
+}
+
+// snapshot is all that a store says of an object; nil if there is none.
+type snapshot struct {
+	Info storage.Info
+	Body []byte
+}
+
+func take(t *testing.T, store storage.Store, key string) *snapshot {
+	t.Helper()
+	o, err := store.Get(t.Context(), key, 0, -1)
+	if errors.Is(err, storage.ErrNotFound) {
+		if _, err := store.Stat(t.Context(), key); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("Stat %s after Get did not find it: %v", key, err)
+		}
+		return nil
+	}
+	if err != nil {
+		t.Fatalf("Get %s: %v", key, err)
+	}
+	defer o.Body.Close()
+	body, err := io.ReadAll(o.Body)
+	if err != nil {
+		t.Fatalf("read %s: %v", key, err)
+	}
+	info, err := store.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Stat %s: %v", key, err)
+	}
+	if diff := cmp.Diff(o.Info, info, sameBytes); diff != "" {
+		t.Errorf("Get and Stat of %s differ:\n%s", key, diff)
+	}
+	return &snapshot{Info: info, Body: body}
+}
+
+// unchanged fails the test unless the object is as it was.
+func unchanged(t *testing.T, store storage.Store, key string, was *snapshot) {
+	t.Helper()
+	if diff := cmp.Diff(was, take(t, store, key), sameBytes); diff != "" {
+		t.Errorf("%s has changed:\n%s", key, diff)
+	}
+}
+
+// is fails the test unless the object has this version, metadata and body.
+func is(t *testing.T, store storage.Store, key string, version storage.Version, meta storage.Meta, body []byte) {
+	t.Helper()
+	got := take(t, store, key)
+	if got == nil {
+		t.Fatalf("%s does not exist", key)
+	}
+	if got.Info.Modified.IsZero() {
+		t.Errorf("%s has no time", key)
+	}
+	want := storage.Info{Key: key, Version: version, Size: int64(len(body)), Modified: got.Info.Modified, Meta: meta}
+	if diff := cmp.Diff(want, got.Info, sameBytes); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", key, diff)
+	}
+	if !bytes.Equal(got.Body, body) {
+		t.Errorf("%s: body is %.80q, want %.80q", key, got.Body, body)
+	}
+}
+
+// create is Create of what must succeed.
+func (s *suite) create(t *testing.T, key string, meta storage.Meta, body string) storage.Version {
+	t.Helper()
+	version, err := s.store.Create(t.Context(), key, meta, storage.Bytes([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version == "" {
+		t.Errorf("Create %s: the version is empty", key)
+	}
+	return version
+}
+
+// wantError fails the test unless err matches want.
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}

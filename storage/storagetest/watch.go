@@ -1,0 +1,78 @@
+package storagetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// testWatch waits for the hint of each kind of change, also below a prefix that
+// comes and goes. A hint that never comes fails the test by its time limit.
+func testWatch(t *testing.T, s *suite) {
+	watcher, ok := s.store.(storage.Watcher)
+	if !ok {
+		t.Fatal("the store is no Watcher")
+	}
+	for _, prefix := range []string{"x", "../", "", "x//"} {
+		if _, err := watcher.Watch(t.Context(), prefix); err == nil {
+			t.Errorf("Watch %q: no error", prefix)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watch := func(prefix string) <-chan struct{} {
+		changed, err := watcher.Watch(ctx, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	}
+	// No object has the prefix yet.
+	watches := []<-chan struct{}{watch(s.key("a/b/")), watch(s.key("a/b/")), watch(s.key("a/")), watch(s.key("a/b/c/"))}
+	gone, cancelGone := context.WithCancel(t.Context())
+	defer cancelGone()
+	ended, err := watcher.Watch(gone, s.key("a/b/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		key := s.key("a/b/c/d")
+		version := s.create(t, key, storage.Meta{}, "")
+		awaitAll(watches)
+		version, err := s.store.Append(t.Context(), key, version, storage.Meta{}, storage.Bytes([]byte("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitAll(watches)
+		if _, err = s.store.Replace(t.Context(), key, version, storage.Meta{}, storage.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		awaitAll(watches)
+		if err := s.store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		awaitAll(watches)
+		if round == 0 {
+			cancelGone()
+			awaitClosed(ended)
+		}
+	}
+	cancel()
+	for _, changed := range watches {
+		awaitClosed(changed)
+	}
+}
+
+// awaitAll takes a value from each. Spurious ones may be left over, so it tells
+// only that the hint was not lost.
+func awaitAll(watches []<-chan struct{}) {
+	for _, changed := range watches {
+		<-changed
+	}
+}
+
+func awaitClosed(changed <-chan struct{}) {
+	for range changed {
+	}
+}

@@ -1,0 +1,105 @@
+package storagetest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// workerVariable is in the environment of a process that is to do a task.
+const workerVariable = "FEEDCTL_STORAGETEST_TASK"
+
+// A task is what another process does to the store. It prints what came of it
+// on its standard output, a line each.
+type task struct {
+	Name string
+	URL  string
+	Key  string
+	Verb string
+	N    int
+}
+
+// Main is the TestMain of a driver. It runs the tests, or, in a process that a
+// test has started, opens a store by its URL and does what it was told.
+func Main(m *testing.M, open func(ctx context.Context, url string) (storage.Store, error)) {
+	text, ok := os.LookupEnv(workerVariable)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := work(text, open); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func work(text string, open func(ctx context.Context, url string) (storage.Store, error)) error {
+	var job task
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	store, err := open(ctx, job.URL)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	// The line on standard input starts all processes of a test at a time.
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil && err != io.EOF {
+		return err
+	}
+	switch job.Name {
+	case "create":
+		return workCreate(ctx, store, job)
+	case "increment":
+		for range job.N {
+			if err := increment(ctx, store, job.Key, job.Verb, "process"); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "write":
+		return workWrite(ctx, store, job)
+	}
+	return fmt.Errorf("unknown task %q", job.Name)
+}
+
+// workCreate creates N objects and prints the keys of those that it won.
+func workCreate(ctx context.Context, store storage.Store, job task) error {
+	for i := range job.N {
+		key := fmt.Sprintf("%s%03d", job.Key, i)
+		body := fmt.Appendf(nil, "process %d", os.Getpid())
+		_, err := store.Create(ctx, key, claimOf("process", os.Getpid(), body), storage.Bytes(body))
+		switch {
+		case err == nil:
+			fmt.Println(key)
+		case !errors.Is(err, storage.ErrExists):
+			return err
+		}
+	}
+	return nil
+}
+
+// worker returns a command that does the task.
+func worker(t *testing.T, job task) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), workerVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
