@@ -109,10 +109,10 @@ func (d *decodedBody) Read(p []byte) (int, error) {
 		d.src = src
 	}
 	n, err := d.src.Read(p)
-	d.left -= int64(n)
-	if d.left < 0 {
-		return 0, fmt.Errorf("get %s: %w of %d bytes for a body", d.url, ErrTooLarge, d.limit)
+	if int64(n) > d.left {
+		return int(d.left), fmt.Errorf("get %s: %w of %d bytes for a body", d.url, ErrTooLarge, d.limit)
 	}
+	d.left -= int64(n)
 	if err != nil && err != io.EOF {
 		err = d.broken(err)
 	}

@@ -115,13 +115,30 @@ func (w *walk) pruned(r *reading) error {
 func (s *session) head(url string) (*Page, error) {
 	resp, err := s.send(request{method: http.MethodHead, url: url})
 	if err != nil {
-		return nil, err
+		return nil, s.explain(err)
 	}
 	resp.body.Close()
 	if resp.status != http.StatusOK {
 		return nil, &StatusError{URL: redact(url), StatusCode: resp.status}
 	}
 	return newFeedPage(resp)
+}
+
+// explain returns err, the error of a HEAD request, with what the server says
+// about it in the body, which only a GET request gets.
+func (s *session) explain(err error) error {
+	var status, why *StatusError
+	if !errors.As(err, &status) || Retryable(err) {
+		return err
+	}
+	resp, again := s.try(request{method: http.MethodGet, url: status.URL})
+	if again == nil {
+		resp.body.Close()
+	}
+	if errors.As(again, &why) && why.StatusCode == status.StatusCode {
+		return why
+	}
+	return err
 }
 
 // checkNeighbours checks two pages of which one was found by the link of the
@@ -143,17 +160,22 @@ func checkNeighbours(older, newer *Page, url, self string) error {
 }
 
 // A cycle finds out, in constant memory, that a chain of pages leads back to
-// itself: it remembers one page, and a later one after each doubling of the
-// way (Brent's algorithm).
+// itself. Where prev and next links agree, it can only lead back to its first
+// page, and that is found at once. Otherwise one more page is remembered, and a
+// later one after each doubling of the way (Brent's algorithm).
 type cycle struct {
+	first string
 	mark  string
-	steps int
+	steps int // since mark
 	power int
 }
 
 func (c *cycle) visit(url string) error {
-	if url == c.mark {
+	if url == c.first || url == c.mark {
 		return &PageError{URL: url, Part: -1, Err: ErrLoop}
+	}
+	if c.first == "" {
+		c.first = url
 	}
 	if c.steps == c.power {
 		c.mark, c.power, c.steps = url, max(1, 2*c.power), 0

@@ -1,0 +1,246 @@
+package consumer
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
+)
+
+// epoch is the second that the tests' entities count from.
+var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func second(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }
+
+const (
+	feedURL = "http://feed.test/feed"
+	pageURL = "http://feed.test/feed/" // + number
+)
+
+// A testFeed serves a feed by the specification, and does what else its
+// members say.
+type testFeed struct {
+	mu    sync.Mutex
+	pages []*testPage // from number 1 on
+	floor int         // the number of the oldest page; 0 is 1
+	grown chan struct{}
+
+	ranges   bool // serve ranges
+	longPoll bool // obey "Prefer: wait"
+	noETag   bool
+	empty    int // status of a feed without pages, if not 404
+
+	// intercept handles a request itself if it returns true.
+	intercept func(rw http.ResponseWriter, r *http.Request, number int) bool
+	// links changes the links of a page.
+	links func(number int, l *feed.Links)
+}
+
+type testPage struct {
+	number   int
+	entities []feed.Entity
+}
+
+// entity returns an entity of second n whose Content-ID and body are id.
+func entity(id string, n int) feed.Entity {
+	return feed.Entity{ContentID: id, Operation: feed.Put, LastModified: second(n), ContentType: "text/plain",
+		ContentLocation: "key-" + id, Body: []byte("body of " + id)}
+}
+
+// newFeed makes a feed of pages written as "a0 b1 | c1": ids with their
+// second. An empty text makes a feed without pages.
+func newFeed(text string) *testFeed {
+	f := &testFeed{grown: make(chan struct{})}
+	for part := range strings.SplitSeq(text, "|") {
+		if words := strings.Fields(part); len(words) > 0 {
+			f.addPage(words...)
+		}
+	}
+	return f
+}
+
+func parseEntity(word string) feed.Entity {
+	id := strings.TrimRight(word, "0123456789")
+	n, err := strconv.Atoi(word[len(id):])
+	if err != nil {
+		panic(word)
+	}
+	return entity(id, n)
+}
+
+// addPage starts a new page.
+func (f *testFeed) addPage(words ...string) {
+	f.change(func() { f.pages = append(f.pages, &testPage{number: len(f.pages) + 1, entities: parseEntities(words)}) })
+}
+
+// append adds entities to the newest page.
+func (f *testFeed) append(words ...string) {
+	f.change(func() {
+		p := f.pages[len(f.pages)-1]
+		p.entities = append(p.entities, parseEntities(words)...)
+	})
+}
+
+func (f *testFeed) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+	close(f.grown)
+	f.grown = make(chan struct{})
+}
+
+func parseEntities(words []string) (entities []feed.Entity) {
+	for _, word := range words {
+		entities = append(entities, parseEntity(word))
+	}
+	return entities
+}
+
+func (f *testFeed) body(p *testPage) []byte {
+	var b bytes.Buffer
+	w := page.NewWriter(&b, boundaryOf(p))
+	for i := range p.entities {
+		if err := w.WritePart(p.entities[i].AppendHeader(nil), p.entities[i].Body); err != nil {
+			panic(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func boundaryOf(p *testPage) string { return fmt.Sprintf("boundary-%d", p.number) }
+
+func (f *testFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	number := len(f.pages)
+	f.mu.Unlock()
+	if text, ok := strings.CutPrefix(r.URL.Path, "/feed/"); ok {
+		number, _ = strconv.Atoi(text)
+	}
+	if f.intercept != nil && f.intercept(rw, r, number) {
+		return
+	}
+	f.serve(rw, r, number)
+}
+
+// serve serves a page, for as long as the request may be held.
+func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
+	var wait <-chan time.Time
+	if seconds, ok := strings.CutPrefix(r.Header.Get("Prefer"), "wait="); ok && f.longPoll {
+		n, _ := strconv.Atoi(seconds)
+		timer := time.NewTimer(time.Duration(n) * time.Second)
+		defer timer.Stop()
+		wait = timer.C
+		rw.Header().Set("Preference-Applied", "wait="+seconds)
+	}
+	for {
+		f.mu.Lock()
+		grown := f.grown
+		body, header, status := f.page(number)
+		f.mu.Unlock()
+		for name, values := range header {
+			rw.Header()[name] = values
+		}
+		if status != http.StatusOK {
+			rw.WriteHeader(status)
+			return
+		}
+		etag := header.Get("ETag")
+		if etag == "" || r.Header.Get("If-None-Match") != etag {
+			if f.ranges {
+				http.ServeContent(rw, r, "", time.Time{}, bytes.NewReader(body))
+				return
+			}
+			_, _ = rw.Write(body)
+			return
+		}
+		if wait == nil {
+			rw.WriteHeader(http.StatusNotModified)
+			return
+		}
+		select {
+		case <-grown:
+		case <-wait:
+			wait = nil
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// page returns what there is to serve.
+func (f *testFeed) page(number int) (body []byte, header http.Header, status int) {
+	header = make(http.Header)
+	switch {
+	case len(f.pages) == 0 && f.empty != 0:
+		return nil, header, f.empty
+	case number >= 1 && number < f.floor:
+		return nil, header, http.StatusGone
+	case number < 1 || number > len(f.pages):
+		return nil, header, http.StatusNotFound
+	}
+	p := f.pages[number-1]
+	body = f.body(p)
+	links := feed.Links{Self: pageURL + strconv.Itoa(number)}
+	if number > max(1, f.floor) {
+		links.Prev = pageURL + strconv.Itoa(number-1)
+	}
+	if number < len(f.pages) {
+		links.Next = pageURL + strconv.Itoa(number+1)
+	}
+	if f.links != nil {
+		f.links(number, &links)
+	}
+	header["Link"] = links.Header()
+	header.Set("Content-Type", page.ContentType(boundaryOf(p)))
+	header.Set("Last-Modified", feed.FormatTime(p.entities[len(p.entities)-1].LastModified))
+	if !f.noETag {
+		header.Set("ETag", fmt.Sprintf(`"%d-%t"`, len(body), links.Next != ""))
+	}
+	return body, header, http.StatusOK
+}
+
+// ids reads entities to the end and returns their Content-IDs.
+func ids(t *testing.T, c *Client, start Start) (string, error) {
+	t.Helper()
+	var all []string
+	for e, err := range c.Entities(t.Context(), feedURL, start) {
+		if err != nil {
+			return strings.Join(all, " "), err
+		}
+		if want := "body of " + e.ContentID; string(e.Body) != want {
+			t.Errorf("body is %q, want %q", e.Body, want)
+		}
+		all = append(all, e.ContentID)
+	}
+	return strings.Join(all, " "), nil
+}
+
+// want fails the test if the entities from start on are not those of want.
+func want(t *testing.T, c *Client, start Start, want string) {
+	t.Helper()
+	got, err := ids(t, c, start)
+	if err != nil || got != want {
+		t.Errorf("got %q and error %v, want %q", got, err, want)
+	}
+}
+
+// at is the position after an entity as parseEntity reads it; onPage 0 is no
+// page.
+func at(word string, onPage int) Start {
+	e := parseEntity(word)
+	p := feed.Position{LastModified: e.LastModified, ContentID: e.ContentID}
+	if onPage > 0 {
+		p.Page = pageURL + strconv.Itoa(onPage)
+	}
+	return After(p)
+}

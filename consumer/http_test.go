@@ -1,0 +1,359 @@
+package consumer
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+const secret = "s3cret"
+
+// TestCredentials: what authorizes goes to the feed's origin only, also in
+// redirects, and nowhere without permission.
+func TestCredentials(t *testing.T) {
+	configs := map[string]Config{
+		"basic":  {Credentials: Credentials{Username: "user", Password: secret}},
+		"bearer": {Credentials: Credentials{Bearer: secret}},
+		"header": {Header: http.Header{"X-Api-Key": {secret}, "Cookie": {"session=" + secret}}},
+		"in URL": {},
+	}
+	hasSecret := func(r *http.Request) bool {
+		_, password, _ := r.BasicAuth()
+		all := password + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("Cookie")
+		return strings.Contains(all, secret)
+	}
+	tests := []struct {
+		name  string
+		to    string // where page 1 is redirected to
+		allow []string
+		err   error
+	}{
+		{name: "same origin", to: "http://feed.test/moved"},
+		{name: "same origin, with port", to: "http://FEED.test:80/moved"},
+		{name: "other host", to: "http://evil.test/moved", err: ErrOrigin},
+		{name: "other port", to: "http://feed.test:8080/moved", err: ErrOrigin},
+		{name: "subdomain", to: "http://sub.feed.test/moved", err: ErrOrigin},
+		{name: "other scheme", to: "ftp://feed.test/moved", err: ErrOrigin},
+		{name: "other host, allowed", to: "http://pages.test/moved", allow: []string{"http://pages.test"}},
+		{name: "other host, another allowed", to: "http://pages.test:81/moved", allow: []string{"http://pages.test"}, err: ErrOrigin},
+	}
+	for kind, config := range configs {
+		for _, test := range tests {
+			t.Run(kind+"/"+test.name, func(t *testing.T) {
+				f := newFeed("a0 | b1")
+				f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+					home := r.Host == "feed.test" || strings.EqualFold(r.Host, "feed.test:80")
+					if hasSecret(r) != home {
+						t.Errorf("%s %s%s: secret: %v", r.Method, r.Host, r.URL, hasSecret(r))
+					}
+					if r.Header.Get("User-Agent") != "feedctl" {
+						t.Errorf("User-Agent is %q", r.Header.Get("User-Agent"))
+					}
+					switch {
+					case r.URL.Path == "/moved":
+						f.serve(rw, r, 1)
+					case number == 1 && r.Method == http.MethodGet:
+						rw.Header().Set("Location", test.to)
+						rw.WriteHeader(http.StatusFound)
+					default:
+						return false
+					}
+					return true
+				}
+				inWorld(t, f, func(t *testing.T, w *world) {
+					config.AllowOrigins = test.allow
+					c := w.newClient(config)
+					url := feedURL
+					if kind == "in URL" {
+						url = "http://user:" + secret + "@feed.test/feed"
+					}
+					n := 0
+					var err error
+					for _, err = range c.Entities(t.Context(), url, Beginning()) {
+						if err == nil {
+							n++
+						}
+					}
+					if !errors.Is(err, test.err) || err == nil && n != 2 {
+						t.Errorf("got %d entities and error %v, want error %v", n, err, test.err)
+					}
+					if err != nil && strings.Contains(err.Error(), secret) {
+						t.Errorf("error has a secret: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestForeignLink: a link to another origin needs permission like a redirect.
+func TestForeignLink(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		f := newFeed("a0 | b1")
+		f.links = func(number int, l *feed.Links) {
+			if number == 1 {
+				l.Self = "http://pages.test/feed/1"
+			} else {
+				l.Prev = "http://user:" + secret + "@pages.test/feed/1"
+			}
+		}
+		f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+			if r.Host == "pages.test" && r.Header.Get("Authorization") != "" {
+				t.Error("credentials went to another origin")
+			}
+			return false
+		}
+		inWorld(t, f, func(t *testing.T, w *world) {
+			c := Config{Credentials: Credentials{Bearer: "token"}}
+			if allowed {
+				c.AllowOrigins = []string{"http://pages.test"}
+				want(t, w.newClient(c), Beginning(), "a b")
+				return
+			}
+			_, err := ids(t, w.newClient(c), Beginning())
+			if !errors.Is(err, ErrOrigin) || strings.Contains(err.Error(), secret) {
+				t.Error(err)
+			}
+			if n := count(w.requests(), "GET pages.test"); n > 0 {
+				t.Errorf("%d requests to the other origin", n)
+			}
+		})
+	}
+}
+
+// TestHeaders sends headers of the caller's own, and replaces ours.
+func TestHeaders(t *testing.T) {
+	f := newFeed("a0")
+	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+		got := []string{r.Header.Get("User-Agent"), r.Header.Get("Accept-Encoding"), r.Header.Get("X-More")}
+		if diff := cmp.Diff([]string{"me/1", "identity", "more"}, got); diff != "" {
+			t.Error(diff)
+		}
+		return false
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		want(t, w.newClient(Config{Header: http.Header{
+			"User-Agent": {"me/1"}, "Accept-Encoding": {"identity"}, "x-more": {"more"},
+		}}), Beginning(), "a")
+	})
+}
+
+// TestRetry answers with errors a few times, and measures the pauses.
+func TestRetry(t *testing.T) {
+	const least, most = 250 * time.Millisecond, 30 * time.Second
+	tests := []struct {
+		name       string
+		status     int
+		retryAfter func() string
+		times      int
+		least      time.Duration // of all pauses
+		most       time.Duration
+		fails      bool
+	}{
+		{name: "429 with seconds", status: 429, times: 1, least: 7 * time.Second, most: 7 * time.Second,
+			retryAfter: func() string { return "7" }},
+		{name: "503 with a date", status: 503, times: 1, least: 41 * time.Second, most: 42 * time.Second,
+			retryAfter: func() string { return time.Now().Add(42 * time.Second).UTC().Format(http.TimeFormat) }},
+		{name: "Retry-After in the past", status: 503, times: 1, least: least / 2, most: least,
+			retryAfter: func() string { return time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat) }},
+		{name: "Retry-After is capped", status: 429, times: 1, least: 5 * time.Minute, most: 5 * time.Minute,
+			retryAfter: func() string { return "86400" }},
+		{name: "Retry-After is nonsense", status: 429, times: 1, least: least / 2, most: least,
+			retryAfter: func() string { return "soon" }},
+		{name: "408", status: 408, times: 3, least: 7 * least / 2, most: 7 * least},
+		{name: "425", status: 425, times: 1, least: least / 2, most: least},
+		{name: "500", status: 500, times: 2, least: 3 * least / 2, most: 3 * least},
+		{name: "too often", status: 500, times: 100, least: 127 * least / 2, most: 127 * least, fails: true},
+		{name: "400", status: 400, times: 1, fails: true},
+		{name: "401", status: 401, times: 1, fails: true},
+		{name: "lost connection", times: 2, least: 3 * least / 2, most: 3 * least},
+		{name: "lost connections", times: 100, least: 127 * least / 2, most: 127 * least, fails: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFeed("a0")
+			failed := 0
+			f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+				if r.Method != http.MethodHead || failed == test.times {
+					return false
+				}
+				failed++
+				if test.status == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				if test.retryAfter != nil {
+					rw.Header().Set("Retry-After", test.retryAfter())
+				}
+				rw.WriteHeader(test.status)
+				return true
+			}
+			inWorld(t, f, func(t *testing.T, w *world) {
+				begun := time.Now()
+				got, err := ids(t, w.newClient(Config{}), Beginning())
+				if took := time.Since(begun); took < test.least || took > test.most {
+					t.Errorf("took %v, want %v to %v", took, test.least, test.most)
+				}
+				var status *StatusError
+				switch {
+				case !test.fails && (err != nil || got != "a"):
+					t.Errorf("got %q and error %v", got, err)
+				case test.fails && err == nil:
+					t.Error("no error")
+				case test.fails && test.status != 0 && (!errors.As(err, &status) || status.StatusCode != test.status):
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var got []time.Duration
+	for n := 1; n <= 6; n++ {
+		got = append(got, backoff(100, 1000, n))
+	}
+	if diff := cmp.Diff([]time.Duration{100, 200, 400, 800, 1000, 1000}, got); diff != "" {
+		t.Error(diff)
+	}
+	if backoff(1, 1<<62, 1000) != 1<<62 {
+		t.Error("overflow")
+	}
+	seen := make(map[time.Duration]bool)
+	for range 1000 {
+		d := jitter(100)
+		if d < 50 || d > 100 {
+			t.Fatalf("jitter(100) is %d", d)
+		}
+		seen[d] = true
+	}
+	if len(seen) < 40 {
+		t.Errorf("jitter has %d values", len(seen))
+	}
+}
+
+// TestTimeouts: a server that does not answer, or stops in the middle, is given
+// up and asked again; a slow one is not.
+func TestTimeouts(t *testing.T) {
+	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
+	tests := []struct {
+		name  string
+		serve func(f *testFeed, rw http.ResponseWriter, r *http.Request)
+		least time.Duration
+		most  time.Duration
+	}{
+		{"no header", func(_ *testFeed, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			headerTimeout, headerTimeout + time.Second},
+		{"hangs in the body", func(f *testFeed, rw http.ResponseWriter, r *http.Request) {
+			f.serveBytes(rw, 1, pageSize(f, 1)/2)
+			<-r.Context().Done()
+		}, idleTimeout, idleTimeout + time.Second},
+		{"slow but alive", func(f *testFeed, rw http.ResponseWriter, _ *http.Request) {
+			for name, values := range mustPage(f, 1) {
+				rw.Header()[name] = values
+			}
+			time.Sleep(headerTimeout - 2*time.Second)
+			for _, b := range f.body(f.pages[0]) {
+				time.Sleep(time.Second)
+				_, _ = rw.Write([]byte{b})
+				_ = http.NewResponseController(rw).Flush()
+			}
+		}, time.Minute, time.Hour},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFeed("a0 b1")
+			first := true
+			f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+				if r.Method != http.MethodGet || !first {
+					return false
+				}
+				first = false
+				test.serve(f, rw, r)
+				return true
+			}
+			inWorld(t, f, func(t *testing.T, w *world) {
+				begun := time.Now()
+				want(t, w.newClient(Config{HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}), Beginning(), "a b")
+				if took := time.Since(begun); took < test.least || took > test.most {
+					t.Errorf("took %v, want %v to %v", took, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
+func mustPage(f *testFeed, number int) http.Header {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, header, _ := f.page(number)
+	return header
+}
+
+// TestSlowCaller: a caller that takes long is no reason to give up.
+func TestSlowCaller(t *testing.T) {
+	inWorld(t, newFeed("a0 b1 | c2 | d3"), func(t *testing.T, w *world) {
+		n := 0
+		for _, err := range w.newClient(Config{}).Entities(t.Context(), feedURL, Beginning()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			time.Sleep(time.Hour)
+		}
+		if n != 4 {
+			t.Errorf("got %d entities", n)
+		}
+	})
+}
+
+// TestProblem reads what the server says about an error (RFC 9457).
+func TestProblem(t *testing.T) {
+	handler := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
+		rw.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(rw, `{"type":"https://x.test/no","title":"No","detail":"Because.","extra":1}`)
+	}
+	inWorld(t, http.HandlerFunc(handler), func(t *testing.T, w *world) {
+		_, err := ids(t, w.newClient(Config{}), Beginning())
+		var status *StatusError
+		if !errors.As(err, &status) {
+			t.Fatal(err)
+		}
+		problem := Problem{Type: "https://x.test/no", Title: "No", Detail: "Because."}
+		if diff := cmp.Diff(&StatusError{URL: feedURL, StatusCode: http.StatusForbidden, Problem: problem}, status); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	for name, c := range map[string]Config{
+		"negative size":     {MaxWhole: -1},
+		"negative timeout":  {IdleTimeout: -1},
+		"two credentials":   {Credentials: Credentials{Username: "a", Bearer: "b"}},
+		"origin is no URL":  {AllowOrigins: []string{"example.com"}},
+		"timeout of client": {HTTPClient: &http.Client{Timeout: time.Second}},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"", "feed", "ftp://x.test/", "http://", "http://user:" + secret + "@%zz/", "s3cret://user:" + secret + "@x"} {
+		for _, err := range c.Entities(t.Context(), url, Beginning()) {
+			if err == nil || strings.Contains(err.Error(), ":"+secret) {
+				t.Errorf("%q: error is %v", url, err)
+			}
+		}
+	}
+}
