@@ -60,7 +60,7 @@
 //	no-page             404  the feed, or snapshot, has no such page (yet)
 //	no-snapshot         404  there is no such snapshot
 //	page-pruned         410  the page was removed; start from the linked snapshot, if any
-//	method              405  see Allow
+//	method              405  see Allow; 501 for a method that no resource has
 //	not-acceptable      406  Accept or Accept-Encoding leaves nothing to send
 //	unauthorized        401  credentials are missing or wrong
 //	forbidden           403  the credentials are not for this

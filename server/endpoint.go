@@ -16,7 +16,7 @@ import (
 // endpoint is the handler of one route, with what all routes have in common:
 // methods, deadlines, problems, metrics and the log. GET stands for HEAD too.
 func (s *Server) endpoint(route string, methods map[string]handler) http.Handler {
-	if get := methods[http.MethodGet]; get != nil {
+	if get, ok := methods[http.MethodGet]; ok {
 		methods[http.MethodHead] = get
 	}
 	allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
@@ -32,15 +32,24 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 		defer func() { s.observe(w, r, route, time.Since(start)) }()
 		h := methods[r.Method]
 		if h == nil {
-			h = func(*responder, *http.Request) error {
-				w.Header().Set("Allow", allowed)
-				return newProblem(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
-			}
+			h = refuseMethod(allowed)
 		}
 		if err := h(w, r); err != nil {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// refuseMethod answers a method that a route does not have. No methods at all
+// stands for one that no route has.
+func refuseMethod(allowed string) handler {
+	return func(w *responder, r *http.Request) error {
+		if allowed == "" {
+			return newProblem(http.StatusNotImplemented, "method", "method %.20q is not known", r.Method)
+		}
+		w.Header().Set("Allow", allowed)
+		return newProblem(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
+	}
 }
 
 // fail answers with a problem, or cuts the connection if an answer has begun:
@@ -54,7 +63,7 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 	if p.Status == http.StatusGone {
 		s.linkSnapshot(w, r)
 	}
-	if p.Status >= http.StatusInternalServerError {
+	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusNotImplemented {
 		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answer with an error",
 			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
 	}

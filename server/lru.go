@@ -54,14 +54,3 @@ func (c *lru[K, V]) add(key K, value V, weight int) V {
 	}
 	return value
 }
-
-// all returns the values, the last used first.
-func (c *lru[K, V]) all() []V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	values := make([]V, 0, c.order.Len())
-	for element := c.order.Front(); element != nil; element = element.Next() {
-		values = append(values, element.Value.(*lruEntry[K, V]).value)
-	}
-	return values
-}

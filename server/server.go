@@ -159,6 +159,7 @@ func (s *Server) routes() http.Handler {
 	mux.NotFound(s.endpoint("other", get(func(*responder, *http.Request) error {
 		return newProblem(http.StatusNotFound, "no-resource", "there is nothing at this path")
 	})).ServeHTTP)
+	mux.MethodNotAllowed(s.endpoint("other", nil).ServeHTTP) // for methods that chi does not know
 	return mux
 }
 

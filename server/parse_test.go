@@ -1,0 +1,160 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPreferredWait(t *testing.T) {
+	for _, tt := range []struct {
+		header []string
+		want   int
+	}{
+		{nil, 0},
+		{[]string{"wait=10"}, 10},
+		{[]string{"Wait=10"}, 10},
+		{[]string{`wait="10"`}, 10},
+		{[]string{"wait = 10 ; x=y"}, 10},
+		{[]string{"respond-async, wait=10"}, 10},
+		{[]string{"respond-async", "wait=10"}, 10},
+		{[]string{"wait=10, wait=20"}, 10}, // RFC 7240, section 2: the first counts
+		{[]string{"wait=x, wait=20"}, 0},
+		{[]string{"wait"}, 0},
+		{[]string{"wait="}, 0},
+		{[]string{"wait=-1"}, 0},
+		{[]string{"wait=1.5"}, 0},
+		{[]string{"waiting=5"}, 0},
+		{[]string{"wait=61"}, 60},
+		{[]string{"wait=99999999999999999999999999"}, 60},
+	} {
+		if got := preferredWait(tt.header, time.Minute); got != time.Duration(tt.want)*time.Second {
+			t.Errorf("preferredWait(%q) = %v, want %d s", tt.header, got, tt.want)
+		}
+	}
+	if got := preferredWait([]string{"wait=5"}, 1500*time.Millisecond); got != time.Second {
+		t.Errorf("a limit of 1.5 s grants %v, want whole seconds", got)
+	}
+}
+
+func TestPrefersHTML(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "application/json": false, "text/html": true,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": true,
+		"text/html;q=0.5, application/json":                               false,
+		"text/html;q=0":                                                   false,
+		"text/html;level=1;q=0.7, application/json;q=0.6":                 true,
+	} {
+		if got := prefersHTML([]string{accept}); got != want {
+			t.Errorf("prefersHTML(%q) = %v", accept, got)
+		}
+	}
+}
+
+func FuzzAcceptedCoding(f *testing.F) {
+	f.Add("gzip;q=0.5, zstd;q=0.25, *;q=0")
+	f.Add("identity;q=0,,;q=")
+	f.Fuzz(func(t *testing.T, header string) {
+		coding, ok := acceptedCoding([]string{header})
+		weights := qualities([]string{header})
+		for name, weight := range weights {
+			if weight < 0 || weight > 1000 || name == "" || strings.ContainsAny(name, ",;") {
+				t.Fatalf("qualities(%q) has %q: %d", header, name, weight)
+			}
+		}
+		if coding != "" {
+			weight, named := weights[coding]
+			if !named {
+				weight = weights["*"]
+			}
+			if !ok || weight == 0 || coding != codingGzip && coding != codingZstd {
+				t.Fatalf("acceptedCoding(%q) = %q, %v, which the client does not take", header, coding, ok)
+			}
+		}
+		if !ok && !identityRefused([]string{header}) {
+			t.Fatalf("acceptedCoding(%q) finds nothing, but identity is not refused", header)
+		}
+	})
+}
+
+func FuzzPreferredWait(f *testing.F) {
+	f.Add("respond-async, wait=10; a=b")
+	f.Add(`wait="`)
+	f.Fuzz(func(t *testing.T, header string) {
+		got := preferredWait([]string{header}, time.Minute)
+		if got < 0 || got > time.Minute || got%time.Second != 0 {
+			t.Fatalf("preferredWait(%q) = %v", header, got)
+		}
+		if got > 0 && !strings.Contains(strings.ToLower(header), "wait") {
+			t.Fatalf("preferredWait(%q) = %v out of nothing", header, got)
+		}
+	})
+}
+
+func FuzzRange(f *testing.F) {
+	f.Add("bytes=0-499", int64(1000))
+	f.Add("bytes=-5", int64(3))
+	f.Add("bytes=1-0,2", int64(0))
+	f.Fuzz(func(t *testing.T, header string, size int64) {
+		if size < 0 {
+			return
+		}
+		part, ok := parseRange(header, size)
+		if part.offset < 0 || part.length < 0 || part.offset+part.length > size || part.partial && part.length == 0 {
+			t.Fatalf("parseRange(%q, %d) = %+v", header, size, part)
+		}
+		if !part.partial && (part.offset != 0 || part.length != size) {
+			t.Fatalf("parseRange(%q, %d) = %+v, which is neither a part nor the whole", header, size, part)
+		}
+		if !ok && part.partial {
+			t.Fatalf("parseRange(%q, %d) = %+v and not ok", header, size, part)
+		}
+		// What it says in Content-Range is the same range again.
+		if part.partial {
+			again := "bytes=" + strconv.FormatInt(part.offset, 10) + "-" + strconv.FormatInt(part.offset+part.length-1, 10)
+			if same, ok := parseRange(again, size); !ok || same != part {
+				t.Fatalf("parseRange(%q, %d) = %+v, but of %q it is %+v", header, size, part, again, same)
+			}
+		}
+	})
+}
+
+func FuzzMatchesETag(f *testing.F) {
+	f.Add(`W/"a", "b"`, "a")
+	f.Add(`"`, "")
+	f.Fuzz(func(t *testing.T, header, tag string) {
+		if strings.ContainsAny(tag, "\"") {
+			return
+		}
+		etag := `"` + tag + `"`
+		if matchesETag([]string{header}, etag, false) && !matchesETag([]string{header}, etag, true) {
+			t.Fatalf("%q matches %q strongly but not weakly", header, etag)
+		}
+		if matchesETag([]string{header}, etag, true) && !strings.Contains(header, etag) && !strings.Contains(header, "*") {
+			t.Fatalf("%q matches %q", header, etag)
+		}
+		if !matchesETag([]string{`"x", ` + etag + ", " + header}, etag, false) {
+			t.Fatalf("a list that has %q does not match it", etag)
+		}
+	})
+}
+
+func TestLRU(t *testing.T) {
+	c := newLRU[string, int](10)
+	c.add("a", 1, 4)
+	c.add("b", 2, 4)
+	if kept := c.add("a", 3, 4); kept != 1 {
+		t.Errorf("add of a key that is there returns %d", kept)
+	}
+	c.add("c", 3, 4) // a was used after b
+	for key, want := range map[string]bool{"a": true, "b": false, "c": true} {
+		if _, ok := c.get(key); ok != want {
+			t.Errorf("%s is kept: %v", key, ok)
+		}
+	}
+	c.add("huge", 4, 11)
+	if _, ok := c.get("huge"); ok || c.weight > 10 {
+		t.Errorf("weight is %d of 10", c.weight)
+	}
+}
