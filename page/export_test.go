@@ -4,8 +4,8 @@ package page
 // its bytes move and it grows also with small pages.
 func SetBuffer(r *Reader, room int) { r.window.buf = make([]byte, minRead+room) }
 
-// Memory returns how many bytes the buffers of r have.
-func Memory(r *Reader) int { return cap(r.window.buf) + cap(r.block) }
+// Memory returns how many bytes the buffer of r has.
+func Memory(r *Reader) int { return cap(r.window.buf) }
 
-// BufferSlack is what the buffers may have beyond MaxWhole and twice MaxHeader.
+// BufferSlack is what the buffer may have beyond MaxWhole and MaxHeader.
 const BufferSlack = bufferSlack

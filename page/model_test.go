@@ -239,12 +239,13 @@ func (m *model) body(start int, length int64, given, crlf bool) (next, size int,
 		} else if m.page[after] == '\n' {
 			after++
 		}
-		if after > at || length == 0 {
+		split := crlf && m.page[at] == '\n' && length > 0 && m.page[at-1] == '\r'
+		if !split && (after > at || length == 0) {
 			if is, _ := m.delimiter(m.line(after)); is {
 				return after, int(length), nil, 0
 			}
 		}
-		if m.o.Strict && !m.undecided(start, at) {
+		if m.o.Strict && (split || !m.undecided(start, at)) {
 			return 0, 0, page.ErrContentLength, at
 		}
 	}

@@ -76,6 +76,8 @@ func (r *Reader) delimiterAt(n int) verdict {
 	}
 	lineBreak := 0
 	switch rest := data[n:]; {
+	case rest[0] == '\n' && r.body.crlf && n > 0 && data[n-1] == '\r':
+		return absent // it is in the middle of a line break
 	case rest[0] == '\n':
 		lineBreak = 1
 	case rest[0] == '\r' && len(rest) == 1:

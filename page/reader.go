@@ -20,8 +20,9 @@ type ReaderOptions struct {
 	// MaxPart limits the body of a part, in bytes. 0 means no limit.
 	MaxPart int64
 	// MaxWhole is the size in bytes up to which bodies are handed out whole. A
-	// larger body is handed out as a stream. 0 means 1 MiB. The buffers of a
-	// Reader grow with the parts, up to MaxWhole, twice MaxHeader, and 64 KiB.
+	// larger body is handed out as a stream. 0 means 1 MiB. The buffer of a
+	// Reader grows with the parts up to MaxWhole + MaxHeader + 64 KiB; the header
+	// of a stream is copied.
 	MaxWhole int
 	// Strict refuses a part whose Content-Length is not the length of its body.
 	// Otherwise a wrong Content-Length is passed over.
@@ -54,7 +55,8 @@ type Part struct {
 // first and after the closing delimiter is ignored, and the latter needs no
 // line break; header lines may be folded, and are unfolded. The line break
 // before a delimiter line is not part of the body; a CR before an LF belongs to
-// this line break if the delimiter line that began the part ended with CRLF.
+// this line break if the delimiter line that began the part ended with CRLF, or
+// if Content-Length says so.
 //
 // Content-Length (RFC 9110, section 8.6) is used to skip a body. If there is no
 // delimiter after as many bytes, it is wrong, and the body ends at the first
@@ -134,7 +136,7 @@ func (r *Reader) parts(yield func(*Part, error) bool) {
 // the part yielded last: the part, and the line break after it, end there. As
 // long as its Stream is not read to the end, it is where the Stream stands.
 func (r *Reader) Offset() int64 {
-	if !r.body.found {
+	if !r.body.found || r.stream != nil && r.body.known > 0 {
 		return r.window.offset()
 	}
 	return r.window.offset() + int64(r.body.known+r.body.lineBreak)
