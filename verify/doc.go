@@ -42,7 +42,7 @@
 //	url      of the page or index; for what only the store knows, the object's key
 //	page     number of the page among those checked, from 1 for the oldest; 0 if it is about none of them
 //	part     number of the entity in the page, from 0; -1 if it is about none
-//	offset   of that entity in the page, in bytes; -1 if it is about none
+//	offset   of that entity in the page, in bytes, or with page-format of the place; -1 if it is about none
 //	message  what is wrong
 //	remedy   what to do
 package verify

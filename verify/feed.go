@@ -86,7 +86,7 @@ func (w *feedWalk) crawl(entry string) error {
 	if err != nil {
 		return err
 	}
-	back := []listed{{url: at, modified: s.modified, final: s.links.Next != ""}}
+	back := []listed{{url: at, nameless: at != s.links.Self, modified: s.modified, final: s.links.Next != ""}}
 	listedAt := map[string]bool{at: true}
 	for s.links.Prev != "" {
 		prev := s.links.Prev
@@ -144,14 +144,28 @@ func (v *visit) hasNoPrev(url string) bool {
 	return err == nil && s.hasLinks && s.links.Prev == ""
 }
 
+// pruned returns the first page after the i-th that is still there and has no
+// prev: the pages before it have been pruned since they were listed. It returns
+// i if the error that the i-th page was answered with has another reason.
+func (w *feedWalk) pruned(i int, err error) int {
+	for j := i + 1; isGone(err) && j < len(w.pages); j++ {
+		var s seen
+		if s, err = w.head(w.pages[j].url); err == nil && s.hasLinks && s.links.Prev == "" {
+			return j
+		}
+	}
+	return i
+}
+
 // walk reads the listed pages, and those that follow the last of them.
 func (w *feedWalk) walk() error {
 	for i := 0; i < len(w.pages); i++ {
 		p := w.pages[i]
 		response, err := w.fetch.do(w.ctx, http.MethodGet, p.url)
 		if err != nil {
-			if isGone(err) && i+1 < len(w.pages) && w.hasNoPrev(w.pages[i+1].url) {
-				continue // pruned a moment ago
+			if oldest := w.pruned(i, err); oldest > i {
+				i = oldest - 1
+				continue
 			}
 			if err := w.unreachable(p.url, err); err != nil {
 				return err
@@ -205,7 +219,7 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 func (w *feedWalk) checkNext(i int, next string) {
 	url := w.pages[i].url
 	if i+1 < len(w.pages) {
-		if want := w.pages[i+1].url; next != want {
+		if want := w.pages[i+1].url; next != want && (next == "" || !w.pages[i+1].nameless) {
 			w.report.add(Symmetry, url, "its rel=next is %s, and the page that names it as prev is %s", link(next), want)
 		}
 		return

@@ -15,7 +15,7 @@ type Violation struct {
 	URL     string `json:"url"`
 	Page    int    `json:"page"`   // among the pages checked, from 1 for the oldest; 0 for none
 	Part    int    `json:"part"`   // from 0; -1 for none
-	Offset  int64  `json:"offset"` // of the part, in bytes; -1 for none
+	Offset  int64  `json:"offset"` // of the part, or with PageFormat of the place, in bytes; -1 for none
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }

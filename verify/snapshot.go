@@ -46,7 +46,7 @@ func Snapshot(ctx context.Context, url string, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
-	if index.Entities > 0 && v.report.Pages == len(v.pages) && v.report.Entities != index.Entities {
+	if index.Entities > 0 && len(v.report.State.Pages) == len(v.pages) && v.report.Entities != index.Entities {
 		v.report.add(EntityCount, url, "it says %d entities, its pages have %d", index.Entities, v.report.Entities)
 	}
 	v.report.finish(v.number)

@@ -20,6 +20,7 @@ type bodyCheck struct {
 	page   *chain.Page
 
 	entities    int
+	end         int64     // of the last entity, in bytes
 	first, last time.Time // in whole seconds, as they are in the body
 	lastID      []byte
 }
@@ -43,8 +44,21 @@ func (c *bodyCheck) body(stored io.Reader) error {
 	}
 	if whole {
 		c.compare()
+		c.closing(source.size)
 	}
 	return nil
+}
+
+// closing checks that nothing but the closing delimiter of a closed page follows
+// the entities. An entity appended behind more would never be seen.
+func (c *bodyCheck) closing(size int64) {
+	end := c.end
+	if c.page.Closed {
+		end += int64(len(page.AppendClose(nil, c.page.Boundary)))
+	}
+	if size != end {
+		c.report.add(PageFormat, c.key, "its body should end with byte %d, and has %d", end, size)
+	}
 }
 
 // parts reads the entities, and reports whether all could be read.
@@ -58,7 +72,13 @@ func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 		if err != nil {
 			return false
 		}
+		if part.Stream != nil {
+			if _, err := io.Copy(io.Discard, part.Stream); err != nil {
+				continue // the next part is this error
+			}
+		}
 		c.entities++
+		c.end = reader.Offset()
 		c.lastID = append(c.lastID[:0], part.Header.Get("Content-ID")...)
 		// What cannot be read is reported by the check from outside.
 		c.last, _ = feed.ParseTime(string(part.Header.Get("Last-Modified")))

@@ -37,6 +37,9 @@ type visit struct {
 // A listed page is one that is to be read.
 type listed struct {
 	url string
+	// The page has no valid link to itself, so other pages may know it by
+	// another URL.
+	nameless bool
 	// What HEAD said; the zero time if the page was not asked for by HEAD.
 	modified time.Time
 	final    bool // it had a next link

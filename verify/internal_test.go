@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestDuplicates compares the sorting on disk with a map.
+func TestDuplicates(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 1, 2, 7, 8, 9, 100, 5000} {
+		dir := t.TempDir()
+		seen := newIDs(dir, 8)
+		first := make(map[string]int)
+		var want, got []string
+		for i := range n {
+			id := fmt.Sprint(r.IntN(n + n/2))
+			if err := seen.add([]byte(id), i/10, i%10, int64(i)); err != nil {
+				t.Fatal(err)
+			}
+			if at, ok := first[id]; ok {
+				want = append(want, fmt.Sprint(at, i))
+			} else {
+				first[id] = i
+			}
+		}
+		if err := seen.duplicates(func(first, again sighting) {
+			if int64(first.page*10+first.part) != first.offset || int64(again.page*10+again.part) != again.offset {
+				t.Errorf("a sighting was mixed up: %+v %+v", first, again)
+			}
+			got = append(got, fmt.Sprint(first.offset, again.offset))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(want, got) {
+			t.Errorf("%d Content-IDs: %d duplicates, want %d", n, len(got), len(want))
+		}
+		if err := seen.close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+}
+
+func TestDuplicatesWithoutRoom(t *testing.T) {
+	seen := newIDs(t.TempDir()+"/none", 1)
+	if err := seen.add([]byte("a"), 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := seen.add([]byte("b"), 0, 1, 0); err == nil {
+		t.Error("Content-IDs go nowhere, and nobody is told")
+	}
+}
+
+// TestStall: a server that sends nothing any more is given up, before its
+// headers and within its body.
+func TestStall(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			_, _ = w.Write([]byte("--x"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	f, err := newFetcher(Config{}, server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.stall = time.Millisecond
+	if _, err := f.do(t.Context(), http.MethodGet, server.URL+"/header"); !errors.Is(err, errStalled) {
+		t.Errorf("no headers: %v", err)
+	}
+	f.stall = 100 * time.Millisecond // the headers come
+	response, err := f.do(t.Context(), http.MethodGet, server.URL+"/body")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := bodyReader{reader: response.Body}
+	body.drain()
+	if !errors.Is(body.err, errStalled) || body.size != 3 {
+		t.Errorf("%d bytes, then %v", body.size, body.err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRulesHaveRemedies, each its own text for the reader.
+func TestRulesHaveRemedies(t *testing.T) {
+	for _, r := range []Rule{
+		Reachable, MediaType, PageHeader, PageFormat, EntityHeader, OperationType, ContentLength, ReprDigest, Changed,
+		LinkSyntax, SelfLink, Symmetry, Loop, Head, TimeOrder, PageTime, DuplicateID, Caching,
+		IndexSchema, AbsoluteURL, CreatedAt, EntityCount, Chain, BodyDigest, Metadata, Gap, StrayObject,
+	} {
+		if r.Remedy() == "" {
+			t.Errorf("rule %s has no remedy", r)
+		}
+	}
+}

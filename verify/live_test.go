@@ -1,0 +1,57 @@
+package verify_test
+
+import (
+	"testing"
+
+	"github.com/feedctl/feedctl/verify"
+)
+
+// TestLiveFeed changes the feed while it is being checked, as producers and
+// retention do.
+func TestLiveFeed(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string // before it is answered the first time
+		change  func(s *site, pages []*fakePage)
+		pages   int
+	}{
+		"an entity more": {"HEAD " + path(1), func(_ *site, pages []*fakePage) { grow(pages[2]) }, 3},
+		"a page more": {"HEAD " + path(1), func(s *site, pages []*fakePage) {
+			grow(pages[2])
+			s.appendPage(3)
+		}, 4},
+		"two pages more, one late": {"GET " + path(2), func(s *site, _ []*fakePage) {
+			s.appendPage(3)
+			s.appendPage(4)
+		}, 5},
+		"a page more between entry and its permanent URL": {"HEAD " + path(2), func(s *site, _ []*fakePage) { s.appendPage(3) }, 4},
+		"pruned before the crawl comes there":             {"HEAD " + path(0), func(s *site, _ []*fakePage) { s.prune(1) }, 2},
+		"pruned before it is read":                        {"GET " + path(0), func(s *site, _ []*fakePage) { s.prune(1) }, 2},
+		"two pruned before they are read":                 {"GET " + path(0), func(s *site, _ []*fakePage) { s.prune(2) }, 1},
+		"pruned after it was read":                        {"GET " + path(1), func(s *site, _ []*fakePage) { s.prune(2) }, 2},
+		"prev removed, page still there": {"GET " + path(1), func(s *site, _ []*fakePage) {
+			first := s.pages[path(0)]
+			s.prune(1)
+			s.pages[path(0)] = first
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pages := newFeed(t)
+			s.before = func(request string) {
+				if request == c.request {
+					s.before = nil
+					c.change(s, pages)
+				}
+			}
+			report := s.check(verify.Config{})
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if s.before != nil {
+				t.Fatalf("%s was never asked", c.request)
+			}
+			if report.Pages != c.pages {
+				t.Errorf("%d pages read, want %d: %q", report.Pages, c.pages, s.asked)
+			}
+		})
+	}
+}
