@@ -29,15 +29,6 @@ var (
 	ErrSpec = errors.New("invalid sink")
 )
 
-// CheckKey returns the key of an entity that was read, or [ErrNoKey] with its
-// Content-ID.
-func CheckKey(key, contentID string) error {
-	if key == "" {
-		return fmt.Errorf("apply entity %q: %w", contentID, ErrNoKey)
-	}
-	return nil
-}
-
 // A Spec names a sink: SCHEME:PATH?PARAMETERS, or "-" for standard output.
 type Spec struct {
 	// Scheme names the kind: "jsonl", or "-".

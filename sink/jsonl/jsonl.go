@@ -21,7 +21,7 @@
 //
 // # Exactly once
 //
-// [Open] gives a [Sink] that keeps its position in a second file, FILE.position:
+// The sink of [Open] keeps its position in a second file, FILE.position:
 // the number of bytes of FILE that are committed, and the position in the feed.
 // A commit writes the lines, syncs FILE, and then replaces FILE.position
 // atomically. What a crash leaves behind the committed bytes is cut off when the
@@ -31,7 +31,6 @@ package jsonl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -39,18 +38,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/session"
 )
-
-// A Sink is a file of lines with its position.
-type Sink struct {
-	path      string
-	fs        durable.FS
-	file      *durable.File // its offset is committed.Length unless a batch is open
-	committed record
-	encoder   encoder
-	open      bool  // a batch is open
-	broken    error // what went wrong since the disk was last looked at
-}
 
 // FromSpec opens a sink named jsonl:FILE; it is a [sink.Opener].
 func FromSpec(_ context.Context, s sink.Spec) (consumer.Sink, error) {
@@ -63,132 +52,59 @@ func FromSpec(_ context.Context, s sink.Spec) (consumer.Sink, error) {
 // Open opens the file, which is created if it does not exist. It is refused
 // with [sink.ErrLocked] if another consumer has it open, and with an error that
 // says what to do if it does not fit its position file.
-func Open(path string) (*Sink, error) { return open(path, durable.FS{}) }
+func Open(path string) (consumer.Sink, error) { return open(path, durable.FS{}) }
 
-func open(path string, fs durable.FS) (_ *Sink, err error) {
-	s := &Sink{path: path, fs: fs}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("open sink jsonl:%s: %w", path, err)
-			if s.file != nil {
-				s.file.Close()
-			}
-		}
-	}()
-	if s.file, err = fs.Open(path, os.O_CREATE); err != nil {
-		return nil, err
+func open(path string, fs durable.FS) (consumer.Sink, error) {
+	name := "jsonl:" + path
+	file, err := fs.Open(path, os.O_CREATE)
+	if err != nil {
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	if err := s.file.Lock(); err != nil {
-		return nil, err
+	if err := file.Lock(); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	if err := s.recover(); err != nil {
-		return nil, err
-	}
-	s.encoder.out = s.file
-	return s, nil
+	return session.New(name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
 }
 
-// Position returns the position of the last commit. After a commit that went
-// wrong it looks on the disk, as [Open] does.
-func (s *Sink) Position(context.Context) (feed.Position, error) {
-	if s.broken != nil {
-		if err := s.recover(); err != nil {
-			return feed.Position{}, fmt.Errorf("recover %s: %w", s.path, err)
-		}
-		s.broken = nil
-	}
-	return s.committed.Position, nil
+// A target is a file of lines with its position.
+type target struct {
+	path      string
+	fs        durable.FS
+	file      *durable.File // outside of a batch, its offset is its end
+	committed record
+	encoder   encoder
 }
 
-// Begin starts a batch.
-func (s *Sink) Begin(context.Context) (consumer.Batch, error) {
-	if s.broken != nil {
-		return nil, s.broken
-	}
-	if s.open {
-		return nil, errors.New("begin batch: the one before is still open")
-	}
-	s.open = true
-	s.encoder.reset()
-	return &batch{sink: s}, nil
-}
-
-// Close closes the file.
-func (s *Sink) Close() error { return s.file.Close() }
-
-type batch struct {
-	sink *Sink
-	done bool
-	err  error // of an entity that was not applied
-}
-
-func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
-	if b.done {
-		return errors.New("apply entity: the batch has ended")
-	}
-	if b.err != nil {
-		return b.err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := b.sink.encoder.encode(e); err != nil {
-		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.path, err)
-	}
-	return b.err
-}
-
-func (b *batch) Commit(_ context.Context, at feed.Position) error {
-	if b.done {
-		return errors.New("commit batch: it has ended")
-	}
-	if b.err != nil {
-		return fmt.Errorf("commit batch: an entity was not applied: %w", b.err)
-	}
-	if err := b.commit(at); err != nil {
-		// Whether the position was written is not known.
-		b.sink.broken = fmt.Errorf("commit to %s: %w", b.sink.path, err)
-		b.end()
-		return b.sink.broken
-	}
-	b.end()
+func (t *target) Begin(context.Context) error {
+	t.encoder.reset()
 	return nil
 }
 
-func (b *batch) commit(at feed.Position) error {
-	s := b.sink
-	if err := s.encoder.flush(); err != nil {
+func (t *target) Apply(e *feed.Entity) error { return t.encoder.encode(e) }
+
+func (t *target) Commit(at feed.Position) error {
+	if err := t.encoder.flush(); err != nil {
 		return err
 	}
-	if s.encoder.wrote > 0 {
-		if err := s.file.Sync(); err != nil {
+	if t.encoder.wrote > 0 {
+		if err := t.file.Sync(); err != nil {
 			return err
 		}
 	}
-	next := record{Length: s.committed.Length + s.encoder.wrote, Position: at}
-	if err := s.writeRecord(next); err != nil {
+	next := record{Length: t.committed.Length + t.encoder.wrote, Position: at}
+	if err := t.writeRecord(next); err != nil {
 		return err
 	}
-	s.committed = next
+	t.committed = next
 	return nil
 }
 
-func (b *batch) Rollback() error {
-	if b.done {
+func (t *target) Rollback() error {
+	if t.encoder.wrote == 0 {
 		return nil
 	}
-	b.end()
-	if b.sink.encoder.wrote == 0 {
-		return nil
-	}
-	if err := b.sink.cutBack(); err != nil {
-		b.sink.broken = fmt.Errorf("roll back %s: %w", b.sink.path, err)
-		return b.sink.broken
-	}
-	return nil
+	return t.cutBack()
 }
 
-func (b *batch) end() {
-	b.done = true
-	b.sink.open = false
-}
+func (t *target) Close() error { return t.file.Close() }

@@ -39,69 +39,85 @@ func readRecord(path string) (record, error) {
 	return r, nil
 }
 
-func (s *Sink) writeRecord(r record) error {
+func (t *target) writeRecord(r record) error {
 	r.Version = 1
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write position: %w", err)
 	}
-	if err := s.fs.WriteFile(positionFile(s.path), append(data, '\n')); err != nil {
+	if err := t.fs.WriteFile(positionFile(t.path), append(data, '\n')); err != nil {
 		return fmt.Errorf("write position: %w", err)
 	}
 	return nil
 }
 
-// recover reads the position and cuts the data back to it.
-func (s *Sink) recover() error {
-	info, err := s.file.Stat()
+// Recover reads the position and cuts the data back to it.
+func (t *target) Recover() (feed.Position, error) {
+	committed, err := readRecord(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return feed.Position{}, t.initialize()
+	}
+	if err != nil {
+		return feed.Position{}, err
+	}
+	size, err := t.size()
+	if err != nil {
+		return feed.Position{}, err
+	}
+	if length := committed.Length; size < length {
+		return feed.Position{}, fmt.Errorf("it has %d bytes, but %d were committed: it was cut or replaced; put the old file back, or remove both it and %s to start over", size, length, positionFile(t.path))
+	}
+	if err := t.checkEnd(committed.Length); err != nil {
+		return feed.Position{}, err
+	}
+	t.committed = committed
+	return committed.Position, t.cutBack()
+}
+
+// initialize starts a new file.
+func (t *target) initialize() error {
+	size, err := t.size()
 	if err != nil {
 		return err
+	}
+	if size > 0 {
+		return fmt.Errorf("it has %d bytes but there is no %s: it was not written by feedctl, or its position was lost; use another file", size, positionFile(t.path))
+	}
+	return t.writeRecord(record{})
+}
+
+func (t *target) size() (int64, error) {
+	info, err := t.file.Stat()
+	if err != nil {
+		return 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("it is not a regular file: use the sink - and a pipe")
+		return 0, errors.New("it is not a regular file: use the sink - and a pipe")
 	}
-	size := info.Size()
-	s.committed, err = readRecord(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if size > 0 {
-			return fmt.Errorf("it has %d bytes but there is no %s: it was not written by feedctl, or its position was lost; use another file", size, positionFile(s.path))
-		}
-		return s.writeRecord(record{})
-	}
-	if err != nil {
-		return err
-	}
-	length := s.committed.Length
-	if size < length {
-		return fmt.Errorf("it has %d bytes, but %d were committed: it was cut or replaced; put the old file back, or remove both it and %s to start over", size, length, positionFile(s.path))
-	}
-	if err := s.checkEnd(length); err != nil {
-		return err
-	}
-	return s.cutBack()
+	return info.Size(), nil
 }
 
 // cutBack removes what is behind the committed data.
-func (s *Sink) cutBack() error {
-	if err := s.file.Truncate(s.committed.Length); err != nil {
+func (t *target) cutBack() error {
+	if err := t.file.Truncate(t.committed.Length); err != nil {
 		return err
 	}
-	_, err := s.file.Seek(s.committed.Length, io.SeekStart)
+	_, err := t.file.Seek(t.committed.Length, io.SeekStart)
 	return err
 }
 
 // checkEnd looks whether a line ends where the committed lines should end,
 // before anything is cut.
-func (s *Sink) checkEnd(length int64) error {
+func (t *target) checkEnd(length int64) error {
 	if length == 0 {
 		return nil
 	}
 	var last [1]byte
-	if _, err := s.file.ReadAt(last[:], length-1); err != nil {
+	if _, err := t.file.ReadAt(last[:], length-1); err != nil {
 		return fmt.Errorf("read the last committed byte: %w", err)
 	}
 	if last[0] != '\n' {
-		return fmt.Errorf("no line ends at byte %d, where %s says so: it was changed; put the old file back, or remove both to start over", length, positionFile(s.path))
+		return fmt.Errorf("no line ends at byte %d, where %s says so: it was changed; put the old file back, or remove both to start over", length, positionFile(t.path))
 	}
 	return nil
 }

@@ -2,8 +2,6 @@ package jsonl
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -11,26 +9,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// A Writer writes lines to a stream, such as standard output. It has no
-// position, so after a crash entities may be written again: at least once. What
-// is written by a batch stays written if the batch is rolled back. A line is
-// written as a whole; to that end a body of more than 1 MiB goes through a
-// temporary file first.
-type Writer struct {
-	encoder encoder
-	open    bool
-	broken  error // the stream may have ended within a line
-}
-
-// NewWriter returns a sink that writes to w. Each commit has written all lines
-// of its batch to w.
-func NewWriter(w io.Writer) *Writer {
-	return &Writer{encoder: encoder{out: w}}
-}
-
-// Stdout returns the opener of the sink named "-", which writes to w.
+// Stdout returns the opener of the sink named "-", which writes to w as
+// [NewWriter] says.
 func Stdout(w io.Writer) sink.Opener {
 	return func(_ context.Context, s sink.Spec) (consumer.Sink, error) {
 		if err := s.CheckParams(); err != nil {
@@ -40,52 +23,37 @@ func Stdout(w io.Writer) sink.Opener {
 	}
 }
 
-// AtLeastOnce returns true.
-func (w *Writer) AtLeastOnce() bool { return true }
-
-// Position returns the zero position: a stream cannot keep one.
-func (w *Writer) Position(context.Context) (feed.Position, error) {
-	return feed.Position{}, w.broken
+// NewWriter returns a sink that writes lines to a stream, such as standard
+// output. A commit has written all lines of its batch to w. The sink keeps its
+// position in memory only, so after a crash entities may be written again: at least once, as
+// [consumer.AtLeastOnce] reports. What a batch has written stays written if it is
+// rolled back. A line is written as a whole; to that end a body of more than 1
+// MiB goes through a temporary file first.
+func NewWriter(w io.Writer) consumer.Sink {
+	// There is nothing to recover, so this is no error.
+	s, _ := session.New("-", &stream{encoder: encoder{out: w}})
+	return writer{s}
 }
 
-// Begin starts a batch.
-func (w *Writer) Begin(context.Context) (consumer.Batch, error) {
-	if w.broken != nil {
-		return nil, w.broken
-	}
-	if w.open {
-		return nil, errors.New("begin batch: the one before is still open")
-	}
-	w.open = true
-	return &writerBatch{writer: w}, nil
+type writer struct{ *session.Sink }
+
+func (writer) AtLeastOnce() bool { return true }
+
+// A stream is a target that cannot undo.
+type stream struct {
+	encoder encoder
+	torn    error // why the stream ends within a line
 }
 
-// Close does not close the stream.
-func (w *Writer) Close() error { return nil }
+func (t *stream) Recover() (feed.Position, error) { return feed.Position{}, t.torn }
+func (t *stream) Close() error                    { return nil }
 
-type writerBatch struct {
-	writer *Writer
-	done   bool
-	err    error
+func (t *stream) Begin(context.Context) error {
+	t.encoder.reset()
+	return t.torn
 }
 
-func (b *writerBatch) Apply(ctx context.Context, e *feed.Entity) error {
-	if b.done {
-		return errors.New("apply entity: the batch has ended")
-	}
-	if b.err != nil {
-		return b.err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := b.apply(e); err != nil {
-		b.err = fmt.Errorf("write entity %q: %w", e.ContentID, err)
-	}
-	return b.err
-}
-
-func (b *writerBatch) apply(e *feed.Entity) error {
+func (t *stream) Apply(e *feed.Entity) error {
 	if e.Stream != nil && (e.Size < 0 || e.Size > sink.MaxInline) {
 		file, size, err := content.Spool("", e.Stream, math.MaxInt64-1)
 		if err != nil {
@@ -99,38 +67,21 @@ func (b *writerBatch) apply(e *feed.Entity) error {
 		spooled.Stream, spooled.Size = file, size
 		e = &spooled
 	}
-	written := b.writer.encoder.wrote
-	err := b.writer.encoder.encode(e)
-	if err != nil && b.writer.encoder.wrote > written {
-		b.writer.broken = err
+	written := t.encoder.wrote
+	err := t.encoder.encode(e)
+	if err != nil && t.encoder.wrote > written {
+		t.torn = err
 	}
 	return err
 }
 
-func (b *writerBatch) Commit(context.Context, feed.Position) error {
-	if b.done {
-		return errors.New("commit batch: it has ended")
-	}
-	if b.err != nil {
-		return fmt.Errorf("commit batch: an entity was not written: %w", b.err)
-	}
-	b.end()
-	if err := b.writer.encoder.flush(); err != nil {
-		b.writer.broken = fmt.Errorf("commit batch: %w", err)
-	}
-	return b.writer.broken
+func (t *stream) Commit(feed.Position) error {
+	t.torn = t.encoder.flush()
+	return t.torn
 }
 
 // Rollback drops the lines that were not written yet.
-func (b *writerBatch) Rollback() error {
-	if !b.done {
-		b.end()
-		b.writer.encoder.reset()
-	}
+func (t *stream) Rollback() error {
+	t.encoder.reset()
 	return nil
-}
-
-func (b *writerBatch) end() {
-	b.done = true
-	b.writer.open = false
 }

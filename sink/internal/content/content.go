@@ -102,10 +102,15 @@ func AppendKey(dst []byte, key string) []byte {
 // AppendFields appends the members "content_id", "last_modified",
 // "content_type" and "headers".
 func AppendFields(dst []byte, e *feed.Entity) []byte {
-	dst = jsontext.AppendText(append(dst, `"content_id":`...), e.ContentID)
-	dst = AppendTime(append(dst, `,"last_modified":`...), e.LastModified)
+	dst = AppendEvent(dst, e)
 	dst = jsontext.AppendText(append(dst, `,"content_type":`...), e.ContentType)
 	return AppendHeaders(append(dst, `,"headers":`...), e.Header)
+}
+
+// AppendEvent appends the members "content_id" and "last_modified".
+func AppendEvent(dst []byte, e *feed.Entity) []byte {
+	dst = jsontext.AppendText(append(dst, `"content_id":`...), e.ContentID)
+	return AppendTime(append(dst, `,"last_modified":`...), e.LastModified)
 }
 
 // A Reader reads bodies; its buffer is used again for each.

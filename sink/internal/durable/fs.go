@@ -137,6 +137,14 @@ func (f FS) SyncDir(path string) error {
 	return dir.Sync()
 }
 
+// SyncTree makes a directory of many files, and what is in them, durable.
+func (f FS) SyncTree(path string) error {
+	if err := f.before("sync tree", path); err != nil {
+		return err
+	}
+	return syncTree(path)
+}
+
 // WriteFile replaces a file: after a crash it has the old content or the new.
 // When WriteFile returns without an error, it has the new.
 func (f FS) WriteFile(path string, data []byte) error {

@@ -1,0 +1,117 @@
+// Package dir is a sink that keeps one file for each key: its body. A PUT
+// replaces the file, a DELETE removes it, a PATCH changes the JSON in it.
+//
+// [FileName] says how the file of a key is named. What else an entity has is in
+// DIR/.feedctl/meta/NAME.json, an object with key (key_base64 if it is not
+// UTF-8), content_id, last_modified (RFC 3339), content_type, and headers (name
+// to array of values). A PATCH changes body, content_id and last_modified; the
+// content type and the headers remain those of the PUT.
+//
+// # Exactly once
+//
+// A batch is written to DIR/.feedctl/batch-N first, where N counts commits: a
+// file N for the body and N.json for the rest, for each key once. A patch is
+// applied at this time, so that all there is to do later is to move a file into
+// place or to remove it, which may be done twice. All that is made durable, and
+// then one rename commits it: that of DIR/.feedctl/position, which has the
+// position and what the batch does to which file. Only then are the files moved.
+// If a crash interrupts that, it is done again when the directory is opened; the
+// batch of a number that the position does not have is removed.
+//
+// A reader sees each file whole, the old one or the new one, but may see one
+// part of a batch before the rest.
+//
+// The directory must be on one file system, which must tell upper case from
+// lower case.
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// FromSpec opens a sink named dir:DIR; it is a [sink.Opener].
+func FromSpec(_ context.Context, s sink.Spec) (consumer.Sink, error) {
+	if err := s.CheckParams(); err != nil {
+		return nil, err
+	}
+	return Open(s.Path)
+}
+
+// Open opens the directory, which is created if it does not exist, but not its
+// parent. It is refused with [sink.ErrLocked] if another consumer has it open,
+// and if it has files but no position.
+func Open(path string) (consumer.Sink, error) { return open(path, durable.FS{}) }
+
+func open(path string, fs durable.FS) (consumer.Sink, error) {
+	name := "dir:" + path
+	lock, err := takeLock(path, fs)
+	if err != nil {
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
+	return session.New(name, &target{path: path, fs: fs, lock: lock})
+}
+
+func takeLock(path string, fs durable.FS) (*durable.File, error) {
+	if err := fs.Mkdir(path); err != nil {
+		return nil, err
+	}
+	if err := fs.Mkdir(filepath.Join(path, control)); err != nil {
+		return nil, err
+	}
+	lock, err := fs.Open(filepath.Join(path, control, "lock"), os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	err = lock.Lock()
+	if err == nil {
+		if _, e := os.Stat(filepath.Join(path, control, "LOCK")); e == nil {
+			err = errors.New("its file system does not tell upper case from lower case, so that two keys may have one file: use another")
+		}
+	}
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// control is the directory for all but the bodies. No key has this name.
+const control = ".feedctl"
+
+// A target is a directory with one file for each key.
+type target struct {
+	path      string
+	fs        durable.FS
+	lock      *durable.File
+	committed head
+	batch     batch
+	body      content.Reader
+	copyBuf   []byte
+}
+
+func (t *target) positionFile() string        { return filepath.Join(t.path, control, "position") }
+func (t *target) meta() string                { return filepath.Join(t.path, control, "meta") }
+func (t *target) file(name string) string     { return filepath.Join(t.path, name) }
+func (t *target) metaFile(name string) string { return filepath.Join(t.meta(), name+".json") }
+func (t *target) stage(batch int64) string {
+	return filepath.Join(t.path, control, "batch-"+strconv.FormatInt(batch, 10))
+}
+
+// staged returns the paths of a staged file.
+func staged(stage string, n int) (body, meta string) {
+	path := filepath.Join(stage, strconv.Itoa(n))
+	return path, path + ".json"
+}
+
+func (t *target) Close() error { return t.lock.Close() }

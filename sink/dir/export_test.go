@@ -1,0 +1,11 @@
+package dir
+
+import (
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink/internal/durable"
+)
+
+// OpenFaulty opens a sink that calls before ahead of each step on the disk.
+func OpenFaulty(path string, before func() error) (consumer.Sink, error) {
+	return open(path, durable.FS{Before: func(string, string) error { return before() }})
+}

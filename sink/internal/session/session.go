@@ -1,0 +1,152 @@
+// Package session keeps the order of calls that [consumer.Sink] demands, so
+// that each sink only has to do the work.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A Target does the work of a sink. Its methods are called in the right order
+// only.
+type Target interface {
+	// Begin is called before the first Apply or Commit of a batch.
+	Begin(ctx context.Context) error
+	// Apply applies an entity. After an error only Rollback follows.
+	Apply(e *feed.Entity) error
+	// Commit ends a batch. After an error only Recover or Close follows.
+	Commit(at feed.Position) error
+	// Rollback ends a batch. After an error only Recover or Close follows.
+	Rollback() error
+	// Recover brings the target to what was committed last, whatever went wrong
+	// before, and returns the position of that.
+	Recover() (feed.Position, error)
+	// Close releases what the target holds. It may be called within a batch.
+	Close() error
+}
+
+// A Sink is a [consumer.Sink] with a target.
+type Sink struct {
+	name     string
+	target   Target
+	position feed.Position
+	batch    *batch // the one that is open
+	broken   error  // what went wrong since the target was last recovered
+}
+
+var errClosed = errors.New("the sink is closed")
+
+// New recovers the target and returns a sink with it. It closes the target if
+// it returns an error. The name is for errors.
+func New(name string, target Target) (*Sink, error) {
+	position, err := target.Recover()
+	if err != nil {
+		target.Close()
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
+	return &Sink{name: name, target: target, position: position}, nil
+}
+
+// Position returns the position of the last commit. If a commit or a rollback
+// went wrong, it recovers the target first.
+func (s *Sink) Position(context.Context) (feed.Position, error) {
+	if s.target == nil {
+		return feed.Position{}, errClosed
+	}
+	if s.broken != nil {
+		position, err := s.target.Recover()
+		if err != nil {
+			return feed.Position{}, fmt.Errorf("recover sink %s: %w", s.name, err)
+		}
+		s.position, s.broken = position, nil
+	}
+	return s.position, nil
+}
+
+// Begin starts a batch.
+func (s *Sink) Begin(ctx context.Context) (consumer.Batch, error) {
+	switch {
+	case s.target == nil:
+		return nil, errClosed
+	case s.broken != nil:
+		return nil, fmt.Errorf("begin batch: the sink has to be asked for its position first, since: %w", s.broken)
+	case s.batch != nil:
+		return nil, errors.New("begin batch: the one before is still open")
+	}
+	if err := s.target.Begin(ctx); err != nil {
+		return nil, fmt.Errorf("begin batch in %s: %w", s.name, err)
+	}
+	s.batch = &batch{sink: s}
+	return s.batch, nil
+}
+
+// Close closes the target.
+func (s *Sink) Close() error {
+	if s.target == nil {
+		return nil
+	}
+	target := s.target
+	s.target, s.batch = nil, nil
+	if err := target.Close(); err != nil {
+		return fmt.Errorf("close sink %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// A batch is open as long as its sink knows it.
+type batch struct {
+	sink *Sink
+	err  error // of an entity that was not applied
+}
+
+var errEnded = errors.New("the batch has ended")
+
+func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
+	if b.sink.batch != b {
+		return errEnded
+	}
+	if b.err != nil {
+		return b.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.sink.target.Apply(e); err != nil {
+		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.name, err)
+	}
+	return b.err
+}
+
+func (b *batch) Commit(_ context.Context, at feed.Position) error {
+	s := b.sink
+	if s.batch != b {
+		return errEnded
+	}
+	if b.err != nil {
+		return fmt.Errorf("commit batch: an entity was not applied: %w", b.err)
+	}
+	s.batch = nil
+	if err := s.target.Commit(at); err != nil {
+		s.broken = fmt.Errorf("commit to %s: %w", s.name, err)
+		return s.broken
+	}
+	s.position = at
+	return nil
+}
+
+func (b *batch) Rollback() error {
+	s := b.sink
+	if s.batch != b {
+		return nil
+	}
+	s.batch = nil
+	if err := s.target.Rollback(); err != nil {
+		s.broken = fmt.Errorf("roll back %s: %w", s.name, err)
+		return s.broken
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+)
+
+// batchSize is the number of entities of the batch after n entities.
+func batchSize(n int) int { return 1 + n*7%5 }
+
+// feedInto applies the endless feed from where the sink stands until it has had
+// end entities.
+func feedInto(ctx context.Context, k consumer.Sink, end int) error {
+	position, err := k.Position(ctx)
+	if err != nil {
+		return err
+	}
+	g := newGenerator()
+	g.skip(number(position.ContentID))
+	for g.n < end {
+		if err := feedBatch(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func feedBatch(ctx context.Context, k consumer.Sink, g *generator) error {
+	b, err := k.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	for range batchSize(g.n) {
+		if err := b.Apply(ctx, g.next()); err != nil {
+			return errors.Join(err, b.Rollback())
+		}
+	}
+	return b.Commit(ctx, at(g.n))
+}
+
+// checkModel opens the sink, which recovers it, and compares what it holds with
+// what it should hold at the position that it says. It returns how many entities
+// that are.
+func (s suite) checkModel(t *testing.T, dir string) int {
+	t.Helper()
+	k, err := s.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	position, err := k.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeSink(t, k)
+	g := newGenerator()
+	g.skip(number(position.ContentID))
+	s.check(t, dir, g.records(s.Log)...)
+	return g.n
+}
+
+// model has no crashes.
+func (s suite) model(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for end := 40; end <= 160; end += 40 {
+		k := s.open(t, dir)
+		if err := feedInto(t.Context(), k, end); err != nil {
+			t.Fatal(err)
+		}
+		closeSink(t, k)
+		if n := s.checkModel(t, dir); n < end {
+			t.Fatalf("the sink has had %d entities, not %d", n, end)
+		}
+	}
+}
+
+// faultEntities is how many entities are applied while each step fails once.
+const faultEntities = 8
+
+var errFault = errors.New("no space left on device, for a test")
+
+// faults lets each step of the disk fail once, and all after one. The sink
+// either goes on after it was asked for its position, or is opened again.
+func (s suite) faults(t *testing.T) {
+	t.Parallel()
+	if s.OpenFaulty == nil {
+		t.Skip("the sink has no steps to fail")
+	}
+	for _, forever := range []bool{false, true} {
+		for step, failed := 1, true; failed; step++ {
+			failed = s.fault(t, step, forever)
+		}
+	}
+}
+
+func (s suite) fault(t *testing.T, step int, forever bool) (failed bool) {
+	t.Helper()
+	dir := t.TempDir()
+	steps := 0
+	k, err := s.OpenFaulty(t.Context(), dir, func() error {
+		steps++
+		if steps == step || forever && steps > step {
+			failed = true
+			return errFault
+		}
+		return nil
+	})
+	if err == nil {
+		err = feedInto(t.Context(), k, faultEntities)
+		if err != nil {
+			if _, broken := k.Position(t.Context()); broken == nil && !forever {
+				err = feedInto(t.Context(), k, faultEntities)
+			}
+		}
+		k.Close()
+	}
+	if err != nil && !errors.Is(err, errFault) {
+		t.Fatalf("step %d: %v", step, err)
+	}
+	s.checkModel(t, dir)
+	k = s.open(t, dir)
+	if err := feedInto(t.Context(), k, faultEntities); err != nil {
+		t.Fatalf("after step %d failed: %v", step, err)
+	}
+	closeSink(t, k)
+	s.checkModel(t, dir)
+	return failed
+}
+
+// The environment of a child process that applies entities until it kills
+// itself.
+const (
+	childDir  = "FEEDCTL_SINKTEST_DIR"
+	childEnd  = "FEEDCTL_SINKTEST_END"  // ends regularly after so many entities
+	childStep = "FEEDCTL_SINKTEST_STEP" // dies ahead of this step
+	childTime = "FEEDCTL_SINKTEST_TIME" // dies after so many microseconds
+)
+
+func die() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+
+// child runs in the child process, and returns false in any other.
+func (s suite) child(t *testing.T) bool {
+	dir := os.Getenv(childDir)
+	if dir == "" {
+		return false
+	}
+	setting := func(name string) int {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	open := s.Open
+	if step := setting(childStep); step > 0 {
+		open = func(ctx context.Context, dir string) (consumer.Sink, error) {
+			return s.OpenFaulty(ctx, dir, func() error {
+				if step--; step == 0 {
+					die()
+				}
+				return nil
+			})
+		}
+	}
+	if after := setting(childTime); after > 0 {
+		time.AfterFunc(time.Duration(after)*time.Microsecond, die)
+	}
+	k, err := open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := feedInto(t.Context(), k, setting(childEnd)); err != nil {
+		t.Fatal(err)
+	}
+	closeSink(t, k)
+	return true
+}
+
+// runChild reports whether the child was killed.
+func runChild(t *testing.T, dir string, end, step, micros int) (killed bool) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	command.Env = append(os.Environ(), childDir+"="+dir, fmt.Sprint(childEnd, "=", end), fmt.Sprint(childStep, "=", step), fmt.Sprint(childTime, "=", micros))
+	output, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
+			return true
+		}
+	}
+	if err != nil {
+		t.Fatalf("child: %v\n%s", err, output)
+	}
+	return false
+}
+
+// killAtSteps kills a process ahead of each of its steps: it goes through a few
+// batches, so that each kind of step has its turn.
+func (s suite) killAtSteps(t *testing.T) {
+	t.Parallel()
+	if s.OpenFaulty == nil {
+		t.Skip("the sink has no steps to die at")
+	}
+	if s.child(t) {
+		return
+	}
+	for step, killed := 1, true; killed; step++ {
+		dir := t.TempDir()
+		killed = runChild(t, dir, faultEntities, step, 0)
+		s.checkModel(t, dir)
+		k := s.open(t, dir)
+		if err := feedInto(t.Context(), k, faultEntities); err != nil {
+			t.Fatalf("after death at step %d: %v", step, err)
+		}
+		closeSink(t, k)
+		s.checkModel(t, dir)
+	}
+}
+
+// kills is how often a process is killed at random.
+const kills = 100
+
+// killAtRandom kills processes that continue each other's work.
+func (s suite) killAtRandom(t *testing.T) {
+	t.Parallel()
+	if s.child(t) {
+		return
+	}
+	dir := t.TempDir()
+	n, endless := 0, 1<<30
+	for range kills {
+		if !runChild(t, dir, endless, 0, 1+rand.IntN(20_000)) {
+			t.Fatal("the child has not died")
+		}
+		n = s.checkModel(t, dir)
+	}
+	runChild(t, dir, n+20, 0, 0)
+	if n := s.checkModel(t, dir); n == 0 {
+		t.Fatal("no child has committed anything")
+	}
+}

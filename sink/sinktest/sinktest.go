@@ -1,0 +1,152 @@
+// Package sinktest is the contract of [consumer.Sink] as a test suite: what a
+// sink holds is compared with a model after commits, rollbacks, failing streams,
+// faults of the disk, and after its process was killed at any point.
+package sinktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+)
+
+// Options say how to open the sink under test and how to read what it holds.
+type Options struct {
+	// Open opens the sink in a directory: always the same sink in one
+	// directory.
+	Open func(ctx context.Context, dir string) (consumer.Sink, error)
+	// Read returns what the sink in the directory holds; no one has it open.
+	// A log returns all records in order, another sink one record for each
+	// key, in any order.
+	Read func(dir string) ([]Record, error)
+	// Log says that the sink keeps every entity as it came, rather than the
+	// state of each key.
+	Log bool
+	// OpenFaulty, if set, opens the sink like Open. The sink calls before
+	// ahead of each step that changes the disk, and does not do the step if it
+	// returns an error.
+	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
+}
+
+// A Record is what a sink holds of an entity.
+type Record struct {
+	Key          string
+	Operation    feed.Operation // of a log only
+	ContentType  string
+	ContentID    string
+	LastModified time.Time
+	Header       map[string][]string
+	Body         []byte
+}
+
+// Run runs the suite. It runs the test binary again as a child process, with
+// the name of the test that calls it, so t must come from the testing package
+// without a test around it that does other things.
+func Run(t *testing.T, o Options) {
+	s := suite{o}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"Commit", s.commit},
+		{"Rollback", s.rollback},
+		{"Order", s.order},
+		{"Delete", s.delete},
+		{"Patch", s.patch},
+		{"PatchErrors", s.patchErrors},
+		{"NoKey", s.noKey},
+		{"Snapshot", s.snapshot},
+		{"Bodies", s.bodies},
+		{"Streams", s.streams},
+		{"FailingStreams", s.failingStreams},
+		{"Cancelled", s.cancelled},
+		{"Locked", s.locked},
+		{"Model", s.model},
+		{"Faults", s.faults},
+		{"KillAtSteps", s.killAtSteps},
+		{"KillAtRandom", s.killAtRandom},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+type suite struct{ Options }
+
+func (s suite) open(t *testing.T, dir string) consumer.Sink {
+	t.Helper()
+	opened, err := s.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { opened.Close() })
+	return opened
+}
+
+func begin(t *testing.T, k consumer.Sink) consumer.Batch {
+	t.Helper()
+	b, err := k.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func apply(t *testing.T, b consumer.Batch, entities ...*feed.Entity) {
+	t.Helper()
+	for _, e := range entities {
+		if err := b.Apply(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func commit(t *testing.T, b consumer.Batch, at feed.Position) {
+	t.Helper()
+	if err := b.Commit(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Rollback(); err != nil {
+		t.Fatalf("roll back after the commit: %v", err)
+	}
+}
+
+func rollback(t *testing.T, b consumer.Batch) {
+	t.Helper()
+	if err := b.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func closeSink(t *testing.T, k consumer.Sink) {
+	t.Helper()
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apply commits entities to a sink in a new directory, which is returned.
+func (s suite) filled(t *testing.T, entities ...*feed.Entity) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	k := s.open(t, dir)
+	b := begin(t, k)
+	apply(t, b, entities...)
+	commit(t, b, at(1))
+	closeSink(t, k)
+	return dir
+}
+
+// at returns a position with all that a position has.
+func at(n int) feed.Position {
+	return feed.Position{
+		LastModified: stamp(n),
+		ContentID:    contentID(n),
+		Page:         "https://example.com/feeds/a/pages/1",
+	}
+}
+
+func snapshotPosition() feed.Position {
+	return feed.Position{Snapshot: &feed.SnapshotPosition{Index: "https://example.com/snapshots/a/1", Page: 3, Entities: 17}}
+}

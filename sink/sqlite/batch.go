@@ -1,0 +1,261 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// A TooLargeError is returned for an entity that is too large for a row. Nothing
+// of its batch is kept.
+type TooLargeError struct {
+	Key       string
+	ContentID string
+	// Size of the body in bytes; -1 if it is only known to be above the limit.
+	Size int64
+	// Limit of a whole row, in bytes.
+	Limit int64
+}
+
+// Error names the key and the Content-ID.
+func (e *TooLargeError) Error() string {
+	size := "more bytes"
+	if e.Size >= 0 {
+		size = fmt.Sprintf("%d bytes", e.Size)
+	}
+	return fmt.Sprintf("entity %q with key %q has %s than SQLite takes in a row (%d): use the sink dir or jsonl", e.ContentID, e.Key, size, e.Limit)
+}
+
+func (t *target) Begin(ctx context.Context) error {
+	t.conn.SetInterrupt(ctx.Done())
+	return nil
+}
+
+func (t *target) Apply(e *feed.Entity) error {
+	key := e.Key()
+	if key == "" {
+		return sink.ErrNoKey
+	}
+	if err := t.beginOnce(); err != nil {
+		return err
+	}
+	switch e.Operation {
+	case feed.Put, "":
+		return t.put(key, e)
+	case feed.Delete:
+		t.remove.BindText(1, key)
+		return run(t.remove)
+	case feed.Patch:
+		if err := t.patch(key, e); err != nil {
+			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown operation %q", e.Operation)
+}
+
+// beginOnce begins the transaction with the first change of a batch: until then,
+// other tables of the database can be written.
+func (t *target) beginOnce() error {
+	if t.begun {
+		return nil
+	}
+	if err := run(t.begin); err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	t.begun = true
+	return nil
+}
+
+func (t *target) put(key string, e *feed.Entity) error {
+	body, stream, size, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	if stream != nil {
+		return t.putLarge(key, e, stream, size)
+	}
+	t.bindRow(t.upsert, key, e)
+	t.upsert.BindBytes(3, body)
+	t.upsert.BindBool(7, isText(e.ContentType, body))
+	return run(t.upsert)
+}
+
+// isText reports whether a body is kept as TEXT. NUL ends a text in some of
+// SQLite's functions.
+func isText(contentType string, body []byte) bool {
+	return (content.IsJSON(contentType) || content.IsText(contentType)) && utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
+}
+
+// bindRow binds all but the body and its kind.
+func (t *target) bindRow(statement *sqlite.Stmt, key string, e *feed.Entity) {
+	t.headers = content.AppendHeaders(t.headers[:0], e.Header)
+	statement.BindText(1, key)
+	statement.BindText(2, e.ContentType)
+	statement.BindText(4, timestamp(e.LastModified))
+	statement.BindText(5, e.ContentID)
+	statement.BindText(6, string(t.headers))
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// putLarge writes a body piece by piece into a row made for its size.
+func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int64) error {
+	if size < 0 {
+		file, n, err := content.Spool(t.dir, stream, t.limit)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if n > t.limit {
+			return &TooLargeError{key, e.ContentID, -1, t.limit}
+		}
+		stream, size = file, n
+	}
+	if size > t.limit {
+		return &TooLargeError{key, e.ContentID, size, t.limit}
+	}
+	row, err := t.insertRow(key, e, size)
+	if err != nil {
+		if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
+			return &TooLargeError{key, e.ContentID, size, t.limit}
+		}
+		return err
+	}
+	blob, err := t.conn.OpenBlob("main", t.table, "body", row, true)
+	if err != nil {
+		return err
+	}
+	n, err := blob.ReadFrom(io.LimitReader(stream, size))
+	if err == nil {
+		err = checkEnd(stream, size, n)
+	} else {
+		err = fmt.Errorf("copy body, after %d bytes: %w", n, err)
+	}
+	return errors.Join(err, blob.Close())
+}
+
+// checkEnd looks whether a stream of which n bytes were read has as many as it
+// should.
+func checkEnd(stream io.Reader, size, n int64) error {
+	more, err := io.Copy(io.Discard, io.LimitReader(stream, 1))
+	if err != nil {
+		return fmt.Errorf("read body after %d bytes: %w", n, err)
+	}
+	return content.CheckSize(size, n+more)
+}
+
+// insertRow inserts a row for a body of size bytes, and returns its rowid.
+func (t *target) insertRow(key string, e *feed.Entity, size int64) (row int64, err error) {
+	t.bindRow(t.upsertRow, key, e)
+	t.upsertRow.BindZeroBlob(3, size)
+	t.upsertRow.BindBool(7, false)
+	if _, err = t.upsertRow.Step(); err == nil {
+		row = t.upsertRow.ColumnInt64(0)
+		_, err = t.upsertRow.Step()
+	}
+	return row, errors.Join(err, t.upsertRow.Reset())
+}
+
+func (t *target) patch(key string, e *feed.Entity) error {
+	change, stream, _, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	if stream != nil {
+		return patch.ErrTooLarge
+	}
+	document, err := t.document(key)
+	if err != nil {
+		return err
+	}
+	result, err := patch.Apply(document, e.ContentType, change)
+	if err != nil {
+		return err
+	}
+	t.update.BindText(1, key)
+	t.update.BindBytes(2, result)
+	t.update.BindText(3, timestamp(e.LastModified))
+	t.update.BindText(4, e.ContentID)
+	return run(t.update)
+}
+
+// document returns the body of a key, if it is small enough to patch.
+func (t *target) document(key string) (document []byte, err error) {
+	t.read.BindText(1, key)
+	t.read.BindInt64(2, patch.MaxSize)
+	found, err := t.read.Step()
+	if err == nil && !found {
+		err = patch.ErrMissing
+	}
+	if err == nil {
+		size := t.read.ColumnInt64(0)
+		if size > patch.MaxSize {
+			err = patch.ErrTooLarge
+		} else {
+			document = make([]byte, size)
+			t.read.ColumnBytes(1, document)
+		}
+	}
+	return document, errors.Join(err, t.read.Reset())
+}
+
+func (t *target) Commit(at feed.Position) error {
+	position, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	if err := t.beginOnce(); err != nil {
+		return err
+	}
+	t.setPosition.BindText(1, t.table)
+	t.setPosition.BindText(2, string(position))
+	if err := run(t.setPosition); err != nil {
+		return err
+	}
+	t.conn.SetInterrupt(nil) // a commit that has begun is not interrupted
+	if err := run(t.commit); err != nil {
+		return err
+	}
+	t.begun = false
+	return nil
+}
+
+// Rollback ends the transaction, if there still is one: some errors end it.
+func (t *target) Rollback() error {
+	t.conn.SetInterrupt(nil)
+	t.begun = false
+	if t.conn.AutocommitEnabled() {
+		return nil
+	}
+	return run(t.rollback)
+}
+
+// Recover rolls back what was not committed, and reads the position.
+func (t *target) Recover() (feed.Position, error) {
+	var p feed.Position
+	if err := t.Rollback(); err != nil {
+		return p, err
+	}
+	err := sqlitex.Execute(t.conn, "SELECT position FROM feedctl_positions WHERE name = ?", &sqlitex.ExecOptions{
+		Args:       []any{t.table},
+		ResultFunc: func(row *sqlite.Stmt) error { return json.Unmarshal([]byte(row.ColumnText(0)), &p) },
+	})
+	if err != nil {
+		return p, fmt.Errorf("read position: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,173 @@
+// Package sqlite is a sink that keeps one row for each key in a table of an
+// SQLite database.
+//
+// The table has these columns:
+//
+//	key            TEXT, primary key
+//	content_type   TEXT
+//	body           TEXT if the body is JSON or text in UTF-8 without NUL, so that
+//	               SQLite's JSON functions read it; otherwise BLOB
+//	last_modified  TEXT: RFC 3339 in UTC with whole seconds, 2026-05-01T10:00:00Z
+//	content_id     TEXT; empty in snapshots
+//	headers        TEXT: a JSON object, the name of each other header field to the
+//	               array of its values
+//
+// A PUT replaces the row, a DELETE removes it, a PATCH changes body,
+// last_modified and content_id; the content type and the headers remain those of
+// the PUT. Columns and indexes that others add are left alone, as long as rows
+// can be inserted without them.
+//
+// A body of more than 1 MiB is written piece by piece and is always a BLOB. No
+// body can be larger than SQLite's limit, about 10^9 bytes: [TooLargeError].
+//
+// # Exactly once
+//
+// A batch is one transaction. The position is a row of the table
+// feedctl_positions in the same database, written in the same transaction, and a
+// commit is synced to the disk (WAL, synchronous=FULL). Readers are not blocked.
+//
+// A second consumer of the same table is refused by a lock on the file
+// FILE.TABLE.lock, which stays there.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// DefaultTable is the table of a sink that does not name one.
+const DefaultTable = "entities"
+
+// BusyTimeout is how long a sink waits for another writer of the database.
+const BusyTimeout = 10 * time.Second
+
+// FromSpec opens a sink named sqlite:FILE or sqlite:FILE?table=T; it is a
+// [sink.Opener].
+func FromSpec(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
+	if err := s.CheckParams("table"); err != nil {
+		return nil, err
+	}
+	return Open(ctx, s.Path, cmp.Or(s.Params.Get("table"), DefaultTable))
+}
+
+// tableName is what a table may be called: a letter, and up to 63 letters,
+// digits and underscores.
+var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
+
+func checkTable(table string) error {
+	lower := strings.ToLower(table)
+	if !tableName.MatchString(table) || strings.HasPrefix(lower, "sqlite_") || strings.HasPrefix(lower, "feedctl_") {
+		return fmt.Errorf("%w: table %q: want a letter, then up to 63 letters, digits and underscores, and not sqlite_ or feedctl_ at the start", sink.ErrSpec, table)
+	}
+	return nil
+}
+
+// Open opens the table in the database in the file path. Both are created if
+// they do not exist. It is refused with [sink.ErrLocked] if another consumer has
+// the table open, and if the table has rows but no position.
+func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
+	name := "sqlite:" + path + "?table=" + table
+	t := &target{table: table, dir: filepath.Dir(path)}
+	if err := t.open(ctx, path); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
+	return session.New(name, t)
+}
+
+// A target is a table.
+type target struct {
+	table string
+	dir   string // of the database
+	conn  *sqlite.Conn
+	lock  *durable.File
+	limit int64 // of a row, in bytes
+	begun bool  // the transaction of the batch has begun
+	statements
+	body    content.Reader
+	headers []byte // buffer
+}
+
+func (t *target) open(ctx context.Context, path string) error {
+	if err := checkTable(t.table); err != nil {
+		return err
+	}
+	// SQLite takes an absolute path as it stands, but not file:x or :memory:.
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if t.conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate); err != nil {
+		return err
+	}
+	if err := t.takeLock(path); err != nil {
+		return err
+	}
+	t.conn.SetInterrupt(ctx.Done())
+	defer t.conn.SetInterrupt(nil)
+	if err := t.configure(); err != nil {
+		return err
+	}
+	if err := t.prepareTables(); err != nil {
+		return err
+	}
+	return t.prepare(t.conn, t.table)
+}
+
+func (t *target) takeLock(path string) error {
+	// Two names of one database must have one lock.
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	t.lock, err = durable.FS{}.Open(path+"."+strings.ToLower(t.table)+".lock", os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	return t.lock.Lock()
+}
+
+// configure sets the connection up. The page size is for new databases only;
+// rows of 1 KB are inserted a fifth faster with 8 KiB than with the usual 4 KiB.
+func (t *target) configure() error {
+	t.conn.SetBusyTimeout(BusyTimeout)
+	for _, pragma := range []string{
+		"page_size = 8192",
+		"journal_mode = WAL",
+		"synchronous = FULL",
+		"cache_size = -8192", // KiB
+	} {
+		if err := sqlitex.ExecuteTransient(t.conn, "PRAGMA "+pragma, nil); err != nil {
+			return fmt.Errorf("set %s: %w", pragma, err)
+		}
+	}
+	t.limit = int64(t.conn.Limit(sqlite.LimitLength, -1))
+	return nil
+}
+
+func (t *target) Close() error {
+	var err error
+	if t.conn != nil {
+		err = t.conn.Close() // rolls back
+	}
+	if t.lock != nil {
+		err = errors.Join(err, t.lock.Close())
+	}
+	return err
+}
