@@ -3,9 +3,6 @@ package file_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -121,34 +118,5 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 	if err := s.Delete(ctx, "a/b"); !errors.Is(err, storage.ErrPermission) {
 		t.Errorf("Delete: %v", err)
-	}
-}
-
-// TestListLarge lists a directory that does not fit in one batch of names.
-func TestListLarge(t *testing.T) {
-	s, dir := newStoreDir(t)
-	const n = 70_000
-	source := ""
-	for i := range n {
-		key := fmt.Sprintf("d/%06d", i)
-		path := filepath.Join(dir, "objects", key+"@meta")
-		if i%50_000 == 0 { // a file can have 65,000 names
-			if _, err := s.Create(t.Context(), key, storage.Meta{}, storage.Bytes()); err != nil {
-				t.Fatal(err)
-			}
-			source = path
-		} else if err := os.Link(source, path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	next := 0
-	for entry, err := range s.List(t.Context(), "d/0", "") {
-		if want := fmt.Sprintf("d/%06d", next); err != nil || entry.Key != want {
-			t.Fatalf("got %v, %v, want %s", entry, err, want)
-		}
-		next++
-	}
-	if next != n {
-		t.Errorf("listed %d objects, want %d", next, n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/feedctl/feedctl/storage"
@@ -14,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if verb, ok := os.LookupEnv(tracedVariable); ok {
+		runtime.LockOSThread() // strace counts the calls of each thread
 		fmt.Print(runTraced(verb))
 		return
 	}

@@ -1,6 +1,9 @@
 package memory_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"testing"
 
 	"github.com/feedctl/feedctl/storage"
@@ -14,4 +17,41 @@ func TestStore(t *testing.T) {
 		Watcher:        true,
 		Clock:          true,
 	})
+}
+
+// TestMisuse makes the mistakes that other drivers may not notice.
+func TestMisuse(t *testing.T) {
+	ctx := t.Context()
+	s := memory.New()
+	body := storage.Bytes([]byte("x"))
+	if _, err := s.Create(ctx, "a/b", storage.Meta{}, body); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "a/b/c", "a/b/c/d"} {
+		if _, err := s.Create(ctx, key, storage.Meta{}, body); !errors.Is(err, memory.ErrMisuse) {
+			t.Errorf("Create %s beside a/b: %v", key, err)
+		}
+	}
+	if _, err := s.Create(ctx, "a/bc", storage.Meta{}, body); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Create(ctx, "c", storage.Meta{}, new(changingBody)); !errors.Is(err, memory.ErrMisuse) {
+		t.Errorf("Create of a body that changes: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Stat(ctx, "a/b"); !errors.Is(err, memory.ErrMisuse) {
+		t.Errorf("Stat after Close: %v", err)
+	}
+}
+
+// A changingBody has other bytes each time it is opened.
+type changingBody byte
+
+func (b *changingBody) Size() int64 { return 1 }
+
+func (b *changingBody) Open() (io.ReadCloser, error) {
+	*b++
+	return io.NopCloser(bytes.NewReader([]byte{byte(*b)})), nil
 }

@@ -32,7 +32,7 @@ func (badClose) Close() error { return errBody }
 
 // testBodies has bodies that lie or fail, small and larger than any buffer.
 func testBodies(t *testing.T, s *suite) {
-	for name, size := range map[string]int{"small": 10, "large": 3<<20 + 7} {
+	for name, size := range map[string]int{"small": 10, "large": 600<<10 + 7} {
 		t.Run(name, func(t *testing.T) { testBadBodies(t, s, name, strings.Repeat("x", size)) })
 	}
 	// Readers may return little, and the end with the last bytes.
