@@ -16,8 +16,12 @@ import (
 // time.
 func BenchmarkPublish(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
-	for _, publishers := range []int{1, 16, 256} {
-		b.Run(fmt.Sprintf("publishers=%d", publishers), func(b *testing.B) {
+	for _, test := range []struct {
+		publishers int
+		given      bool // the Content-IDs are the caller's, and have to be looked for
+	}{{1, false}, {16, false}, {256, false}, {256, true}} {
+		publishers := test.publishers
+		b.Run(fmt.Sprintf("publishers=%d/given=%v", publishers, test.given), func(b *testing.B) {
 			store, err := file.New(b.TempDir())
 			if err != nil {
 				b.Fatal(err)
@@ -34,6 +38,9 @@ func BenchmarkPublish(b *testing.B) {
 				group.Go(func() {
 					for n := k; n < b.N; n += publishers {
 						e := &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: "key", Body: body}
+						if test.given {
+							e.ContentID = fmt.Sprintf("<%d@test>", n)
+						}
 						if _, err := f.Publish(context.Background(), e); err != nil {
 							b.Error(err)
 							return

@@ -73,7 +73,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	for {
 		err := f.look(ctx)
 		if err == nil && from == 0 {
-			from = max(1, f.tail.number()-window-f.span(b)+1)
+			from = max(1, min(f.keep(), f.tail.number()-window-f.span(b.bytes, len(b.items))+1))
 		}
 		if err == nil && check {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
@@ -105,9 +105,16 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
-// span returns on how many pages the batch may be, if it is in the feed already.
-func (f *Feed) span(b *batch) int64 {
-	return 2*b.bytes/f.config.MaxPageBytes + int64(len(b.items)/f.config.MaxPageEntities)
+// span returns on how many pages a batch of this size may be, if it is in the
+// feed already.
+func (f *Feed) span(bytes int64, entities int) int64 {
+	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 1
+}
+
+// keep returns the page from which on Content-IDs are remembered: the window, and
+// what a full batch may take up.
+func (f *Feed) keep() int64 {
+	return f.tail.number() - window - f.span(f.config.MaxBatchBytes, f.config.MaxBatchEntities) + 1
 }
 
 // final reports whether an error will not go away by trying again.
@@ -310,7 +317,7 @@ func (f *Feed) confirm(ctx context.Context, done []*write, versions []storage.Ve
 	newest := last.page
 	newest.Version = versions[len(done)-1]
 	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil
-	f.tail.recent.trim(newest.Number - window + 1)
+	f.tail.recent.trim(f.keep())
 	return nil
 }
 
