@@ -38,7 +38,7 @@ func TestCutEverywhere(t *testing.T) {
 	size := pageSize(newFeed("a0 b0 c1 | d1"), 1)
 	for _, way := range []string{"connection lost", "hangs", "short without notice", "reset before header"} {
 		t.Run(way, func(t *testing.T) {
-			for n := 0; n < size; n += 7 {
+			for n := 0; n < size; n += 17 {
 				f := newFeed("a0 b0 c1 | d1")
 				cut := true
 				f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
@@ -255,7 +255,7 @@ func TestCompression(t *testing.T) {
 		})
 		t.Run(encoding+" bomb", func(t *testing.T) {
 			f := newFeed("a0 b1")
-			f.pages[0].entities[1].Body = make([]byte, 20<<20)
+			f.pages[0].entities[1].Body = make([]byte, 3<<20)
 			inWorld(t, compressed(f, encoding, encode), func(t *testing.T, w *world) {
 				c := w.newClient(Config{MaxPage: 1 << 20})
 				got, err := ids(t, c, Beginning())

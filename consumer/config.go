@@ -87,8 +87,8 @@ type Credentials struct {
 // way that [Retryable] describes. The pause grows by two each time; a random
 // part of up to a half is taken off it.
 type RetryConfig struct {
-	// Attempts is how often something is tried without any progress. 0: 8;
-	// negative: no limit.
+	// Attempts is how often something is tried without any progress. 0: 8, or
+	// no limit with Follow; negative: no limit.
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
 	Min, Max time.Duration
@@ -114,6 +114,9 @@ func New(c Config) (*Client, error) {
 	setDefault(&c.PollInterval, 10*time.Second)
 	setDefault(&c.HeaderTimeout, 30*time.Second)
 	setDefault(&c.IdleTimeout, 30*time.Second)
+	if c.Follow {
+		setDefault(&c.Retry.Attempts, -1)
+	}
 	setDefault(&c.Retry.Attempts, 8)
 	setDefault(&c.Retry.Min, 250*time.Millisecond)
 	setDefault(&c.Retry.Max, 30*time.Second)

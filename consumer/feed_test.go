@@ -57,7 +57,7 @@ func entity(id string, n int) feed.Entity {
 // newFeed makes a feed of pages written as "a0 b1 | c1": ids with their
 // second. An empty text makes a feed without pages.
 func newFeed(text string) *testFeed {
-	f := &testFeed{grown: make(chan struct{})}
+	f := &testFeed{}
 	for part := range strings.SplitSeq(text, "|") {
 		if words := strings.Fields(part); len(words) > 0 {
 			f.addPage(words...)
@@ -92,8 +92,10 @@ func (f *testFeed) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
-	close(f.grown)
-	f.grown = make(chan struct{})
+	if f.grown != nil {
+		close(f.grown)
+		f.grown = nil
+	}
 }
 
 func parseEntities(words []string) (entities []feed.Entity) {
@@ -144,6 +146,9 @@ func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	}
 	for {
 		f.mu.Lock()
+		if f.grown == nil { // made here, since it has to belong to the bubble
+			f.grown = make(chan struct{})
+		}
 		grown := f.grown
 		body, header, status := f.page(number)
 		f.mu.Unlock()

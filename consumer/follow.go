@@ -12,10 +12,11 @@ import (
 // await waits until the newest page r may have more: entities or a next link.
 //
 // A server that knows "Prefer: wait" (RFC 7240) holds the request until there
-// is something new; others are asked again and again, with growing pauses.
+// is something new; others are asked again and again, with growing pauses, and
+// so is one that claims to hold requests and brings nothing.
 func (w *walk) await(r *reading) error {
 	for {
-		if !w.held {
+		if !w.held && (w.quiet > 0 || !w.holds) {
 			if err := sleep(w.s.ctx, w.pollPause(w.quiet+1)); err != nil {
 				return err
 			}
@@ -45,7 +46,8 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.held = strings.Contains(resp.header.Get("Preference-Applied"), "wait") || time.Since(begun) >= q.wait/2
+	w.held = time.Since(begun) >= q.wait/2
+	w.holds = strings.Contains(resp.header.Get("Preference-Applied"), "wait")
 	if resp.status == http.StatusNotModified {
 		resp.body.Close()
 		return w.linked(r, resp)

@@ -21,14 +21,15 @@ type walk struct {
 	loop     cycle
 	modified time.Time // of the entity before
 	quiet    int       // polls in a row that brought nothing new
-	held     bool      // the server held the last poll until there was news
+	holds    bool      // the server says that it holds polls until there is news
+	held     bool      // it has held the last one for long
 	err      error     // ends the walk
 }
 
 // feedPages yields the pages of a feed from start on.
 func (s *session) feedPages(url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
-		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start)}
+		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start), holds: true}
 		w.run(yield)
 	}
 }
