@@ -67,6 +67,12 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answer with an error",
 			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
 	}
+	if r.ContentLength != 0 && p.Status != http.StatusRequestTimeout {
+		// Before it sends the answer the server reads what is left of the body, so
+		// that the client stops sending and reads. That must not take the time
+		// for the answer too.
+		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
+	}
 	p.send(w, r)
 }
 

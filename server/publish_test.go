@@ -99,13 +99,13 @@ func TestPublish(t *testing.T) {
 func TestPublishManyBatches(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		c := connect(t, newServer(t, store, server.Config{Writable: true}))
-		const clients, lines = 4, 2500
+		const clients, lines = 3, 1100
 		var group sync.WaitGroup
 		for client := range clients {
 			group.Go(func() {
 				var body strings.Builder
 				for n := range lines {
-					fmt.Fprintf(&body, "{\"id\":\"%d-%d\",\"pad\":%q}\n", client, n, strings.Repeat("x", n%700))
+					fmt.Fprintf(&body, "{\"id\":\"%d-%d\",\"pad\":%q}\n", client, n, strings.Repeat("x", n%100))
 				}
 				r := receipt(t, c.do(t, http.MethodPost, "/feeds/f?content-id=/id", body.String(), "Content-Type: application/x-ndjson"))
 				if r.Published != lines {

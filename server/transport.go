@@ -14,8 +14,8 @@ import (
 // Transport returns a RoundTripper that has h answer the requests, in the process
 // and without a network. Bodies stream: h is held up while the client does not
 // read. The host of a URL means nothing but that h sees it as the request's.
-// Cancelling a request, or closing the body of its response, ends the request's
-// context. Contexts and panics of h behave as in an [http.Server].
+// Cancelling a request, or closing the body of its response, ends the context that
+// h sees. A panic of h is an error of the request, or of the response's body.
 func Transport(h http.Handler) http.RoundTripper { return transport{h} }
 
 type transport struct{ handler http.Handler }
@@ -29,24 +29,23 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		if request.Body != nil {
 			defer request.Body.Close()
 		}
-		defer func() { w.finish(recover()) }()
+		defer func() { w.finish(ctx, recover()) }()
 		t.handler.ServeHTTP(w, received(ctx, request))
 	}()
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
 		// The handler ends when it notices; what it writes goes nowhere.
-		cause := context.Cause(ctx)
-		reader.CloseWithError(cause)
 		cancel()
-		return nil, cause
+		reader.Close()
+		return nil, context.Cause(ctx)
 	}
 	if w.err != nil {
 		cancel()
 		return nil, w.err
 	}
 	body := &pipeBody{PipeReader: reader, cancel: cancel}
-	body.stop = context.AfterFunc(ctx, func() { reader.CloseWithError(context.Cause(ctx)) })
+	body.stop = context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })
 	return w.response(request, body), nil
 }
 
@@ -63,7 +62,7 @@ func received(ctx context.Context, request *http.Request) *http.Request {
 		r.TLS = &tls.ConnectionState{}
 	}
 	r.RequestURI = r.URL.RequestURI()
-	r.URL.Scheme, r.URL.Host, r.URL.User = "", "", nil
+	r.URL.Scheme, r.URL.Host, r.URL.User, r.URL.Fragment, r.URL.RawFragment = "", "", nil, "", ""
 	r.RemoteAddr = "127.0.0.1:0"
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	return r
@@ -105,11 +104,12 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 // Flush implements [http.Flusher]. There is nothing to flush but the header.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
-// finish ends the response: abruptly if the handler has panicked.
-func (w *pipeWriter) finish(panicked any) {
+// finish ends the response: abruptly if the handler has panicked, or may have
+// ended only because nobody is interested any more.
+func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
-		w.body.Close()
+		w.body.CloseWithError(context.Cause(ctx)) // nil means a normal end
 		return
 	}
 	err, ok := panicked.(error)

@@ -193,7 +193,7 @@ func TestWait(t *testing.T) {
 
 // However many wait, the store is asked as if one did.
 func TestManyWaiters(t *testing.T) {
-	const waiters, seconds = 2000, 30
+	const waiters, seconds = 500, 30
 	var asked atomic.Int64
 	store := struct{ storage.Store }{fault.Wrap(memory.New(), func(fault.Op) fault.Outcome {
 		asked.Add(1)
