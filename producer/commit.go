@@ -45,19 +45,22 @@ func (b *batch) full(bytes int64, entities int) bool {
 // run commits batch after batch until the queue is closed and empty.
 func (f *Feed) run(ctx context.Context) {
 	defer close(f.closed)
-	several := false
+	publishers, took := 0, time.Duration(0)
 	for open := true; open; {
 		<-f.queue.wake
+		// Those whose entities the last commit wrote are likely to come again, and a
+		// commit costs the same for all of them. A single one never waits.
+		if publishers > 1 {
+			f.queue.await(publishers, min(took/4, f.config.Linger))
+		}
 		b := &batch{}
 		open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
-		if several && open && f.config.Linger > 0 && !b.full(f.config.MaxBatchBytes, f.config.MaxBatchEntities) {
-			_ = f.sleep(ctx, f.config.Linger) // cut short: the commit will say so
-			open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
+		if len(b.items) == 0 {
+			continue
 		}
-		if len(b.items) > 0 {
-			several = b.requests > 1
-			f.commit(ctx, b)
-		}
+		requests, start := b.requests, time.Now()
+		f.commit(ctx, b)
+		publishers, took = requests+f.queue.len(), time.Since(start)
 	}
 }
 

@@ -41,8 +41,10 @@ type Config struct {
 	// MaxBatchEntities is how many entities are written in one commit. Defaults
 	// to 10,000.
 	MaxBatchEntities int
-	// Linger is how long a commit waits for more publishers to join, if the
-	// one before had several. Defaults to 250 µs; negative means not at all.
+	// Linger is how long a commit may wait for those publishers to join whose
+	// entities the one before wrote, if there were several: a quarter of what that
+	// commit took, but not longer than this. Defaults to 5 ms; negative means not
+	// at all.
 	Linger time.Duration
 	// MaxEntity refuses entities with larger bodies, in bytes. Defaults to no limit.
 	MaxEntity int64
@@ -68,7 +70,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxPageEntities, 10_000)
 	def(&c.MaxBatchBytes, 4<<20)
 	def(&c.MaxBatchEntities, 10_000)
-	def(&c.Linger, 250*time.Microsecond)
+	def(&c.Linger, 5*time.Millisecond)
 	def(&c.MaxClockSkew, time.Minute)
 	def(&c.RetryFor, time.Minute)
 	def(&c.SpoolDir, os.TempDir())

@@ -17,7 +17,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +80,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 		name: name, store: store, config: c,
 		chain: chain.NewReader(store, name), clock: clock,
 		tail:   tail{recent: newRecent()},
-		queue:  queue{wake: make(chan struct{}, 1)},
+		queue:  newQueue(),
 		room:   semaphore.NewWeighted(4 * c.MaxBatchBytes),
 		random: rand.Text(),
 		stop:   stop, closed: make(chan struct{}), sleep: sleep,
@@ -196,71 +195,4 @@ func (f *Feed) key(n int64) string { return layout.FeedPage(f.name, n) }
 // contentID returns a new Content-ID in the form of RFC 5322's msg-id.
 func (f *Feed) contentID() string {
 	return fmt.Sprintf("<%s-%d@%s>", f.random, f.count.Add(1), f.name)
-}
-
-// queue holds the requests that wait for a commit.
-type queue struct {
-	mu      sync.Mutex
-	waiting []*request
-	closed  bool
-	wake    chan struct{}
-}
-
-// add reports false if the queue is closed.
-func (q *queue) add(r *request) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
-	q.waiting = append(q.waiting, r)
-	q.signal()
-	return true
-}
-
-// signal wakes the goroutine that commits.
-func (q *queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// withdraw takes r out, and reports false if it was not there any more.
-func (q *queue) withdraw(r *request) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, w := range q.waiting {
-		if w == r {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// take moves requests into b until it is full, and reports whether there may be
-// more to come.
-func (q *queue) take(b *batch, bytes int64, entities int) (open bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := 0
-	for n < len(q.waiting) && !b.full(bytes, entities) {
-		b.add(q.waiting[n])
-		n++
-	}
-	rest := copy(q.waiting, q.waiting[n:])
-	clear(q.waiting[rest:])
-	q.waiting = q.waiting[:rest]
-	if rest > 0 {
-		q.signal()
-	}
-	return !q.closed || rest > 0
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.signal()
 }
