@@ -113,12 +113,31 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
+// commitTimeout is how long a commit may take after the context has ended.
+const commitTimeout = 30 * time.Second
+
+// graceful returns a context that ends some time after ctx, so that what is
+// whole can still be committed.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		_ = sleep(later, commitTimeout)
+		cancel()
+	})
+	return later, func() {
+		stop()
+		cancel()
+	}
+}
+
 // commit commits what was applied and the position, if there is any news.
 func (r *run) commit(ctx context.Context) error {
 	b := &r.batch
 	if !b.changed {
 		return nil
 	}
+	ctx, cancel := graceful(ctx)
+	defer cancel()
 	if b.Batch == nil { // only the position moves
 		if err := r.begin(ctx); err != nil {
 			return err

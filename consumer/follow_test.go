@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,11 +232,11 @@ func TestRange(t *testing.T) {
 		f := newFeed("a0 b0")
 		grow(f)
 		f.ranges, f.longPoll = true, true
-		sent := 0
+		var sent atomic.Int64
 		f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
 			counting := &countingWriter{ResponseWriter: rw}
 			f.serve(counting, r, number)
-			sent += counting.n
+			sent.Add(int64(counting.n))
 			return true
 		}
 		inWorld(t, f, func(t *testing.T, w *world) {
@@ -249,8 +250,8 @@ func TestRange(t *testing.T) {
 				reader.expect(t, all)
 			}
 			reader.end(t)
-			if sent > 2*large {
-				t.Errorf("%d bytes were sent for a page of %d", sent, large)
+			if n := sent.Load(); n > 2*large {
+				t.Errorf("%d bytes were sent for a page of %d", n, large)
 			}
 		})
 	})

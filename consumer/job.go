@@ -76,10 +76,6 @@ type Stats struct {
 	Gaps     int // that were passed as OnGap says
 }
 
-// commitTimeout is how long the last commit may take after the context has
-// ended.
-const commitTimeout = 30 * time.Second
-
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.
 //
 // When ctx ends, or reading fails, the entities that were applied completely

@@ -156,6 +156,8 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	e, index := &r.s.entity, r.first+p.Index
 	switch {
+	case r.s.ctx.Err() != nil:
+		return false, r.s.ctx.Err()
 	case index < r.seen-1:
 		return true, nil
 	case r.first > 0 && p.Index == 0 && p.Offset != 0:

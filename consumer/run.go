@@ -135,8 +135,6 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 		return r.commit(ctx)
 	}
 	// What was applied is whole. That reading failed is no reason to lose it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	defer cancel()
 	if lost := r.commit(ctx); lost != nil {
 		return errors.Join(err, lost)
 	}

@@ -134,19 +134,16 @@ func (s *session) snapshotPage(f *fetch, number int, from feed.SnapshotPosition,
 	if number == from.Page {
 		skip = from.Entities
 	}
+	var broken error
 	read := func(fn func(*Entity) bool) error {
-		return r.each(func(e *Entity) bool { return e.Part < skip || fn(e) })
-	}
-	r.page.entities = func(yield func(*Entity, error) bool) {
-		if err = read(func(e *Entity) bool { return yield(e, nil) }); err != nil {
-			yield(nil, err)
+		if broken == nil {
+			broken = r.each(func(e *Entity) bool { return e.Part < skip || fn(e) })
 		}
+		return broken
 	}
+	r.page.entities = entities(read)
 	if !yield(r.page, nil) {
 		return errStopped
-	}
-	if err != nil {
-		return err
 	}
 	return read(func(*Entity) bool { return true })
 }

@@ -44,7 +44,7 @@ func (w *walk) run(yield func(*Page, error) bool) {
 	}()
 	for err == nil && r != nil {
 		w.prefetch(r)
-		r.page.entities = w.entities(r)
+		r.page.entities = entities(func(fn func(*Entity) bool) error { return w.read(r, fn) })
 		r.page.last = func() mark { return r.last }
 		if !yield(r.page, nil) {
 			return
@@ -97,11 +97,16 @@ func entryError(err error) error {
 	return err
 }
 
-// entities returns the iterator over what is new on a page.
-func (w *walk) entities(r *reading) func(func(*Entity, error) bool) {
+// entities returns the iterator over what read finds.
+func entities(read func(fn func(*Entity) bool) error) func(yield func(*Entity, error) bool) {
 	return func(yield func(*Entity, error) bool) {
-		if w.read(r, func(e *Entity) bool { return yield(e, nil) }) != nil {
-			yield(nil, w.err)
+		more := true
+		err := read(func(e *Entity) bool {
+			more = yield(e, nil)
+			return more
+		})
+		if err != nil && more {
+			yield(nil, err)
 		}
 	}
 }

@@ -1,0 +1,494 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+// A memorySink keeps what was committed, and polices the contract.
+type memorySink struct {
+	t       *testing.T
+	got     []string // Content-IDs, or keys where there is none
+	keys    []string
+	at      feed.Position
+	commits []int // how many entities each commit had
+	open    *memoryBatch
+	apply   func(e *feed.Entity) error // called before each Apply
+	commit  func() error
+}
+
+type memoryBatch struct {
+	s      *memorySink
+	got    []string
+	keys   []string
+	failed bool
+	ended  bool
+}
+
+func (s *memorySink) Position(context.Context) (feed.Position, error) { return s.at, nil }
+func (s *memorySink) Close() error                                    { return nil }
+
+func (s *memorySink) Begin(context.Context) (Batch, error) {
+	if s.open != nil {
+		s.t.Error("two batches are open")
+	}
+	s.open = &memoryBatch{s: s}
+	return s.open, nil
+}
+
+func (b *memoryBatch) Apply(ctx context.Context, e *feed.Entity) error {
+	if b.ended || b.failed {
+		b.s.t.Error("Apply after the end or an error")
+	}
+	err := ctx.Err()
+	if err == nil && b.s.apply != nil {
+		err = b.s.apply(e)
+	}
+	if err == nil && e.Stream != nil {
+		_, err = io.Copy(io.Discard, e.Stream)
+	}
+	if b.failed = err != nil; err != nil {
+		return errors.New("sink: " + err.Error()) // a sink that does not wrap
+	}
+	id := e.ContentID
+	if id == "" {
+		id = e.ContentLocation
+	}
+	b.got = append(b.got, id)
+	b.keys = append(b.keys, e.ContentLocation)
+	return nil
+}
+
+func (b *memoryBatch) Commit(ctx context.Context, at feed.Position) error {
+	if b.failed {
+		b.s.t.Error("Commit of a batch that is not whole")
+	}
+	if b.s.commit != nil {
+		if err := b.s.commit(); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.s.got, b.s.keys, b.s.at = append(b.s.got, b.got...), append(b.s.keys, b.keys...), at
+	b.s.commits = append(b.s.commits, len(b.got))
+	b.ended, b.s.open = true, nil
+	return nil
+}
+
+func (b *memoryBatch) Rollback() error {
+	if !b.ended {
+		b.ended, b.s.open = true, nil
+	}
+	return nil
+}
+
+func (s *memorySink) expect(want string) {
+	s.t.Helper()
+	if got := strings.Join(s.got, " "); got != want {
+		s.t.Errorf("sink has %q, want %q", got, want)
+	}
+	if s.open != nil {
+		s.t.Error("a batch is open")
+	}
+}
+
+func runJob(t *testing.T, j Job) (Stats, error) {
+	t.Helper()
+	if j.URL == "" {
+		j.URL = feedURL
+	}
+	return j.Run(t.Context())
+}
+
+// TestJob consumes, has nothing to do, and goes on.
+func TestJob(t *testing.T) {
+	f := newFeed("a0 b1 | c1 d2")
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		job := Job{Client: w.newClient(Config{}), Sink: sink}
+		stats, err := runJob(t, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink.expect("a b c d")
+		if diff := cmp.Diff(Stats{Entities: 4, Bytes: 36, Batches: 1}, stats); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2"}, sink.at); diff != "" {
+			t.Error(diff)
+		}
+		if stats, err := runJob(t, job); err != nil || stats != (Stats{}) {
+			t.Errorf("nothing new: %+v and error %v", stats, err)
+		}
+		f.append("e3")
+		f.addPage("f4")
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		sink.expect("a b c d e f")
+	})
+}
+
+// TestBatches: when to commit.
+func TestBatches(t *testing.T) {
+	inWorld(t, newFeed("a0 b0 c0 | d0 e0 f0 | g0"), func(t *testing.T, w *world) {
+		for _, test := range []struct {
+			name string
+			job  Job
+			slow time.Duration
+			want []int
+		}{
+			{"at the end", Job{}, 0, []int{7}},
+			{"by count", Job{BatchEntities: 3}, 0, []int{3, 3, 1}},
+			{"by bytes", Job{BatchBytes: 15}, 0, []int{2, 2, 2, 1}},
+			{"by age", Job{BatchInterval: 3 * time.Second}, time.Second, []int{3, 3, 1}},
+			{"each", Job{BatchEntities: 1}, 0, []int{1, 1, 1, 1, 1, 1, 1}},
+		} {
+			sink := &memorySink{t: t, apply: func(*feed.Entity) error { time.Sleep(test.slow); return nil }}
+			test.job.Client, test.job.Sink = w.newClient(Config{}), sink
+			if _, err := runJob(t, test.job); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, sink.commits); diff != "" {
+				t.Errorf("%s: %s", test.name, diff)
+			}
+			sink.expect("a b c d e f g")
+		}
+	})
+}
+
+// TestJobFollows: what is new is committed at once, and nothing else is.
+func TestJobFollows(t *testing.T) {
+	f := newFeed("a0")
+	f.longPoll = true
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		job := Job{Client: w.newClient(Config{Follow: true}), URL: feedURL, Sink: sink, BatchInterval: time.Hour}
+		go func() {
+			_, err := job.Run(ctx)
+			done <- err
+		}()
+		synctest.Wait()
+		sink.expect("a")
+		f.append("b1", "c1")
+		synctest.Wait()
+		sink.expect("a b c")
+		f.addPage("d1")
+		synctest.Wait()
+		sink.expect("a b c d")
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]int{1, 2, 1}, sink.commits); diff != "" {
+			t.Error(diff)
+		}
+		stop()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		sink.expect("a b c d")
+	})
+}
+
+// TestJobLatest: the position at the end is kept even if there was nothing.
+func TestJobLatest(t *testing.T) {
+	f := newFeed("a0 b1")
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		job := Job{Client: w.newClient(Config{}), Sink: sink, From: Latest()}
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		f.append("c2")
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		sink.expect("c")
+	})
+}
+
+// TestJobInterrupted cancels the context at each entity: while it is applied,
+// and after it.
+func TestJobInterrupted(t *testing.T) {
+	const all = "a b c d e f"
+	for n := 1; n <= 6; n++ {
+		for _, when := range []string{"before", "in the middle"} {
+			inWorld(t, newFeed("a0 b0 c0 | d0 e0 f0"), func(t *testing.T, w *world) {
+				ctx, stop := context.WithCancel(t.Context())
+				applied := 0
+				sink := &memorySink{t: t, apply: func(*feed.Entity) error {
+					if applied++; applied != n {
+						return nil
+					}
+					stop()
+					if when == "before" {
+						return nil
+					}
+					return ctx.Err()
+				}}
+				job := Job{Client: w.newClient(Config{}), URL: feedURL, Sink: sink, BatchEntities: 4}
+				_, err := job.Run(ctx)
+				if err != nil && !errors.Is(err, context.Canceled) && when == "before" {
+					t.Error(err)
+				}
+				if got := strings.Join(sink.got, " "); !strings.HasPrefix(all, got) {
+					t.Errorf("%s %d: sink has %q", when, n, got)
+				}
+				if when == "before" && len(sink.got) < n {
+					t.Errorf("%d: sink has %q, whole entities were lost", n, sink.got)
+				}
+				if _, err := runJob(t, job); err != nil {
+					t.Fatal(err)
+				}
+				sink.expect(all)
+			})
+		}
+	}
+}
+
+// TestJobFailures lets each Apply and each Commit fail once, and runs again.
+func TestJobFailures(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for _, what := range []string{"apply", "commit"} {
+			inWorld(t, newFeed("a0 b0 c0 | d0 e0 f0"), func(t *testing.T, w *world) {
+				calls := 0
+				fail := func() error {
+					if calls++; calls == n {
+						return io.ErrShortWrite
+					}
+					return nil
+				}
+				sink := &memorySink{t: t}
+				if what == "apply" {
+					sink.apply = func(*feed.Entity) error { return fail() }
+				} else {
+					sink.commit = fail
+				}
+				job := Job{Client: w.newClient(Config{}), Sink: sink, BatchEntities: 2}
+				if _, err := runJob(t, job); err == nil && (what == "apply" || n <= 3) {
+					t.Errorf("%s %d: no error", what, n)
+				}
+				if _, err := runJob(t, job); err != nil && (what == "apply" || n <= 3) {
+					t.Error(err)
+				}
+				sink.expect("a b c d e f")
+			})
+		}
+	}
+}
+
+// TestJobCommitsWhatIsWhole: a feed that breaks for good does not cost what was
+// read before.
+func TestJobCommitsWhatIsWhole(t *testing.T) {
+	inWorld(t, newFeed("a1 b1 c0"), func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		_, err := runJob(t, Job{Client: w.newClient(Config{}), Sink: sink})
+		if !errors.Is(err, ErrTimeOrder) {
+			t.Error(err)
+		}
+		sink.expect("a b")
+	})
+}
+
+// TestJobBrokenStream: an entity that breaks in the sink's hands is rolled back
+// and read again.
+func TestJobBrokenStream(t *testing.T) {
+	f := largeFeed()
+	cuts := 3
+	f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.Method != http.MethodGet || cuts == 0 {
+			return false
+		}
+		cuts--
+		f.serveBytes(rw, 1, 500_000)
+		panic(http.ErrAbortHandler)
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		stats, err := runJob(t, Job{Client: w.newClient(Config{MaxWhole: 1000}), Sink: sink})
+		if err != nil || stats.Restarts != 3 || stats.Entities != 3 {
+			t.Errorf("%+v and error %v", stats, err)
+		}
+		sink.expect("a large b")
+	})
+	t.Run("always", func(t *testing.T) {
+		cuts = -1
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t}
+			_, err := runJob(t, Job{Client: w.newClient(Config{MaxWhole: 1000, Retry: RetryConfig{Attempts: 3}}), Sink: sink})
+			if !Retryable(err) {
+				t.Error(err)
+			}
+			sink.expect("")
+		})
+	})
+}
+
+// TestGapPolicies loses what came after the position.
+func TestGapPolicies(t *testing.T) {
+	const feedText = "a0 b1 | c2 d2 | e3"
+	tests := []struct {
+		name   string
+		at     Start
+		policy GapPolicy
+		index  string
+		want   string
+		lost   string
+		gaps   int
+	}{
+		{name: "fail, id", at: at("x2", 2), policy: GapFail, lost: "id"},
+		{name: "fail, old", at: at("x0", 1), policy: GapFail, lost: "old"},
+		{name: "replay, id", at: at("x2", 2), policy: GapReplay, want: "c d e", gaps: 1},
+		{name: "replay, old", at: at("x0", 1), policy: GapReplay, want: "c d e", gaps: 1},
+		{name: "replay, all is older", at: at("x9", 1), policy: GapReplay, want: "", gaps: 1},
+		{name: "snapshot, id", at: at("x2", 2), policy: GapSnapshot, index: indexURL, want: "key-0 key-1 d e", gaps: 1},
+		{name: "snapshot, old", at: at("x0", 1), policy: GapSnapshot, index: indexURL, want: "key-0 key-1 d e", gaps: 1},
+		{name: "snapshot is too old as well", at: at("x0", 1), policy: GapSnapshot, index: indexURL + "?old", want: "key-0 key-1", lost: "id", gaps: 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSnapshot(newFeed(feedText), 1, 2)
+			s.floor = 2
+			s.change = func(_ http.ResponseWriter, r *http.Request) bool {
+				s.feed = &snapshot.FeedPosition{URL: feedURL, LastModified: second(2), ContentID: "c", Page: pageURL + "2"}
+				if r.URL.RawQuery == "old" {
+					s.feed.ContentID = "y"
+				}
+				return false
+			}
+			inWorld(t, s, func(t *testing.T, w *world) {
+				sink := &memorySink{t: t, at: test.at.position}
+				stats, err := runJob(t, Job{Client: w.newClient(Config{}), Sink: sink, OnGap: test.policy, SnapshotURL: test.index})
+				if kindOfGap(err) != test.lost || stats.Gaps != test.gaps {
+					t.Errorf("%+v and error %v", stats, err)
+				}
+				sink.expect(test.want)
+			})
+		})
+	}
+	if _, err := (&Job{Client: &Client{}, OnGap: GapSnapshot}).Run(t.Context()); err == nil {
+		t.Error("no snapshot to start over from: no error")
+	}
+}
+
+// TestJobFromSnapshot crashes at each commit between snapshot and feed.
+func TestJobFromSnapshot(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		f, want := newFeed("a0 b1 | c2 d2 | e3"), "key-0 key-1 key-2 key-3 key-4 key-5 c d e"
+		if quiet {
+			f, want = newFeed("a0"), "key-0 key-1 key-2 key-3 key-4 key-5"
+		}
+		for n := 1; n <= 9; n++ {
+			s := newSnapshot(f, 3, 2)
+			inWorld(t, s, func(t *testing.T, w *world) {
+				commits := 0
+				sink := &memorySink{t: t, commit: func() error {
+					if commits++; commits == n {
+						return io.ErrClosedPipe
+					}
+					return nil
+				}}
+				job := Job{Client: w.newClient(Config{}), Sink: sink, From: FromSnapshot(indexURL), BatchEntities: 1}
+				_, _ = runJob(t, job)
+				if _, err := runJob(t, job); err != nil {
+					t.Fatal(err)
+				}
+				sink.expect(want)
+				if sink.at.Snapshot != nil {
+					t.Errorf("position is still in the snapshot: %+v", sink.at)
+				}
+			})
+		}
+	}
+}
+
+// TestKeyPointer takes keys from bodies.
+func TestKeyPointer(t *testing.T) {
+	f := newFeed("a0 b1 c2")
+	bodies := []string{`{"id":"x/1","n":1}`, `{"n":2,"id":7}`, ""}
+	for i, body := range bodies {
+		f.pages[0].entities[i].Body = []byte(body)
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		c := w.newClient(Config{})
+		if _, err := runJob(t, Job{Client: c, Sink: sink, KeyPointer: "/id"}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"x%2F1", "7", "key-c"}, sink.keys); diff != "" {
+			t.Error(diff)
+		}
+		f.append("d3")
+		f.pages[0].entities[3].Body = []byte(`{"n":4}`)
+		_, err := runJob(t, Job{Client: c, Sink: sink, KeyPointer: "/id"})
+		if err == nil || !strings.Contains(err.Error(), pageURL+"1, part 3") {
+			t.Errorf("error does not name the place: %v", err)
+		}
+		sink.expect("a b c")
+		if _, err := runJob(t, Job{Client: c, Sink: sink, KeyPointer: "id"}); err == nil {
+			t.Error("bad pointer: no error")
+		}
+	})
+	inWorld(t, largeFeed(), func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		_, err := runJob(t, Job{Client: w.newClient(Config{MaxWhole: 1000}), Sink: sink, KeyPointer: ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink.at, sink.got = feed.Position{LastModified: second(0), ContentID: "a", Page: pageURL + "1"}, nil
+		_, err = runJob(t, Job{Client: w.newClient(Config{MaxWhole: 1000}), Sink: sink, KeyPointer: "/id"})
+		if !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProgress tells how far the job is.
+func TestProgress(t *testing.T) {
+	s := newSnapshot(newFeed("a0 b1 | c2 d2 | e5"), 2, 1)
+	inWorld(t, s, func(t *testing.T, w *world) {
+		var got []string
+		job := Job{Client: w.newClient(Config{}), Sink: &memorySink{t: t}, From: FromSnapshot(indexURL), BatchEntities: 1,
+			Progress: func(p Progress) {
+				page := strings.TrimPrefix(p.Page, "http://feed.test/")
+				got = append(got, fmt.Sprintf("%d %s lag %v of %d pages", p.Entities, page, p.Lag, p.SnapshotPages))
+			}}
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"1 snapshot/0 lag 0s of 2 pages", "2 snapshot/1 lag 0s of 2 pages", "2 snapshot/1 lag 3s of 2 pages",
+			"3 feed/2 lag 3s of 0 pages", "4 feed/2 lag 3s of 0 pages", "5 feed/3 lag 0s of 0 pages",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAtLeastOnce(t *testing.T) {
+	if AtLeastOnce(&memorySink{}) {
+		t.Error("a sink that does not say so is at-least-once")
+	}
+	if !AtLeastOnce(forgetful{}) {
+		t.Error("a sink that says so is not at-least-once")
+	}
+}
+
+type forgetful struct{ Sink }
+
+func (forgetful) AtLeastOnce() bool { return true }
