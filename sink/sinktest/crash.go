@@ -85,7 +85,7 @@ func (s suite) model(t *testing.T) {
 }
 
 // faultEntities is how many entities are applied while each step fails once.
-const faultEntities = 8
+const faultEntities = 4
 
 var errFault = errors.New("no space left on device, for a test")
 

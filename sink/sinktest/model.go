@@ -105,7 +105,7 @@ func newGenerator() *generator {
 
 func (g *generator) next() *feed.Entity {
 	g.n++
-	key := fmt.Sprintf("thing/%d", g.random.IntN(12))
+	key := fmt.Sprintf("thing/%d", g.random.IntN(4))
 	d, found := g.documents[key]
 	var e *feed.Entity
 	switch kind := g.random.IntN(10); {
@@ -124,7 +124,7 @@ func (g *generator) next() *feed.Entity {
 	default:
 		d = document{key: key}
 		if g.random.IntN(30) == 0 {
-			d.key = strings.Repeat("x", sink.MaxInline/2)
+			d.key = strings.Repeat("x", sink.MaxInline/32)
 		}
 		e = put(g.n, key, d.json())
 	}

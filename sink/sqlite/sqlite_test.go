@@ -260,3 +260,58 @@ func TestBusy(t *testing.T) {
 	}
 	write(t, k, entity("a", "text/plain", "a"))
 }
+
+func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options()) }
+
+// BenchmarkStraight inserts the rows of BenchmarkSink with nothing but the
+// library: what the sink is compared with.
+func BenchmarkStraight(b *testing.B) {
+	conn, err := zombiezen.OpenConn(file(b.TempDir()), zombiezen.OpenReadWrite|zombiezen.OpenCreate)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	script := `PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -8192;
+		CREATE TABLE t (key TEXT NOT NULL PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL,
+			last_modified TEXT NOT NULL, content_id TEXT NOT NULL, headers TEXT NOT NULL)`
+	for statement := range strings.SplitSeq(script, ";") {
+		if err := sqlitex.ExecuteTransient(conn, statement, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	execute := func(statement string) {
+		if err := sqlitex.Execute(conn, statement, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	insert := conn.Prep("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)")
+	entities := sinktest.BenchmarkEntities()
+	bodies := make([]string, len(entities))
+	for i, e := range entities {
+		bodies[i] = string(e.Body)
+	}
+	b.SetBytes(int64(len(bodies[0])))
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if n%len(entities) == 0 {
+			if n > 0 {
+				execute("COMMIT")
+			}
+			execute("BEGIN IMMEDIATE")
+		}
+		e := entities[n%len(entities)]
+		insert.BindText(1, fmt.Sprintf("users/%012d", n))
+		insert.BindText(2, e.ContentType)
+		insert.BindText(3, bodies[n%len(entities)])
+		insert.BindText(4, "2026-05-01T10:00:00Z")
+		insert.BindText(5, e.ContentID)
+		insert.BindText(6, "{}")
+		if _, err := insert.Step(); err != nil {
+			b.Fatal(err)
+		}
+		if err := insert.Reset(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	execute("COMMIT")
+}

@@ -33,7 +33,8 @@ func (f FS) before(op, path string) error {
 // A File is a file that is written.
 type File struct {
 	*os.File
-	fs FS
+	fs     FS
+	locked bool
 }
 
 // Open opens a file for reading and writing, and creates it if flag has
@@ -46,7 +47,7 @@ func (f FS) Open(path string, flag int) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{file, f}, nil
+	return &File{File: file, fs: f}, nil
 }
 
 // Write writes at the file's offset.
@@ -83,7 +84,18 @@ func (f *File) Lock() error {
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
+	f.locked = true
 	return nil
+}
+
+// Close closes the file. The lock is given up first: a process that is being
+// started has the file open for a moment too.
+func (f *File) Close() error {
+	var err error
+	if f.locked {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	}
+	return errors.Join(err, f.File.Close())
 }
 
 // Mkdir creates a directory whose parent exists, if it does not exist.
