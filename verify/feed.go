@@ -82,10 +82,7 @@ func (w *feedWalk) crawl(entry string) error {
 	if err != nil {
 		return fmt.Errorf("check feed %s: %w", entry, err)
 	}
-	at, err := w.permanent(entry, s)
-	if err != nil {
-		return err
-	}
+	at := w.permanent(entry, s)
 	back := []listed{{url: at, nameless: at != s.links.Self, modified: s.modified, final: s.links.Next != ""}}
 	listedAt := map[string]bool{at: true}
 	for s.links.Prev != "" {
@@ -118,24 +115,18 @@ func (w *feedWalk) crawl(entry string) error {
 
 // permanent returns the URL of the page at the entry point, which may be
 // another name of the newest page: its rel=self, if that is a page
-// with the same prev.
-func (w *feedWalk) permanent(entry string, s seen) (string, error) {
+// with the same prev. If that cannot be told, reading the page tells why.
+func (w *feedWalk) permanent(entry string, s seen) string {
 	if s.links.Self == "" || s.links.Self == entry {
-		return entry, nil
+		return entry
 	}
 	self, err := w.head(s.links.Self)
-	if err != nil {
-		if isGone(err) {
-			w.report.add(SelfLink, entry, "its rel=self is %s: %v", s.links.Self, err)
-			return entry, nil
-		}
-		return s.links.Self, w.unreachable(s.links.Self, err)
+	// A prev that is missing may have been removed by now.
+	otherPage := err == nil && self.links.Prev != "" && self.links.Prev != s.links.Prev
+	if isGone(err) || otherPage {
+		return entry // where its self link will be found wrong
 	}
-	// A link that is missing may have been removed by now.
-	if self.links.Prev != "" && self.links.Prev != s.links.Prev {
-		return entry, nil // then the page is read at the entry point, and its self link found wrong
-	}
-	return s.links.Self, nil
+	return s.links.Self
 }
 
 // hasNoPrev reports whether a page has no link to an older one, now.

@@ -243,6 +243,16 @@ func TestFeedRules(t *testing.T) {
 			func(_ *site, pages []*fakePage) { pages[2].header["Link"][0] = "<" + path(1) + ">; rel=self" },
 			[]place{{verify.SelfLink, "/feeds/zones", 3, -1}},
 		},
+		"self of the newest answers 404": {
+			func(_ *site, pages []*fakePage) { pages[2].header["Link"][0] = "<" + path(8) + ">; rel=self" },
+			[]place{{verify.SelfLink, "/feeds/zones", 3, -1}},
+		},
+		"self of the newest answers 500": {
+			func(s *site, _ []*fakePage) {
+				s.pages["/feeds/zones"], s.pages[path(2)] = s.pages[path(2)], &fakePage{status: 500}
+			},
+			[]place{{verify.Reachable, path(2), 3, -1}},
+		},
 		"newest without self": {
 			func(_ *site, pages []*fakePage) { pages[2].header["Link"] = pages[2].header["Link"][1:] },
 			[]place{{verify.SelfLink, "/feeds/zones", 3, -1}},

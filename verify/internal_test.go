@@ -3,12 +3,13 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -66,35 +67,53 @@ func TestDuplicatesWithoutRoom(t *testing.T) {
 // TestStall: a server that sends nothing any more is given up, before its
 // headers and within its body.
 func TestStall(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/body" {
-			_, _ = w.Write([]byte("--x"))
-			_ = http.NewResponseController(w).Flush()
+	synctest.Test(t, func(t *testing.T) {
+		f, err := newFetcher(Config{HTTPClient: &http.Client{Transport: stalling{}}}, "http://x/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := f.do(t.Context(), http.MethodGet, "http://x/header"); !errors.Is(err, errStalled) {
+			t.Errorf("no headers: %v", err)
+		}
+		if waited := time.Since(start); waited != stallLimit {
+			t.Errorf("given up after %v", waited)
+		}
+		response, err := f.do(t.Context(), http.MethodGet, "http://x/body")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := bodyReader{reader: response.Body}
+		body.drain()
+		if !errors.Is(body.err, errStalled) || body.size != 3 {
+			t.Errorf("%d bytes, then %v", body.size, body.err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stalling answers after nearly too long, with bytes that come nearly too late,
+// and then nothing more; for /header, nothing at all.
+type stalling struct{}
+
+func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/header" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	time.Sleep(stallLimit - 1)
+	body, w := io.Pipe()
+	go func() {
+		for _, text := range []string{"-", "-", "x"} {
+			time.Sleep(stallLimit - 1)
+			_, _ = io.WriteString(w, text)
 		}
 		<-r.Context().Done()
-	}))
-	defer server.Close()
-	f, err := newFetcher(Config{}, server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.stall = time.Millisecond
-	if _, err := f.do(t.Context(), http.MethodGet, server.URL+"/header"); !errors.Is(err, errStalled) {
-		t.Errorf("no headers: %v", err)
-	}
-	f.stall = 100 * time.Millisecond // the headers come
-	response, err := f.do(t.Context(), http.MethodGet, server.URL+"/body")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := bodyReader{reader: response.Body}
-	body.drain()
-	if !errors.Is(body.err, errStalled) || body.size != 3 {
-		t.Errorf("%d bytes, then %v", body.size, body.err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Error(err)
-	}
+		w.CloseWithError(r.Context().Err())
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 }
 
 // TestRulesHaveRemedies, each its own text for the reader.

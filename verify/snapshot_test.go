@@ -80,6 +80,10 @@ func TestSnapshot(t *testing.T) {
 			func(s *site, _ []*fakePage) { s.editIndex(`"id":"1",`, "") },
 			[]place{{verify.IndexSchema, index, 0, -1}},
 		},
+		"index of more than 32 MiB": {
+			func(s *site, _ []*fakePage) { s.editIndex("{", "{"+strings.Repeat(" ", 32<<20)) },
+			[]place{{verify.IndexSchema, index, 0, -1}},
+		},
 		"createdAt is no time": {
 			func(s *site, _ []*fakePage) { s.editIndex("2023-11-27T03:01:01.000Z", "yesterday") },
 			[]place{{verify.IndexSchema, index, 0, -1}},
