@@ -300,3 +300,13 @@ func TestSlicesAreClipped(t *testing.T) {
 		}
 	}
 }
+
+// A name is compared with the one of the part before; not with what is in its
+// place after the buffer has moved, which here is the name itself.
+func TestBufferMovesUnderNames(t *testing.T) {
+	data := strings.Repeat("preamble\r\n", 20) + "--B\r\nabc: v\r\n\r\nx\r\n--B\r\na c: v\r\n\r\ny\r\n--B--"
+	r := page.NewReader(iotest.OneByteReader(strings.NewReader(data)), "B", page.ReaderOptions{})
+	page.SetBuffer(r, 100)
+	_, err := readAll(t, r)
+	checkError(t, err, &page.Error{Part: 1, Offset: int64(strings.Index(data, "a c")), Err: page.ErrMalformedHeader})
+}
