@@ -21,7 +21,11 @@ func (b *bench) consume() error {
 		return err
 	}
 	err = errors.Join(b.consumeJSONL(s, pages), b.consumeSQLite(s))
-	return errors.Join(err, s.interrupt())
+	if err = errors.Join(err, s.interrupt()); err != nil {
+		return err
+	}
+	b.reportMemory("serve to these consumers", s.process)
+	return nil
 }
 
 func (b *bench) consumeJSONL(s *server, pages int64) error {
