@@ -3,6 +3,7 @@ package file_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -118,5 +119,29 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 	if err := s.Delete(ctx, "a/b"); !errors.Is(err, storage.ErrPermission) {
 		t.Errorf("Delete: %v", err)
+	}
+}
+
+// TestCut appends after an append that died. The room it took is given back.
+func TestCut(t *testing.T) {
+	s, dir := newStoreDir(t)
+	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes([]byte("body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(t, dir, "a")
+	if _, err := s.Append(t.Context(), "a", version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, path := range bodyFiles(t, dir, "a") {
+		data, err := os.ReadFile(path)
+		found = found || string(data) == "body+"
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if !found {
+		t.Error("no body file holds just the body")
 	}
 }

@@ -70,9 +70,6 @@ func (w *sweeper) eachName(dir string, do func(name string) error) error {
 // body removes a body file of key if the object does not have it.
 func (w *sweeper) body(key, id string) error {
 	s := w.store
-	if unused, err := s.unused(key, id); !unused || err != nil {
-		return err
-	}
 	unlock, err := s.locks.lock(w.ctx, key)
 	if err != nil {
 		return err
