@@ -36,7 +36,7 @@ func (l *Links) add(base *url.URL, link linkheader.Link) error {
 	if link.HasParam("anchor") {
 		return nil
 	}
-	for _, rel := range strings.Fields(link.Rel) {
+	for rel := range strings.FieldsSeq(link.Rel) {
 		target := l.relation(rel)
 		if target == nil {
 			continue

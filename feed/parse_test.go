@@ -220,8 +220,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, feedEntity bool) {
 		var e, again feed.Entity
 		if err := feed.Parse(&e, &page.Part{Header: header(strings.Split(text, "\n")...)}, feedEntity); err != nil {
-			var header *feed.HeaderError
-			if !errors.As(err, &header) {
+			if _, ok := errors.AsType[*feed.HeaderError](err); !ok {
 				t.Fatalf("error %v is no HeaderError", err)
 			}
 			return

@@ -28,7 +28,7 @@ func reprDigests(h http.Header) (digests, error) {
 		text, closed := strings.CutSuffix(text, ":")
 		sum, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || !opened || !closed {
-			return digests{}, fmt.Errorf("its Repr-Digest %.200q is not of the form sha-256=:...:", member)
+			return digests{}, fmt.Errorf("its Repr-Digest %.200q is not like sha-256=:AAAA: with Base64 between the colons", member)
 		}
 		*target = sum
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // A Violation says where what is violated. It is an error.
-type Violation struct {
+type Violation struct { //nolint:errname // it is a finding first, and what reports are made of
 	Rule    Rule   `json:"rule"`
 	URL     string `json:"url"`
 	Page    int    `json:"page"`   // among the pages checked, from 1 for the oldest; 0 for none
