@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -92,13 +91,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}
-	web := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
-	}
+	web := server.NewHTTPServer(handler, a.log)
 	url := f.url(listener.Addr())
 	if err := a.announce(f, url); err != nil {
 		return errors.Join(err, listener.Close())
@@ -111,7 +104,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	case <-ctx.Done():
 	}
 	a.log.Info("shutting down", "cause", context.Cause(ctx))
-	return shutDown(context.WithoutCancel(ctx), handler, web)
+	return a.shutDown(context.WithoutCancel(ctx), handler, web)
 }
 
 // config checks the flags and returns the settings of the server.
@@ -188,10 +181,17 @@ func (f *serveFlags) serve(web *http.Server, listener net.Listener) error {
 	return web.ServeTLS(listener, f.tlsCert, f.tlsKey)
 }
 
-// shutDown ends the long polls, lets other requests finish, and then the
-// producers behind them.
-func shutDown(ctx context.Context, handler *server.Server, web *http.Server) error {
+// shutDown ends the requests that wait for news, and lets the others finish as
+// long as that does not take too long.
+func (a *app) shutDown(ctx context.Context, handler *server.Server, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
-	return errors.Join(web.Shutdown(ctx), handler.Close(ctx))
+	closed := make(chan error, 1)
+	go func() { closed <- handler.Close(ctx) }()
+	err := errors.Join(web.Shutdown(ctx), <-closed)
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.log.Warn("requests were cut off", "after", shutdownTime)
+		return web.Close()
+	}
+	return err
 }
