@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,12 +13,12 @@ import (
 // await waits until the newest page r may have more: entities or a next link.
 //
 // A server that knows "Prefer: wait" (RFC 7240) holds the request until there
-// is something new; others are asked again and again, with growing pauses, and
-// so is one that claims to hold requests and brings nothing.
+// is something new, and is asked again at once; others are asked again and
+// again with growing pauses.
 func (w *walk) await(r *reading) error {
 	for {
-		if !w.held && (w.quiet > 0 || !w.holds) {
-			if err := sleep(w.s.ctx, w.pollPause(w.quiet+1)); err != nil {
+		if !w.holds || w.quiet > 1 && !w.held {
+			if err := sleep(w.s.ctx, w.pollPause(max(1, w.quiet))); err != nil {
 				return err
 			}
 		}
@@ -38,20 +39,29 @@ func (w *walk) pollPause(n int) time.Duration {
 // poll asks once whether there is news, and makes it what r reads.
 func (w *walk) poll(r *reading) (news bool, err error) {
 	q := request{method: http.MethodGet, url: r.page.URL, etag: r.page.etag(), wait: w.s.config.Wait}
-	if q.etag != "" && r.page.Header.Get("Accept-Ranges") == "bytes" {
+	if q.etag != "" && !w.noRanges {
 		q.offset = r.last.offset // only what comes after what is known, and that to know it again
 	}
 	begun := time.Now()
 	resp, err := w.s.send(q)
+	var status *StatusError
+	if errors.As(err, &status) && status.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		return true, r.open() // which finds out what became of the page
+	}
 	if err != nil {
 		return false, err
 	}
 	w.held = time.Since(begun) >= q.wait/2
-	w.holds = strings.Contains(resp.header.Get("Preference-Applied"), "wait")
+	if strings.Contains(resp.header.Get("Preference-Applied"), "wait") || w.held {
+		w.holds = true
+	} else if resp.status == http.StatusNotModified {
+		w.holds = false
+	}
 	if resp.status == http.StatusNotModified {
 		resp.body.Close()
 		return w.linked(r, resp)
 	}
+	w.noRanges = q.offset > 0 && resp.status == http.StatusOK
 	if resp.status == http.StatusPartialContent && !continues(resp, q.offset, r.page.boundary) {
 		resp.body.Close()
 		return true, r.open()

@@ -102,7 +102,12 @@ func (q *request) setHeader(h http.Header) {
 // accept decides whether r is an answer, and makes its body readable.
 func (s *session) accept(q request, r *response) (err error) {
 	switch r.status {
-	case http.StatusOK, http.StatusPartialContent:
+	case http.StatusPartialContent:
+		if q.offset == 0 {
+			break // nobody asked for a part
+		}
+		fallthrough
+	case http.StatusOK:
 		if q.method == http.MethodHead {
 			return nil
 		}

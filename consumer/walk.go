@@ -21,8 +21,9 @@ type walk struct {
 	loop     cycle
 	modified time.Time // of the entity before
 	quiet    int       // polls in a row that brought nothing new
-	holds    bool      // the server says that it holds polls until there is news
+	holds    bool      // the server holds polls until there is news, as far as is known
 	held     bool      // it has held the last one for long
+	noRanges bool      // the server sends the whole page when asked for a range
 	err      error     // ends the walk
 }
 

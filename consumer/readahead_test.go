@@ -1,0 +1,73 @@
+package consumer
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"testing/iotest"
+)
+
+// TestReadAheadBytes: what goes in comes out, whatever the sizes of reads and
+// of the ring, and then the source's error.
+func TestReadAheadBytes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		data := make([]byte, random.IntN(5000))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		var src io.Reader = bytes.NewReader(data)
+		switch random.IntN(3) {
+		case 0:
+			src = iotest.HalfReader(src)
+		case 1:
+			src = iotest.DataErrReader(src)
+		}
+		src = io.MultiReader(src, iotest.ErrReader(iotest.ErrTimeout))
+		a := newReadAhead(io.NopCloser(src), func() {}, make([]byte, 1+random.IntN(700)))
+		var got []byte
+		var err error
+		for p := make([]byte, 300); err == nil; {
+			var n int
+			n, err = a.Read(p[:1+random.IntN(300)])
+			got = append(got, p[:n]...)
+		}
+		if !bytes.Equal(got, data) || !errors.Is(err, iotest.ErrTimeout) {
+			t.Fatalf("got %d bytes and error %v, want %d bytes", len(got), err, len(data))
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// blocked is a source that brings nothing until it is cancelled.
+type blocked struct{ cancelled chan struct{} }
+
+func (b blocked) Read([]byte) (int, error) {
+	<-b.cancelled
+	return 0, io.ErrClosedPipe
+}
+
+func (b blocked) Close() error { return nil }
+
+// TestReadAheadClose closes a readAhead whose source blocks, and one that is
+// full.
+func TestReadAheadClose(t *testing.T) {
+	src := blocked{make(chan struct{})}
+	if err := newReadAhead(src, func() { close(src.cancelled) }, make([]byte, 10)).Close(); err != nil {
+		t.Error(err)
+	}
+	full := newReadAhead(io.NopCloser(bytes.NewReader(make([]byte, 100))), func() {}, make([]byte, 10))
+	if _, err := io.ReadFull(full, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+	if err := full.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := full.Read(make([]byte, 1)); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+}
