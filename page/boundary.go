@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -47,7 +48,7 @@ func Boundary(contentType string) (string, error) {
 		if !strings.EqualFold(name, "boundary") {
 			continue
 		}
-		value = strings.TrimRight(value, " \t")
+		value = strings.TrimRightFunc(value, unicode.IsSpace)
 		if !readable(value) || boundary != "" && boundary != value {
 			return "", fmt.Errorf("%w in %q", ErrBoundary, contentType)
 		}

@@ -5,6 +5,7 @@ import (
 	"mime"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/feedctl/feedctl/page"
 )
@@ -121,7 +122,7 @@ func FuzzBoundary(f *testing.F) {
 			}
 			return
 		}
-		want := strings.TrimRight(params["boundary"], " \t")
+		want := strings.TrimRightFunc(params["boundary"], unicode.IsSpace)
 		if len(want) > 256 || strings.ContainsFunc(want, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			want = ""
 		}
