@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
@@ -66,7 +67,7 @@ func onPipes(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 		})
 		check(t, err)
 		check(t, f.Close())
-		s := newServer(t, store, server.Config{Writable: true})
+		s := newServer(t, slowStore{store}, server.Config{Writable: true})
 		h, l := server.NewHTTPServer(s, slog.New(slog.DiscardHandler)), newPipeListener()
 		served := make(chan error)
 		go func() { served <- h.Serve(l) }()
@@ -74,6 +75,16 @@ func onPipes(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 		check(t, h.Close())
 		<-served
 	})
+}
+
+// A slowStore takes its time to create a page of feed g.
+type slowStore struct{ storage.Store }
+
+func (s slowStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	if strings.HasPrefix(key, "feeds/g/") {
+		time.Sleep(40 * time.Second)
+	}
+	return s.Store.Create(ctx, key, meta, body)
 }
 
 // outcome reads a response to its end and says how it went, and after how long.
@@ -148,6 +159,14 @@ func TestSlowClients(t *testing.T) {
 			}
 		})
 	})
+	t.Run("store is slow", func(t *testing.T) {
+		onPipes(t, func(t *testing.T, dial func() net.Conn) {
+			got := trickle(t, dial(), strings.Replace(post, "/feeds/f", "/feeds/g", 1), body, 100_000, 0)
+			if !strings.HasPrefix(got, "200") || !strings.HasSuffix(got, "after 40s") {
+				t.Errorf("got %s", got)
+			}
+		})
+	})
 	t.Run("reader stands still", func(t *testing.T) {
 		onPipes(t, func(t *testing.T, dial func() net.Conn) {
 			c := dial()
@@ -166,7 +185,7 @@ func TestSlowClients(t *testing.T) {
 			check(t, err)
 			total, n := int64(0), int64(0)
 			for err = nil; err == nil; total += n {
-				n, err = io.CopyN(io.Discard, c, 100<<10)
+				n, err = io.CopyN(io.Discard, c, 200<<10)
 				time.Sleep(8 * time.Second)
 			}
 			if err != io.EOF || total < 2<<20 {

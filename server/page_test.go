@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
 func reprDigest(body []byte) string {
@@ -116,6 +119,9 @@ func TestPages(t *testing.T) {
 		if string(closed.body) != string(linked.body) || closed.Header.Get("Etag") == linked.Header.Get("Etag") {
 			t.Errorf("closed and linked page: ETags %s and %s", closed.Header.Get("Etag"), linked.Header.Get("Etag"))
 		}
+		if newest := c.get(t, "/feeds/f"); newest.Header.Get("Repr-Digest") != reprDigest(newest.body) {
+			t.Errorf("newest page after another one: Repr-Digest %s", newest.Header.Get("Repr-Digest"))
+		}
 		notNew := c.get(t, "/feeds/f/pages/3", "If-None-Match: "+closed.Header.Get("Etag"))
 		if notNew.StatusCode != http.StatusOK || !strings.Contains(strings.Join(notNew.Header["Link"], ""), `rel="next"`) {
 			t.Errorf("with the ETag from before the next link: %s", notNew.Status)
@@ -162,6 +168,66 @@ func TestPrunedPages(t *testing.T) {
 			t.Errorf("oldest page: %s, Link %q", oldest.Status, links)
 		}
 	})
+}
+
+// A server that knows a page learns within a second that it was pruned.
+func TestPruneWhileServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := struct{ storage.Store }{memory.New()}
+		config := server.Config{Writable: true}
+		config.Producer.MaxPageEntities = 1
+		c := inside(t, newServer(t, store, config))
+		for n := range 3 {
+			c.post(t, "f", fmt.Sprintf("<%d>", n))
+		}
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if got := c.do(t, method, "/feeds/f/pages/1", ""); got.StatusCode != 200 {
+				t.Errorf("%s before: %s", method, got.Status)
+			}
+		}
+		_, err := chain.RaiseFloor(t.Context(), store, "f", 2) // the page itself is still in the store
+		check(t, err)
+		time.Sleep(time.Second)
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if got := c.do(t, method, "/feeds/f/pages/1", ""); got.StatusCode != 410 {
+				t.Errorf("%s after: %s", method, got.Status)
+			}
+		}
+		if links := fmt.Sprint(c.get(t, "/feeds/f/pages/2").Header["Link"]); strings.Contains(links, "prev") {
+			t.Errorf("page after the pruned one has %s", links)
+		}
+	})
+}
+
+// A meddling store lets something happen before the body of a page is opened.
+type meddling struct {
+	storage.Store
+	before func()
+}
+
+func (m *meddling) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if before := m.before; before != nil && strings.Contains(key, "/pages/") {
+		m.before = nil
+		before()
+	}
+	return m.Store.Get(ctx, key, offset, length)
+}
+
+// What is sent is of one state, also when the page changes between its metadata
+// being read and its body being opened.
+func TestPageChangesWhileAnswering(t *testing.T) {
+	for _, fields := range [][]string{nil, {"Range: bytes=-30"}, {"Range: bytes=0-30"}, {`If-None-Match: "x"`}, {"Accept-Encoding: zstd"}} {
+		inner := memory.New()
+		store := &meddling{Store: inner}
+		publishTo(t, inner, "f", 1, 1)
+		c := inside(t, newServer(t, store, server.Config{}))
+		store.before = func() { publishTo(t, inner, "f", 2, 1) }
+		got := c.get(t, "/feeds/f", fields...)
+		after := c.get(t, "/feeds/f", fields...)
+		if diff := cmp.Diff(header(after.Header), header(got.Header)); diff != "" || string(got.body) != string(after.body) || parts(c.get(t, "/feeds/f").body) != 2 {
+			t.Errorf("%q (-after +meanwhile):\n%s", fields, diff)
+		}
+	}
 }
 
 func TestLinksOfPublicURL(t *testing.T) {

@@ -74,6 +74,7 @@ func TestPublish(t *testing.T) {
 			{"/feeds/f", "", []string{"Content-Type: text/plain", "Content-ID: <s2>", "Operation-Type: http-equiv=DELETE"}, []event{{"<s2>", "DELETE", "text/plain", "", ""}}},
 			{"/feeds/f", large, []string{"Content-Type: text/plain", "Content-ID: <s3>"}, []event{{"<s3>", "PUT", "text/plain", "", large}}},
 			{"/feeds/f", mixed, []string{"Content-Type: multipart/mixed; boundary=b"}, []event{{"<m1>", "PUT", "text/plain", "k", "one"}, {"<m2>", "DELETE", "text/plain", "", ""}}},
+			{"/feeds/f", strings.Replace(strings.ReplaceAll(mixed, "<m", "<l"), "one", large, 1), []string{"Content-Type: multipart/mixed; boundary=b"}, []event{{"<l1>", "PUT", "text/plain", "k", large}, {"<l2>", "DELETE", "text/plain", "", ""}}},
 			{"/feeds/f?key=/id&op-field=/op&content-id=/event", `{"id":1,"event":"n1"}` + "\n" + `{"id":2,"event":"n2","op":"patch"}`, []string{"Content-Type: application/x-ndjson"},
 				[]event{{"n1", "PUT", "application/json", "1", `{"id":1,"event":"n1"}`}, {"n2", "PATCH", "application/json", "2", `{"id":2,"event":"n2","op":"patch"}`}}},
 			{"/feeds/f?op=DELETE&content-type=a/b&content-id=", `{}`, []string{"Content-Type: application/x-ndjson; charset=utf-8"}, []event{{"", "DELETE", "a/b", "", "{}"}}},

@@ -8,7 +8,7 @@ import (
 )
 
 // piece is how many bytes a client has to take within one timeout.
-const piece = 256 << 10
+const piece = 512 << 10
 
 // A responder is the ResponseWriter of all handlers. It counts what is sent and
 // gives the client a new deadline for every piece, so that only a client that

@@ -191,14 +191,25 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// However many wait, the store is asked as if one did.
+// However many wait, the store is asked as if one did, and more rarely if it tells
+// of changes by itself.
 func TestManyWaiters(t *testing.T) {
 	const waiters, seconds = 500, 30
 	var asked atomic.Int64
-	store := struct{ storage.Store }{fault.Wrap(memory.New(), func(fault.Op) fault.Outcome {
+	count := func(fault.Op) fault.Outcome {
 		asked.Add(1)
 		return fault.Pass
-	})}
+	}
+	watched := fault.Wrap(memory.New(), count)
+	for name, tt := range map[string]struct {
+		store storage.Store
+		looks int64
+	}{"watched": {watched, seconds / 10}, "polled": {struct{ storage.Store }{fault.Wrap(memory.New(), count)}, seconds}} {
+		t.Run(name, func(t *testing.T) { manyWaiters(t, tt.store, waiters, seconds, tt.looks, &asked) })
+	}
+}
+
+func manyWaiters(t *testing.T, store storage.Store, waiters, seconds int, looks int64, asked *atomic.Int64) {
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
 		tag := etag(t, here, "/feeds/f")
 		var group sync.WaitGroup
@@ -212,14 +223,14 @@ func TestManyWaiters(t *testing.T) {
 		}
 		synctest.Wait()
 		asked.Store(0)
-		time.Sleep(seconds * time.Second)
+		time.Sleep(time.Duration(seconds) * time.Second)
 		synctest.Wait()
-		if n := asked.Load(); n < seconds || n > 4*seconds {
+		if n := asked.Load(); n < looks || n > 4*looks {
 			t.Errorf("%d waiters asked the store %d times in %d seconds", waiters, n, seconds)
 		}
 		there.post(t, "f", "<2>")
 		group.Wait()
-		if woken.Load() != waiters {
+		if woken.Load() != int64(waiters) {
 			t.Errorf("%d of %d were woken", woken.Load(), waiters)
 		}
 	})
