@@ -75,9 +75,10 @@ func TestCancelled(t *testing.T) {
 	for _, request := range []string{"HEAD " + path(2), "HEAD " + path(0), "GET " + path(0), "GET " + path(2)} {
 		s, _ := newFeed(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		s.before = func(r string) {
-			if r == request {
+		s.observer = func(r *http.Request) {
+			if r.Method+" "+r.URL.Path == request {
 				cancel()
+				<-r.Context().Done() // else the answer may be faster
 			}
 		}
 		if report, err := verify.Feed(ctx, s.url("/feeds/zones"), verify.Config{}); !errors.Is(err, context.Canceled) {
