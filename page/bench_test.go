@@ -71,12 +71,13 @@ func BenchmarkRead(b *testing.B) {
 
 func benchmarkPage(b *testing.B, p benchPage, data []byte) {
 	src := bytes.NewReader(data)
-	r := page.NewReader(onlyReader{src}, benchBoundary, page.ReaderOptions{})
+	var reader io.Reader = onlyReader{src}
+	r := page.NewReader(reader, benchBoundary, page.ReaderOptions{})
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
 		src.Reset(data)
-		r.Reset(onlyReader{src}, benchBoundary)
+		r.Reset(reader, benchBoundary)
 		entities, size := 0, 0
 		for part, err := range r.Parts() {
 			if err != nil {
@@ -144,7 +145,7 @@ func BenchmarkNearDelimiters(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
 				src.Reset(data)
-				r.Reset(onlyReader{src}, benchBoundary)
+				r.Reset(src, benchBoundary)
 				for part, err := range r.Parts() {
 					if err != nil || len(part.Body) != len(body) {
 						b.Fatal(err, len(part.Body))

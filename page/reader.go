@@ -117,17 +117,13 @@ func (r *Reader) Reset(src io.Reader, boundary string) {
 // part it yields is the same variable each time. An error ends the iteration
 // and is yielded last, with a nil part; it is an [*Error], and every further
 // iteration yields it again.
-func (r *Reader) Parts() iter.Seq2[*Part, error] { return r.parts }
-
-func (r *Reader) parts(yield func(*Part, error) bool) {
-	for {
-		ok, err := r.next()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		if !ok || !yield(&r.part, nil) {
-			return
+func (r *Reader) Parts() iter.Seq2[*Part, error] {
+	return func(yield func(*Part, error) bool) {
+		for {
+			part, err := r.next()
+			if part == nil && err == nil || !yield(part, err) || err != nil {
+				return
+			}
 		}
 	}
 }
@@ -142,34 +138,33 @@ func (r *Reader) Offset() int64 {
 	return r.window.offset() + int64(r.body.known+r.body.lineBreak)
 }
 
-// next reads the next part. It returns false after the last one.
-func (r *Reader) next() (bool, error) {
+// next reads the next part. It returns nil after the last one.
+func (r *Reader) next() (*Part, error) {
 	if r.err != nil {
-		return false, r.err
+		return nil, r.err
 	}
 	if err := r.skipBody(); err != nil {
-		return false, err
+		return nil, err
 	}
 	if r.body.line.closing {
 		if r.part.Index < 0 {
-			return false, r.fail(ErrNoParts, r.Offset())
+			return nil, r.fail(ErrNoParts, r.Offset())
 		}
-		return false, nil
+		return nil, nil
 	}
-	offset := r.Offset()
+	r.part = Part{Index: r.part.Index + 1, Offset: r.Offset()}
 	r.window.advance(r.body.known + r.body.lineBreak + r.body.line.length)
-	r.part = Part{Index: r.part.Index + 1, Offset: offset}
 	r.window.keep = 0
 	crlf := r.body.line.crlf
 	r.body = bodyScan{}
 	if err := r.readHeader(); err != nil {
-		return false, err
+		return nil, err
 	}
 	r.body = bodyScan{lineStart: true, crlf: crlf}
 	if err := r.readBody(); err != nil {
-		return false, err
+		return nil, err
 	}
-	return true, nil
+	return &r.part, nil
 }
 
 // fail makes err, found at offset, the error of the page.

@@ -102,7 +102,7 @@ func TestNoAllocations(t *testing.T) {
 					parts++
 				}
 			})
-			if perPage := 4.0; allocs > perPage { // the iteration and its variables
+			if allocs != 0 {
 				t.Errorf("%s: %v allocations for %d parts", p.name, allocs, p.entities)
 			}
 			if parts != 21*p.entities {
