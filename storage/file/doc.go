@@ -9,6 +9,7 @@
 //	version               "feedctl file store 1" and a line feed
 //	objects/KEY@meta      the current state of the object KEY
 //	objects/KEY@ID        its body
+//	objects/KEY@spare     room for its next state, may be missing
 //	locks/00 ... locks/ff empty files, for locking
 //	tmp/                  files that are about to be linked or renamed
 //
@@ -32,11 +33,14 @@
 // An object exists if its metadata file does. Its body is the first size bytes
 // of the body file. What lies beyond, files in tmp, and body files that no
 // metadata file names are left from writers that died, or belong to one that
-// is at work. They mean nothing.
+// is at work. They, and spare files, mean nothing.
 //
 // # Reading
 //
-// Read the metadata file; open the body file it names. If that does not exist,
+// Read the metadata file, and make sure that the name still stands for the same
+// file, since another may have taken its place, and this one have been written
+// over. If it does not, or the checksum is wrong, begin again. If the checksum is
+// wrong again and again, the store is damaged. Open the body file it names. If that does not exist,
 // the object has been replaced or deleted since: begin again. If the metadata
 // has not changed then, the store is damaged. No lock is needed. An open body
 // file keeps its first size bytes, whatever is written later.
@@ -70,13 +74,16 @@
 //	flock locks/XX                      exclusive
 //	pwrite64 objects/a/key@ID           the tail, at offset size
 //	fsync objects/a/key@ID
-//	openat tmp/meta@ID                  create, exclusive
-//	flock tmp/meta@ID                   shared, as long as it is open
-//	write tmp/meta@ID                   the metadata
-//	fsync tmp/meta@ID
-//	renameat tmp/meta@ID objects/a/key@meta
+//	openat objects/a/key@spare          create, exclusive, if there is none
+//	pwrite64 objects/a/key@spare        the metadata
+//	ftruncate objects/a/key@spare       to its length
+//	fsync objects/a/key@spare
+//	renameat2 objects/a/key@spare objects/a/key@meta
+//	                                    exchange
 //	fsync objects/a
 //	flock locks/XX                      release
+//
+// On a file system that cannot exchange names it commits as Replace does.
 //
 // Replace:
 //

@@ -30,5 +30,6 @@ func refusal(err error) error {
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) ||
-		errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+		errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) ||
+		errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }

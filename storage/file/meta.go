@@ -103,33 +103,56 @@ func isID(s string) bool {
 
 // readState reads the metadata file of key. The error matches
 // [storage.ErrNotFound] or [storage.ErrLayout] where it applies.
+//
+// Once it is opened, an append may exchange the file for another, and the next
+// one write over it while it is read. So what was read counts only if the file
+// still has its name afterwards, and what seems damaged is looked at again.
 func (s *Store) readState(key string) (*state, error) {
+	for damages := 0; ; {
+		st, inPlace, err := s.readMeta(key)
+		if errors.Is(err, storage.ErrLayout) {
+			damages++
+		}
+		if inPlace || err != nil && !errors.Is(err, storage.ErrLayout) || damages == 3 {
+			return st, err
+		}
+	}
+}
+
+// readMeta reads the metadata file of key once. It reports whether the file had
+// its name still when it had been read.
+func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
 	f, err := os.Open(s.metaPath(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.checkObjects(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return nil, storage.ErrNotFound
+		return nil, false, storage.ErrNotFound
 	} else if err != nil {
-		return nil, refusal(err)
+		return nil, false, refusal(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	opened, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if info.Size() > maxState {
-		return nil, damaged(f.Name(), "it has "+strconv.FormatInt(info.Size(), 10)+" bytes")
-	}
-	data := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	st, err := decodeState(data)
+	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
 	if err != nil {
-		return nil, damaged(f.Name(), err.Error())
+		return nil, false, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
-	return st, nil
+	if len(data) > maxState {
+		return nil, false, damaged(f.Name(), "it has more than "+strconv.Itoa(maxState)+" bytes")
+	}
+	if st, err = decodeState(data); err != nil {
+		return nil, false, damaged(f.Name(), err.Error())
+	}
+	now, err := os.Stat(f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil // deleted since it was opened
+	} else if err != nil {
+		return nil, false, err
+	}
+	return st, os.SameFile(opened, now), nil
 }
 
 func damaged(path, how string) error {

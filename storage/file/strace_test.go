@@ -170,7 +170,7 @@ func TestStraceSequence(t *testing.T) {
 			}
 			_, dir := prepare(t, verb)
 			tr := traced(t, dir, verb, "-y", "-qq", "-e", "signal=none",
-				"-e", "trace=mkdirat,openat,flock,pwrite64,write,fsync,linkat,renameat,unlinkat,ftruncate")
+				"-e", "trace=mkdirat,openat,flock,pwrite64,write,fsync,linkat,renameat,renameat2,unlinkat,ftruncate")
 			if diff := cmp.Diff(want, changes(tr, dir)); tr.result != "ok" || diff != "" {
 				t.Errorf("%s: %s (-doc +calls):\n%s", verb, tr.result, diff)
 			}
@@ -216,9 +216,9 @@ func changes(tr trace, dir string) (calls []string) {
 // known to have failed must leave nothing behind.
 func TestStraceFaults(t *testing.T) {
 	faults := map[string][]string{
-		"ENOSPC": {"pwrite64", "write", "fsync", "linkat", "renameat", "mkdirat", "unlinkat"},
-		"EIO":    {"pwrite64", "write", "fsync", "linkat", "renameat", "unlinkat"},
-		"EACCES": {"openat", "linkat", "renameat", "unlinkat"},
+		"ENOSPC": {"pwrite64", "write", "fsync", "linkat", "renameat", "renameat2", "mkdirat", "unlinkat"},
+		"EIO":    {"pwrite64", "write", "fsync", "linkat", "renameat", "renameat2", "unlinkat"},
+		"EACCES": {"openat", "linkat", "renameat", "renameat2", "unlinkat"},
 	}
 	known := map[string]string{"ENOSPC": "full", "EIO": "unknown", "EACCES": "permission"}
 	for verb, states := range states {
@@ -267,10 +267,23 @@ func TestStraceFaults(t *testing.T) {
 	}
 }
 
+// TestStraceNoExchange appends on a file system that cannot exchange names.
+func TestStraceNoExchange(t *testing.T) {
+	s, dir := prepare(t, "append")
+	tr := traced(t, dir, "append", "-e", "trace=renameat2", "-e", "inject=renameat2:error=EINVAL")
+	if !strings.Contains(tr.text, "(INJECTED)") {
+		t.Fatal("append exchanges nothing")
+	}
+	if got, want := state(t, s), states["append"][1]; tr.result != "ok" || got != want {
+		t.Errorf("append: %s, state %q, want %q", tr.result, got, want)
+	}
+	checkUsable(t, s)
+}
+
 // TestStraceKills kills the process at each system call of each write in turn.
 func TestStraceKills(t *testing.T) {
 	for verb, states := range states {
-		for _, call := range []string{"pwrite64", "write", "fsync", "linkat", "renameat", "unlinkat", "mkdirat"} {
+		for _, call := range []string{"pwrite64", "write", "fsync", "linkat", "renameat", "renameat2", "unlinkat", "mkdirat"} {
 			t.Run(verb+"/"+call, func(t *testing.T) {
 				t.Parallel()
 				for n := 1; ; n++ {

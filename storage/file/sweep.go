@@ -52,6 +52,8 @@ func (w *sweeper) walk(prefix string) error {
 			return w.walk(prefix + name + "/")
 		case isID(suffix):
 			return w.body(prefix+segment, suffix)
+		case "@"+suffix == spareSuffix:
+			return w.spare(prefix + segment)
 		}
 		return nil
 	})
@@ -77,6 +79,33 @@ func (w *sweeper) body(key, id string) error {
 	defer unlock()
 	err = w.remove(s.bodyPath(key, id), func() (bool, error) { return s.unused(key, id) })
 	s.removeEmptyDirs(key)
+	return err
+}
+
+// spare removes the spare file of a key that has no object.
+func (w *sweeper) spare(key string) error {
+	s := w.store
+	unlock, err := s.locks.lock(w.ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = w.remove(s.sparePath(key), func() (bool, error) {
+		_, err := s.readState(key)
+		if errors.Is(err, storage.ErrNotFound) {
+			return true, nil
+		}
+		return false, ignoreDamage(err)
+	})
+	s.removeEmptyDirs(key)
+	return err
+}
+
+// ignoreDamage passes over what a sweep leaves to others to find.
+func ignoreDamage(err error) error {
+	if errors.Is(err, storage.ErrLayout) {
+		return nil
+	}
 	return err
 }
 

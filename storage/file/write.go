@@ -78,7 +78,7 @@ func (s *Store) appendTo(ctx context.Context, key string, old *state, meta stora
 	}
 	final := true
 	if err == nil {
-		final, err = s.commit(ctx, key, st, os.Rename)
+		final, err = s.commitAppend(ctx, key, st)
 	}
 	if err != nil {
 		if final {
@@ -141,6 +141,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := s.syncNearestDir(key); err != nil {
 		return failed("delete", key, err)
 	}
+	os.Remove(s.sparePath(key))
 	if st != nil {
 		os.Remove(s.bodyPath(key, st.Body))
 		s.removeEmptyDirs(key)
@@ -158,11 +159,11 @@ func (s *Store) syncNearestDir(key string) error {
 	}
 }
 
-// commit writes st to a file, syncs it, and has publish, which is link or
-// rename, give it the name that makes it the state of key. If that fails, final
+// commit writes st to a file, syncs it, and has name, which is link or rename,
+// give it the name that makes it the state of key. If that fails, final
 // tells whether the state is surely not published; else it may be, at once or
 // after a crash, and nothing must be cleaned up.
-func (s *Store) commit(ctx context.Context, key string, st state, publish func(from, to string) error) (final bool, err error) {
+func (s *Store) commit(ctx context.Context, key string, st state, name func(from, to string) error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
@@ -175,10 +176,16 @@ func (s *Store) commit(ctx context.Context, key string, st state, publish func(f
 		os.Remove(f.Name())
 		return true, refusal(err)
 	}
-	switch err := publish(f.Name(), s.metaPath(key)); {
+	return s.publish(key, func() error { return name(f.Name(), s.metaPath(key)) }, func() { os.Remove(f.Name()) })
+}
+
+// publish has name make a state that of key, and syncs. If that is refused, undo
+// is called.
+func (s *Store) publish(key string, name func() error, undo func()) (final bool, err error) {
+	switch err := name(); {
 	case err == nil:
 	case refused(err):
-		os.Remove(f.Name())
+		undo()
 		return true, refusal(err)
 	default:
 		return false, fmt.Errorf("%w; read the object to learn whether it was written", err)

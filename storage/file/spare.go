@@ -1,0 +1,84 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// spareSuffix ends the name of a key's spare file, which holds an earlier state.
+const spareSuffix = "@spare"
+
+func (s *Store) sparePath(key string) string { return s.inObjects(key) + spareSuffix }
+
+// commitAppend is commit for an append. It writes st over an earlier state, in the
+// spare file of the key, and exchanges that for the metadata file. To make a file
+// for every state, and remove one, would be slower by far: file systems take their
+// time before they use an inode again. The caller has locked the key.
+func (s *Store) commitAppend(ctx context.Context, key string, st state) (final bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return true, err
+	}
+	removeSpare, err := s.writeSpare(key, st)
+	if err != nil {
+		return true, refusal(err)
+	}
+	supported := true
+	final, err = s.publish(key, func() error {
+		err := exchange(s.sparePath(key), s.metaPath(key))
+		supported = !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, unix.EINVAL)
+		return err
+	}, removeSpare)
+	if !supported {
+		os.Remove(s.sparePath(key))
+		return s.commit(ctx, key, st, os.Rename)
+	}
+	return final, err
+}
+
+// writeSpare writes st to the spare file of key and syncs it. If there was none
+// before, remove removes it; else it does nothing.
+func (s *Store) writeSpare(key string, st state) (remove func(), err error) {
+	remove = func() {}
+	path := s.sparePath(key)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		remove = func() { os.Remove(path) }
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := overwriteState(f, st); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+func overwriteState(f *os.File, st state) error {
+	// The clock of the file system is the one that goes.
+	if err := unix.Futimes(int(f.Fd()), nil); err != nil {
+		return os.NewSyscallError("futimes", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st.Modified = info.ModTime().UTC()
+	data, err := st.encode()
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	return f.Sync()
+}
