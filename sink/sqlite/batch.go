@@ -88,8 +88,18 @@ func (t *target) put(key string, e *feed.Entity) error {
 	if stream != nil {
 		return t.putLarge(key, e, stream, size)
 	}
-	t.bindRow(t.upsert, key, e)
+	return t.insert(key, e, body)
+}
+
+// insert inserts or replaces a row.
+func (t *target) insert(key string, e *feed.Entity, body []byte) error {
+	t.headers = content.AppendHeaders(t.headers[:0], e.Header)
+	t.upsert.BindText(1, key)
+	t.upsert.BindText(2, e.ContentType)
 	t.upsert.BindBytes(3, body)
+	t.upsert.BindText(4, timestamp(e.LastModified))
+	t.upsert.BindText(5, e.ContentID)
+	t.upsert.BindText(6, string(t.headers))
 	t.upsert.BindBool(7, isText(e.ContentType, body))
 	return run(t.upsert)
 }
@@ -98,16 +108,6 @@ func (t *target) put(key string, e *feed.Entity) error {
 // SQLite's functions.
 func isText(contentType string, body []byte) bool {
 	return (content.IsJSON(contentType) || content.IsText(contentType)) && utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
-}
-
-// bindRow binds all but the body and its kind.
-func (t *target) bindRow(statement *sqlite.Stmt, key string, e *feed.Entity) {
-	t.headers = content.AppendHeaders(t.headers[:0], e.Header)
-	statement.BindText(1, key)
-	statement.BindText(2, e.ContentType)
-	statement.BindText(4, timestamp(e.LastModified))
-	statement.BindText(5, e.ContentID)
-	statement.BindText(6, string(t.headers))
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -129,10 +129,10 @@ func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int
 		return &TooLargeError{key, e.ContentID, size, t.limit}
 	}
 	row, err := t.insertRow(key, e, size)
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
+		return &TooLargeError{key, e.ContentID, size, t.limit}
+	}
 	if err != nil {
-		if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
-			return &TooLargeError{key, e.ContentID, size, t.limit}
-		}
 		return err
 	}
 	blob, err := t.conn.OpenBlob("main", t.table, "body", row, true)
@@ -158,16 +158,22 @@ func checkEnd(stream io.Reader, size, n int64) error {
 	return content.CheckSize(size, n+more)
 }
 
-// insertRow inserts a row for a body of size bytes, and returns its rowid.
+// insertRow inserts a row with room for a body of size bytes, and returns its
+// rowid.
 func (t *target) insertRow(key string, e *feed.Entity, size int64) (row int64, err error) {
-	t.bindRow(t.upsertRow, key, e)
-	t.upsertRow.BindZeroBlob(3, size)
-	t.upsertRow.BindBool(7, false)
-	if _, err = t.upsertRow.Step(); err == nil {
-		row = t.upsertRow.ColumnInt64(0)
-		_, err = t.upsertRow.Step()
+	if err := t.insert(key, e, nil); err != nil {
+		return 0, err
 	}
-	return row, errors.Join(err, t.upsertRow.Reset())
+	t.findRow.BindText(1, key)
+	if _, err = t.findRow.Step(); err == nil {
+		row = t.findRow.ColumnInt64(0)
+	}
+	if err := errors.Join(err, t.findRow.Reset()); err != nil {
+		return 0, err
+	}
+	t.makeRoom.BindInt64(1, row)
+	t.makeRoom.BindInt64(2, size)
+	return row, run(t.makeRoom)
 }
 
 func (t *target) patch(key string, e *feed.Entity) error {

@@ -14,14 +14,16 @@ import (
 var columns = [...]string{"key", "content_type", "body", "last_modified", "content_id", "headers"}
 
 // createTable is a table with rowids: large bodies are written through them,
-// and a table without is three to ten times slower for rows of 1 KB.
+// and a table without is three to ten times slower for rows of 1 KB. The body is
+// the last column, because SQLite makes room for a large one without holding it
+// in memory only at the end of a row.
 const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	key           TEXT NOT NULL PRIMARY KEY,
 	content_type  TEXT NOT NULL,
-	body          BLOB NOT NULL,
 	last_modified TEXT NOT NULL,
 	content_id    TEXT NOT NULL,
-	headers       TEXT NOT NULL
+	headers       TEXT NOT NULL,
+	body          BLOB NOT NULL
 )`
 
 const createPositions = `CREATE TABLE IF NOT EXISTS feedctl_positions (
@@ -92,7 +94,8 @@ const (
 		VALUES (?1, ?2, CASE WHEN ?7 THEN CAST(?3 AS TEXT) ELSE ?3 END, ?4, ?5, ?6)
 		ON CONFLICT (key) DO UPDATE SET content_type = excluded.content_type, body = excluded.body,
 			last_modified = excluded.last_modified, content_id = excluded.content_id, headers = excluded.headers`
-	returning   = ` RETURNING rowid`
+	findRow     = `SELECT rowid FROM "%s" WHERE key = ?1`
+	makeRoom    = `UPDATE "%s" SET body = zeroblob(?2) WHERE rowid = ?1`
 	remove      = `DELETE FROM "%s" WHERE key = ?1`
 	read        = `SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM "%s" WHERE key = ?1`
 	update      = `UPDATE "%s" SET body = CAST(?2 AS TEXT), last_modified = ?3, content_id = ?4 WHERE key = ?1`
@@ -101,8 +104,8 @@ const (
 
 // statements are prepared once, and finalized with the connection.
 type statements struct {
-	begin, commit, rollback                              *sqlite.Stmt
-	upsert, upsertRow, remove, read, update, setPosition *sqlite.Stmt
+	begin, commit, rollback                                      *sqlite.Stmt
+	upsert, findRow, makeRoom, remove, read, update, setPosition *sqlite.Stmt
 }
 
 func (s *statements) prepare(conn *sqlite.Conn, table string) error {
@@ -114,7 +117,8 @@ func (s *statements) prepare(conn *sqlite.Conn, table string) error {
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
 		{&s.upsert, fmt.Sprintf(upsert, table)},
-		{&s.upsertRow, fmt.Sprintf(upsert+returning, table)},
+		{&s.findRow, fmt.Sprintf(findRow, table)},
+		{&s.makeRoom, fmt.Sprintf(makeRoom, table)},
 		{&s.remove, fmt.Sprintf(remove, table)},
 		{&s.read, fmt.Sprintf(read, table)},
 		{&s.update, fmt.Sprintf(update, table)},

@@ -5,17 +5,18 @@
 //
 //	key            TEXT, primary key
 //	content_type   TEXT
-//	body           TEXT if the body is JSON or text in UTF-8 without NUL, so that
-//	               SQLite's JSON functions read it; otherwise BLOB
 //	last_modified  TEXT: RFC 3339 in UTC with whole seconds, 2026-05-01T10:00:00Z
 //	content_id     TEXT; empty in snapshots
 //	headers        TEXT: a JSON object, the name of each other header field to the
 //	               array of its values
+//	body           TEXT if the body is JSON or text in UTF-8 without NUL, so that
+//	               SQLite's JSON functions read it; otherwise BLOB
 //
 // A PUT replaces the row, a DELETE removes it, a PATCH changes body,
 // last_modified and content_id; the content type and the headers remain those of
 // the PUT. Columns and indexes that others add are left alone, as long as rows
-// can be inserted without them.
+// can be inserted without them. A table made by others should have body at its
+// end, so that large bodies are written without holding them in memory.
 //
 // A body of more than 1 MiB is written piece by piece and is always a BLOB. No
 // body can be larger than SQLite's limit, about 10^9 bytes: [TooLargeError].
@@ -151,7 +152,8 @@ func (t *target) configure() error {
 		"page_size = 8192",
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"cache_size = -8192", // KiB
+		"cache_size = -8192",            // KiB
+		"journal_size_limit = 67108864", // the log is cut back after a large batch
 	} {
 		if err := sqlitex.ExecuteTransient(t.conn, "PRAGMA "+pragma, nil); err != nil {
 			return fmt.Errorf("set %s: %w", pragma, err)

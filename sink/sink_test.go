@@ -1,0 +1,69 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink"
+)
+
+func TestParseSpec(t *testing.T) {
+	for spec, want := range map[string]sink.Spec{
+		"-":                         {Scheme: "-"},
+		"jsonl:out.jsonl":           {Scheme: "jsonl", Path: "out.jsonl", Params: url.Values{}},
+		"dir:/a b/100%/c:d":         {Scheme: "dir", Path: "/a b/100%/c:d", Params: url.Values{}},
+		"sqlite:out.db?table=zones": {Scheme: "sqlite", Path: "out.db", Params: url.Values{"table": {"zones"}}},
+	} {
+		got, err := sink.ParseSpec(spec)
+		if err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", spec, diff)
+		}
+		if got.String() != spec {
+			t.Errorf("%s is written as %s", spec, got)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	cause := errors.New("opened")
+	opener := func(allowed ...string) sink.Opener {
+		return func(_ context.Context, s sink.Spec) (consumer.Sink, error) {
+			if err := s.CheckParams(allowed...); err != nil {
+				return nil, err
+			}
+			return nil, cause
+		}
+	}
+	registry := sink.Registry{"jsonl": opener(), "sqlite": opener("table"), "-": opener()}
+	for spec, want := range map[string]string{
+		"":                         "want SCHEME:PATH, or - for standard output",
+		"out.jsonl":                "want SCHEME:PATH",
+		":out":                     "want SCHEME:PATH",
+		"jsonl:":                   `no path after "jsonl:"`,
+		"sqlite:?table=t":          `no path after "sqlite:"`,
+		"sqlite:a?table=%zz":       "parameters",
+		"csv:out":                  `unknown scheme "csv": known are -, jsonl, sqlite`,
+		"jsonl:out?table=t":        `unknown parameter "table": it takes none`,
+		"sqlite:a?tabel=t":         `unknown parameter "tabel": it takes table`,
+		"sqlite:a?table=t&table=u": `parameter "table" is given twice`,
+	} {
+		_, err := sink.Open(t.Context(), registry, spec)
+		if !errors.Is(err, sink.ErrSpec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+	for _, spec := range []string{"-", "jsonl:a", "sqlite:a", "sqlite:a?table=t"} {
+		if _, err := sink.Open(t.Context(), registry, spec); !errors.Is(err, cause) {
+			t.Errorf("%q: %v", spec, err)
+		}
+	}
+}
