@@ -227,7 +227,7 @@ func (s suite) killAtSteps(t *testing.T) {
 	}
 }
 
-// kills is how often a process is killed at random.
+// kills is how often a process is killed at random; a tenth of it with -short.
 const kills = 100
 
 // killAtRandom kills processes that continue each other's work.
@@ -238,7 +238,11 @@ func (s suite) killAtRandom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	n, endless := 0, 1<<30
-	for range kills {
+	times := kills
+	if testing.Short() {
+		times = kills / 10
+	}
+	for range times {
 		if !runChild(t, dir, endless, 0, 1+rand.IntN(20_000)) {
 			t.Fatal("the child has not died")
 		}
