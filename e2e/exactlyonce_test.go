@@ -61,6 +61,7 @@ type rig struct {
 
 	lineSize int64 // of the jsonl file
 	killed   map[string]int
+	peak     map[string]int // resident memory, in KiB
 }
 
 func newRig(t *testing.T) *rig {
@@ -74,6 +75,7 @@ func newRig(t *testing.T) *rig {
 		dir:    t.TempDir(),
 		each:   *entities / producers,
 		killed: map[string]int{},
+		peak:   map[string]int{},
 	}
 	r.changed.L = &r.mu
 	r.startServer()
@@ -222,9 +224,30 @@ func (r *rig) round(k int) {
 	if victim.ended() && victim.err != nil {
 		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
 	}
+	r.measure(victim)
 	victim.kill(os.Kill)
 	r.killed[victim.name]++
 	victim.start()
+}
+
+// maxMemory is what a process may have resident, in KiB.
+const maxMemory = 64 << 10
+
+// measure looks at the most memory that a process had, where the system tells.
+func (r *rig) measure(p *process) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	_, text, found := strings.Cut(string(status), "VmHWM:")
+	if err != nil || !found {
+		return // it has ended, or this is no Linux
+	}
+	var kib int
+	if _, err := fmt.Sscan(text, &kib); err != nil {
+		r.t.Fatalf("read memory of %s: %v", p.name, err)
+	}
+	r.peak[p.name] = max(r.peak[p.name], kib)
+	if kib > maxMemory {
+		r.t.Errorf("%s had %d KiB of memory, more than %d", p.name, kib, maxMemory)
+	}
 }
 
 // finish lets everything be published and consumed.
@@ -237,6 +260,9 @@ func (r *rig) finish() {
 		}
 	}
 	waitFor(r.t, r.state, func() bool { return r.consumed() >= r.each*producers })
+	for _, p := range append([]*process{r.server}, r.consumers...) {
+		r.measure(p)
+	}
 	for _, p := range r.consumers {
 		p.kill(syscall.SIGINT)
 		if code := p.cmd.ProcessState.ExitCode(); code != 130 {
@@ -244,7 +270,7 @@ func (r *rig) finish() {
 		}
 		feedctl(r.t, slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return arg == "--follow" })...)
 	}
-	r.t.Logf("killed: %v", r.killed)
+	r.t.Logf("killed: %v; most memory in KiB: %v", r.killed, r.peak)
 }
 
 // check compares what was published with the feed and the sinks.

@@ -40,8 +40,8 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: file:DIR, or memory: for a trial")
 	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
 	flags.BoolVar(&a.json, "json", false, "print results on stdout, and the final error on stderr, as JSON")
-	flags.StringVar(&a.logFormat, "log-format", "text", "log lines on stderr: `text|json`")
-	flags.StringVar(&a.logLevel, "log-level", "", "log lines from this level on: `debug|info|warn|error` (default warn on a terminal, else info)")
+	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
+	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
 }
 
 // configure runs before every command: it completes the flags and sets up the

@@ -38,7 +38,7 @@ type inputFlags struct {
 }
 
 func (f *inputFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.format, "format", "ndjson", "form of the input: `ndjson|multipart|dir|raw`")
+	flags.StringVar(&f.format, "format", "ndjson", "`FORMAT` of the input: ndjson, multipart, dir or raw")
 	flags.StringVar(&f.key, "key", "", "ndjson: JSON `POINTER` to the key of the thing that a line is about, as /id")
 	flags.StringVar(&f.keyValue, "key-value", "", "raw: the `KEY` of the thing that the input is about (default: the file's name)")
 	flags.StringVar(&f.contentType, "content-type", "", "media `TYPE` of all entities (default application/json for ndjson, else by file name); multipart: that of the whole input")
@@ -47,7 +47,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 // addFeed adds the flags that mean something in feeds only.
 func (f *inputFlags) addFeed(flags *pflag.FlagSet) {
 	flags.StringVar(&f.contentID, "content-id", "", "ndjson: JSON `POINTER` to the unique name of the event; with it, publishing again changes nothing. raw: that name")
-	flags.StringVar(&f.operation, "op", "PUT", "operation of all entities: `PUT|PATCH|DELETE`")
+	flags.StringVar(&f.operation, "op", "PUT", "`OPERATION` of all entities: PUT, PATCH or DELETE")
 	flags.StringVar(&f.opField, "op-field", "", "ndjson: JSON `POINTER` to the operation; a line without one has that of --op")
 }
 

@@ -71,7 +71,7 @@ were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitIn
 	flags.StringVar(&f.to, "to", "", "publish to the server at this `URL` instead of the store")
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request failed this `NUMBER` of times; negative: never")
-	flags.StringVar(&f.resume, "resume", "", "`FILE` that keeps how far the input was published")
+	flags.StringVar(&f.resume, "resume", "", "`STATE` file that keeps how far the input was published")
 	flags.Int64Var(&f.maxPageBytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`; not with --to")
 	flags.IntVar(&f.maxPageEntities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities; not with --to")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")

@@ -43,7 +43,7 @@ of the body. With --json a line is what "feedctl consume --into -" writes.` +
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", true, "wait for more at the end of the feed")
-	flags.StringVar(&f.from, "from", "latest", "where to begin: `beginning|latest|TIME`")
+	flags.StringVar(&f.from, "from", "latest", "`WHERE` to begin: beginning, latest or TIME")
 	flags.Int64Var(&f.limit, "limit", 0, "end after this `NUMBER` of entities (default: no limit)")
 	f.client.add(flags)
 	return c
