@@ -99,3 +99,30 @@ func TestResponderReadFrom(t *testing.T) {
 		}
 	}
 }
+
+// A controlled writer notes the deadlines that are set.
+type controlled struct {
+	http.ResponseWriter
+	read time.Time
+}
+
+func (c *controlled) SetReadDeadline(t time.Time) error {
+	c.read = t
+	return nil
+}
+
+// A deadline that is left behind would end the request's context while the
+// handler is still at work.
+func TestBodyReaderLeavesNoDeadline(t *testing.T) {
+	c := &controlled{ResponseWriter: httptest.NewRecorder()}
+	body := newBodyReader(bytes.NewReader([]byte("hello")), newResponder(c, time.Minute))
+	b := make([]byte, 10)
+	if n, err := body.Read(b); n != 5 || err != nil || c.read.IsZero() {
+		t.Errorf("read: %d, %v, deadline %v", n, err, c.read)
+	}
+	for range 2 {
+		if n, err := body.Read(b); n != 0 || err != io.EOF || !c.read.IsZero() {
+			t.Errorf("read at the end: %d, %v, deadline %v", n, err, c.read)
+		}
+	}
+}
