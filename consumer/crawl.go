@@ -76,7 +76,6 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 		if newer != nil && gone(err) {
 			// Its prev link may come from a cache that has not heard of it.
 			w.s.config.Logger.WarnContext(w.s.ctx, "older pages are gone", "error", err)
-			w.seek.oldest = true
 			return newer, nil
 		}
 		switch {
@@ -92,8 +91,7 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 		if err := loop.visit(p.URL); err != nil {
 			return nil, err
 		}
-		w.seek.oldest = p.Links.Prev == ""
-		if w.seek.oldest || p.LastModified.Before(to) {
+		if p.Links.Prev == "" || p.LastModified.Before(to) {
 			return p, nil
 		}
 		newer, url = p, p.Links.Prev

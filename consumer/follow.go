@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -13,12 +12,12 @@ import (
 // await waits until the newest page r may have more: entities or a next link.
 //
 // A server that knows "Prefer: wait" (RFC 7240) holds the request until there
-// is something new, and is asked again at once; others are asked again and
-// again with growing pauses.
+// is something new, and is asked again at once. One that answers soon, and
+// twice in a row with nothing new, is asked again after a pause that grows.
 func (w *walk) await(r *reading) error {
 	for {
-		if !w.holds || w.quiet > 1 && !w.held {
-			if err := sleep(w.s.ctx, w.pollPause(max(1, w.quiet))); err != nil {
+		if w.quiet > 1 && !w.held {
+			if err := sleep(w.s.ctx, w.pollPause(w.quiet-1)); err != nil {
 				return err
 			}
 		}
@@ -52,21 +51,17 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 		return false, err
 	}
 	w.held = time.Since(begun) >= q.wait/2
-	if strings.Contains(resp.header.Get("Preference-Applied"), "wait") || w.held {
-		w.holds = true
-	} else if resp.status == http.StatusNotModified {
-		w.holds = false
-	}
 	if resp.status == http.StatusNotModified {
 		resp.body.Close()
 		return w.linked(r, resp)
 	}
 	w.noRanges = q.offset > 0 && resp.status == http.StatusOK
-	if resp.status == http.StatusPartialContent && !continues(resp, q.offset, r.page.boundary) {
-		resp.body.Close()
-		return true, r.open()
+	if err := r.start(resp); err != nil && resp.status == http.StatusPartialContent {
+		return true, r.open() // the whole page may say what a part does not
+	} else if err != nil {
+		return false, err
 	}
-	return true, r.start(resp)
+	return true, nil
 }
 
 // linked looks whether a page that has not changed has a next link now: it is
@@ -90,11 +85,4 @@ func (w *walk) linked(r *reading, resp *response) (bool, error) {
 		return false, nil
 	}
 	return true, r.open()
-}
-
-// continues reports whether a 206 is the rest of the page from offset on.
-func continues(resp *response, offset int64, boundary string) bool {
-	p, err := newPage(resp)
-	return err == nil && p.boundary == boundary &&
-		strings.HasPrefix(resp.header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset))
 }

@@ -272,6 +272,10 @@ func TestRange(t *testing.T) {
 			rw.Header().Set("Content-Type", `multipart/mixed; boundary="another"`)
 			writePart(rw, body, offset, body[offset:])
 		},
+		"no links": func(rw http.ResponseWriter, body []byte, offset int) {
+			rw.Header().Del("Link")
+			writePart(rw, body, offset, body[offset:])
+		},
 		"not satisfiable": func(rw http.ResponseWriter, _ []byte, _ int) {
 			rw.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		},

@@ -42,6 +42,7 @@ func TestCredentials(t *testing.T) {
 		{name: "subdomain", to: "http://sub.feed.test/moved", err: ErrOrigin},
 		{name: "other scheme", to: "ftp://feed.test/moved", err: ErrOrigin},
 		{name: "other host, allowed", to: "http://pages.test/moved", allow: []string{"http://pages.test"}},
+		{name: "other host, allowed, with a password", to: "http://user:" + secret + "@pages.test/moved", allow: []string{"http://pages.test"}},
 		{name: "other host, another allowed", to: "http://pages.test:81/moved", allow: []string{"http://pages.test"}, err: ErrOrigin},
 	}
 	for kind, config := range configs {

@@ -176,6 +176,37 @@ func TestRequests(t *testing.T) {
 	})
 }
 
+// TestLostIsFoundSoon: that an entity is gone is known when its time has passed.
+func TestLostIsFoundSoon(t *testing.T) {
+	inWorld(t, newFeed("a0 | b1 | c2 | d3 | e4 | f5 | g6"), func(t *testing.T, w *world) {
+		if _, err := ids(t, w.newClient(Config{}), at("x1", 0)); kindOfGap(err) != "id" {
+			t.Error(err)
+		}
+		if gets := count(w.requests(), "GET"); gets > 4 { // to c2, and one ahead
+			t.Errorf("%d pages were requested", gets)
+		}
+	})
+}
+
+// TestEntryPointMovesOn: what the entry point led to is requested again by its
+// own URL.
+func TestEntryPointMovesOn(t *testing.T) {
+	f := newFeed("a0 b0")
+	cut := true
+	f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+		if !cut {
+			return false
+		}
+		cut = false
+		f.serveBytes(rw, 1, pageSize(f, 1)-10)
+		f.addPage("c1")
+		panic(http.ErrAbortHandler)
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		want(t, w.newClient(Config{}), Latest(), "c")
+	})
+}
+
 // TestPrunedWhileReading removes pages at bad moments.
 func TestPrunedWhileReading(t *testing.T) {
 	t.Run("between crawl and walk", func(t *testing.T) {

@@ -1,10 +1,6 @@
 package consumer
 
-import (
-	"time"
-
-	"github.com/feedctl/feedctl/feed"
-)
+import "github.com/feedctl/feedctl/feed"
 
 // A seek finds the start while walking forward (specification, section
 // "Consumer Algorithm"): it skips what is older than the position, then
@@ -14,8 +10,7 @@ type seek struct {
 	position feed.Position
 	latest   bool // skip all there is
 	active   bool // the start has not been reached yet
-	oldest   bool // the walk began on the oldest page there is
-	first    time.Time
+	begun    bool // an entity has been seen
 }
 
 func newSeek(url string, start Start) *seek {
@@ -31,20 +26,19 @@ func (k *seek) after(e *feed.Entity) (bool, error) {
 	if k.latest {
 		return false, nil
 	}
-	if k.first.IsZero() {
-		k.first = e.LastModified
-		if k.oldest && k.timed() && e.LastModified.After(k.position.LastModified) {
-			return false, &NotOldEnoughError{URL: k.url, Position: k.position, Oldest: e.LastModified}
-		}
-	}
+	newer := !k.position.LastModified.IsZero() && e.LastModified.After(k.position.LastModified)
+	first := !k.begun
+	k.begun = true
 	switch {
+	case first && newer: // the walk begins on an older page if there is one
+		return false, &NotOldEnoughError{URL: k.url, Position: k.position, Oldest: e.LastModified}
 	case k.position.ContentID == "":
 		k.active = e.LastModified.Before(k.position.LastModified)
 		return !k.active, nil
 	case e.ContentID == k.position.ContentID:
 		k.active = false
 		return false, nil
-	case k.timed() && e.LastModified.After(k.position.LastModified):
+	case newer:
 		return false, k.lost()
 	}
 	return false, nil
@@ -55,14 +49,16 @@ func (k *seek) end() error {
 	if k.active && k.position.ContentID != "" {
 		return k.lost()
 	}
-	if k.latest {
-		k.active = false
-	}
 	return nil
 }
 
-// timed reports whether it is known how far back the start is.
-func (k *seek) timed() bool { return !k.position.LastModified.IsZero() }
+// left is told that a page was read to its end. The first one was the newest
+// when the walk began.
+func (k *seek) left() {
+	if k.latest {
+		k.active = false
+	}
+}
 
 func (k *seek) lost() error {
 	return &ContentIDNotFoundError{URL: k.url, Position: k.position}

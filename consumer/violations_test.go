@@ -116,7 +116,9 @@ func TestWrongResponses(t *testing.T) {
 		body   string
 		err    error
 		part   int
+		status int
 	}{
+		{name: "part that nobody asked for", body: good("x") + "\r\n--boundary-1--", status: http.StatusPartialContent, part: -2},
 		{name: "wrong content type", header: map[string]string{"Content-Type": "text/html"}, body: "<html>", err: ErrMediaType, part: -1},
 		{name: "no boundary", header: map[string]string{"Content-Type": "multipart/mixed"}, err: ErrMediaType, part: -1},
 		{name: "no Last-Modified", header: map[string]string{"Last-Modified": ""}, err: feed.ErrMissingHeader, part: -1},
@@ -143,10 +145,20 @@ func TestWrongResponses(t *testing.T) {
 						rw.Header().Set(name, value)
 					}
 				}
+				if test.status != 0 {
+					rw.WriteHeader(test.status)
+				}
 				_, _ = rw.Write([]byte(test.body))
 			}
 			inWorld(t, http.HandlerFunc(handler), func(t *testing.T, w *world) {
 				_, err := ids(t, w.newClient(Config{}), Latest())
+				var status *StatusError
+				if test.status != 0 {
+					if !errors.As(err, &status) || status.StatusCode != test.status {
+						t.Errorf("error is %v, want status %d", err, test.status)
+					}
+					return
+				}
 				if !errors.Is(err, test.err) || Retryable(err) {
 					t.Fatalf("error is %v, want %v", err, test.err)
 				}

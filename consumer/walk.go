@@ -21,8 +21,7 @@ type walk struct {
 	loop     cycle
 	modified time.Time // of the entity before
 	quiet    int       // polls in a row that brought nothing new
-	holds    bool      // the server holds polls until there is news, as far as is known
-	held     bool      // it has held the last one for long
+	held     bool      // the server held the last poll for long
 	noRanges bool      // the server sends the whole page when asked for a range
 	err      error     // ends the walk
 }
@@ -30,7 +29,7 @@ type walk struct {
 // feedPages yields the pages of a feed from start on.
 func (s *session) feedPages(url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
-		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start), holds: true}
+		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start)}
 		w.run(yield)
 	}
 }
@@ -149,6 +148,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	if err := w.read(r, func(*Entity) bool { return true }); err != nil {
 		return r, err
 	}
+	w.seek.left()
 	if r.page.Newest() {
 		if err := w.seek.end(); err != nil {
 			return r, err
