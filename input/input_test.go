@@ -268,3 +268,36 @@ func TestDirectory(t *testing.T) {
 	_, err = collect(t, input.Directory(fsys, input.DirectoryOptions{Operation: "COPY"}))
 	check(t, err, "file a/b c.txt", input.ErrInvalid)
 }
+
+// FuzzNDJSON checks that no line is lost, changed or made up.
+func FuzzNDJSON(f *testing.F) {
+	f.Add("{\"id\":1}\r\n\n[2]", "/id", 100)
+	f.Add("\"\xff\"\n 3 ", "", 3)
+	f.Fuzz(func(t *testing.T, text, key string, limit int) {
+		if limit < 1 {
+			return
+		}
+		var want []string
+		for line := range strings.SplitSeq(text, "\n") {
+			if line = strings.TrimSuffix(line, "\r"); strings.TrimSpace(line) != "" {
+				want = append(want, line)
+			}
+		}
+		n := 0
+		for e, err := range input.NDJSON(strings.NewReader(text), input.Options{Key: key, MaxLine: limit}) {
+			if err != nil {
+				if !errors.Is(err, input.ErrInvalid) {
+					t.Fatalf("error of a string: %v", err)
+				}
+				return
+			}
+			if n >= len(want) || string(e.Body) != want[n] {
+				t.Fatalf("entity %d is %q of %q", n, e.Body, text)
+			}
+			n++
+		}
+		if n != len(want) {
+			t.Fatalf("%d entities of %q", n, text)
+		}
+	})
+}

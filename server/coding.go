@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,23 +51,24 @@ func newCoders(n int) *coders {
 	return c
 }
 
-// acquire returns the coding if there is an encoder left, to be released after the
-// response; "" otherwise, unless the client insists on a coding: then it waits.
-func (c *coders) acquire(coding string, r *http.Request) (granted string, release func()) {
+// acquire returns the coding if an encoder is free, to be released after the
+// response; otherwise none, unless the client insists on a coding: then it waits.
+func (c *coders) acquire(r *http.Request, coding string) (granted string, release func(), err error) {
 	release = func() { c.free <- struct{}{} }
 	select {
 	case <-c.free:
-		return coding, release
+		return coding, release, nil
 	default:
 	}
-	if identityRefused(r.Header.Values("Accept-Encoding")) {
-		select {
-		case <-c.free:
-			return coding, release
-		case <-r.Context().Done():
-		}
+	if !identityRefused(r.Header.Values("Accept-Encoding")) {
+		return "", func() {}, nil
 	}
-	return "", nil
+	select {
+	case <-c.free:
+		return coding, release, nil
+	case <-r.Context().Done():
+		return "", nil, fmt.Errorf("wait for an encoder: %w", context.Cause(r.Context()))
+	}
 }
 
 // write sends src with a coding. size is what src holds.

@@ -163,7 +163,16 @@ func TestEncodersAreLimited(t *testing.T) {
 	if busy.Header.Get("Content-Encoding") != "" || busy.Header.Get("Repr-Digest") == "" {
 		t.Errorf("without a free encoder: header %v", busy.Header)
 	}
+	tag := strings.TrimSuffix(busy.Header.Get("Etag"), `"`) + `-gzip"`
+	if same := c.get(t, "/feeds/f", "Accept-Encoding: gzip", "If-None-Match: "+tag); same.StatusCode != http.StatusNotModified {
+		t.Errorf("with the ETag of the coded page, which needs no encoder: %s", same.Status)
+	}
+	insisting := make(chan answer)
+	go func() { insisting <- c.get(t, "/feeds/f", "Accept-Encoding: gzip, identity;q=0") }()
 	close(slow.release)
+	if got := <-insisting; got.Header.Get("Content-Encoding") != "gzip" {
+		t.Errorf("who insists on a coding got header %v", got.Header)
+	}
 	<-done
 	if free := c.get(t, "/feeds/f", "Accept-Encoding: gzip"); free.Header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("with a free encoder: header %v", free.Header)

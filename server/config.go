@@ -59,8 +59,8 @@ type Config struct {
 	// Timeout is how long a client may take for each piece of a body: 1 KiB
 	// sent to the server, 512 KiB received from it. Defaults to 30 seconds.
 	Timeout time.Duration
-	// MaxCoded is how many responses are compressed at once, at 1 to 2 MiB of
-	// memory each; more are sent as they are. Defaults to 8.
+	// MaxCoded is how many responses are compressed at once, each with up to
+	// 2 MiB of memory; more are sent as they are. Defaults to 8.
 	MaxCoded int
 
 	// Logger gets errors, and requests at level Debug. Defaults to none.

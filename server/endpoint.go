@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -110,7 +111,11 @@ func (s *Server) base(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	return scheme + "://" + r.Host
+	host := r.Host
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
+		host = addr.String() // HTTP/1.0 does without Host
+	}
+	return scheme + "://" + host
 }
 
 // NewHTTPServer returns an http.Server for h with limits for what a client sends

@@ -1,11 +1,15 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -168,6 +172,24 @@ func TestPrunedPages(t *testing.T) {
 			t.Errorf("oldest page: %s, Link %q", oldest.Status, links)
 		}
 	})
+}
+
+func TestLinksWithoutHost(t *testing.T) {
+	store := memory.New()
+	publishTo(t, store, "f", 1, 1)
+	web := httptest.NewServer(newServer(t, store, server.Config{}))
+	defer web.Close()
+	c, err := net.Dial("tcp", web.Listener.Addr().String())
+	check(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "GET /feeds/f HTTP/1.0\r\n\r\n")
+	check(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	check(t, err)
+	defer response.Body.Close()
+	if want := "<" + web.URL + `/feeds/f/pages/1>; rel="self"`; response.Header.Get("Link") != want {
+		t.Errorf("Link %s, want %s", response.Header.Get("Link"), want)
+	}
 }
 
 // A server that knows a page learns within a second that it was pruned.

@@ -57,12 +57,6 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 	if !ok {
 		return newProblem(http.StatusNotAcceptable, "not-acceptable", "none of the content codings zstd, gzip and identity is accepted")
 	}
-	if coding != "" && r.Method == http.MethodGet {
-		var release func()
-		if coding, release = s.coders.acquire(coding, r); coding != "" {
-			defer release()
-		}
-	}
 	if rep == nil && needsState(r) {
 		var err error
 		if rep, err = res.stat(r.Context()); err != nil {
@@ -91,10 +85,17 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 			rep = opened
 			continue
 		}
+		defer body.Close()
 		if !part.partial {
 			part.length = opened.size()
 		}
-		defer body.Close()
+		if coding != "" {
+			var release func()
+			if coding, release, err = s.coders.acquire(r, coding); err != nil {
+				return err
+			}
+			defer release()
+		}
 		s.writeHeader(w, r, opened, coding, part)
 		return s.writeBody(w, opened, coding, part, body)
 	}

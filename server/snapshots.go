@@ -124,12 +124,16 @@ func represent(info storage.Info) (*representation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", info.Key, err)
 	}
+	digest := decodeDigest(meta.SHA256)
+	if digest == nil {
+		return nil, fmt.Errorf("read %s: its metadata has no SHA-256", info.Key)
+	}
 	return &representation{
 		contentType: info.Meta.ContentType,
 		tag:         shortDigest(meta.SHA256),
 		modified:    feed.Truncate(info.Modified),
 		immutable:   true,
 		stored:      info.Size,
-		digest:      func(context.Context) []byte { return decodeDigest(meta.SHA256) },
+		digest:      func(context.Context) []byte { return digest },
 	}, nil
 }
