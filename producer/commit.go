@@ -68,12 +68,12 @@ func (f *Feed) run(ctx context.Context) {
 // why not.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
-	check := false // whether items may be in the feed already
+	check := false // whether items may be in the feed already, beyond what is known
 	for _, i := range b.items {
 		check = check || i.given
 	}
 	var from int64 // the page from which on they may be; 0: not known yet
-	for {
+	for len(b.items) > 0 {
 		err := f.look(ctx)
 		if err == nil && from == 0 {
 			from = max(1, min(f.keep(), f.tail.number()-window-f.span(b.bytes, len(b.items))+1))
@@ -83,9 +83,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		}
 		if err == nil {
 			f.settle(b, check)
-			if len(b.items) == 0 {
-				return
-			}
+			check = false
 			err = f.advance(ctx, b)
 		}
 		if err == nil {
@@ -194,8 +192,8 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	return p, err
 }
 
-// settle takes out of the batch what need not be written: items that are in the
-// feed, or twice in the batch, and requests that continue from a checkpoint that
+// settle takes out of the batch what need not be written: with check, items that
+// are in the feed, or twice in the batch; and requests that continue from a checkpoint that
 // is not there.
 func (f *Feed) settle(b *batch, check bool) {
 	if check {
@@ -240,6 +238,9 @@ func (f *Feed) settle(b *batch, check bool) {
 // advance writes the first items of the batch and takes them out of it. On an
 // error some of them may have been written and taken out.
 func (f *Feed) advance(ctx context.Context, b *batch) error {
+	if len(b.items) == 0 {
+		return nil
+	}
 	writes, err := f.plan(ctx, b)
 	if err != nil {
 		return err
