@@ -43,8 +43,8 @@ func readCredentials(path, variable string) ([]credential, error) {
 }
 
 // readCredential reads the one credential that a client uses.
-func readCredential(path, variable string) (credential, error) {
-	list, err := readCredentials(path, variable)
+func readCredential(path string) (credential, error) {
+	list, err := readCredentials(path, "FEEDCTL_CREDENTIALS")
 	switch {
 	case err != nil:
 		return credential{}, err

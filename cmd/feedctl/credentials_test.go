@@ -52,16 +52,16 @@ func TestReadCredentials(t *testing.T) {
 
 func TestReadCredentialFromEnvironment(t *testing.T) {
 	t.Setenv("FEEDCTL_CREDENTIALS", "bearer tok")
-	got, err := readCredential("", "FEEDCTL_CREDENTIALS")
+	got, err := readCredential("")
 	if err != nil || got != (credential{bearer: "tok"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	t.Setenv("FEEDCTL_CREDENTIALS", "")
-	if got, err := readCredential("", "FEEDCTL_CREDENTIALS"); err != nil || got != (credential{}) {
+	if got, err := readCredential(""); err != nil || got != (credential{}) {
 		t.Errorf("empty variable: got %v, %v", got, err)
 	}
 	t.Setenv("FEEDCTL_CREDENTIALS", "bearer a\nbearer b")
-	if _, err := readCredential("", "FEEDCTL_CREDENTIALS"); err == nil {
+	if _, err := readCredential(""); err == nil {
 		t.Error("two credentials for a client are accepted")
 	}
 }

@@ -84,7 +84,7 @@ func docLink(c *cobra.Command) string {
 func markdownText(text string) string {
 	var b strings.Builder
 	code, blank := false, false
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if line == "" {
 			blank = true
 			continue

@@ -38,7 +38,7 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 }
 
 func (f *clientFlags) credentials() (consumer.Credentials, error) {
-	c, err := readCredential(f.credentialsFile, "FEEDCTL_CREDENTIALS")
+	c, err := readCredential(f.credentialsFile)
 	if err != nil {
 		return consumer.Credentials{}, err
 	}

@@ -61,14 +61,19 @@ func (a *app) showProgress(verb string, e *estimator) {
 		return
 	}
 	last := e.last().status
-	attrs := []any{slog.Int64("entities", last.Entities), slog.Int64("bytes", last.Bytes), slog.Int64("entities_per_second", int64(e.rate()))}
+	attrs := []any{
+		slog.String("command", verb),
+		slog.Int64("entities", last.Entities),
+		slog.Int64("bytes", last.Bytes),
+		slog.Int64("entities_per_second", int64(e.rate())),
+	}
 	if last.Lag >= 0 {
 		attrs = append(attrs, slog.Duration("lag", last.Lag.Truncate(time.Second)))
 	}
 	if eta, ok := e.eta(); ok {
 		attrs = append(attrs, slog.Duration("eta", eta.Truncate(time.Second)))
 	}
-	a.log.Info(verb, attrs...)
+	a.log.Info("progress", attrs...)
 }
 
 // window is how far back an estimator looks: rates should follow what happens.

@@ -79,7 +79,7 @@ func TestProgressInLog(t *testing.T) {
 		time.Sleep(2*logEvery + time.Millisecond)
 		synctest.Wait()
 		stop()
-		if n := strings.Count(log.String(), "msg=consume entities=3 bytes=10 entities_per_second=0 lag=1s\n"); n != 2 {
+		if n := strings.Count(log.String(), "msg=progress command=consume entities=3 bytes=10 entities_per_second=0 lag=1s\n"); n != 2 {
 			t.Errorf("%d lines of progress in 20 s: %q", n, log.String())
 		}
 	})

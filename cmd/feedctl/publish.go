@@ -131,7 +131,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, name, file string)
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", plural(result.Published, "entity", "entities"), name,
-			plural(int64(result.Duplicates), "duplicate", "duplicates"))
+			plural(result.Duplicates, "duplicate", "duplicates"))
 		return err
 	})
 }

@@ -43,7 +43,7 @@ func newHTTPPublisher(to, name, credentialsFile string, attempts int) (*httpPubl
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCredential(credentialsFile, "FEEDCTL_CREDENTIALS")
+	c, err := readCredential(credentialsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (p *httpPublisher) post(ctx context.Context, header http.Header, body io.Re
 	if err != nil {
 		return server.Receipt{}, err
 	}
-	defer closing(&err, response.Body.Close, "response")
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	return readReceipt(p.url, response)
 }
 

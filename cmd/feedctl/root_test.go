@@ -39,7 +39,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		if !strings.Contains(c.Example, "  feedctl") && !strings.Contains(c.Example, "| feedctl") {
 			t.Errorf("%s: help has no example", name)
 		}
-		for _, line := range strings.Split(c.Long, "\n") {
+		for line := range strings.SplitSeq(c.Long, "\n") {
 			if len(line) > 92 {
 				t.Errorf("%s: help has a line of %d characters: %s", name, len(line), line)
 			}
