@@ -153,7 +153,7 @@ func Retryable(err error) bool {
 		return retryableStatus(status.StatusCode)
 	}
 	var permanent *tls.CertificateVerificationError
-	if errors.As(err, &permanent) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrOrigin) {
+	if errors.As(err, &permanent) {
 		return false
 	}
 	var broken *transportError

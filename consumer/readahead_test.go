@@ -44,9 +44,10 @@ func TestReadAheadBytes(t *testing.T) {
 }
 
 // blocked is a source that brings nothing until it is cancelled.
-type blocked struct{ cancelled chan struct{} }
+type blocked struct{ reading, cancelled chan struct{} }
 
 func (b blocked) Read([]byte) (int, error) {
+	close(b.reading)
 	<-b.cancelled
 	return 0, io.ErrClosedPipe
 }
@@ -56,8 +57,10 @@ func (b blocked) Close() error { return nil }
 // TestReadAheadClose closes a readAhead whose source blocks, and one that is
 // full.
 func TestReadAheadClose(t *testing.T) {
-	src := blocked{make(chan struct{})}
-	if err := newReadAhead(src, func() { close(src.cancelled) }, make([]byte, 10)).Close(); err != nil {
+	src := blocked{make(chan struct{}), make(chan struct{})}
+	a := newReadAhead(src, func() { close(src.cancelled) }, make([]byte, 10))
+	<-src.reading
+	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	full := newReadAhead(io.NopCloser(bytes.NewReader(make([]byte, 100))), func() {}, make([]byte, 10))

@@ -193,27 +193,28 @@ func TestSnapshotReplaced(t *testing.T) {
 }
 
 // TestSnapshotContentLocation: an entry point to the newest snapshot can say
-// which one it is.
+// which one it is, if that is where we may go.
 func TestSnapshotContentLocation(t *testing.T) {
-	s := newSnapshot(newFeed("a0"), 1, 2)
-	s.change = func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/snapshot/by-id" {
-			s.serveIndex(rw)
-			return true
+	for location, want := range map[string]string{
+		"/snapshot/by-id":                 "http://feed.test/snapshot/by-id#id-1",
+		"http://elsewhere.test/snapshot/": indexURL + "#id-1",
+	} {
+		s := newSnapshot(newFeed("a0"), 1, 2)
+		s.change = func(rw http.ResponseWriter, _ *http.Request) bool {
+			rw.Header().Set("Content-Location", location)
+			return false
 		}
-		rw.Header().Set("Content-Location", "/snapshot/by-id")
-		return false
+		inWorld(t, s, func(t *testing.T, w *world) {
+			for e, err := range w.newClient(Config{}).Snapshot(t.Context(), indexURL, feed.SnapshotPosition{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at := e.Position().Snapshot.Index; at != want {
+					t.Errorf("position is in %q, want %q", at, want)
+				}
+			}
+		})
 	}
-	inWorld(t, s, func(t *testing.T, w *world) {
-		for e, err := range w.newClient(Config{}).Snapshot(t.Context(), indexURL, feed.SnapshotPosition{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if at := e.Position().Snapshot.Index; at != "http://feed.test/snapshot/by-id#id-1" {
-				t.Errorf("position is in %q", at)
-			}
-		}
-	})
 }
 
 // TestSnapshotBroken: a page that breaks is repeated; an index that is wrong is
@@ -277,11 +278,15 @@ func TestSnapshotAbandoned(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 9, 3)
 	s.delay = func(number int) { time.Sleep(time.Duration(number) * time.Second) }
 	inWorld(t, s, func(t *testing.T, w *world) {
+		begun := time.Now()
 		for _, err := range w.newClient(Config{}).Snapshot(t.Context(), indexURL, feed.SnapshotPosition{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			break
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("stopping took %v", took)
 		}
 		synctest.Wait()
 		checkLeaks(t)
