@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -245,10 +246,12 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	for n := range writes[len(writes)-1].items {
-		b.items[n].tried, b.items[n].request.tried = true, true
-	}
 	versions, errs := f.write(ctx, writes)
+	if slices.ContainsFunc(errs, func(err error) bool { return !final(err) && !lostRace(err) }) {
+		for n := range writes[len(writes)-1].items {
+			b.items[n].tried, b.items[n].request.tried = true, true
+		}
+	}
 	done := 0
 	for done < len(writes) && errs[done] == nil {
 		done++
@@ -370,8 +373,8 @@ func (b *batch) keep(want func(item) bool) {
 	b.items = kept
 }
 
-// fail ends all requests that are not complete. Unless nothing of a request was
-// ever sent to the store, nobody can say what became of it.
+// fail ends all requests that are not complete. Unless the store refused all that
+// was ever sent to it of a request, nobody can say what became of it.
 func (b *batch) fail(err error) {
 	for _, i := range b.items {
 		if i.request.err = err; i.request.tried {

@@ -439,3 +439,32 @@ func TestCorruptTail(t *testing.T) {
 		t.Errorf("publish to a corrupt page: %v", err)
 	}
 }
+
+// TestFull checks that a store without room is reported as that, and that nothing
+// of the publish is there, then or later.
+func TestFull(t *testing.T) {
+	store := &fullStore{Store: memory.New(), full: true}
+	f := open(t, store, producer.Config{MaxPageEntities: 3})
+	if _, err := f.Publish(t.Context(), entities(ids(1, 8))...); !errors.Is(err, storage.ErrFull) || errors.Is(err, producer.ErrUnknown) {
+		t.Errorf("publish to a full store: %v", err)
+	}
+	store.full = false
+	if _, err := f.Publish(t.Context(), entities(ids(9, 9))...); err != nil {
+		t.Fatal(err)
+	}
+	if got := visibleIDs(t, store); !slices.Equal(got, ids(9, 9)) {
+		t.Errorf("the feed has %v", got)
+	}
+}
+
+type fullStore struct {
+	storage.Store
+	full bool
+}
+
+func (s *fullStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	if s.full {
+		return "", fmt.Errorf("create %s: %w", key, storage.ErrFull)
+	}
+	return s.Store.Create(ctx, key, meta, body)
+}

@@ -18,7 +18,7 @@ type request struct {
 	checkpoint []byte
 	previous   []byte
 
-	tried   bool // some item has been part of a write
+	tried   bool // some item has
 	left    int  // items that are neither written nor found to be duplicates
 	receipt Receipt
 	err     error
@@ -32,7 +32,7 @@ type item struct {
 	spool   *spool // holds the body, if the entity came with a stream
 	given   bool   // the Content-ID is the caller's: it may be in the feed already
 	last    bool   // of its request
-	tried   bool   // it has been part of a write
+	tried   bool   // it has been part of a write that may have taken effect
 }
 
 func (i item) size() int64 {
