@@ -120,5 +120,6 @@ type pruneJSON struct {
 	NewestPage   int64  `json:"newestPage"`
 	PagesDeleted int64  `json:"pagesDeleted"`
 	BytesDeleted int64  `json:"bytesDeleted"`
-	Limited      bool   `json:"limited"` // more would have gone, but was written in the last hour
+	Limited      bool   `json:"limited"`    // more would have gone, but was written in the last hour
+	BytesSwept   int64  `json:"bytesSwept"` // that interrupted writes had left anywhere in the store
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +14,10 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
+
+// sweepAge is how long ago something must have been left behind in the store to be
+// removed: nobody is still at work on it then.
+const sweepAge = 24 * time.Hour
 
 type pruneFlags struct {
 	keepAge        time.Duration
@@ -32,7 +34,8 @@ func newPrune(a *app) *cobra.Command {
 		Long: `Prune deletes pages from the old end of FEED in the store. At least one of --keep-age,
 --keep-pages and --before-snapshot is needed; with several, a page goes only if all of them
 let it go. The newest page never goes, nor does a page that was written in the last hour: a
-producer may still be repeating a publish.
+producer may still be repeating a publish. It also removes what interrupted writes have
+left in the store at least a day ago.
 
 With --before-snapshot NAME a page goes only if the newest snapshot NAME (or NAME/ID) holds
 what it says: a new consumer begins with the snapshot. A consumer that is behind the pages
@@ -77,6 +80,11 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, name string) (err erro
 	}
 	result := pruneJSON{Feed: name, DryRun: f.dryRun, OldestPage: report.Floor, NewestPage: report.Newest,
 		PagesDeleted: report.Pages, BytesDeleted: report.Bytes, Limited: report.Limited}
+	if sweeper, ok := store.(storage.Sweeper); ok && !f.dryRun {
+		if result.BytesSwept, err = sweeper.Sweep(ctx, sweepAge); err != nil {
+			return err
+		}
+	}
 	return a.print(result, func(w io.Writer) error {
 		verb := "deleted"
 		if f.dryRun {
@@ -88,6 +96,9 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, name string) (err erro
 		}
 		_, err := fmt.Fprintf(w, "%s %s (%s) of %s; pages %d to %d are left%s\n", verb,
 			plural(report.Pages, "page", "pages"), formatBytes(report.Bytes), name, report.Floor, report.Newest, limited)
+		if err == nil && result.BytesSwept > 0 {
+			_, err = fmt.Fprintf(w, "removed %s that interrupted writes had left in the store\n", formatBytes(result.BytesSwept))
+		}
 		return err
 	})
 }
@@ -103,28 +114,14 @@ func snapshotPage(ctx context.Context, store storage.Store, feedName, spec strin
 	if index.Feed == nil {
 		return 0, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
 	}
-	number, err := pageNumber(index.Feed, feedName)
+	of, number, err := layout.ParseFeedPageURL(index.Feed.Page)
+	if err == nil && of != feedName {
+		err = fmt.Errorf("it is of feed %s, not of %s", of, feedName)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
 	}
 	return number, nil
-}
-
-// pageNumber reads the page number from the URL of a page of the feed.
-func pageNumber(at *snapshot.FeedPosition, feedName string) (int64, error) {
-	u, err := url.Parse(at.Page)
-	if err != nil {
-		return 0, fmt.Errorf("its page %q has no URL", at.Page)
-	}
-	_, digits, ok := strings.Cut(u.Path, layout.FeedPath(feedName)+"/pages/")
-	if !ok {
-		return 0, fmt.Errorf("it is of page %q, not of feed %s", at.Page, feedName)
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("its page %q has no number", at.Page)
-	}
-	return n, nil
 }
 
 // readIndex reads the index of a snapshot in the store, the newest if id is
