@@ -73,10 +73,10 @@
 //
 //	flock locks/XX                      exclusive
 //	pwrite64 objects/a/key@ID           the tail, at offset size
-//	fsync objects/a/key@ID
 //	openat objects/a/key@spare          create, exclusive, if there is none
 //	pwrite64 objects/a/key@spare        the metadata
 //	ftruncate objects/a/key@spare       to its length
+//	fsync objects/a/key@ID              both at the same time
 //	fsync objects/a/key@spare
 //	renameat2 objects/a/key@spare objects/a/key@meta
 //	                                    exchange

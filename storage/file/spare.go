@@ -17,13 +17,21 @@ func (s *Store) sparePath(key string) string { return s.inObjects(key) + spareSu
 // commitAppend is commit for an append. It writes st over an earlier state, in the
 // spare file of the key, and exchanges that for the metadata file. To make a file
 // for every state, and remove one, would be slower by far: file systems take their
-// time before they use an inode again. The caller has locked the key.
-func (s *Store) commitAppend(ctx context.Context, key string, st state) (final bool, err error) {
+// time before they use an inode again. The body and the spare file are synced at
+// the same time. The caller has locked the key.
+func (s *Store) commitAppend(ctx context.Context, key string, st state, body *os.File) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
-	removeSpare, err := s.writeSpare(key, st)
+	spare, removeSpare, err := s.writeSpare(key, st)
 	if err != nil {
+		return true, refusal(err)
+	}
+	defer spare.Close()
+	synced := make(chan error, 1)
+	go func() { synced <- body.Sync() }()
+	if err := errors.Join(spare.Sync(), <-synced); err != nil {
+		removeSpare()
 		return true, refusal(err)
 	}
 	supported := true
@@ -39,25 +47,25 @@ func (s *Store) commitAppend(ctx context.Context, key string, st state) (final b
 	return final, err
 }
 
-// writeSpare writes st to the spare file of key and syncs it. If there was none
-// before, remove removes it; else it does nothing.
-func (s *Store) writeSpare(key string, st state) (remove func(), err error) {
+// writeSpare writes st to the spare file of key. If there was none before, remove
+// removes it; else it does nothing.
+func (s *Store) writeSpare(key string, st state) (f *os.File, remove func(), err error) {
 	remove = func() {}
 	path := s.sparePath(key)
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err = os.OpenFile(path, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		remove = func() { os.Remove(path) }
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer f.Close()
 	if err := overwriteState(f, st); err != nil {
+		f.Close()
 		remove()
-		return nil, err
+		return nil, nil, err
 	}
-	return remove, nil
+	return f, remove, nil
 }
 
 func overwriteState(f *os.File, st state) error {
@@ -77,8 +85,5 @@ func overwriteState(f *os.File, st state) error {
 	if _, err := f.WriteAt(data, 0); err != nil {
 		return err
 	}
-	if err := f.Truncate(int64(len(data))); err != nil {
-		return err
-	}
-	return f.Sync()
+	return f.Truncate(int64(len(data)))
 }

@@ -171,11 +171,23 @@ func TestStraceSequence(t *testing.T) {
 			_, dir := prepare(t, verb)
 			tr := traced(t, dir, verb, "-y", "-qq", "-e", "signal=none",
 				"-e", "trace=mkdirat,openat,flock,pwrite64,write,fsync,linkat,renameat,renameat2,unlinkat,ftruncate")
-			if diff := cmp.Diff(want, changes(tr, dir)); tr.result != "ok" || diff != "" {
+			if diff := cmp.Diff(sortSyncs(want), sortSyncs(changes(tr, dir))); tr.result != "ok" || diff != "" {
 				t.Errorf("%s: %s (-doc +calls):\n%s", verb, tr.result, diff)
 			}
 		})
 	}
+}
+
+// sortSyncs sorts calls of fsync that follow one another: they may be made at the
+// same time.
+func sortSyncs(calls []string) []string {
+	isSync := func(call string) bool { return strings.HasPrefix(call, "fsync ") }
+	for i := range calls {
+		for j := i; j > 0 && isSync(calls[j]) && isSync(calls[j-1]) && calls[j] < calls[j-1]; j-- {
+			calls[j], calls[j-1] = calls[j-1], calls[j]
+		}
+	}
+	return calls
 }
 
 // changes returns the calls in the store that succeeded and change something, in

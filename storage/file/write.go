@@ -72,13 +72,9 @@ func (s *Store) appendTo(ctx context.Context, key string, old *state, meta stora
 		return state{}, fmt.Errorf("%w: %d bytes cannot follow %d", storage.ErrSize, size, old.Size)
 	}
 	st := newState(meta, old.Body, old.Size+size)
-	err = s.copyBody(ctx, f, old.Size, tail)
-	if err == nil && size > 0 {
-		err = refusal(f.Sync())
-	}
 	final := true
-	if err == nil {
-		final, err = s.commitAppend(ctx, key, st)
+	if err = s.copyBody(ctx, f, old.Size, tail); err == nil {
+		final, err = s.commitAppend(ctx, key, st, f)
 	}
 	if err != nil {
 		if final {
