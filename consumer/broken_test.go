@@ -99,6 +99,47 @@ func TestAlwaysCut(t *testing.T) {
 	})
 }
 
+// TestOftenCut: a connection that always breaks, but always after some more
+// entities, gets there.
+func TestOftenCut(t *testing.T) {
+	f := newFeed("a0 b0 c0 d0 e0 f0 g0 h0")
+	n := 0
+	f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.Method != http.MethodGet || n == 8 {
+			return false
+		}
+		f.serveBytes(rw, 1, bytes.Index(f.body(f.pages[0]), []byte("body of "+string(rune('a'+n)))))
+		n++
+		panic(http.ErrAbortHandler)
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		want(t, w.newClient(Config{Retry: RetryConfig{Attempts: 3}}), Beginning(), "a b c d e f g h")
+	})
+}
+
+// TestStopEarly: who stops does not wait for the page ahead.
+func TestStopEarly(t *testing.T) {
+	f := newFeed("a0 | b1")
+	f.intercept = func(_ http.ResponseWriter, r *http.Request, number int) bool {
+		if number == 2 && r.Method == http.MethodGet {
+			<-r.Context().Done()
+		}
+		return false
+	}
+	inWorld(t, f, func(t *testing.T, w *world) {
+		begun := time.Now()
+		for _, err := range w.newClient(Config{}).Entities(t.Context(), feedURL, Beginning()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("stopping took %v", took)
+		}
+	})
+}
+
 // TestChangedPage: a page that is not what it was when it is requested again.
 func TestChangedPage(t *testing.T) {
 	for name, words := range map[string]string{"other entity": "a0 x0 c1", "entity removed": "a0", "entity inserted": "x0 a0 b0 c1"} {

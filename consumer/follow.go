@@ -55,7 +55,7 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 		resp.body.Close()
 		return w.linked(r, resp)
 	}
-	w.noRanges = q.offset > 0 && resp.status == http.StatusOK
+	w.noRanges = w.noRanges || q.offset > 0 && resp.status == http.StatusOK
 	if err := r.start(resp); err != nil && resp.status == http.StatusPartialContent {
 		return true, r.open() // the whole page may say what a part does not
 	} else if err != nil {

@@ -183,7 +183,7 @@ func TestPolling(t *testing.T) {
 				reader := follow(t, w.newClient(Config{Follow: true}), Beginning())
 				synctest.Wait()
 				w.requests()
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) // of quiet
 				if n := len(w.requests()); n < test.least || n > test.most {
 					t.Errorf("%d requests, want %d to %d", n, test.least, test.most)
 				}
@@ -330,6 +330,36 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.n += n
 	return n, err
+}
+
+// TestNoRanges: a server that does not know ranges is asked for one once, since
+// such requests do without compression.
+func TestNoRanges(t *testing.T) {
+	f := newFeed("a0 b0")
+	var ranges, all atomic.Int64
+	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.Method == http.MethodGet {
+			all.Add(1)
+			if r.Header.Get("Range") != "" {
+				ranges.Add(1)
+			}
+		}
+		return false
+	}
+	f.longPoll = true
+	inWorld(t, f, func(t *testing.T, w *world) {
+		reader := follow(t, w.newClient(Config{Follow: true}), Beginning())
+		reader.expect(t, "a b")
+		f.append("c0")
+		f.append("d0")
+		reader.expect(t, "a b c d")
+		f.append("e0")
+		reader.expect(t, "a b c d e")
+		reader.end(t)
+		if ranges.Load() != 1 || all.Load() < 4 {
+			t.Errorf("%d of %d requests were for a range", ranges.Load(), all.Load())
+		}
+	})
 }
 
 // TestFollowFailures: a server that is away for a while is waited for.

@@ -324,6 +324,29 @@ func TestJobBrokenStream(t *testing.T) {
 		}
 		sink.expect("a large b")
 	})
+	t.Run("often", func(t *testing.T) {
+		f := newFeed("")
+		for i := range 6 { // six pages with two breaks each
+			f.addPage(fmt.Sprintf("%c0", 'a'+i))
+			f.pages[i].entities[0].Body = make([]byte, 100_000)
+		}
+		cuts := make(map[int]int)
+		f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+			if cuts[number]++; r.Method != http.MethodGet || cuts[number] > 3 {
+				return false
+			}
+			f.serveBytes(rw, number, 50_000)
+			panic(http.ErrAbortHandler)
+		}
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t}
+			c := w.newClient(Config{MaxWhole: 1000, Retry: RetryConfig{Attempts: 4}})
+			if stats, err := runJob(t, Job{Client: c, Sink: sink, BatchEntities: 1}); err != nil {
+				t.Errorf("%+v and error %v", stats, err)
+			}
+			sink.expect("a b c d e f")
+		})
+	})
 	t.Run("always", func(t *testing.T) {
 		cuts = -1
 		inWorld(t, f, func(t *testing.T, w *world) {

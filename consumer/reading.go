@@ -160,8 +160,6 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		return false, r.s.ctx.Err()
 	case index < r.seen-1:
 		return true, nil
-	case r.first > 0 && p.Index == 0 && p.Offset != 0:
-		return false, r.changed(index, r.base, errors.New("no entity begins where one began"))
 	}
 	if err := feed.Parse(&e.Entity, p, r.index == ""); err != nil {
 		return false, &PageError{URL: r.page.URL, Part: index, Offset: r.base + p.Offset, Err: err}
