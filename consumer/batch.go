@@ -144,6 +144,7 @@ func (r *run) commit(ctx context.Context) error {
 		}
 	}
 	at := b.position()
+	at.Feed = redact(r.URL)
 	if err := b.Commit(ctx, at); err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback())
 	}

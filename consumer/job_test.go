@@ -127,7 +127,7 @@ func TestJob(t *testing.T) {
 		if diff := cmp.Diff(Stats{Entities: 4, Bytes: 36, Batches: 1}, stats); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2"}, sink.at); diff != "" {
+		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2", Feed: feedURL}, sink.at); diff != "" {
 			t.Error(diff)
 		}
 		if stats, err := runJob(t, job); err != nil || stats != (Stats{}) {
@@ -139,6 +139,38 @@ func TestJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		sink.expect("a b c d e f")
+	})
+}
+
+// TestJobElsewhere: a sink goes on with its feed at another URL, and does not
+// mistake another feed for it, though its pages may have the same URLs.
+func TestJobElsewhere(t *testing.T) {
+	f := newFeed("a0 b1 | c1 d2")
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		job := Job{Client: w.newClient(Config{AllowOrigins: []string{"http://feed.test"}}), Sink: sink}
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		f.append("e3")
+		job.URL = strings.Replace(feedURL, "//", "//moved.", 1)
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		sink.expect("a b c d e")
+		w.requests()
+		w.mu.Lock()
+		w.handler = newFeed("v0 w1 | x2 y4")
+		w.mu.Unlock()
+		job.URL = feedURL
+		var lost *ContentIDNotFoundError
+		if _, err := runJob(t, job); !errors.As(err, &lost) {
+			t.Errorf("another feed: %v", err)
+		}
+		if n := count(w.requests(), "GET "+strings.TrimPrefix(pageURL, "http://")+"2"); n > 1 {
+			t.Errorf("page 2 was asked for %d times", n)
+		}
+		sink.expect("a b c d e")
 	})
 }
 

@@ -66,6 +66,11 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if at.IsZero() {
 		return r.From, nil
 	}
+	if here := redact(r.URL); at.Feed != "" && at.Feed != here {
+		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL: looking for its Content-ID in this one",
+			"position", at.Feed, "feed", here)
+		at.Page = ""
+	}
 	return After(at), nil
 }
 

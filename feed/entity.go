@@ -48,6 +48,10 @@ type Position struct {
 	ContentID string `json:"contentId,omitempty"`
 	// Page is the URL of the page that the entity was on: where to look first.
 	Page string `json:"page,omitempty"`
+	// Feed is the URL of the feed's entry point when the position was taken. At
+	// another one, Page means nothing, and the Content-ID is looked for in the
+	// whole feed: it may be the same feed at another place.
+	Feed string `json:"feed,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
 }
