@@ -31,6 +31,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer s.Close() // it would keep the disk busy
 	piece := bytes.Repeat([]byte("piece of 64 KiB "), 4<<10)
 	version, err := s.Create(ctx, "a/b", storage.Meta{Data: []byte("old")}, storage.Bytes([]byte("old")))
 	if err != nil {
@@ -98,12 +99,13 @@ func TestReadOnlyDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+	if err := errors.Join(s.Close(), unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = file.New(disk); err != nil {
 		t.Fatal(err)
 	}
+	defer s.Close()
 	o, err := s.Get(ctx, "a/b", 0, -1)
 	if err != nil {
 		t.Fatal(err)

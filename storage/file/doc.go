@@ -58,12 +58,12 @@
 //	openat objects/a/key@ID             create, exclusive
 //	flock objects/a/key@ID              shared, as long as it is open: see Sweep
 //	pwrite64 objects/a/key@ID           the body
-//	fsync objects/a/key@ID
-//	fsync objects                       each directory above that of the object: it
-//	                                    may have been made just now, by anyone
 //	openat tmp/meta@ID                  create, exclusive
 //	flock tmp/meta@ID                   shared, as long as it is open
 //	write tmp/meta@ID                   the metadata
+//	fsync objects/a/key@ID              these at the same time:
+//	fsync objects                       each directory above that of the object: it
+//	                                    may have been made just now, by anyone
 //	fsync tmp/meta@ID
 //	linkat tmp/meta@ID objects/a/key@meta
 //	unlinkat tmp/meta@ID
@@ -91,10 +91,10 @@
 //	openat objects/a/key@ID             create, exclusive, with a new ID
 //	flock objects/a/key@ID              shared, as long as it is open
 //	pwrite64 objects/a/key@ID           the body
-//	fsync objects/a/key@ID
 //	openat tmp/meta@ID                  create, exclusive
 //	flock tmp/meta@ID                   shared, as long as it is open
 //	write tmp/meta@ID                   the metadata
+//	fsync objects/a/key@ID              both at the same time
 //	fsync tmp/meta@ID
 //	renameat tmp/meta@ID objects/a/key@meta
 //	fsync objects/a

@@ -20,6 +20,7 @@ const lockFiles = 256
 type locks struct {
 	dir     string
 	holders [lockFiles]chan struct{} // holds a value while a goroutine has or awaits the file
+	files   [lockFiles]*os.File      // belong to who holds; nil until they are needed
 }
 
 func newLocks(dir string) *locks {
@@ -43,15 +44,13 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 	}
 	release := func() { <-l.holders[i] }
 
-	f, err := os.OpenFile(filepath.Join(l.dir, fmt.Sprintf("%02x", i)), os.O_RDONLY|os.O_CREATE, 0o666)
+	f, err := l.open(i)
 	if err != nil {
 		release()
 		return nil, refusal(err)
 	}
 	unlock := func() {
-		// Not left to Close: a child that was just forked may share the file.
 		_ = flock(f, unix.LOCK_UN)
-		f.Close()
 		release()
 	}
 	switch err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err {
@@ -59,7 +58,6 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 		return unlock, nil
 	case unix.EWOULDBLOCK:
 	default:
-		f.Close()
 		release()
 		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
@@ -69,7 +67,6 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 	select {
 	case err := <-got:
 		if err != nil {
-			f.Close()
 			release()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
@@ -78,6 +75,35 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 		// A waiting flock cannot be called off. Give the lock back when it comes.
 		go func() { <-got; unlock() }()
 		return nil, fmt.Errorf("wait for lock: %w", ctx.Err())
+	}
+}
+
+// open returns a lock file, which stays open: to open a file that may have to be
+// created keeps all others out of its directory for a while.
+func (l *locks) open(i uint32) (*os.File, error) {
+	if l.files[i] == nil {
+		f, err := os.OpenFile(filepath.Join(l.dir, fmt.Sprintf("%02x", i)), os.O_RDONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		l.files[i] = f
+	}
+	return l.files[i], nil
+}
+
+// close closes the files that nobody has. One that is in use is closed when it is
+// no longer reachable.
+func (l *locks) close() {
+	for i, holder := range l.holders {
+		select {
+		case holder <- struct{}{}:
+			if l.files[i] != nil {
+				l.files[i].Close()
+				l.files[i] = nil
+			}
+			<-holder
+		default:
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ func (f *newFile) remove() {
 	f.Close()
 }
 
-// createBody writes body to a new body file of key and syncs it. The file is
-// returned open, hence locked; it is the caller's to close or abandon.
+// createBody writes body to a new body file of key. The file is returned open,
+// hence locked, and not yet synced; it is the caller's to close or abandon.
 func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (*newFile, string, error) {
 	id := newID()
 	f, err := s.createInDirs(ctx, s.bodyPath(key, id), key)
@@ -71,11 +71,7 @@ func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (
 		s.removeEmptyDirs(key)
 		return nil, "", refusal(err)
 	}
-	err = s.copyBody(ctx, f.File, 0, body)
-	if err == nil {
-		err = refusal(f.Sync())
-	}
-	if err != nil {
+	if err := s.copyBody(ctx, f.File, 0, body); err != nil {
 		s.abandon(key, f)
 		return nil, "", err
 	}

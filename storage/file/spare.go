@@ -28,9 +28,7 @@ func (s *Store) commitAppend(ctx context.Context, key string, st state, body *os
 		return true, refusal(err)
 	}
 	defer spare.Close()
-	synced := make(chan error, 1)
-	go func() { synced <- body.Sync() }()
-	if err := errors.Join(spare.Sync(), <-synced); err != nil {
+	if err := together(body.Sync, spare.Sync); err != nil {
 		removeSpare()
 		return true, refusal(err)
 	}
@@ -42,7 +40,7 @@ func (s *Store) commitAppend(ctx context.Context, key string, st state, body *os
 	}, removeSpare)
 	if !supported {
 		os.Remove(s.sparePath(key))
-		return s.commit(ctx, key, st, os.Rename)
+		return s.commit(ctx, key, st, os.Rename) // the body has been synced
 	}
 	return final, err
 }

@@ -197,7 +197,10 @@ func makeRoot(dir string) error {
 }
 
 // Close ends all watches. Objects that are open stay open.
-func (s *Store) Close() error { return s.watches.close() }
+func (s *Store) Close() error {
+	s.locks.close()
+	return s.watches.close()
+}
 
 // Now returns the time of the file system's clock, which also stamps
 // [storage.Info.Modified]. It advances in steps of a few milliseconds.

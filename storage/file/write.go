@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -26,12 +28,9 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 		return "", failed("create", key, err)
 	}
 	defer f.Close()
-	if err := s.syncDirsAbove(key); err != nil {
-		s.abandon(key, f)
-		return "", failed("create", key, refusal(err))
-	}
 	st := newState(meta, id, body.Size())
-	if final, err := s.commit(ctx, key, st, link); err != nil {
+	syncDirs := func() error { return s.syncDirsAbove(key) }
+	if final, err := s.commit(ctx, key, st, link, f.Sync, syncDirs); err != nil {
 		if final {
 			s.abandon(key, f)
 		}
@@ -106,7 +105,7 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	}
 	defer f.Close()
 	st := newState(meta, id, body.Size())
-	if final, err := s.commit(ctx, key, st, os.Rename); err != nil {
+	if final, err := s.commit(ctx, key, st, os.Rename, f.Sync); err != nil {
 		if final {
 			s.abandon(key, f)
 		}
@@ -155,11 +154,12 @@ func (s *Store) syncNearestDir(key string) error {
 	}
 }
 
-// commit writes st to a file, syncs it, and has name, which is link or rename,
-// give it the name that makes it the state of key. If that fails, final
+// commit writes st to a file, syncs it and at the same time what else has to be
+// synced before, and has name, which is link or rename, give it the name that makes
+// it the state of key. If that fails, final
 // tells whether the state is surely not published; else it may be, at once or
 // after a crash, and nothing must be cleaned up.
-func (s *Store) commit(ctx context.Context, key string, st state, name func(from, to string) error) (final bool, err error) {
+func (s *Store) commit(ctx context.Context, key string, st state, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
@@ -168,7 +168,11 @@ func (s *Store) commit(ctx context.Context, key string, st state, name func(from
 		return true, refusal(err)
 	}
 	defer f.Close() // and with it the lock, when the file has its name
-	if err := writeState(f, st); err != nil {
+	err = writeState(f, st)
+	if err == nil {
+		err = together(append(syncs, f.Sync)...)
+	}
+	if err != nil {
 		os.Remove(f.Name())
 		return true, refusal(err)
 	}
@@ -198,10 +202,18 @@ func writeState(f *newFile, st state) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
-		return err
+	_, err = f.Write(data)
+	return err
+}
+
+// together makes calls that wait for the disk at the same time, so that they wait
+// for each other's writes but once.
+func together(calls ...func() error) error {
+	var group errgroup.Group
+	for _, call := range calls {
+		group.Go(call)
 	}
-	return f.Sync()
+	return group.Wait()
 }
 
 // link gives the file another name, which must be free, and takes the first.
