@@ -49,10 +49,10 @@ func (f *Feed) run(ctx context.Context) {
 	publishers, took := 0, time.Duration(0)
 	for open := true; open; {
 		<-f.queue.wake
-		// Those whose entities the last commit wrote are likely to come again, and a
-		// commit costs the same for all of them. A single one never waits.
+		// Those whose entities the last commit wrote are likely to come again, and one
+		// commit for all of them costs little more. A single one never waits.
 		if publishers > 1 {
-			f.queue.await(publishers, min(took/4, f.config.Linger))
+			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
 		b := &batch{}
 		open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
@@ -198,17 +198,16 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 // is not there.
 func (f *Feed) settle(b *batch, check bool) {
 	if check {
-		seen := map[string]bool{}
+		seen := make(map[idHash]bool, len(b.items))
 		b.keep(func(i item) bool {
-			id := i.entity.ContentID
-			n, written := f.tail.recent.page(id)
+			n, written := f.tail.recent.page(i.id)
 			switch {
 			case written && i.tried:
 				i.published(n)
-			case written || seen[id]:
+			case written || seen[i.id]:
 				i.request.receipt.Duplicates++
 			default:
-				seen[id] = true
+				seen[i.id] = true
 				return true
 			}
 			return false
@@ -338,7 +337,7 @@ func (f *Feed) take(b *batch, done []*write) {
 		}
 		number := done[w].page.Number
 		if f.tail.recent.fresh {
-			f.tail.recent.add(number, i.entity.ContentID)
+			f.tail.recent.add(number, i.id)
 		}
 		i.published(number)
 		i.complete()

@@ -42,7 +42,7 @@ type Config struct {
 	// to 10,000.
 	MaxBatchEntities int
 	// Linger is how long a commit may wait for those publishers to join whose
-	// entities the one before wrote, if there were several: a quarter of what that
+	// entities the one before wrote, if there were several: a sixteenth of what that
 	// commit took, but not longer than this. Defaults to 5 ms; negative means not
 	// at all.
 	Linger time.Duration

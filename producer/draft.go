@@ -17,14 +17,13 @@ import (
 // A draft is a page that is being filled, or what is added to one that exists.
 type draft struct {
 	boundary string
-	entities int          // on the page
-	base     int64        // size of the body that exists
-	hash     hash.Cloner  // SHA-256 of the body that exists; of the whole after finish
-	buf      []byte       // what is added, but for the streamed body
-	spool    *spool       // the body of the page's one entity, between buf[:split] and buf[split:]
-	split    int          //
-	closed   bool         // the closing delimiter is in buf
-	header   *page.Header // scratch space
+	entities int         // on the page
+	base     int64       // size of the body that exists
+	hash     hash.Cloner // SHA-256 of the body that exists; of the whole after finish
+	buf      []byte      // what is added, but for the streamed body
+	spool    *spool      // the body of the page's one entity, between buf[:split] and buf[split:]
+	split    int         //
+	closed   bool        // the closing delimiter is in buf
 }
 
 // size returns the size of the body with what is added, in bytes.
@@ -36,19 +35,18 @@ func (d *draft) size() int64 {
 	return n
 }
 
-// put adds an entity, whose body is in the spool if there is one. It reports
+// put adds a part with a body, which is in the spool if there is one. It reports
 // false, and adds nothing, if the entity does not belong on the page: with it the
 // page would be larger than limit, or it holds the page's boundary, by which it
 // could forge entities. The first entity of a page always belongs there. A page
 // with a spooled body has no other entity, and is closed.
-func (d *draft) put(e *Entity, s *spool, limit int64) (bool, error) {
+func (d *draft) put(h page.Header, body []byte, s *spool, limit int64) (bool, error) {
 	if s != nil && d.entities > 0 {
 		return false, nil
 	}
-	*d.header = e.AppendHeader((*d.header)[:0])
 	start := len(d.buf)
 	for {
-		err := d.encode(e, s)
+		err := d.encode(h, body, s)
 		switch {
 		case errors.Is(err, page.ErrBoundaryInBody) && d.entities == 0:
 			d.buf = d.buf[:start]
@@ -58,7 +56,7 @@ func (d *draft) put(e *Entity, s *spool, limit int64) (bool, error) {
 			d.buf = d.buf[:start]
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("%w: %s: %w", ErrInvalid, e.ContentID, err)
+			return false, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		d.entities++
 		if s != nil {
@@ -68,16 +66,16 @@ func (d *draft) put(e *Entity, s *spool, limit int64) (bool, error) {
 	}
 }
 
-func (d *draft) encode(e *Entity, s *spool) (err error) {
+func (d *draft) encode(h page.Header, body []byte, s *spool) (err error) {
 	if s == nil {
 		// What AppendPart returns with an error is not used.
-		buf, err := page.AppendPart(d.buf, d.boundary, *d.header, e.Body)
+		buf, err := page.AppendPart(d.buf, d.boundary, h, body)
 		if err == nil {
 			d.buf = buf
 		}
 		return err
 	}
-	if d.buf, err = page.AppendPartHeader(d.buf, d.boundary, *d.header, s.size); err == nil {
+	if d.buf, err = page.AppendPartHeader(d.buf, d.boundary, h, s.size); err == nil {
 		d.split, d.spool = len(d.buf), s
 		d.buf = append(d.buf, "\r\n"...)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -23,8 +24,8 @@ type write struct {
 type planner struct {
 	feed   *Feed
 	stamp  time.Time // Last-Modified of all entities of the commit
+	text   []byte    // and as it is written
 	writes []*write
-	header page.Header
 }
 
 // plan returns the writes that put the first items of the batch after the newest
@@ -39,7 +40,7 @@ func (f *Feed) plan(ctx context.Context, b *batch) ([]*write, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := planner{feed: f, stamp: stamp}
+	p := planner{feed: f, stamp: stamp, text: []byte(feed.FormatTime(stamp))}
 	if err := p.first(); err != nil {
 		return nil, err
 	}
@@ -61,8 +62,10 @@ func (f *Feed) plan(ctx context.Context, b *batch) ([]*write, error) {
 			p.cur().page.Checkpoint = i.request.checkpoint
 		}
 	}
+	// A page that will not hold as much again is closed now, so that the next commit
+	// need not write to two pages.
 	w := p.cur()
-	if !w.closed && (w.size() >= f.config.MaxPageBytes || w.entities >= f.config.MaxPageEntities) {
+	if !w.closed && (w.size()+int64(len(w.buf)) > f.config.MaxPageBytes || w.entities >= f.config.MaxPageEntities) {
 		w.close()
 	}
 	return p.writes, p.link()
@@ -84,7 +87,7 @@ func (p *planner) first() error {
 	p.writes = append(p.writes, &write{
 		draft: draft{
 			boundary: t.newest.Boundary, entities: t.newest.Entities, base: t.newest.Size,
-			hash: h, buf: p.feed.buffer(), header: &p.header,
+			hash: h, buf: p.feed.buffer(),
 		},
 		page: *t.newest, at: t.newest.Version, grow: true,
 	})
@@ -93,7 +96,7 @@ func (p *planner) first() error {
 
 // next begins a page after the last.
 func (p *planner) next() {
-	w := &write{draft: draft{boundary: page.NewBoundary(), hash: newHash(), buf: p.feed.buffer(), header: &p.header}}
+	w := &write{draft: draft{boundary: page.NewBoundary(), hash: newHash(), buf: p.feed.buffer()}}
 	w.page = chain.Page{Feed: p.feed.name, Number: 1}
 	before := p.feed.tail.newest
 	if len(p.writes) > 0 {
@@ -111,20 +114,19 @@ func (p *planner) next() {
 // add puts an item on the last page or a new one. It reports false if that would
 // be a page too far.
 func (p *planner) add(i item) (bool, error) {
-	e := *i.entity
-	e.LastModified = p.stamp
+	i.header[0].Value = p.text // Last-Modified is the first
 	for {
 		w := p.cur()
 		if !w.closed && w.entities < p.feed.config.MaxPageEntities {
-			ok, err := w.put(&e, i.spool, p.feed.config.MaxPageBytes)
+			ok, err := w.put(i.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
 			if err != nil {
-				return false, err
+				return false, fmt.Errorf("%s: %w", i.entity.ContentID, err)
 			}
 			if ok {
 				if w.entities == 1 {
 					w.page.First = p.stamp
 				}
-				w.page.Last, w.page.LastContentID = p.stamp, e.ContentID
+				w.page.Last, w.page.LastContentID = p.stamp, i.entity.ContentID
 				return true, nil
 			}
 		}

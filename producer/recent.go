@@ -36,17 +36,16 @@ func newRecent() recent {
 }
 
 // page returns the page that an entity is on.
-func (r *recent) page(id string) (int64, bool) {
-	n, ok := r.ids[hashID(id)]
+func (r *recent) page(id idHash) (int64, bool) {
+	n, ok := r.ids[id]
 	return n, ok
 }
 
 // add notes an entity that was written to page n.
-func (r *recent) add(n int64, id string) {
-	h := hashID(id)
-	if _, ok := r.ids[h]; !ok {
-		r.ids[h] = n
-		r.pages[n] = append(r.pages[n], h)
+func (r *recent) add(n int64, id idHash) {
+	if _, ok := r.ids[id]; !ok {
+		r.ids[id] = n
+		r.pages[n] = append(r.pages[n], id)
 	}
 	r.last = max(r.last, n)
 }
@@ -101,7 +100,7 @@ func (r *recent) read(ctx context.Context, c *chain.Reader, n int64) error {
 		if err != nil {
 			return fmt.Errorf("read page %d of feed %q: %w", n, p.Feed, err)
 		}
-		r.add(n, string(part.Header.Get("Content-ID")))
+		r.add(n, hashID(string(part.Header.Get("Content-ID"))))
 		entities++
 	}
 	if entities != p.Entities {

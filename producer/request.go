@@ -29,10 +29,12 @@ type request struct {
 type item struct {
 	request *request
 	entity  *Entity
-	spool   *spool // holds the body, if the entity came with a stream
-	given   bool   // the Content-ID is the caller's: it may be in the feed already
-	last    bool   // of its request
-	tried   bool   // it has been part of a write that may have taken effect
+	header  page.Header // of the entity; the commit sets its Last-Modified
+	id      idHash      // of its Content-ID
+	spool   *spool      // holds the body, if the entity came with a stream
+	given   bool        // the Content-ID is the caller's: it may be in the feed already
+	last    bool        // of its request
+	tried   bool        // it has been part of a write that may have taken effect
 }
 
 func (i item) size() int64 {
@@ -61,9 +63,11 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		if !i.given {
 			e.ContentID = f.contentID()
 		}
-		if err := check(e); err != nil {
+		if err := e.Check(true); err != nil {
 			return nil, fmt.Errorf("%w: entity %d: %w", ErrInvalid, n, err)
 		}
+		i.id = hashID(e.ContentID)
+		i.header = e.AppendHeader(make(page.Header, 0, 5+len(e.Header)))
 		if e.Stream != nil {
 			if i.spool, err = newSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
 				return nil, fmt.Errorf("entity %d: %w", n, err)
@@ -79,16 +83,6 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		}
 	}
 	return r, nil
-}
-
-// check tells whether the commit will be able to write the entity.
-func check(e *Entity) error {
-	if err := e.Check(true); err != nil {
-		return err
-	}
-	var fields [16]page.Field
-	_, err := page.AppendPartHeader(nil, "boundary", e.AppendHeader(fields[:0]), 0)
-	return err
 }
 
 // discard removes what was spooled.

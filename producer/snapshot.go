@@ -89,7 +89,6 @@ type snapshotWriter struct {
 	config   SnapshotConfig
 	entities int64
 	pages    int
-	header   page.Header
 }
 
 func (w *snapshotWriter) write(ctx context.Context, entities iter.Seq2[*Entity, error]) (*snapshot.Index, error) {
@@ -151,7 +150,7 @@ func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entiti
 }
 
 func (w *snapshotWriter) newDraft() *draft {
-	return &draft{boundary: page.NewBoundary(), hash: newHash(), header: &w.header}
+	return &draft{boundary: page.NewBoundary(), hash: newHash()}
 }
 
 func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, error) {
@@ -168,13 +167,13 @@ func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, er
 		return false, fmt.Errorf("%w: body has %d bytes, the limit is %d", ErrInvalid, len(e.Body), limit)
 	}
 	if e.Stream == nil {
-		return d.put(&stored, nil, w.config.MaxPageBytes)
+		return d.put(stored.AppendHeader(nil), stored.Body, nil, w.config.MaxPageBytes)
 	}
 	s, err := newSpool(ctx, w.config.SpoolDir, e, w.config.MaxEntity)
 	if err != nil {
 		return false, err
 	}
-	ok, err := d.put(&stored, s, w.config.MaxPageBytes)
+	ok, err := d.put(stored.AppendHeader(nil), nil, s, w.config.MaxPageBytes)
 	if err != nil {
 		s.remove()
 	}
