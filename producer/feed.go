@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -46,13 +47,14 @@ type Feed struct {
 	store  storage.Store
 	config Config
 
-	chain  *chain.Reader
-	clock  *clock
-	tail   tail // owned by the goroutine that commits
-	queue  queue
-	room   *semaphore.Weighted // bytes that may wait for their commit
-	random string              // begins the Content-IDs that this producer gives
-	count  atomic.Uint64
+	chain *chain.Reader
+	clock *clock
+	tail  tail // owned by the goroutine that commits
+	queue queue
+	room  *semaphore.Weighted // bytes that may wait for their commit
+	// The Content-IDs that this producer gives: a random start, a number, the end.
+	idStart, idEnd string
+	count          atomic.Uint64
 
 	free   [][]byte // buffers for pages, of the goroutine that commits
 	stop   context.CancelFunc
@@ -79,11 +81,11 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	f := &Feed{
 		name: name, store: store, config: c,
 		chain: chain.NewReader(store, name), clock: clock,
-		tail:   tail{recent: newRecent()},
-		queue:  newQueue(),
-		room:   semaphore.NewWeighted(4 * c.MaxBatchBytes),
-		random: rand.Text(),
-		stop:   stop, closed: make(chan struct{}), sleep: sleep,
+		tail:    tail{recent: newRecent()},
+		queue:   newQueue(),
+		room:    semaphore.NewWeighted(4 * c.MaxBatchBytes),
+		idStart: "<" + rand.Text() + "-", idEnd: "@" + name + ">",
+		stop: stop, closed: make(chan struct{}), sleep: sleep,
 	}
 	go f.run(ctx)
 	return f, nil
@@ -194,5 +196,5 @@ func (f *Feed) key(n int64) string { return layout.FeedPage(f.name, n) }
 
 // contentID returns a new Content-ID in the form of RFC 5322's msg-id.
 func (f *Feed) contentID() string {
-	return fmt.Sprintf("<%s-%d@%s>", f.random, f.count.Add(1), f.name)
+	return f.idStart + strconv.FormatUint(f.count.Add(1), 10) + f.idEnd
 }
