@@ -73,7 +73,13 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 		return unlock, nil
 	case <-ctx.Done():
 		// A waiting flock cannot be called off. Give the lock back when it comes.
-		go func() { <-got; unlock() }()
+		go func() {
+			if <-got == nil {
+				unlock()
+			} else {
+				release()
+			}
+		}()
 		return nil, fmt.Errorf("wait for lock: %w", ctx.Err())
 	}
 }

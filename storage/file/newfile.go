@@ -146,7 +146,7 @@ func (s *Store) checkObjects() error {
 	_, err := os.Stat(s.inObjects(""))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Not wrapped: a store that is gone is not an object that is not there.
-		return fmt.Errorf("%w: its directory is gone: %v; is the disk mounted?", storage.ErrLayout, err)
+		return fmt.Errorf("%w: its directory is gone: %s; is the disk mounted?", storage.ErrLayout, err.Error())
 	}
 	return err
 }
