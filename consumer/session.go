@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -106,10 +107,19 @@ func (s *session) redirect(next *http.Request, via []*http.Request) error {
 
 var errRedirects = errors.New("too many redirects")
 
+// encodings returns the codings to ask a host for. To compress what stays on this
+// machine takes longer than to send it.
+func encodings(host string) string {
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return "identity"
+	}
+	return "gzip, zstd"
+}
+
 // setHeader adds the headers that every request to its origin has.
 func (s *session) setHeader(r *http.Request) {
 	r.Header.Set("User-Agent", defaultUserAgent)
-	r.Header.Set("Accept-Encoding", "gzip, zstd")
+	r.Header.Set("Accept-Encoding", encodings(r.URL.Hostname()))
 	for _, name := range [...]string{"User-Agent", "Accept-Encoding"} {
 		if values := s.config.Header.Values(name); len(values) > 0 {
 			r.Header[name] = values
