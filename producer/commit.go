@@ -24,23 +24,32 @@ type tail struct {
 	hash   hash.Cloner // of the body of newest, if that is open
 	orphan *chain.Page // stands where the page after newest belongs
 	recent recent
+
+	// A checkpoint whose entities were all in the feed already, so that nothing was
+	// written with which to store it: it follows the stored checkpoint pendingOn, and
+	// is stored by the next commit.
+	pending, pendingOn []byte
 }
 
-// A batch is what one commit takes from the queue.
-type batch struct {
-	items    []item
-	bytes    int64
-	requests int
+// checkpoint returns the checkpoint that the next batch continues from.
+func (t *tail) checkpoint() []byte {
+	var stored []byte
+	if t.newest != nil {
+		stored = t.newest.Checkpoint
+	}
+	if t.pending != nil && bytes.Equal(stored, t.pendingOn) {
+		return t.pending
+	}
+	return stored
 }
 
-func (b *batch) add(r *request) {
-	b.items = append(b.items, r.items...)
-	b.bytes += r.bytes
-	b.requests++
-}
-
-func (b *batch) full(bytes int64, entities int) bool {
-	return b.bytes >= bytes || len(b.items) >= entities
+// postpone leaves a checkpoint to the next commit.
+func (t *tail) postpone(checkpoint []byte) {
+	t.pendingOn = nil
+	if t.newest != nil {
+		t.pendingOn = t.newest.Checkpoint
+	}
+	t.pending = checkpoint
 }
 
 // run commits batch after batch until the queue is closed and empty.
@@ -77,7 +86,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	for len(b.items) > 0 {
 		err := f.look(ctx)
 		if err == nil && from == 0 {
-			from = max(1, min(f.keep(), f.tail.number()-window-f.span(b.bytes, len(b.items))+1))
+			from = max(1, min(f.keep(), f.tail.number()-window-f.span(b.bytes, len(b.items), b.spools)+1))
 		}
 		if err == nil && check {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
@@ -108,15 +117,16 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 }
 
 // span returns on how many pages a batch of this size may be, if it is in the
-// feed already.
-func (f *Feed) span(bytes int64, entities int) int64 {
-	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 1
+// feed already: pages that are not the last are half full at least, and a streamed
+// body has a page to itself and ends the one before.
+func (f *Feed) span(bytes int64, entities, spools int) int64 {
+	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
 // keep returns the page from which on Content-IDs are remembered: the window, and
 // what a full batch may take up.
 func (f *Feed) keep() int64 {
-	return f.tail.number() - window - f.span(f.config.MaxBatchBytes, f.config.MaxBatchEntities) + 1
+	return f.tail.number() - window - f.span(f.config.MaxBatchBytes, f.config.MaxBatchEntities, 0) + 1
 }
 
 // final reports whether an error will not go away by trying again.
@@ -153,6 +163,12 @@ func (f *Feed) look(ctx context.Context) error {
 		return err
 	}
 	t.newest, t.hash, t.orphan, t.recent.fresh = newest, nil, nil, false
+	if newest != nil {
+		// Whoever wrote what is seen may have died before it was durable.
+		if err := makeDurable(ctx, f.store, f.key(newest.Number)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case newest == nil:
 	case newest.Closed:
@@ -184,6 +200,18 @@ func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	return h, nil
 }
 
+// makeDurable makes the object at key durable as it is now, if the store can.
+func makeDurable(ctx context.Context, store storage.Store, key string) error {
+	syncer, ok := store.(storage.Syncer)
+	if !ok {
+		return nil
+	}
+	if err := syncer.Sync(ctx, key); err != nil {
+		return fmt.Errorf("make %s durable: %w", key, err)
+	}
+	return nil
+}
+
 // newestOrNil returns the newest page, nil if the feed has none.
 func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	p, err := c.Newest(ctx)
@@ -191,48 +219,6 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 		return nil, nil
 	}
 	return p, err
-}
-
-// settle takes out of the batch what need not be written: with check, items that
-// are in the feed, or twice in the batch; and requests that continue from a checkpoint that
-// is not there.
-func (f *Feed) settle(b *batch, check bool) {
-	if check {
-		seen := make(map[idHash]bool, len(b.items))
-		b.keep(func(i item) bool {
-			n, written := f.tail.recent.page(i.id)
-			switch {
-			case written && i.tried:
-				i.published(n)
-			case written || seen[i.id]:
-				i.request.receipt.Duplicates++
-			default:
-				seen[i.id] = true
-				return true
-			}
-			return false
-		})
-	}
-	var checkpoint []byte
-	if f.tail.newest != nil {
-		checkpoint = f.tail.newest.Checkpoint
-	}
-	refused := map[*request]bool{}
-	for _, i := range b.items {
-		r := i.request
-		if r.checkpoint == nil || !i.last {
-			continue
-		}
-		if !bytes.Equal(r.previous, checkpoint) {
-			refused[r] = true
-			r.err = fmt.Errorf("%w: the feed has %q, the batch continues from %q", ErrCheckpoint, checkpoint, r.previous)
-			continue
-		}
-		checkpoint = r.checkpoint
-	}
-	if len(refused) > 0 {
-		b.keep(func(i item) bool { return !refused[i.request] })
-	}
 }
 
 // advance writes the first items of the batch and takes them out of it. On an
@@ -287,6 +273,8 @@ func (f *Feed) write(ctx context.Context, writes []*write) ([]storage.Version, [
 }
 
 func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
+	defer cancel()
 	meta, err := w.page.Meta()
 	if err != nil {
 		return "", err
@@ -325,62 +313,6 @@ func (f *Feed) confirm(ctx context.Context, done []*write, versions []storage.Ve
 	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil
 	f.tail.recent.trim(f.keep())
 	return nil
-}
-
-// take completes the items that are on the pages that were written.
-func (f *Feed) take(b *batch, done []*write) {
-	n := done[len(done)-1].items
-	w := 0
-	for k, i := range b.items[:n] {
-		for done[w].items <= k {
-			w++
-		}
-		number := done[w].page.Number
-		if f.tail.recent.fresh {
-			f.tail.recent.add(number, i.id)
-		}
-		i.published(number)
-		i.complete()
-	}
-	b.items = b.items[n:]
-}
-
-// published notes in the receipt that the item is on page n.
-func (i item) published(n int64) {
-	r := &i.request.receipt
-	r.Published++
-	r.Page, r.ContentID = n, i.entity.ContentID
-}
-
-// complete takes one item off its request, which is done with its last.
-func (i item) complete() {
-	if i.request.left--; i.request.left == 0 {
-		close(i.request.done)
-	}
-}
-
-// keep completes the items for which want is false and takes them out.
-func (b *batch) keep(want func(item) bool) {
-	kept := b.items[:0]
-	for _, i := range b.items {
-		if want(i) {
-			kept = append(kept, i)
-		} else {
-			i.complete()
-		}
-	}
-	b.items = kept
-}
-
-// fail ends all requests that are not complete. Unless the store refused all that
-// was ever sent to it of a request, nobody can say what became of it.
-func (b *batch) fail(err error) {
-	for _, i := range b.items {
-		if i.request.err = err; i.request.tried {
-			i.request.err = fmt.Errorf("%w: %w", ErrUnknown, err)
-		}
-	}
-	b.keep(func(item) bool { return false })
 }
 
 // retry measures how long a commit has been tried, and waits longer each time.

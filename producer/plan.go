@@ -44,9 +44,11 @@ func (f *Feed) plan(ctx context.Context, b *batch) ([]*write, error) {
 	if err := p.first(); err != nil {
 		return nil, err
 	}
+	p.cur().page.Checkpoint = f.tail.checkpoint()
+	checkpointAt := b.checkpointAt()
 	planned := int64(0)
 	for n, i := range b.items {
-		if n > 0 && planned+i.size() > f.config.MaxBatchBytes {
+		if n > 0 && planned+i.weight() > f.config.MaxBatchBytes {
 			break
 		}
 		fits, err := p.add(i)
@@ -56,10 +58,10 @@ func (f *Feed) plan(ctx context.Context, b *batch) ([]*write, error) {
 		if !fits {
 			break
 		}
-		planned += i.size() + headerBytes
+		planned += i.weight()
 		p.cur().items = n + 1
-		if i.last && i.request.checkpoint != nil {
-			p.cur().page.Checkpoint = i.request.checkpoint
+		if n == checkpointAt {
+			p.cur().page.Checkpoint = b.checkpointed.checkpoint
 		}
 	}
 	// A page that will not hold as much again is closed now, so that the next commit

@@ -90,7 +90,7 @@ func (q *queue) take(b *batch, bytes int64, entities int) (open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := 0
-	for n < len(q.waiting) && !b.full(bytes, entities) {
+	for n < len(q.waiting) && b.accepts(q.waiting[n], bytes, entities) {
 		b.add(q.waiting[n])
 		n++
 	}

@@ -52,6 +52,9 @@ func (r *recent) add(n int64, id idHash) {
 
 // trim forgets the pages before n.
 func (r *recent) trim(n int64) {
+	if r.first == 0 {
+		return // nothing is known
+	}
 	for ; r.first < n; r.first++ {
 		for _, h := range r.pages[r.first] {
 			delete(r.ids, h)
@@ -76,7 +79,7 @@ func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, 
 		if err != nil {
 			return err
 		}
-		for n := max(floor, r.last); n <= newest.Number; n++ { // the last page may have grown
+		for n := max(floor, r.first, r.last); n <= newest.Number; n++ { // the last page may have grown
 			if err := r.read(ctx, c, n); err != nil && !errors.Is(err, chain.ErrPruned) {
 				return err
 			}

@@ -14,7 +14,8 @@ import (
 // A request is one publish on its way to its commit.
 type request struct {
 	items      []item
-	bytes      int64 // of all bodies and, roughly, headers
+	bytes      int64 // of all headers and bodies, but for those that are spooled
+	spools     int   // bodies that are spooled
 	checkpoint []byte
 	previous   []byte
 
@@ -44,8 +45,18 @@ func (i item) size() int64 {
 	return int64(len(i.entity.Body))
 }
 
-// headerBytes is what the header of an entity is taken to weigh in memory.
-const headerBytes = 512
+// weight returns the bytes of the header and, if it is not spooled, the body.
+func (i item) weight() int64 {
+	const around = 128 // a delimiter, Content-Length and line breaks
+	n := int64(around)
+	for _, f := range i.header {
+		n += int64(len(f.Name) + len(f.Value) + 4)
+	}
+	if i.spool == nil {
+		n += i.size()
+	}
+	return n
+}
 
 // newRequest checks the entities and spools their streams.
 func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) {
@@ -77,9 +88,9 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
 			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
 		}
-		r.bytes += headerBytes
-		if i.spool == nil {
-			r.bytes += i.size()
+		r.bytes += i.weight()
+		if i.spool != nil {
+			r.spools++
 		}
 	}
 	return r, nil

@@ -216,7 +216,10 @@ func (w *snapshotWriter) create(ctx context.Context, key string, meta storage.Me
 	retry := newRetry(w.config.RetryFor)
 	for tried := false; ; tried = true {
 		_, err := w.store.Create(ctx, key, meta, body)
-		if err == nil || tried && errors.Is(err, storage.ErrExists) {
+		if tried && errors.Is(err, storage.ErrExists) {
+			err = makeDurable(ctx, w.store, key)
+		}
+		if err == nil {
 			return nil
 		}
 		if final(err) || lostRace(err) || ctx.Err() != nil || retry.wait(ctx, sleep) != nil {

@@ -167,3 +167,11 @@ type Sweeper interface {
 	// how many bytes that freed. It may run beside writers of any process.
 	Sweep(ctx context.Context, age time.Duration) (freed int64, err error)
 }
+
+// A Syncer is a Store in which others may see a write before it is durable. That
+// matters to who reads the outcome of a write that did not return, and is going to
+// rely on it.
+type Syncer interface {
+	// Sync makes the object at key durable as it is now, or its absence.
+	Sync(ctx context.Context, key string) error
+}

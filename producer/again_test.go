@@ -1,0 +1,215 @@
+package producer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// TestTwins publishes one Content-ID twice at the same time. Neither may be
+// acknowledged before it is written.
+func TestTwins(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			base := &fullStore{Store: memory.New()}
+			s := &scheduler{base: base}
+			f, err := producer.Open(t.Context(), &writer{scheduler: s, name: "w"}, testFeed, producer.Config{MaxPageEntities: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			type result struct {
+				receipt producer.Receipt
+				err     error
+			}
+			results := make(chan result, 3)
+			publish := func(id string) {
+				go func() {
+					receipt, err := f.Publish(t.Context(), entities([]string{id})...)
+					results <- result{receipt, err}
+				}()
+				synctest.Wait()
+			}
+			publish("<a@test>") // its commit is under way while the twins come
+			publish("<b@test>")
+			publish("<b@test>")
+			for len(results) < 3 {
+				synctest.Wait()
+				base.full = full && len(results) > 0
+				for _, op := range s.waiting() {
+					s.land(op)
+				}
+			}
+			<-results
+			published := 0
+			for range 2 {
+				r := <-results
+				if full != errors.Is(r.err, storage.ErrFull) || !full && r.err != nil {
+					t.Errorf("full=%v: %+v, %v", full, r.receipt, r.err)
+				}
+				published += r.receipt.Published
+			}
+			if want := map[bool]int{false: 1, true: 0}[full]; published != want {
+				t.Errorf("full=%v: %d published", full, published)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestStaleCheckpoint has a producer that was asleep publish again what another
+// one has published, half of it too long ago to be recognised.
+func TestStaleCheckpoint(t *testing.T) {
+	store := memory.New()
+	config := producer.Config{MaxPageEntities: 3, MaxBatchBytes: 4000}
+	asleep, awake := open(t, store, config), open(t, store, config)
+	batch := producer.Batch{Entities: entities(ids(1, 99)), Checkpoint: []byte("all")}
+	if _, err := awake.PublishBatch(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for n := 5; n <= 50; n += 15 {
+		some := producer.Batch{Entities: entities(ids(1, n)), Checkpoint: fmt.Append(nil, n)}
+		if _, err := asleep.PublishBatch(t.Context(), some); !errors.Is(err, producer.ErrCheckpoint) {
+			t.Errorf("batch of %d that continues from nothing: %v", n, err)
+		}
+	}
+	if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 99)) {
+		t.Errorf("the feed has %v", got)
+	}
+}
+
+// TestCheckpointOfDuplicates goes on where a producer died after it had written a
+// part of its batch, without the checkpoint.
+func TestCheckpointOfDuplicates(t *testing.T) {
+	for _, open3 := range []int{11, 12} { // the last page is open, or closed
+		store := memory.New()
+		mustPublish(t, store, ids(1, open3))
+		f := open(t, store, producer.Config{MaxPageEntities: 3})
+		checkpoint := ""
+		for _, to := range []int{5, 10, 14, 15} {
+			next := fmt.Sprint("c", to)
+			b := producer.Batch{Entities: entities(ids(max(1, to-5), to)), Previous: []byte(checkpoint), Checkpoint: []byte(next)}
+			slices.Reverse(b.Entities[:1])
+			if _, err := f.PublishBatch(t.Context(), b); err != nil {
+				t.Fatalf("batch to %d: %v", to, err)
+			}
+			checkpoint = next
+		}
+		if got, err := f.Checkpoint(t.Context()); err != nil || string(got) != "c15" {
+			t.Errorf("checkpoint %q, %v", got, err)
+		}
+		// A new entity and then an old one.
+		b := producer.Batch{Entities: entities([]string{"<16@test>", "<15@test>"}), Previous: []byte("c15"), Checkpoint: []byte("c16")}
+		if _, err := f.PublishBatch(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Checkpoint(t.Context()); err != nil || string(got) != "c16" {
+			t.Errorf("checkpoint %q, %v", got, err)
+		}
+		if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 16)) {
+			t.Errorf("the feed has %v", got)
+		}
+	}
+}
+
+// TestCheckpointLostInTheMiddle has another producer come between the two pages of
+// a batch. Half of the batch is in the feed, and the error must not deny it.
+func TestCheckpointLostInTheMiddle(t *testing.T) {
+	store := memory.New()
+	other := open(t, store, producer.Config{MaxPageEntities: 3})
+	var once atomic.Bool
+	torn := fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Verb != fault.Create || op.Key != layout.FeedPage(testFeed, 2) || !once.CompareAndSwap(false, true) {
+			return fault.Pass
+		}
+		for { // the first page is written at the same time
+			if _, err := store.Stat(context.Background(), layout.FeedPage(testFeed, 1)); err == nil {
+				break
+			}
+			runtime.Gosched()
+		}
+		b := producer.Batch{Entities: entities(ids(101, 101)), Checkpoint: []byte("other")}
+		if _, err := other.PublishBatch(context.Background(), b); err != nil {
+			t.Error(err)
+		}
+		return fault.Lost
+	})
+	f := open(t, torn, producer.Config{MaxPageEntities: 3})
+	_, err := f.PublishBatch(t.Context(), producer.Batch{Entities: entities(ids(1, 6)), Checkpoint: []byte("six")})
+	if !errors.Is(err, producer.ErrCheckpoint) || !errors.Is(err, producer.ErrUnknown) {
+		t.Errorf("batch that was overtaken in its middle: %v", err)
+	}
+	if got, want := visibleIDs(t, store), append(ids(1, 3), "<101@test>"); !slices.Equal(got, want) {
+		t.Errorf("the feed has %v", got)
+	}
+}
+
+// TestLargeBatchAgain publishes batches again that take up more pages than the
+// bytes of their bodies tell.
+func TestLargeBatchAgain(t *testing.T) {
+	batches := map[string]func() []*feed.Entity{
+		"streams": func() []*feed.Entity {
+			es := entities(ids(1, 60))
+			for _, e := range es {
+				e.Stream, e.Size, e.Body = strings.NewReader(string(e.Body)), -1, nil
+			}
+			return es
+		},
+		"headers": func() []*feed.Entity {
+			es := entities(ids(1, 200))
+			for _, e := range es {
+				e.Header = []feed.Field{{Name: "X-Long", Value: strings.Repeat("x", 8000)}}
+			}
+			return es
+		},
+	}
+	for name, batch := range batches {
+		store := memory.New()
+		f := open(t, store, producer.Config{SpoolDir: t.TempDir(), MaxPageBytes: 40_000, MaxBatchBytes: 100_000})
+		if _, err := f.Publish(t.Context(), batch()...); err != nil {
+			t.Fatal(err)
+		}
+		want := visibleIDs(t, store)
+		r, err := f.Publish(t.Context(), batch()...)
+		if err != nil || r.Published != 0 || r.Duplicates != len(want) {
+			t.Errorf("%s again: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestWindowIsRead publishes with a Content-ID after a publish without, to a long
+// feed, of which only the window is to be read.
+func TestWindowIsRead(t *testing.T) {
+	store := memory.New()
+	mustPublish(t, store, ids(1, 900))
+	var reads atomic.Int64
+	counted := fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Verb == fault.Get {
+			reads.Add(1)
+		}
+		return fault.Pass
+	})
+	f := open(t, counted, producer.Config{MaxPageEntities: 3, MaxBatchBytes: 1 << 20, MaxBatchEntities: 3})
+	for _, id := range []string{"", "<901@test>"} {
+		if _, err := f.Publish(t.Context(), entities([]string{id})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := reads.Load(); n > 25 {
+		t.Errorf("%d pages were read", n)
+	}
+}
