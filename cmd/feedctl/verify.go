@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
+	"net/http"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +32,11 @@ func newVerify(a *app) *cobra.Command {
 		Long: `Verify reads the whole feed at URL, or FEED in the store, and prints all violations of the
 specification: headers, order of times, links, loops, Content-IDs that occur twice. Of a
 feed in the store it also checks what only the store knows: the chain of hashes, digests and
-gaps. With --index it checks the snapshot whose index is at URL, or a snapshot in the
-store by its name.
+gaps.
+
+If the server says that what is at URL is JSON, it is the index of a snapshot, and the
+snapshot is checked. With --index it is taken for one in any case, and a name is that of a
+snapshot in the store.
 
 With --state FILE it also finds pages that have changed since the last run with the same
 FILE in another way than by growing at their end.
@@ -39,14 +45,15 @@ With --json it prints a report whose members are described with package verify.`
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
-  feedctl verify --index https://data.example.org/snapshots/zones --json`,
+  feedctl verify https://data.example.org/snapshots/zones --json
+  feedctl verify --index zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runVerify(c.Context(), a, &f, args[0])
 		},
 	}
 	flags := c.Flags()
-	flags.BoolVar(&f.index, "index", false, "check a snapshot instead of a feed")
+	flags.BoolVar(&f.index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
 	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
@@ -75,7 +82,11 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if config.Since, err = readState(f.state); err != nil {
 		return err
 	}
-	report, err := f.check(ctx, at, config)
+	index := f.index || at.store == nil && isIndex(ctx, at)
+	if index && f.state != "" {
+		return usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.url)
+	}
+	report, err := check(ctx, at, index, config)
 	if err != nil {
 		return err
 	}
@@ -88,9 +99,44 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	return writeState(f.state, report.State)
 }
 
-func (f *verifyFlags) check(ctx context.Context, at *location, config verify.Config) (*verify.Report, error) {
+// probeTime is how long a server may take to say what is at a URL.
+const probeTime = 30 * time.Second
+
+// isIndex reports whether a server says that there is an index of a snapshot. An
+// error is no answer: the check meets it again, and knows how to tell it. So it
+// is with a redirect to another host, which must not get the credentials.
+func isIndex(ctx context.Context, at *location) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, at.url, nil)
+	if err != nil {
+		return false
+	}
+	request.Header = at.config.Header.Clone()
+	switch c := at.config.Credentials; {
+	case c.Bearer != "":
+		request.Header.Set("Authorization", "Bearer "+c.Bearer)
+	case c.Username != "":
+		request.SetBasicAuth(c.Username, c.Password)
+	}
+	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > 10 {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // a HEAD has none
+	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && response.StatusCode == http.StatusOK && mediaType == "application/json"
+}
+
+func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {
 	switch {
-	case f.index:
+	case index:
 		return verify.Snapshot(ctx, at.url, config)
 	case at.store != nil:
 		return verify.Store(ctx, at.store, at.name)
