@@ -20,7 +20,7 @@ import (
 
 var (
 	entities = flag.Int("entities", 20_000, "entities that TestExactlyOnce publishes")
-	kills    = flag.Int("kills", 40, "processes that TestExactlyOnce kills")
+	kills    = flag.Int("kills", 40, "processes that TestExactlyOnce kills, at least 3: one of each kind")
 	seed     = flag.Uint64("seed", 0, "seed of TestExactlyOnce; 0 takes a random one")
 )
 
@@ -41,6 +41,7 @@ func TestExactlyOnce(t *testing.T) {
 		r.round(k)
 	}
 	r.finish()
+	r.checkKilled()
 	r.check()
 }
 
@@ -220,14 +221,54 @@ func (r *rig) round(k int) {
 
 	victims := append([]*process{r.server, r.server}, r.consumers...)
 	victims = append(victims, r.producers...)
-	victim := victims[r.rng.IntN(len(victims))]
-	if victim.ended() && victim.err != nil {
-		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
+	for !r.kill(r.victim(k)) {
 	}
+}
+
+// victim returns a process that has not ended: at first one of each kind, then a
+// random one.
+func (r *rig) victim(k int) *process {
+	kinds := [][]*process{{r.server}, r.consumers, r.producers}
+	victims := append(slices.Concat(kinds...), r.server)
+	if k < len(kinds) {
+		victims = slices.Clone(kinds[k])
+	}
+	victims = slices.DeleteFunc(victims, (*process).ended)
+	if len(victims) == 0 {
+		r.t.Fatalf("all have ended: %s", r.state())
+	}
+	return victims[r.rng.IntN(len(victims))]
+}
+
+// kill kills a process and starts it again, and reports whether it was killed:
+// it may have been faster and ended by itself.
+func (r *rig) kill(victim *process) bool {
 	r.measure(victim)
 	victim.kill(os.Kill)
+	if victim.err == nil {
+		return false // a producer that was done
+	}
+	if status, ok := victim.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
+	}
 	r.killed[victim.name]++
 	victim.start()
+	return true
+}
+
+// checkKilled checks that all kinds of processes were killed, and as often as
+// was asked for.
+func (r *rig) checkKilled() {
+	sum := 0
+	for _, name := range []string{"server", "consumer", "producer"} {
+		if r.killed[name] == 0 {
+			r.t.Errorf("no %s was killed", name)
+		}
+		sum += r.killed[name]
+	}
+	if sum != *kills {
+		r.t.Errorf("%d processes were killed, want %d", sum, *kills)
+	}
 }
 
 // maxMemory is what a process may have resident, in KiB.
