@@ -130,10 +130,23 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 		OpenWrites: f.anonymousWrites,
 		Logger:     a.log,
 	}
+	if err := checkAddress(f.listen); err != nil {
+		return server.Config{}, usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
+	}
 	if err := server.CheckExposure(f.listen, config); err != nil {
 		return server.Config{}, &usageError{&hinted{err, "--write-credentials-file FILE, or --insecure-allow-anonymous-writes"}}
 	}
 	return config, nil
+}
+
+// checkAddress checks how an address is written. Whether it can be listened on is
+// another question.
+func checkAddress(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err
 }
 
 func serverCredentials(file, variable string) ([]server.Credential, error) {
