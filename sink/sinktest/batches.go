@@ -238,6 +238,26 @@ func (s suite) cancelled(t *testing.T) {
 	s.check(t, dir, record(one, one.Body))
 }
 
+// commitAfterEnd commits what was applied before the context of the batch ended.
+func (s suite) commitAfterEnd(t *testing.T) {
+	dir := t.TempDir()
+	k := s.open(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	b, err := k.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := put(1, "a", `1`)
+	if err := b.Apply(ctx, one); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	commit(t, b, at(1))
+	checkPosition(t, k, at(1))
+	closeSink(t, k)
+	s.check(t, dir, record(one, one.Body))
+}
+
 func (s suite) locked(t *testing.T) {
 	dir := t.TempDir()
 	k := s.open(t, dir)

@@ -62,6 +62,7 @@ func Run(t *testing.T, o Options) {
 		{"Streams", s.streams},
 		{"FailingStreams", s.failingStreams},
 		{"Cancelled", s.cancelled},
+		{"CommitAfterEnd", s.commitAfterEnd},
 		{"Locked", s.locked},
 		{"Model", s.model},
 		{"Faults", s.faults},

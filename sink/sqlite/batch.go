@@ -220,6 +220,7 @@ func (t *target) document(key string) (document []byte, err error) {
 }
 
 func (t *target) Commit(at feed.Position) error {
+	t.conn.SetInterrupt(nil) // what was applied is committed even if the context of the batch has ended
 	position, err := json.Marshal(at)
 	if err != nil {
 		return err
@@ -232,7 +233,6 @@ func (t *target) Commit(at feed.Position) error {
 	if err := run(t.setPosition); err != nil {
 		return err
 	}
-	t.conn.SetInterrupt(nil) // a commit that has begun is not interrupted
 	if err := run(t.commit); err != nil {
 		return err
 	}
