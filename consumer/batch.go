@@ -56,6 +56,9 @@ func (b *openBatch) rollback() error {
 
 // apply gives e to the sink, and commits if the batch is full then.
 func (r *run) apply(ctx context.Context, e *Entity) error {
+	if err := ctx.Err(); err != nil {
+		return err // before the sink is told of e: the batch stays whole
+	}
 	b := &r.batch
 	if err := r.setKey(e); err != nil {
 		return err

@@ -291,6 +291,34 @@ func TestJobInterrupted(t *testing.T) {
 	}
 }
 
+// TestJobEndsBetween ends the context when the next entity has been read
+// already: those before it are whole.
+func TestJobEndsBetween(t *testing.T) {
+	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
+		ctx, stop := context.WithCancel(t.Context())
+		p := &Page{URL: pageURL + "1", entities: func(yield func(*Entity, error) bool) {
+			yield(&Entity{Entity: entity("a", 0), Page: pageURL + "1"}, nil)
+			stop()
+			yield(&Entity{Entity: entity("b", 0), Page: pageURL + "1", Part: 1}, nil)
+		}}
+		sink := &memorySink{t: t}
+		r, err := (&Job{Client: w.newClient(Config{}), URL: feedURL, Sink: sink}).newRun()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.s, _, err = r.Client.open(t.Context(), feedURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.s.close()
+		err = r.drain(ctx, func(yield func(*Page, error) bool) { yield(p, nil) }, false)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v", err)
+		}
+		sink.expect("a")
+	})
+}
+
 // TestJobFailures lets each Apply and each Commit fail once, and runs again.
 func TestJobFailures(t *testing.T) {
 	for n := 1; n <= 6; n++ {

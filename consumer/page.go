@@ -77,7 +77,11 @@ func (e *Entity) size() int64 {
 // newFeedPage reads what the header of a response says of a page of a feed
 // (specification, section "Feed", "Required headers").
 func newFeedPage(r *response) (*Page, error) {
-	at := redact(r.url.String())
+	p, err := newPage(r) // first: what is no page at all has no links either
+	if err != nil {
+		return nil, err
+	}
+	at := p.URL
 	links, err := feed.ParseLinks(r.url, r.header)
 	if err != nil {
 		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
@@ -86,10 +90,6 @@ func newFeedPage(r *response) (*Page, error) {
 		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: there is no self link", ErrLinks)}
 	}
 	links = feed.Links{Self: redact(links.Self), Prev: redact(links.Prev), Next: redact(links.Next)}
-	p, err := newPage(r)
-	if err != nil {
-		return nil, err
-	}
 	if p.LastModified.IsZero() {
 		return nil, &PageError{URL: at, Part: -1, Err: &feed.HeaderError{Part: -1, Name: "Last-Modified", Err: feed.ErrMissingHeader}}
 	}
@@ -100,6 +100,11 @@ func newFeedPage(r *response) (*Page, error) {
 // newPage reads what the header of a response says of any page.
 func newPage(r *response) (*Page, error) {
 	p := &Page{URL: redact(r.url.String()), Header: r.header}
+	boundary, err := page.Boundary(r.header.Get("Content-Type"))
+	if err != nil {
+		return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrMediaType, err)}
+	}
+	p.boundary = boundary
 	if value := r.header.Get("Last-Modified"); value != "" {
 		t, err := feed.ParseTime(value)
 		if err != nil {
@@ -107,11 +112,6 @@ func newPage(r *response) (*Page, error) {
 		}
 		p.LastModified = t
 	}
-	boundary, err := page.Boundary(r.header.Get("Content-Type"))
-	if err != nil {
-		return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrMediaType, err)}
-	}
-	p.boundary = boundary
 	return p, nil
 }
 

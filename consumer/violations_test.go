@@ -120,6 +120,7 @@ func TestWrongResponses(t *testing.T) {
 	}{
 		{name: "part that nobody asked for", body: good("x") + "\r\n--boundary-1--", status: http.StatusPartialContent, part: -2},
 		{name: "wrong content type", header: map[string]string{"Content-Type": "text/html"}, body: "<html>", err: ErrMediaType, part: -1},
+		{name: "another site", header: map[string]string{"Content-Type": "text/html", "Link": "", "Last-Modified": "never"}, body: "<html>", err: ErrMediaType, part: -1},
 		{name: "no boundary", header: map[string]string{"Content-Type": "multipart/mixed"}, err: ErrMediaType, part: -1},
 		{name: "no Last-Modified", header: map[string]string{"Last-Modified": ""}, err: feed.ErrMissingHeader, part: -1},
 		{name: "bad Last-Modified", header: map[string]string{"Last-Modified": "yesterday"}, err: feed.ErrInvalidHeader, part: -1},
