@@ -25,8 +25,10 @@
 // (RFC 9530).
 //
 // If-Modified-Since is answered with 304 on a page of a feed only if it is later
-// than the page's Last-Modified: a page may change more than once in a second.
-// Such a 304 carries the Link header.
+// than the page's Last-Modified. RFC 9110, section 13.1.3, has it at an equal date
+// too; here that would hide changes: a page may grow more than once in a second,
+// and the copy from before its next link appeared has the same Last-Modified. Such
+// a 304 carries the Link header.
 //
 // "Prefer: wait=N" (RFC 7240) with an If-None-Match that matches the newest page
 // delays the answer until the page changes, or is no longer the newest, or N

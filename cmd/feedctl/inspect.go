@@ -29,12 +29,13 @@ func newInspect(a *app) *cobra.Command {
 		Use:   "inspect URL|FEED",
 		Short: "Show the pages of a feed: counts, sizes, times and links",
 		Long: `Inspect prints a line for each page of the feed at URL, or of FEED in the store, oldest
-first, and the totals. A feed at a URL is read as a whole; of one in the store only the
-metadata is read. With --index the argument is the URL of a snapshot's index, or the name
+first, and the totals. A feed at a URL is read as a whole, and the sizes are those of the
+BODIES of its entities; of one in the store only the metadata is read, and the sizes are
+those of its pages, in BYTES. With --index the argument is the URL of a snapshot's index, or the name
 of a snapshot in the store, and the index is shown.
 
 With --json there is a line {"page":{...}} for each page, then a line {"feed":{...}}; or
-one line {"snapshot":{...}}.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+one line {"snapshot":{...}}. The member "bytes" is the size as in the table.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl inspect zones
   feedctl inspect https://data.example.org/feeds/zones --json
   feedctl inspect --index https://data.example.org/snapshots/zones`,
@@ -71,12 +72,12 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 // inspectPages prints what each shows it, page by page: a feed may have more
 // pages than fit into memory.
 func (a *app) inspectPages(at *location, each func(show func(pageJSON) error) error) error {
-	total := feedJSON{Feed: at.name}
+	total, size := feedJSON{Feed: at.name}, "BYTES"
 	if at.store == nil {
-		total.Feed = at.url
+		total.Feed, size = at.url, "BODIES"
 	}
 	if !a.json {
-		fmt.Fprintf(a.out, pageRow, "ENTITIES", "BYTES", "FIRST", "LAST", "LINKS", "PAGE")
+		fmt.Fprintf(a.out, pageRow, "ENTITIES", size, "FIRST", "LAST", "LINKS", "PAGE")
 	}
 	err := each(func(p pageJSON) error {
 		total.add(p)
