@@ -37,13 +37,14 @@
 //
 // # Reading
 //
-// Read the metadata file, and make sure that the name still stands for the same
-// file, since another may have taken its place, and this one have been written
-// over. If it does not, or the checksum is wrong, begin again. If the checksum is
-// wrong again and again, the store is damaged. Open the body file it names. If that does not exist,
-// the object has been replaced or deleted since: begin again. If the metadata
-// has not changed then, the store is damaged. No lock is needed. An open body
-// file keeps its first size bytes, whatever is written later.
+// Read the metadata file twice, each time by its name, until both have the same
+// version: an append may have put another file in the place of the one that was
+// opened, and the next one have written over it. If the checksum is wrong, begin
+// again; if it is so again and again, the store is damaged. Open the body file it
+// names. If that does not exist, the object has been replaced or deleted since:
+// begin again. If the metadata has not changed then, the store is damaged. No lock
+// is needed. An open body file keeps its first size bytes, whatever is written
+// later.
 //
 // # Writing
 //
@@ -73,6 +74,9 @@
 //
 //	flock locks/XX                      exclusive
 //	pwrite64 objects/a/key@ID           the tail, at offset size
+//	fsync objects/a                     if another process wrote the state before:
+//	                                    the disk may have the spare file under the
+//	                                    name of the metadata file
 //	openat objects/a/key@spare          create, exclusive, if there is none
 //	pwrite64 objects/a/key@spare        the metadata
 //	ftruncate objects/a/key@spare       to its length

@@ -104,18 +104,25 @@ func isID(s string) bool {
 // readState reads the metadata file of key. The error matches
 // [storage.ErrNotFound] or [storage.ErrLayout] where it applies.
 //
-// Once it is opened, an append may exchange the file for another, and the next
-// one write over it while it is read. So what was read counts only if the file
-// still has its name afterwards, and what seems damaged is looked at again.
+// Once it is opened, an append may exchange the file for another, the next one
+// write over it while it is read, and one more bring it back. So what was read
+// counts if it is read once more by its name, and what seems damaged is looked at
+// again: what has the name is whole, and is not written to.
 func (s *Store) readState(key string) (*state, error) {
+	var last *state
 	for damages := 0; ; {
 		st, inPlace, err := s.readMeta(key)
-		if errors.Is(err, storage.ErrLayout) {
-			damages++
+		switch {
+		case errors.Is(err, storage.ErrLayout):
+			if damages++; damages == 3 {
+				return nil, err
+			}
+		case err != nil:
+			return nil, err
+		case inPlace && last != nil && last.Version == st.Version:
+			return st, nil
 		}
-		if inPlace || err != nil && !errors.Is(err, storage.ErrLayout) || damages == 3 {
-			return st, err
-		}
+		last = st
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/storage"
 )
 
 // spareSuffix ends the name of a key's spare file, which holds an earlier state.
@@ -18,10 +21,17 @@ func (s *Store) sparePath(key string) string { return s.inObjects(key) + spareSu
 // spare file of the key, and exchanges that for the metadata file. To make a file
 // for every state, and remove one, would be slower by far: file systems take their
 // time before they use an inode again. The body and the spare file are synced at
-// the same time. The caller has locked the key.
-func (s *Store) commitAppend(ctx context.Context, key string, st state, body *os.File) (final bool, err error) {
+// the same time. The caller has locked the key, which is at the state old.
+func (s *Store) commitAppend(ctx context.Context, key string, old *state, st state, body *os.File) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
+	}
+	// After a crash the disk may know the exchange before this one or not. Unless it
+	// is sure that it does, the spare file may be the one that counts.
+	if !s.synced.is(key, old.Version) {
+		if err := syncDir(s.inObjects(dirOf(key))); err != nil {
+			return true, refusal(err)
+		}
 	}
 	spare, removeSpare, err := s.writeSpare(key, st)
 	if err != nil {
@@ -42,7 +52,35 @@ func (s *Store) commitAppend(ctx context.Context, key string, st state, body *os
 		os.Remove(s.sparePath(key))
 		return s.commit(ctx, key, st, os.Rename) // the body has been synced
 	}
+	if err == nil {
+		s.synced.set(key, st.Version)
+	}
 	return final, err
+}
+
+// synced knows for some keys a version whose metadata file surely has its name on
+// the disk: the last one that this process wrote.
+type synced struct {
+	mu       sync.Mutex
+	versions map[string]storage.Version
+}
+
+// maxSynced limits what is known: the feeds that a process writes to at a time.
+const maxSynced = 1024
+
+func (s *synced) is(key string, v storage.Version) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versions[key] == v
+}
+
+func (s *synced) set(key string, v storage.Version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.versions == nil || len(s.versions) >= maxSynced {
+		s.versions = make(map[string]storage.Version)
+	}
+	s.versions[key] = v
 }
 
 // writeSpare writes st to the spare file of key. If there was none before, remove

@@ -33,6 +33,7 @@ const (
 type Store struct {
 	root    string // absolute
 	locks   *locks
+	synced  synced
 	watches watches
 	buffers sync.Pool // of *[copySize]byte
 }
@@ -42,6 +43,7 @@ var (
 	_ storage.Watcher = (*Store)(nil)
 	_ storage.Clock   = (*Store)(nil)
 	_ storage.Sweeper = (*Store)(nil)
+	_ storage.Syncer  = (*Store)(nil)
 )
 
 // Open opens the store that a URL of the form file:dir or file:///dir names.

@@ -36,6 +36,7 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 		}
 		return "", failed("create", key, err)
 	}
+	s.synced.set(key, st.Version)
 	return st.Version, nil
 }
 
@@ -73,7 +74,7 @@ func (s *Store) appendTo(ctx context.Context, key string, old *state, meta stora
 	st := newState(meta, old.Body, old.Size+size)
 	final := true
 	if err = s.copyBody(ctx, f, old.Size, tail); err == nil {
-		final, err = s.commitAppend(ctx, key, st, f)
+		final, err = s.commitAppend(ctx, key, old, st, f)
 	}
 	if err != nil {
 		if final {
@@ -112,6 +113,7 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 		return "", failed("replace", key, err)
 	}
 	os.Remove(s.bodyPath(key, old.Body)) // else a sweep does it
+	s.synced.set(key, st.Version)
 	return st.Version, nil
 }
 
@@ -140,6 +142,17 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if st != nil {
 		os.Remove(s.bodyPath(key, st.Body))
 		s.removeEmptyDirs(key)
+	}
+	return nil
+}
+
+// Sync implements [storage.Syncer].
+func (s *Store) Sync(ctx context.Context, key string) error {
+	if err := checkWrite(ctx, key, storage.Meta{}); err != nil {
+		return failed("sync", key, err)
+	}
+	if err := s.syncNearestDir(key); err != nil {
+		return failed("sync", key, refusal(err))
 	}
 	return nil
 }
@@ -182,6 +195,13 @@ func (s *Store) commit(ctx context.Context, key string, st state, name func(from
 // publish has name make a state that of key, and syncs. If that is refused, undo
 // is called.
 func (s *Store) publish(key string, name func() error, undo func()) (final bool, err error) {
+	// Opened first, so that a lack of file descriptors is a refusal.
+	dir, err := os.Open(s.inObjects(dirOf(key)))
+	if err != nil {
+		undo()
+		return true, refusal(err)
+	}
+	defer dir.Close()
 	switch err := name(); {
 	case err == nil:
 	case refused(err):
@@ -190,7 +210,7 @@ func (s *Store) publish(key string, name func() error, undo func()) (final bool,
 	default:
 		return false, fmt.Errorf("%w; read the object to learn whether it was written", err)
 	}
-	if err := syncDir(s.inObjects(dirOf(key))); err != nil {
+	if err := dir.Sync(); err != nil {
 		return false, fmt.Errorf("%w; the object is written but may be lost in a crash", err)
 	}
 	return true, nil
@@ -225,10 +245,10 @@ func link(from, to string) error {
 	return nil
 }
 
-// stateAt returns the state of key if it is at version at, else
-// [storage.ErrConflict].
+// stateAt returns the state of key, which the caller has locked, if it is at
+// version at, else [storage.ErrConflict].
 func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
-	st, err := s.readState(key)
+	st, _, err := s.readMeta(key) // nobody else writes
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, fmt.Errorf("%w: it is gone", storage.ErrConflict)
