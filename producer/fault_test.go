@@ -122,35 +122,82 @@ func paths() []path {
 		publishing("pages ahead of a closed page", 4, 12),
 		publishing("more pages than may be ahead", 2, 80),
 		orphans,
-		pruning(), snapshotting(), deleting(),
+		withCheckpoint(), streaming(),
+		pruning("prune by count", producer.PrunePolicy{KeepPages: 3}, 6),
+		pruning("prune by age", producer.PrunePolicy{KeepAge: time.Hour}, 7),
+		pruning("prune before a page", producer.PrunePolicy{Before: 6}, 6),
+		snapshotting(snapshotEntities), snapshotting(streamedEntities), deleting(), collecting(),
 	}
 }
 
-func pruning() path {
+// withCheckpoint publishes a batch of several pages with a checkpoint, or finds it
+// published.
+func withCheckpoint() path {
+	p := publishing("batch with a checkpoint", 2, 11)
+	p.do = func(ctx context.Context, store storage.Store) error {
+		f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3})
+		if err != nil {
+			return err
+		}
+		_, err = f.PublishBatch(ctx, producer.Batch{Entities: entities(ids(2, 11)), Checkpoint: []byte("eleven")})
+		return errors.Join(err, f.Close())
+	}
+	check := p.check
+	p.check = func(t *testing.T, store storage.Store, done bool) {
+		check(t, store, done)
+		got, err := producer.ReadCheckpoint(t.Context(), store, testFeed)
+		if whole := len(visibleIDs(t, store)) == 11; err != nil || whole != (string(got) == "eleven") {
+			t.Fatalf("checkpoint %q, %v", got, err)
+		}
+	}
+	return p
+}
+
+// streaming publishes entities with streamed bodies, each of which gets a page.
+func streaming() path {
+	p := publishing("streamed bodies", 3, 5)
+	p.do = func(ctx context.Context, store storage.Store) error {
+		f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3})
+		if err != nil {
+			return err
+		}
+		streams := entities(ids(3, 5))
+		for _, e := range streams {
+			e.Stream, e.Size, e.Body = bytes.NewReader(e.Body), -1, nil
+		}
+		_, err = f.Publish(ctx, streams...)
+		return errors.Join(err, f.Close())
+	}
+	return p
+}
+
+// pruning leaves the pages from the given one on.
+func pruning(name string, policy producer.PrunePolicy, floor int64) path {
+	left := ids(int(3*floor)-2, 22)
 	return path{
-		name: "prune",
+		name: name,
 		setup: func(t *testing.T, store storage.Store) {
 			mustPublish(t, store, ids(1, 20))
 			time.Sleep(2 * time.Hour)
 			mustPublish(t, store, ids(21, 22))
 		},
 		do: func(ctx context.Context, store storage.Store) error {
-			_, err := producer.Prune(ctx, store, testFeed, producer.PrunePolicy{KeepPages: 3})
+			_, err := producer.Prune(ctx, store, testFeed, policy)
 			return err
 		},
 		check: func(t *testing.T, store storage.Store, done bool) {
 			got, want := visibleIDs(t, store), ids(1, 22)
 			if done {
-				want = ids(16, 22)
+				want = left
 			}
-			if !slices.Equal(got, want) && (done || !slices.Equal(got, ids(16, 22))) {
+			if !slices.Equal(got, want) && (done || !slices.Equal(got, left)) {
 				t.Fatalf("the feed has %v", got)
 			}
 			for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if done && entry.Key < layout.FeedPage(testFeed, 6) {
+				if done && entry.Key < layout.FeedPage(testFeed, floor) {
 					t.Fatalf("%s is left", entry.Key)
 				}
 			}
@@ -169,12 +216,27 @@ func snapshotEntities(n int) iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-func snapshotting() path {
+// streamedEntities has some of the bodies as streams.
+func streamedEntities(n int) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		k := 0
+		for e, err := range snapshotEntities(n) {
+			if k++; k%7 == 0 {
+				e.Stream, e.Size, e.Body = bytes.NewReader(e.Body), int64(len(e.Body)), nil
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) path {
 	return path{
 		name:  "snapshot",
 		setup: func(*testing.T, storage.Store) {},
 		do: func(ctx context.Context, store storage.Store) error {
-			_, err := producer.WriteSnapshot(ctx, store, testFeed, snapshotEntities(20), producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2})
+			_, err := producer.WriteSnapshot(ctx, store, testFeed, entities(20), producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2})
 			return err
 		},
 		check: func(t *testing.T, store storage.Store, done bool) {
@@ -208,7 +270,7 @@ func deleting() path {
 	return path{
 		name: "delete snapshot",
 		setup: func(t *testing.T, store storage.Store) {
-			if err := snapshotting().do(t.Context(), store); err != nil {
+			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -220,10 +282,48 @@ func deleting() path {
 			return producer.DeleteSnapshot(ctx, store, testFeed, found[0])
 		},
 		check: func(t *testing.T, store storage.Store, done bool) {
-			snapshotting().check(t, store, false)
+			snapshotting(snapshotEntities).check(t, store, false)
 			if found, err := producer.Snapshots(t.Context(), store, testFeed); err != nil || done && len(found) > 0 {
 				t.Fatalf("snapshots: %v, %v", found, err)
 			}
+		},
+	}
+}
+
+// collecting removes what a snapshot left that was not finished, and nothing else.
+func collecting() path {
+	return path{
+		name: "collect",
+		setup: func(t *testing.T, store storage.Store) {
+			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 3 {
+				key := layout.SnapshotPage(testFeed, "20000101T000000.000Z-left", n)
+				if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("x"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * time.Hour)
+		},
+		do: func(ctx context.Context, store storage.Store) error {
+			_, err := producer.CollectSnapshots(ctx, store, testFeed, time.Hour)
+			return err
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			left := 0
+			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(entry.Key, "-left") {
+					left++
+				}
+			}
+			if done && left > 0 {
+				t.Fatalf("%d pages are left", left)
+			}
+			snapshotting(snapshotEntities).check(t, store, true)
 		},
 	}
 }

@@ -1,0 +1,123 @@
+package producer_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// tenPages makes a feed with a page an hour: page 1 is ten hours old, page 10 one
+// hour, and an open page 11 is new.
+func tenPages(t *testing.T) storage.Store {
+	store := memory.New()
+	for n := range 10 {
+		mustPublish(t, store, ids(3*n+1, 3*n+3))
+		time.Sleep(time.Hour)
+	}
+	mustPublish(t, store, ids(31, 31))
+	return store
+}
+
+func TestPrune(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		policy  producer.PrunePolicy
+		floor   int64
+		limited bool
+	}{
+		{"age", producer.PrunePolicy{KeepAge: 4*time.Hour + time.Minute}, 7, false},
+		{"age that all pages have", producer.PrunePolicy{KeepAge: time.Minute}, 11, false},
+		{"age that no page has", producer.PrunePolicy{KeepAge: 24 * time.Hour}, 1, false},
+		{"count", producer.PrunePolicy{KeepPages: 3}, 9, false},
+		{"count of more than there are", producer.PrunePolicy{KeepPages: 20}, 1, false},
+		{"before a page", producer.PrunePolicy{Before: 6}, 6, false},
+		{"before a page that is to come", producer.PrunePolicy{Before: 99}, 11, false},
+		{"age and count", producer.PrunePolicy{KeepAge: 2*time.Hour + time.Minute, KeepPages: 6}, 6, false},
+		{"count and before", producer.PrunePolicy{KeepPages: 2, Before: 4}, 4, false},
+		{"what may still be written", producer.PrunePolicy{KeepPages: 1, MinAge: 3*time.Hour + time.Minute}, 8, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := tenPages(t)
+				dry := test.policy
+				dry.DryRun = true
+				want, err := producer.Prune(t.Context(), store, testFeed, dry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 31)) {
+					t.Fatalf("after a dry run the feed has %v", got)
+				}
+				got, err := producer.Prune(t.Context(), store, testFeed, test.policy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got != want || got.Floor != test.floor || got.Limited != test.limited || got.Newest != 11 || got.Pages != test.floor-1 {
+					t.Errorf("report %+v, of the dry run %+v, want floor %d", got, want, test.floor)
+				}
+				if got, want := visibleIDs(t, store), ids(int(3*test.floor)-2, 31); !slices.Equal(got, want) {
+					t.Errorf("the feed has %v", got)
+				}
+				reader := chain.NewReader(store, testFeed)
+				if _, err := reader.Stat(t.Context(), test.floor-1); test.floor > 1 && !errors.Is(err, chain.ErrPruned) {
+					t.Errorf("page before the floor: %v", err)
+				}
+				mustPublish(t, store, ids(32, 40))
+				if got := visibleIDs(t, store); !slices.Equal(got, ids(int(3*test.floor)-2, 40)) {
+					t.Errorf("the feed has %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestPruneLeftovers has an earlier call die between raising the floor and deleting
+// the pages, and a producer that slept create one of them anew.
+func TestPruneLeftovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tenPages(t)
+		if _, err := chain.RaiseFloor(t.Context(), store, testFeed, 8); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), layout.FeedPage(testFeed, 1)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 4})
+		if err != nil || got.Floor != 8 || got.Pages != 6 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
+			if err != nil || entry.Key < layout.FeedPage(testFeed, 8) {
+				t.Errorf("%s is left, %v", entry.Key, err)
+			}
+		}
+	})
+}
+
+func TestPruneRefuses(t *testing.T) {
+	store := memory.New()
+	mustPublish(t, store, ids(1, 1))
+	for name, policy := range map[string]producer.PrunePolicy{
+		"no rule":       {},
+		"negative rule": {KeepPages: 1, KeepAge: -1},
+		"too young":     {KeepPages: 1, MinAge: time.Minute},
+	} {
+		if _, err := producer.Prune(t.Context(), store, testFeed, policy); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := producer.Prune(t.Context(), store, "none", producer.PrunePolicy{KeepPages: 1}); !errors.Is(err, chain.ErrNoFeed) {
+		t.Errorf("no feed: %v", err)
+	}
+	if got, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 1}); err != nil || got.Floor != 1 || got.Pages != 0 {
+		t.Errorf("feed of one page: %+v, %v", got, err)
+	}
+}
