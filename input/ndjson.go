@@ -16,6 +16,9 @@ import (
 // DefaultMaxLine is the longest line of [NDJSON], in bytes.
 const DefaultMaxLine = 8 << 20
 
+// LengthyLine is the length in bytes beyond which Options.Lengthy is called.
+const LengthyLine = 1 << 20
+
 // ErrLineTooLong: a line is longer than MaxLine.
 var ErrLineTooLong = errors.New("line exceeds the limit")
 
@@ -38,6 +41,10 @@ type Options struct {
 	ContentID string
 	// MaxLine is the longest line, in bytes; 0 means DefaultMaxLine.
 	MaxLine int
+	// Lengthy, if set, is called when a line turns out to be longer than
+	// LengthyLine, before more of it is read. With it, a program that reads
+	// several inputs at once can let them take turns. Its error ends the input.
+	Lengthy func() error
 }
 
 // NDJSON yields one entity for each line of r, which must be JSON. The body is
@@ -49,7 +56,7 @@ func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 			yield(nil, &Error{Where: "options", Err: invalid(err)})
 			return
 		}
-		lines := lineReader{r: bufio.NewReaderSize(r, 64<<10), max: o.MaxLine}
+		lines := lineReader{r: bufio.NewReaderSize(r, 64<<10), max: o.MaxLine, lengthy: o.Lengthy}
 		if lines.max == 0 {
 			lines.max = DefaultMaxLine
 		}
@@ -150,8 +157,9 @@ func lookup(p *jsonptr.Pointer, line []byte) (string, error) {
 
 // A lineReader gives each line in memory of its own.
 type lineReader struct {
-	r   *bufio.Reader
-	max int
+	r       *bufio.Reader
+	max     int
+	lengthy func() error // or nil
 }
 
 // next returns a line without its LF or CRLF, and io.EOF behind the last. The
@@ -162,6 +170,11 @@ func (l *lineReader) next() ([]byte, error) {
 		chunk, err := l.r.ReadSlice('\n')
 		if len(line)+len(chunk) > l.max+len("\r\n") {
 			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
+		}
+		if before := len(line); l.lengthy != nil && before <= LengthyLine && before+len(chunk) > LengthyLine {
+			if err := l.lengthy(); err != nil {
+				return nil, err
+			}
 		}
 		line = append(line, chunk...)
 		switch {

@@ -43,7 +43,8 @@
 // are its parts, with their headers. The entities of application/x-ndjson are its
 // lines; the query says what they mean: key, op, op-field, content-type and
 // content-id, as in [input.Options] (op-field, key and content-id are JSON
-// Pointers). Any other body is one entity with the Content-* and Operation-Type
+// Pointers). A line has at most [input.DefaultMaxLine] bytes; those beyond
+// [input.LengthyLine] are read one at a time, whatever the number of requests. Any other body is one entity with the Content-* and Operation-Type
 // fields of the request. The answer is a JSON object (see [Receipt]) and means that the
 // entities are durable. An entity whose Content-ID is in the feed's recent pages
 // already is counted as a duplicate, so a publish can be repeated.

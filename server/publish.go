@@ -21,10 +21,10 @@ import (
 )
 
 // Limits of a publish. Together with Config.MaxPublishes they bound the memory
-// for it: what is read ahead of a commit is limited for all publishes together.
+// for it: what is read ahead of a commit is limited for all publishes together, and
+// lines of NDJSON beyond input.LengthyLine are read and committed one at a time.
 const (
 	maxWhole         = 256 << 10 // bytes of a body that is held in memory; larger ones go through a file
-	maxLine          = 1 << 20   // bytes of a line of NDJSON
 	maxBatchBytes    = 1 << 20   // of one request, before it waits for a commit
 	maxBatchEntities = 1000
 	maxReadAhead     = 8 << 20 // bytes, of all requests
@@ -59,7 +59,8 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	default:
 		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are publishing at this moment", s.config.MaxPublishes)
 	}
-	entities, err := s.entities(w, r)
+	p := &publication{server: s, name: name}
+	entities, err := s.entities(w, r, func() error { return p.takeTurn(r.Context()) })
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 		return err
 	}
 	defer release()
-	p := &publication{server: s, feed: f, name: name}
+	p.feed = f
 	err = p.run(r.Context(), entities)
 	if p.receipt.Page > 0 {
 		s.hubs.notify(name)
@@ -92,8 +93,9 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	return err
 }
 
-// entities returns what the request's body carries.
-func (s *Server) entities(w *responder, r *http.Request) (iter.Seq2[*feed.Entity, error], error) {
+// entities returns what the request's body carries. Lengthy is called as
+// [input.Options] says.
+func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (iter.Seq2[*feed.Entity, error], error) {
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -123,7 +125,8 @@ func (s *Server) entities(w *responder, r *http.Request) (iter.Seq2[*feed.Entity
 		if err != nil {
 			return nil, err
 		}
-		options.MaxLine = int(min(maxLine, s.config.MaxEntity))
+		options.MaxLine = int(min(input.DefaultMaxLine, s.config.MaxEntity))
+		options.Lengthy = lengthy
 		return input.NDJSON(body, options), nil
 	}
 	return func(yield func(*feed.Entity, error) bool) {
@@ -173,6 +176,16 @@ type publication struct {
 
 	batch []*feed.Entity
 	bytes int64 // reserved for the batch
+	turn  bool  // it has the turn to read a lengthy line
+}
+
+// takeTurn waits until no other request has a lengthy line in memory.
+func (p *publication) takeTurn(ctx context.Context) error {
+	if err := p.server.lengthy.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("wait to read a long line: %w", err)
+	}
+	p.turn = true
+	return nil
 }
 
 // run publishes the entities in batches. The memory of a batch is reserved; an
@@ -191,8 +204,8 @@ func (p *publication) run(ctx context.Context, entities iter.Seq2[*feed.Entity, 
 			p.bytes += weight
 		}
 		p.batch = append(p.batch, e)
-		// A stream has to be read before the next entity.
-		if !reserved || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
+		// A stream has to be read before the next entity; others wait for the turn.
+		if !reserved || p.turn || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
 			if err := p.flush(ctx); err != nil {
 				return err
 			}
@@ -226,4 +239,8 @@ func (p *publication) giveBack() {
 	p.server.readAhead.Release(p.bytes)
 	clear(p.batch)
 	p.batch, p.bytes = p.batch[:0], 0
+	if p.turn {
+		p.server.lengthy.Release(1)
+		p.turn = false
+	}
 }

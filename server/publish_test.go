@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -290,6 +292,58 @@ func TestPublishesAreLimited(t *testing.T) {
 	close(release)
 	<-done
 	c.post(t, "f", "<2>")
+}
+
+// Lines up to the limit of the command line are taken, and long ones of several
+// requests one after the other.
+func TestLongLines(t *testing.T) {
+	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
+	line := `"` + strings.Repeat("x", input.DefaultMaxLine-2) + `"`
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			got := c.do(t, http.MethodPost, "/feeds/f", "1\n"+line+"\n2\n"+line, "Content-Type: application/x-ndjson")
+			if got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), `"published":4`) {
+				t.Errorf("got %s %s", got.Status, got.body)
+			}
+			// The turn ends with the request, also with one that is refused.
+			got = c.do(t, http.MethodPost, "/feeds/f", line+"x", "Content-Type: application/x-ndjson")
+			if name, _ := got.problem(t); name != "too-large" {
+				t.Errorf("got %s %s", got.Status, got.body)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// The second of two requests with a long line waits until the first has ended.
+func TestLongLinesTakeTurns(t *testing.T) {
+	s := newServer(t, memory.New(), server.Config{Writable: true})
+	long := strings.Repeat("x", input.LengthyLine+128<<10)
+	post := func(ctx context.Context, body io.Reader) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/feeds/f", body)
+		r.Header.Set("Content-Type", "application/x-ndjson")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w
+	}
+	body := &gate{started: make(chan struct{}), release: make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		post(context.Background(), io.MultiReader(strings.NewReader(`"`+long), body))
+	}()
+	<-body.started // the first has read its line, and has the turn
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if w := post(ctx, strings.NewReader(`"`+long+`"`)); w.Code == http.StatusOK {
+		t.Errorf("a second long line was read meanwhile: %s", w.Body)
+	}
+	close(body.release)
+	<-done
+	if w := post(context.Background(), strings.NewReader(`"`+long+`"`)); w.Code != http.StatusOK {
+		t.Errorf("after the first has ended: %d %s", w.Code, w.Body)
+	}
 }
 
 // A gate is a body that waits before its end.

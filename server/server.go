@@ -42,6 +42,7 @@ type Server struct {
 	producers  *producers
 	publishers chan struct{}       // has room for Config.MaxPublishes
 	readAhead  *semaphore.Weighted // bytes
+	lengthy    *semaphore.Weighted // of weight 1: the turn to read a lengthy line
 
 	mu         sync.Mutex
 	closing    chan struct{}
@@ -71,6 +72,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		producers:  newProducers(store, c.Producer, c.MaxProducers),
 		publishers: make(chan struct{}, c.MaxPublishes),
 		readAhead:  semaphore.NewWeighted(maxReadAhead),
+		lengthy:    semaphore.NewWeighted(1),
 		closing:    make(chan struct{}),
 	}
 	s.hubs = &hubs{server: s, byFeed: make(map[string]*hub)}
