@@ -33,7 +33,7 @@ type clientFlags struct {
 func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.headers, "header", nil, headerUsage)
-	flags.IntVar(&f.retries, "retries", 8, "give up after a request failed this `NUMBER` of times in a row; negative: never")
+	flags.IntVar(&f.retries, "retries", 0, "give up after a request failed this `NUMBER` of times in a row; negative: never (default 8, or never with --follow)")
 	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, "other `ORIGIN` that links may lead to, as https://cdn.example.org; may be repeated")
 }
 
