@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -318,32 +319,36 @@ func TestLongLines(t *testing.T) {
 
 // The second of two requests with a long line waits until the first has ended.
 func TestLongLinesTakeTurns(t *testing.T) {
-	s := newServer(t, memory.New(), server.Config{Writable: true})
-	long := strings.Repeat("x", input.LengthyLine+128<<10)
-	post := func(ctx context.Context, body io.Reader) *httptest.ResponseRecorder {
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/feeds/f", body)
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w
-	}
-	body := &gate{started: make(chan struct{}), release: make(chan struct{})}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		post(context.Background(), io.MultiReader(strings.NewReader(`"`+long), body))
-	}()
-	<-body.started // the first has read its line, and has the turn
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if w := post(ctx, strings.NewReader(`"`+long+`"`)); w.Code == http.StatusOK {
-		t.Errorf("a second long line was read meanwhile: %s", w.Body)
-	}
-	close(body.release)
-	<-done
-	if w := post(context.Background(), strings.NewReader(`"`+long+`"`)); w.Code != http.StatusOK {
-		t.Errorf("after the first has ended: %d %s", w.Code, w.Body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, memory.New(), server.Config{Writable: true})
+		long := strings.Repeat("x", input.LengthyLine+128<<10)
+		post := func(body io.Reader) chan int {
+			status := make(chan int, 1)
+			go func() {
+				r := httptest.NewRequest(http.MethodPost, "/feeds/f", body)
+				r.Header.Set("Content-Type", "application/x-ndjson")
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, r)
+				status <- w.Code
+			}()
+			return status
+		}
+		body := &gate{started: make(chan struct{}), release: make(chan struct{})}
+		first := post(io.MultiReader(strings.NewReader(`"`+long), body))
+		<-body.started // the first has read its line, and has the turn
+		second := post(strings.NewReader(`"` + long + `"`))
+		synctest.Wait()
+		select {
+		case status := <-second:
+			t.Fatalf("a second long line was answered %d meanwhile", status)
+		default:
+		}
+		close(body.release)
+		<-first
+		if status := <-second; status != http.StatusOK {
+			t.Errorf("the second is answered %d", status)
+		}
+	})
 }
 
 // A gate is a body that waits before its end.
