@@ -60,6 +60,7 @@ func run(ctx context.Context) (err error) {
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
 	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")
+	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
 	if err := os.MkdirAll(*temp, 0o777); err != nil {
@@ -83,8 +84,11 @@ func run(ctx context.Context) (err error) {
 	}
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
-		report: newReport(os.Stdout),
 	}
+	if *publishers > 0 {
+		return b.publishOnly(*publishers)
+	}
+	b.report = newReport(os.Stdout)
 	for _, s := range sections() {
 		if *only != "" && !strings.Contains(","+*only+",", ","+s.name+",") {
 			continue

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/feedctl/feedctl/layout"
 )
@@ -18,26 +20,49 @@ func (b *bench) reportMemory(what string, p *process) {
 }
 
 // memory measures the peak of each kind of process, also with an entity that
-// is larger than all of them may be.
+// is larger than all of them may be. The alternatives move the same bytes.
 func (b *bench) memory() error {
 	dir := filepath.Join(b.dir, "memory")
 	if err := b.publishLines(dir); err != nil {
 		return err
 	}
-	if err := b.publishHuge(dir); err != nil {
+	huge := filepath.Join(b.dir, "huge")
+	if err := makeHuge(huge, b.huge); err != nil {
 		return err
 	}
-	s, err := b.serveStore(dir)
+	defer os.Remove(huge)
+	s, err := b.serveStore(dir, "--writable")
 	if err != nil {
 		return err
 	}
-	err = b.consumeHuge(s)
+	err = b.moveHuge(s, dir, huge)
 	if err = errors.Join(err, s.interrupt()); err != nil {
 		return err
 	}
-	b.reportMemory(fmt.Sprintf("serve, one entity of %g MiB", mib(b.huge)), s.process)
+	b.reportMemory("serve, "+b.hugeName()+", in and out", s.process)
 	return nil
 }
+
+func (b *bench) hugeName() string { return fmt.Sprintf("one entity of %g MiB", mib(b.huge)) }
+
+// makeHuge makes a file that takes no room on the disk.
+func makeHuge(name string, size int64) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(size), file.Close())
+}
+
+// copyTime returns how long it takes to copy a file to the disk.
+func (b *bench) copyTime(name string) (time.Duration, error) {
+	to := filepath.Join(b.dir, "copy")
+	defer os.Remove(to)
+	_, took, err := b.run(nil, "dd", "if="+name, "of="+to, "bs=1M", "conv=fsync", "status=none")
+	return took, err
+}
+
+const copyName = "dd conv=fsync of the same bytes"
 
 // publishLines publishes many small entities from a file.
 func (b *bench) publishLines(dir string) (err error) {
@@ -55,47 +80,69 @@ func (b *bench) publishLines(dir string) (err error) {
 	if err := errors.Join(w.Flush(), file.Close()); err != nil {
 		return err
 	}
+	other, err := b.copyTime(name)
+	if err != nil {
+		return err
+	}
 	p, took, err := b.run(nil, b.feedctl, "publish", "bench", name, "--key", "/id", "--store", "file:"+dir)
 	if err != nil {
 		return err
 	}
-	b.report.add("publish 1 KB from a file", "entities/s", float64(b.entities)/took.Seconds(), 0, "", noTarget())
-	b.reportMemory("publish", p)
+	count := float64(b.entities)
+	b.report.add("publish 1 KB from a file", "entities/s", count/took.Seconds(), count/other.Seconds(), copyName, noTarget())
+	b.reportMemory("publish from a file", p)
 	return nil
 }
 
-// publishHuge publishes one entity of b.huge bytes, from a file that takes no
-// room on the disk.
-func (b *bench) publishHuge(dir string) (err error) {
-	name := filepath.Join(b.dir, "huge")
-	file, err := os.Create(name)
+// moveHuge publishes the huge entity to the store and to the server, and consumes
+// it from there.
+func (b *bench) moveHuge(s *server, dir, huge string) error {
+	copied, err := b.copyTime(huge)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	if err := errors.Join(file.Truncate(b.huge), file.Close()); err != nil {
-		return err
+	publish := []string{"publish", "huge", huge, "--format", "raw", "--key-value", "huge", "--content-type", "application/octet-stream"}
+	consume := []string{"consume", s.url + layout.FeedPath("huge"), "--into"}
+	files, lines := filepath.Join(b.dir, "files"), filepath.Join(b.dir, "lines")
+	for _, move := range []struct {
+		name      string
+		args      []string
+		otherName string
+		result    string // to be removed
+	}{
+		{"publish to the store", append(publish, "--store", "file:"+dir), copyName, ""},
+		{"consume into dir", append(consume, "dir:"+files), "curl -o", files},
+		{"consume into jsonl", append(consume, "jsonl:"+lines), "curl -o", lines},
+		{"publish to the server", append(publish, "--to", s.url), copyName, ""},
+	} {
+		other := copied
+		if move.otherName != copyName {
+			if other, err = b.download(s.url + layout.FeedPath("huge")); err != nil {
+				return err
+			}
+		}
+		p, took, err := b.run(nil, b.feedctl, slices.Clone(move.args)...)
+		if err != nil {
+			return err
+		}
+		name := move.name + ", " + b.hugeName()
+		megabytes := float64(b.huge) / 1e6
+		b.report.add(name, "MB/s", megabytes/took.Seconds(), megabytes/other.Seconds(), move.otherName, noTarget())
+		b.reportMemory(name, p)
+		if move.result == "" {
+			continue
+		}
+		if err := os.RemoveAll(move.result); err != nil {
+			return err
+		}
 	}
-	p, took, err := b.run(nil, b.feedctl, "publish", "huge", name, "--format", "raw", "--key-value", "huge",
-		"--content-type", "application/octet-stream", "--store", "file:"+dir)
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("one entity of %g MiB", mib(b.huge))
-	b.report.add("publish "+what, "MB/s", float64(b.huge)/1e6/took.Seconds(), 0, "", noTarget())
-	b.reportMemory("publish, "+what, p)
 	return nil
 }
 
-// consumeHuge consumes the huge entity into a directory.
-func (b *bench) consumeHuge(s *server) error {
-	into := filepath.Join(b.dir, "files")
-	p, took, err := b.run(nil, b.feedctl, "consume", s.url+layout.FeedPath("huge"), "--into", "dir:"+into)
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("one entity of %g MiB", mib(b.huge))
-	b.report.add("consume "+what+" into dir", "MB/s", float64(b.huge)/1e6/took.Seconds(), 0, "", noTarget())
-	b.reportMemory("consume, "+what, p)
-	return os.RemoveAll(into)
+// download returns how long it takes to write what is at a URL to a file.
+func (b *bench) download(url string) (time.Duration, error) {
+	to := filepath.Join(b.dir, "download")
+	defer os.Remove(to)
+	_, took, err := b.run(nil, "curl", "-sf", "-o", to, url)
+	return took, err
 }

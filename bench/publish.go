@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,23 +44,43 @@ func (b *bench) publish() error {
 	return nil
 }
 
+// publishFeed has a process of its own publish, since its memory is measured, too.
 func (b *bench) publishFeed(publishers int) (float64, error) {
-	store, err := file.New(filepath.Join(b.dir, fmt.Sprintf("publish-%d", publishers)))
+	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
+	var out bytes.Buffer
+	p, _, err := b.run(&out, self, "-publishers", strconv.Itoa(publishers), "-dir", b.dir, "-time", b.time.String())
+	if err != nil {
+		return 0, err
+	}
+	b.reportMemory(fmt.Sprintf("%d publishers", publishers), p)
+	return strconv.ParseFloat(strings.TrimSpace(out.String()), 64)
+}
+
+// publishOnly is that process. It prints entities a second.
+func (b *bench) publishOnly(publishers int) (err error) {
+	debug.SetMemoryLimit(memoryLimit / 2) // as the command does
+	store, err := file.New(filepath.Join(b.dir, "store"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
 	f, err := producer.Open(b.ctx, store, "bench", producer.Config{})
 	if err != nil {
-		return 0, err
+		return err
 	}
+	defer func() { err = errors.Join(err, f.Close()) }()
 	rate, err := b.load(publishers, func(ctx context.Context, e *feed.Entity) error {
 		_, err := f.Publish(ctx, e)
 		return err
 	})
-	if e := f.Close(); err == nil {
-		err = e
+	if err != nil {
+		return err
 	}
-	return rate, err
+	_, err = fmt.Println(rate)
+	return err
 }
 
 func (b *bench) publishLog(publishers int) (float64, error) {

@@ -23,12 +23,12 @@ type server struct {
 }
 
 // serveStore starts "feedctl serve" for the store in a directory.
-func (b *bench) serveStore(dir string) (*server, error) {
+func (b *bench) serveStore(dir string, flags ...string) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	p, err := b.start(nil, b.feedctl, "serve", "--store", "file:"+dir, "--listen", address, "--log-level", "warn")
+	p, err := b.start(nil, b.feedctl, append([]string{"serve", "--store", "file:" + dir, "--listen", address, "--log-level", "warn"}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
