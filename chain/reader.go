@@ -220,7 +220,7 @@ func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 // within checks that page n is neither pruned nor beyond the newest page.
 func (r *Reader) within(ctx context.Context, n int64) error {
 	r.mu.Lock()
-	newest, floor := r.newest, r.floor
+	newest := r.newest
 	r.mu.Unlock()
 	if newest == nil || n > newest.Number {
 		p, err := r.Newest(ctx)
@@ -231,6 +231,9 @@ func (r *Reader) within(ctx context.Context, n int64) error {
 			return fmt.Errorf("page %d of feed %q: %w (the newest is %d)", n, r.feed, ErrNoPage, p.Number)
 		}
 	}
+	r.mu.Lock()
+	floor := r.floor
+	r.mu.Unlock()
 	if n < floor {
 		return r.pruned(n, floor)
 	}
@@ -253,8 +256,8 @@ func (r *Reader) missing(ctx context.Context, n int64) error {
 	return fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, n))
 }
 
-// Stat returns the metadata of page n as it is now: [ErrPruned] below the
-// floor, [ErrNoPage] beyond the newest page, [ErrNoFeed] if there is none.
+// Stat returns the metadata of page n as it is now: [ErrPruned] below the highest
+// floor seen, [ErrNoPage] beyond the newest page, [ErrNoFeed] if there is none.
 func (r *Reader) Stat(ctx context.Context, n int64) (*Page, error) {
 	if err := r.within(ctx, n); err != nil {
 		return nil, err

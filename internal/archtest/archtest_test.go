@@ -37,7 +37,7 @@ var rooms = map[string]room{
 	// Storage knows nothing of feeds.
 	"storage":             {},
 	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":           {rooms: []string{"storage"}, libraries: []string{"golang.org/x/sys"}},
+	"storage/*":           {rooms: []string{"storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 
 	// Producing.
 	"chain":    {rooms: []string{"layout", "page", "storage"}},

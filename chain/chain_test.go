@@ -1,0 +1,220 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+const name = "test"
+
+// fill makes a feed of so many closed pages with two entities each, and one open
+// page with a single one.
+func fill(t *testing.T, store storage.Store, closed int) {
+	t.Helper()
+	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 2*closed + 1 {
+		e := &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("body")}
+		if _, err := f.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReader(t *testing.T) {
+	store := memory.New()
+	r := chain.NewReader(store, name)
+	if _, err := r.Newest(t.Context()); !errors.Is(err, chain.ErrNoFeed) {
+		t.Fatalf("newest page of nothing: %v", err)
+	}
+	fill(t, store, 5)
+	if _, err := chain.RaiseFloor(t.Context(), store, name, 3); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int64]error{1: chain.ErrPruned, 2: chain.ErrPruned, 3: nil, 5: nil, 6: nil, 7: chain.ErrNoPage} {
+		if _, err := r.Stat(t.Context(), n); !errors.Is(err, want) {
+			t.Errorf("Stat(%d): %v", n, err)
+		}
+		_, object, err := r.Open(t.Context(), n, 0, -1)
+		if !errors.Is(err, want) {
+			t.Errorf("Open(%d): %v", n, err)
+		}
+		if err == nil {
+			object.Body.Close()
+		}
+	}
+	for n, want := range map[int64]bool{4: true, 5: true, 6: false} {
+		if got, err := r.Linked(t.Context(), n); err != nil || got != want {
+			t.Errorf("Linked(%d): %v, %v", n, got, err)
+		}
+	}
+	fill(t, store, 1) // a page is closed by it and two are new
+	if got, err := r.Linked(t.Context(), 6); err != nil || !got {
+		t.Errorf("Linked(6) after the feed has grown: %v, %v", got, err)
+	}
+}
+
+// TestCold looks for the newest page of feeds of all lengths, with orphans behind
+// some of them, and holes between these.
+func TestCold(t *testing.T) {
+	for pages := range 40 {
+		store := memory.New()
+		fill(t, store, pages)
+		end := int64(pages + 1)
+		for _, k := range []int64{2, 3, chain.Ahead} {
+			meta, err := (&chain.Page{Feed: name, Number: end + k, Boundary: "b", Entities: 1, Prev: "of nothing", Closed: true}).Meta()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Create(t.Context(), layout.FeedPage(name, end+k), meta, storage.Bytes([]byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, err := chain.NewReader(store, name).Newest(t.Context()); err != nil || p.Number != end {
+			t.Errorf("feed of %d pages: newest %+v, %v", end, p, err)
+		}
+	}
+}
+
+// TestLooks counts the looks at the store that finding the newest page takes.
+func TestLooks(t *testing.T) {
+	store := memory.New()
+	fill(t, store, 1000)
+	looks := 0
+	counted := fault.Wrap(store, func(fault.Op) fault.Outcome { looks++; return fault.Pass })
+	r := chain.NewReader(counted, name)
+	for _, limit := range []int{50, 3} { // the first time, and again
+		looks = 0
+		if p, err := r.Newest(t.Context()); err != nil || p.Number != 1001 {
+			t.Fatalf("newest %+v, %v", p, err)
+		}
+		if looks > limit {
+			t.Errorf("%d looks, not %d", looks, limit)
+		}
+	}
+}
+
+// TestCorrupt changes what a store says of a page.
+func TestCorrupt(t *testing.T) {
+	for what, data := range map[string]string{
+		"no JSON":       "x",
+		"other format":  `{"format":99,"feed":"test","page":2,"boundary":"b","entities":1}`,
+		"other feed":    `{"format":1,"feed":"other","page":2,"boundary":"b","entities":1}`,
+		"other page":    `{"format":1,"feed":"test","page":3,"boundary":"b","entities":1}`,
+		"no entities":   `{"format":1,"feed":"test","page":2,"boundary":"b","entities":0}`,
+		"time backward": `{"format":1,"feed":"test","page":2,"boundary":"b","entities":1,"firstMs":2,"lastMs":1}`,
+	} {
+		store := memory.New()
+		fill(t, store, 3)
+		key := layout.FeedPage(name, 2)
+		info, err := store.Stat(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Append(t.Context(), key, info.Version, storage.Meta{Data: []byte(data)}, storage.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chain.NewReader(store, name).Newest(t.Context()); !errors.Is(err, chain.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	store := memory.New()
+	fill(t, store, 30)
+	r := chain.NewReader(store, name)
+	if _, err := r.Newest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), layout.FeedPage(name, 9)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Stat(t.Context(), 9); !errors.Is(err, chain.ErrCorrupt) {
+		t.Errorf("page that is missing: %v", err)
+	}
+}
+
+// TestFloorOnlyRises raises the floor from many sides.
+func TestFloorOnlyRises(t *testing.T) {
+	store := memory.New()
+	done := make(chan error)
+	for n := range int64(50) {
+		go func() {
+			floor, err := chain.RaiseFloor(context.Background(), store, name, n+1)
+			if err == nil && floor < n+1 {
+				err = fmt.Errorf("floor %d after it was raised to %d", floor, n+1)
+			}
+			done <- err
+		}()
+	}
+	for range 50 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if floor, err := chain.NewReader(store, name).Floor(t.Context()); err != nil || floor != 50 {
+		t.Errorf("floor %d, %v", floor, err)
+	}
+}
+
+// TestWhole reads pages as documents.
+func TestWhole(t *testing.T) {
+	store := memory.New()
+	fill(t, store, 1)
+	r := chain.NewReader(store, name)
+	for n := range int64(2) {
+		p, object, err := r.Open(t.Context(), n+1, 0, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(p.Whole(object.Body))
+		if end := "--" + p.Boundary + "--\r\n"; err != nil || string(body[len(body)-len(end):]) != end || string(body[len(body)-len(end)-2:len(body)-len(end)]) != "\r\n" {
+			t.Errorf("page %d ends in %q, %v", n+1, body[len(body)-40:], err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	store := memory.New()
+	want := []string{"a", "a-b", "a.b", "a0", "b"}
+	for _, feed := range want {
+		for n := range int64(3) {
+			for _, key := range []string{layout.FeedPage(feed, n+1), layout.SnapshotPage(feed, "id", int(n))} {
+				if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	var feeds, snapshots []string
+	for got, err := range chain.Feeds(t.Context(), store) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		feeds = append(feeds, got)
+	}
+	for got, err := range chain.Snapshots(t.Context(), store) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshots = append(snapshots, got)
+	}
+	slices.Sort(feeds)
+	slices.Sort(snapshots)
+	if !slices.Equal(feeds, want) || !slices.Equal(snapshots, want) {
+		t.Errorf("feeds %v, snapshots %v", feeds, snapshots)
+	}
+}
