@@ -56,6 +56,9 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 		found = e.ContentID == at.ContentID
 		return !found
 	})
+	if gone(err) {
+		err = nil // meanwhile
+	}
 	if err != nil || !found {
 		r.close()
 		return nil, err
@@ -96,17 +99,6 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 		}
 		newer, url = p, p.Links.Prev
 	}
-}
-
-// pruned returns the error for a next page that is gone: all up to the oldest
-// page that is left may have been missed.
-func (w *walk) pruned(r *reading) error {
-	oldest, err := w.crawl(r.page.LastModified)
-	if err != nil {
-		return err
-	}
-	at := feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL}
-	return &NotOldEnoughError{URL: w.url, Position: at, Oldest: oldest.LastModified}
 }
 
 // head requests what a page's header says.

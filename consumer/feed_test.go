@@ -80,6 +80,9 @@ func (f *testFeed) addPage(words ...string) {
 	f.change(func() { f.pages = append(f.pages, &testPage{number: len(f.pages) + 1, entities: parseEntities(words)}) })
 }
 
+// prune removes the pages before number floor.
+func (f *testFeed) prune(floor int) { f.change(func() { f.floor = floor }) }
+
 // append adds entities to the newest page.
 func (f *testFeed) append(words ...string) {
 	f.change(func() {

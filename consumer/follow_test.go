@@ -362,6 +362,53 @@ func TestNoRanges(t *testing.T) {
 	})
 }
 
+// TestFollowGone: the page of a follower that slept for long is gone when it asks
+// again.
+func TestFollowGone(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(f *testFeed) // of the feed "a0 b1" while the follower sleeps
+		lost   string
+		want   string // with the policy to replay
+	}{
+		{"removed", func(f *testFeed) { f.addPage("c5"); f.prune(2) }, "old", "a b c"},
+		{"removed within a second", func(f *testFeed) { f.addPage("c1"); f.prune(2) }, "id", "a b c"},
+		{"moved", func(f *testFeed) { f.addPage("a0", "b1", "c2"); f.prune(2) }, "", "a b c"},
+	} {
+		for _, policy := range []GapPolicy{GapFail, GapReplay} {
+			t.Run(fmt.Sprint(test.name, ", ", policy), func(t *testing.T) {
+				f := newFeed("a0 b1")
+				inWorld(t, f, func(t *testing.T, w *world) {
+					sink := &memorySink{t: t}
+					ctx, stop := context.WithCancel(t.Context())
+					done := make(chan error, 1)
+					job := Job{Client: w.newClient(Config{Follow: true}), URL: feedURL, Sink: sink, OnGap: policy}
+					go func() {
+						_, err := job.Run(ctx)
+						done <- err
+					}()
+					synctest.Wait()
+					sink.expect("a b")
+					test.change(f)
+					time.Sleep(time.Minute)
+					if policy == GapFail && test.lost != "" {
+						if err := <-done; kindOfGap(err) != test.lost {
+							t.Errorf("error is %v", err)
+						}
+						stop()
+						return
+					}
+					stop()
+					if err := <-done; !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					sink.expect(test.want)
+				})
+			})
+		}
+	}
+}
+
 // TestFollowFailures: a server that is away for a while is waited for.
 func TestFollowFailures(t *testing.T) {
 	f := newFeed("a0")

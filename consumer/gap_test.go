@@ -2,7 +2,7 @@ package consumer
 
 import (
 	"io"
-	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/feedctl/feedctl/snapshot"
@@ -33,12 +33,9 @@ func TestGapPolicies(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSnapshot(newFeed(feedText), 1, 2)
 			s.floor = 2
-			s.change = func(_ http.ResponseWriter, r *http.Request) bool {
-				s.feed = &snapshot.FeedPosition{URL: feedURL, LastModified: second(2), ContentID: "c", Page: pageURL + "2"}
-				if r.URL.RawQuery == "old" {
-					s.feed.ContentID = "y"
-				}
-				return false
+			s.feed = &snapshot.FeedPosition{URL: feedURL, LastModified: second(2), ContentID: "c", Page: pageURL + "2"}
+			if strings.HasSuffix(test.index, "?old") {
+				s.feed.ContentID = "y"
 			}
 			inWorld(t, s, func(t *testing.T, w *world) {
 				sink := &memorySink{t: t, at: test.at.position}

@@ -255,6 +255,78 @@ func TestPrunedWhileReading(t *testing.T) {
 	})
 }
 
+// TestNextIsMissing: a page that is not there for a while, though those before it
+// are, is no gap.
+func TestNextIsMissing(t *testing.T) {
+	for _, test := range []struct {
+		times int
+		want  string
+	}{{1, "a b c d e"}, {3, "a b c d e"}, {1000, "a b"}} {
+		f := newFeed("a0 b1 | c1 d2 | e3")
+		times := test.times
+		f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+			if number != 2 || r.Method != http.MethodGet || times == 0 {
+				return false
+			}
+			times--
+			rw.WriteHeader(http.StatusNotFound)
+			return true
+		}
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t}
+			_, err := runJob(t, Job{Client: w.newClient(Config{}), Sink: sink, OnGap: GapReplay})
+			sink.expect(test.want)
+			var status *StatusError
+			if times == 0 && err != nil || times > 0 && (!errors.As(err, &status) || IsGap(err)) {
+				t.Errorf("%d times: error is %v", test.times, err)
+			}
+			if n := len(w.requests()); n > 40 {
+				t.Errorf("%d times: %d requests", test.times, n)
+			}
+		})
+	}
+}
+
+// TestGoneWhileReading breaks a page and removes it before it is asked for again.
+func TestGoneWhileReading(t *testing.T) {
+	for _, test := range []struct {
+		number int
+		at     string // where the page breaks
+		want   string
+		lost   string
+	}{
+		{1, "body of a", "c d e", ""}, // nothing of it was read, and nothing before it
+		{1, "body of b", "a c d e", "old"},
+		{2, "body of c", "a b e", "old"},
+		{2, "body of d", "a b c e", "old"},
+	} {
+		f := newFeed("a0 b1 | c2 d3 | e4")
+		cut := false
+		f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+			if number != test.number || r.Method != http.MethodGet || cut {
+				return false
+			}
+			cut = true
+			f.serveBytes(rw, number, strings.Index(string(f.body(f.pages[number-1])), test.at))
+			f.prune(number + 1)
+			panic(http.ErrAbortHandler)
+		}
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t}
+			c := w.newClient(Config{})
+			_, err := runJob(t, Job{Client: c, Sink: sink})
+			if kindOfGap(err) != test.lost || err == nil {
+				t.Errorf("%s: error is %v", test.at, err)
+			}
+			_, err = runJob(t, Job{Client: c, Sink: sink, OnGap: GapReplay})
+			if err != nil {
+				t.Error(err)
+			}
+			sink.expect(test.want)
+		})
+	}
+}
+
 // TestEmptyFeed: 204 is an empty feed, 404 is none.
 func TestEmptyFeed(t *testing.T) {
 	f := newFeed("")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonptr"
@@ -18,6 +19,8 @@ type run struct {
 	batch openBatch
 	stats Stats
 	lag   lag
+	// entered is Stats.Entities when the current attempt came to the feed.
+	entered int64
 }
 
 // run makes attempts until there is nothing more to read, or no way on.
@@ -29,6 +32,7 @@ func (r *run) run(ctx context.Context) error {
 	retry := (&session{Client: r.Client}).newRetry()
 	for {
 		before := r.stats.Entities
+		r.entered = math.MaxInt64 // not yet
 		err := r.attempt(ctx, start)
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -39,7 +43,7 @@ func (r *run) run(ctx context.Context) error {
 		var broken *streamError
 		next, passable := r.passGap(start, err)
 		switch {
-		case passable:
+		case passable && (next != start || r.stats.Entities > r.entered): // not in circles
 			r.Logger.WarnContext(ctx, "entities may have been lost", "error", err, "policy", r.OnGap.String())
 			r.stats.Gaps++
 			start = next
@@ -74,8 +78,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	return After(at), nil
 }
 
-// passGap returns where to go on after a gap, if the policy knows a place that
-// is not the one just tried.
+// passGap returns where to go on after a gap, if the policy knows a place.
 func (r *run) passGap(tried Start, err error) (Start, bool) {
 	_, inSnapshot := tried.snapshot()
 	lost := IsGap(err) || inSnapshot && (gone(err) || errors.Is(err, ErrSnapshotChanged))
@@ -93,7 +96,7 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 	default:
 		next = Beginning()
 	}
-	return next, next != tried
+	return next, true
 }
 
 // attempt reads from start to the end.
@@ -126,6 +129,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 		}
 		r.lag.snapshot = nil
 	}
+	r.entered = r.stats.Entities
 	return r.drain(ctx, s.feedPages(url, start), start.latest)
 }
 

@@ -19,11 +19,14 @@ type walk struct {
 	next  *fetch // the page after the current one, if it was asked for
 
 	loop     cycle
-	modified time.Time // of the entity before
-	quiet    int       // polls in a row that brought nothing new
-	held     bool      // the server held the last poll for long
-	noRanges bool      // the server sends the whole page when asked for a range
-	err      error     // ends the walk
+	modified time.Time     // of the entity before
+	left     feed.Position // after the page before
+	gone     error         // the current page is not there any more
+	missing  int           // times in a row that a page was not there
+	quiet    int           // polls in a row that brought nothing new
+	held     bool          // the server held the last poll for long
+	noRanges bool          // the server sends the whole page when asked for a range
+	err      error         // ends the walk
 }
 
 // feedPages yields the pages of a feed from start on.
@@ -114,7 +117,7 @@ func entities(read func(fn func(*Entity) bool) error) func(yield func(*Entity, e
 // read calls fn with the new entities of a page that come after the start, and
 // returns what ends the walk.
 func (w *walk) read(r *reading, fn func(*Entity) bool) error {
-	if w.err != nil {
+	if w.err != nil || w.gone != nil {
 		return w.err
 	}
 	err := r.each(func(e *Entity) bool {
@@ -124,6 +127,9 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 		}
 		return !wanted || fn(e)
 	})
+	if gone(err) && !w.position(r).IsZero() {
+		w.gone, err = err, nil // leave finds out what that means
+	}
 	if w.err == nil {
 		w.err = err
 	}
@@ -139,7 +145,11 @@ func (w *walk) pass(e *Entity) (bool, error) {
 	}
 	w.modified = e.LastModified
 	w.quiet = 0
-	return w.seek.after(&e.Entity)
+	wanted, err := w.seek.after(&e.Entity)
+	if wanted {
+		w.missing = 0
+	}
+	return wanted, err
 }
 
 // leave reads what the caller left of a page, and returns the page to go on
@@ -147,6 +157,10 @@ func (w *walk) pass(e *Entity) (bool, error) {
 func (w *walk) leave(r *reading) (*reading, error) {
 	if err := w.read(r, func(*Entity) bool { return true }); err != nil {
 		return r, err
+	}
+	if missing := w.gone; missing != nil {
+		w.gone = nil
+		return w.resume(r, missing)
 	}
 	w.seek.left()
 	if r.page.Newest() {
@@ -156,14 +170,18 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		if !w.s.config.Follow {
 			return nil, nil
 		}
-		return r, w.await(r)
+		err := w.await(r)
+		if gone(err) {
+			return w.resume(r, err)
+		}
+		return r, err
 	}
 	w.prefetch(r) // if its next link came only now
 	asked := r.page.Links.Next
 	next, err := w.next.wait()
 	w.next = nil
 	if gone(err) {
-		return next, w.pruned(r)
+		return w.resume(r, err)
 	}
 	if err != nil {
 		return next, err
@@ -171,6 +189,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	if err := checkNeighbours(r.page, next.page, asked, next.page.URL); err != nil {
 		return next, err
 	}
+	w.left = w.position(r)
 	return next, w.loop.visit(next.page.URL)
 }
 

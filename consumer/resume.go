@@ -1,0 +1,52 @@
+package consumer
+
+import (
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// maxMissing is how often the place is looked for again without progress when a
+// page is not there though the feed still has what comes before it.
+const maxMissing = 3
+
+// position returns the place in the feed that the walk has reached; the zero
+// position if it has reached none.
+func (w *walk) position(r *reading) feed.Position {
+	switch {
+	case w.seek.active:
+		return w.seek.position
+	case r.seen > 0:
+		return feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL}
+	}
+	return w.left
+}
+
+// resume looks for the place that the walk has reached, by way of the entry
+// point, after a request for r or for the page after it was answered with the
+// error missing. If entities may have been lost, the seek returns the error that
+// says so. If the place is found, the server's answer was wrong or the page has
+// moved: the walk goes on, unless that has happened too often.
+func (w *walk) resume(r *reading, missing error) (*reading, error) {
+	at := w.position(r)
+	if w.missing++; at.IsZero() || w.missing > maxMissing {
+		return r, missing
+	}
+	w.s.config.Logger.WarnContext(w.s.ctx, "page is not there, looking for the position again", "error", missing)
+	if w.missing > 1 {
+		c := &w.s.config.Retry
+		if err := sleep(w.s.ctx, jitter(backoff(c.Min, c.Max, w.missing-1))); err != nil {
+			return r, err
+		}
+	}
+	r.close()
+	if w.next != nil {
+		w.next.abandon()
+		w.next = nil
+	}
+	w.seek, w.left = newSeek(w.url, After(at)), at
+	at.Page = "" // the chain tells where it is, not the page
+	w.start = After(at)
+	w.loop, w.modified = cycle{}, time.Time{}
+	return w.begin()
+}
