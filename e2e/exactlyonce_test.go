@@ -219,8 +219,6 @@ func (r *rig) round(k int) {
 	}
 	waitFor(r.t, r.state, func() bool { return arrived() >= target })
 
-	victims := append([]*process{r.server, r.server}, r.consumers...)
-	victims = append(victims, r.producers...)
 	for !r.kill(r.victim(k)) {
 	}
 }

@@ -3,6 +3,7 @@ package producer
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // A batch is what one commit takes from the queue.
@@ -93,8 +94,8 @@ func (b *batch) checkpointAt() int {
 	if b.checkpointed == nil {
 		return -1
 	}
-	for n := len(b.items) - 1; n >= 0; n-- {
-		if b.items[n].request == b.checkpointed {
+	for n, i := range slices.Backward(b.items) {
+		if i.request == b.checkpointed {
 			return n
 		}
 	}
