@@ -68,7 +68,7 @@ func cutParam(s string) (name, value, rest string) {
 		return strings.TrimSpace(param), "", rest
 	}
 	name = strings.TrimSpace(s[:end])
-	s = strings.TrimLeft(s[end+1:], " \t")
+	s = strings.TrimLeftFunc(s[end+1:], unicode.IsSpace)
 	switch {
 	case strings.HasPrefix(s, `"`):
 		value, s = cutQuoted(s[1:])
