@@ -115,7 +115,9 @@ type Batch struct {
 	// Checkpoint, if not nil, is stored together with the last entity of the
 	// batch: at most chain.MaxCheckpoint bytes that say where the producer's
 	// source stood. The batch is refused with ErrCheckpoint unless the feed's
-	// checkpoint is Previous at that moment (nil and empty are the same).
+	// checkpoint is Previous at that moment (nil and empty are the same). If all
+	// entities turn out to be in the feed already, nothing is written: the checkpoint
+	// is then stored by this producer's next commit, and its next batch continues from it.
 	Checkpoint []byte
 	Previous   []byte
 }
