@@ -107,6 +107,7 @@ func seedPages() [][]byte {
 		"--B\r\nContent-Length: 99\r\nA:\r\n\tb\r\n \r\n\r\nlies\n--B\n\n--B--",
 		"--B\r\nContent-Type: multipart/mixed; boundary=BC\r\n\r\n--BC\r\n\r\ninner\r\n--BC--\r\n\r\n--B--\r\n",
 		"--B--\r\n",
+		"--B--\n--B\n\n--B--",
 		"--B\r\nno colon\r\n\r\n--B--\r\n",
 	}
 	var out [][]byte
