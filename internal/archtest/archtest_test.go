@@ -31,13 +31,14 @@ var rooms = map[string]room{
 	"layout":            {},
 	"internal/archtest": {},
 	"internal/jsonptr":  {},
+	"internal/filepart": {},
 	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":          {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":             {},
 	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":           {rooms: []string{"storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/*":           {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 
 	// Producing.
 	"chain":    {rooms: []string{"layout", "page", "storage"}},

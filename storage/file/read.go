@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/feedctl/feedctl/internal/filepart"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*sto
 	}
 	return &storage.Object{
 		Info: st.info(key),
-		Body: &body{file: f, rest: io.LimitedReader{R: f, N: length}},
+		Body: filepart.New(f, length),
 	}, nil
 }
 
@@ -102,39 +103,3 @@ func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// A body reads a part of a body file.
-type body struct {
-	file *os.File
-	rest io.LimitedReader // of file, positioned
-}
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.rest.Read(p)
-	if err == io.EOF {
-		err = b.end()
-	}
-	return n, err
-}
-
-// WriteTo implements [io.WriterTo]. It hands a limited file to w's ReadFrom, the
-// form in which a connection can send it from kernel to kernel.
-func (b *body) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(w, &b.rest)
-	if err == nil && b.rest.N > 0 {
-		err = b.end()
-	}
-	return n, err
-}
-
-// end returns what to say at the end of the file: it may be too early.
-func (b *body) end() error {
-	if b.rest.N > 0 {
-		return fmt.Errorf("read %s: %d bytes are missing: %w", b.file.Name(), b.rest.N, io.ErrUnexpectedEOF)
-	}
-	return io.EOF
-}
-
-// Close implements [io.Closer].
-func (b *body) Close() error { return b.file.Close() }

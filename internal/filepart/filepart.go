@@ -1,0 +1,51 @@
+// Package filepart reads a part of a file in the form in which a connection can send
+// it from kernel to kernel.
+package filepart
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// A Body reads a part of a file. It implements [io.ReadCloser] and [io.WriterTo].
+type Body struct {
+	file *os.File
+	rest io.LimitedReader // of file, positioned
+}
+
+// New returns the next length bytes of a file, from its offset on. The file is closed
+// with the body. A file that ends before is an error that matches
+// [io.ErrUnexpectedEOF].
+func New(file *os.File, length int64) *Body {
+	return &Body{file: file, rest: io.LimitedReader{R: file, N: length}}
+}
+
+// Read implements [io.Reader].
+func (b *Body) Read(p []byte) (int, error) {
+	n, err := b.rest.Read(p)
+	if err == io.EOF {
+		err = b.end()
+	}
+	return n, err
+}
+
+// WriteTo implements [io.WriterTo]. It hands a limited file to w's ReadFrom.
+func (b *Body) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, &b.rest)
+	if err == nil && b.rest.N > 0 {
+		err = b.end()
+	}
+	return n, err
+}
+
+// end returns what to say at the end of the file: it may be too early.
+func (b *Body) end() error {
+	if b.rest.N > 0 {
+		return fmt.Errorf("read %s: %d bytes are missing: %w", b.file.Name(), b.rest.N, io.ErrUnexpectedEOF)
+	}
+	return io.EOF
+}
+
+// Close implements [io.Closer].
+func (b *Body) Close() error { return b.file.Close() }
