@@ -2,8 +2,10 @@ package storage
 
 import (
 	"fmt"
+	"hash"
 	"io"
 	"os"
+	"slices"
 )
 
 // Bytes returns a Body of the given slices, one after another. They must not
@@ -20,8 +22,15 @@ func (b bytesBody) Size() int64 {
 	return size
 }
 
-func (b bytesBody) Open() (io.ReadCloser, error) {
-	return &bytesReader{rest: b}, nil
+func (b bytesBody) Open() (io.ReadCloser, error) { return b.OpenFrom(0) }
+
+// OpenFrom implements offsetBody.
+func (b bytesBody) OpenFrom(offset int64) (io.ReadCloser, error) {
+	for len(b) > 0 && offset >= int64(len(b[0])) {
+		offset -= int64(len(b[0]))
+		b = b[1:]
+	}
+	return &bytesReader{rest: b, done: int(offset)}, nil
 }
 
 type bytesReader struct {
@@ -47,6 +56,26 @@ func (r *bytesReader) Read(p []byte) (n int, err error) {
 
 func (r *bytesReader) Close() error { return nil }
 
+// A Digested is a Body whose SHA-256 is known: a driver that sends it along need not
+// read the body first.
+type Digested interface {
+	Body
+	// SHA256 returns the state after all bytes of the body. The caller does not
+	// write to it.
+	SHA256() hash.Cloner
+}
+
+// WithSHA256 returns a body together with the state of its SHA-256. Neither must
+// change until the write has returned.
+func WithSHA256(body Body, state hash.Cloner) Digested { return digestedBody{body, state} }
+
+type digestedBody struct {
+	Body
+	state hash.Cloner
+}
+
+func (b digestedBody) SHA256() hash.Cloner { return b.state }
+
 // File returns a Body of size bytes of the file at path, from offset on. The
 // file is opened when the body is read and must not change until the write has
 // returned.
@@ -61,7 +90,10 @@ type fileBody struct {
 
 func (b fileBody) Size() int64 { return b.size }
 
-func (b fileBody) Open() (io.ReadCloser, error) {
+func (b fileBody) Open() (io.ReadCloser, error) { return b.OpenFrom(0) }
+
+// OpenFrom implements offsetBody.
+func (b fileBody) OpenFrom(offset int64) (io.ReadCloser, error) {
 	f, err := os.Open(b.path)
 	if err != nil {
 		return nil, err
@@ -69,7 +101,7 @@ func (b fileBody) Open() (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.NewSectionReader(f, b.offset, b.size), f}, nil
+	}{io.NewSectionReader(f, b.offset+offset, b.size-offset), f}, nil
 }
 
 // Concat returns a Body of the given bodies, one after another. One is open at
@@ -86,8 +118,22 @@ func (b concatBody) Size() int64 {
 	return size
 }
 
-func (b concatBody) Open() (io.ReadCloser, error) {
-	return &concatReader{rest: b}, nil
+func (b concatBody) Open() (io.ReadCloser, error) { return &concatReader{rest: b}, nil }
+
+// OpenFrom implements offsetBody.
+func (b concatBody) OpenFrom(offset int64) (io.ReadCloser, error) {
+	for len(b) > 0 && offset >= b[0].Size() {
+		offset -= b[0].Size()
+		b = b[1:]
+	}
+	if offset == 0 {
+		return b.Open()
+	}
+	first, err := OpenFrom(b[0], offset)
+	if err != nil {
+		return nil, err
+	}
+	return &concatReader{current: first, rest: b[1:]}, nil
 }
 
 type concatReader struct {
@@ -126,6 +172,37 @@ func (r *concatReader) Close() error {
 	current := r.current
 	r.current = nil
 	return current.Close()
+}
+
+// An offsetBody is a Body that can be opened in the middle.
+type offsetBody interface {
+	OpenFrom(offset int64) (io.ReadCloser, error)
+}
+
+// OpenFrom opens body at an offset, which is at most its Size. A body that has no
+// method of this name, with the offset as its argument, is read up to there.
+func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
+	if b, ok := body.(offsetBody); ok {
+		return b.OpenFrom(offset)
+	}
+	r, err := body.Open()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.CopyN(io.Discard, r, offset); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("read body up to byte %d: %w", offset, err)
+	}
+	return r, nil
+}
+
+// CanOpenFrom reports whether [OpenFrom] needs not read what comes before.
+func CanOpenFrom(body Body) bool {
+	if parts, ok := body.(concatBody); ok {
+		return !slices.ContainsFunc(parts, func(part Body) bool { return !CanOpenFrom(part) })
+	}
+	_, ok := body.(offsetBody)
+	return ok
 }
 
 // OpenExact opens body and checks what it reads: the end comes after exactly

@@ -35,6 +35,9 @@ var (
 	// ErrMeta: the metadata is longer than the limits of [Meta]. Nothing was
 	// written.
 	ErrMeta = errors.New("invalid metadata")
+	// ErrUnsafe: the server behind the store does not keep the promises of
+	// [Store], so that nothing is written to it.
+	ErrUnsafe = errors.New("server is unfit for writing")
 )
 
 // A Version identifies one state of one object. It is opaque and compared for
@@ -78,7 +81,7 @@ type Object struct {
 // An Entry is a line of a listing.
 type Entry struct {
 	Key      string
-	Size     int64
+	Size     int64 // of the body, in bytes, or what it takes in the store, which is little more
 	Modified time.Time
 }
 
@@ -99,7 +102,7 @@ type Body interface {
 //
 //   - A write that returned nil is durable.
 //   - A write that returned ErrExists, ErrConflict, ErrFull, ErrPermission,
-//     ErrKey, ErrMeta or ErrSize changed nothing. Neither did one whose Body
+//     ErrKey, ErrMeta, ErrSize or ErrUnsafe changed nothing. Neither did one whose Body
 //     could not be read.
 //   - A write that returned any other error, or never returned, has an unknown
 //     outcome: it may have taken effect, or may still do so. The caller reads
@@ -163,8 +166,10 @@ type Clock interface {
 // A Sweeper is a Store in which writers that died leave something behind. It is
 // never visible and does no harm but take room.
 type Sweeper interface {
-	// Sweep removes what dead writers left behind at least age ago, and returns
-	// how many bytes that freed. It may run beside writers of any process.
+	// Sweep removes what dead writers left behind at least age ago by the store's
+	// clock, and returns how many bytes that freed. It may run beside writers of
+	// any process. A negative age takes also what is from just now by a clock
+	// that is ahead of it.
 	Sweep(ctx context.Context, age time.Duration) (freed int64, err error)
 }
 
@@ -174,4 +179,34 @@ type Sweeper interface {
 type Syncer interface {
 	// Sync makes the object at key durable as it is now, or its absence.
 	Sync(ctx context.Context, key string) error
+}
+
+// A Presigner is a Store whose objects can be read by plain HTTP with a URL that
+// is its own credential.
+type Presigner interface {
+	// Presign returns a URL that reads the object at key, which need not exist,
+	// for the given time from now on.
+	Presign(ctx context.Context, key string, valid time.Duration) (string, error)
+}
+
+// A Counter is a Store that counts the requests it sends, which may cost money.
+type Counter interface {
+	// Requests returns how many requests were sent so far, by the name of the
+	// operation, attempts that failed among them.
+	Requests() map[string]uint64
+}
+
+// A Prober is a Store that can find out whether its server keeps the promises of
+// [Store].
+type Prober interface {
+	// Probe tries the server out, whether or not that was done before, and
+	// removes what it wrote for that. An error says that the outcome is not known.
+	Probe(ctx context.Context) ([]Check, error)
+}
+
+// A Check is one thing that was tried out.
+type Check struct {
+	Name   string // what should be so, such as "If-None-Match: * refuses what exists"
+	OK     bool
+	Detail string // what was found, and what to do about it if that is not OK
 }

@@ -181,3 +181,36 @@ func TestCheckMeta(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpenFrom opens bodies of all kinds at every offset.
+func TestOpenFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("..file.."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	body := storage.Concat(storage.Bytes([]byte("by"), nil, []byte("tes")), storage.Bytes(), storage.File(path, 2, 4),
+		storage.Concat(plainBody{storage.Bytes([]byte("plain"))}, storage.Bytes([]byte("end"))))
+	const want = "bytesfileplainend"
+	for offset := range len(want) + 1 {
+		r, err := storage.OpenFrom(body, int64(offset))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || string(got) != want[offset:] {
+			t.Errorf("from %d: got %q, %v", offset, got, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if storage.CanOpenFrom(body) || !storage.CanOpenFrom(storage.Concat(storage.File(path, 0, 1), storage.Bytes())) {
+		t.Error("CanOpenFrom is wrong")
+	}
+	if _, err := storage.OpenFrom(plainBody{storage.Bytes([]byte("ab"))}, 3); err == nil {
+		t.Error("opened beyond its end")
+	}
+}
+
+// A plainBody can be opened at its beginning only.
+type plainBody struct{ storage.Body }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -176,7 +177,7 @@ func TestDamage(t *testing.T) {
 			if !errors.Is(last, storage.ErrLayout) {
 				t.Errorf("%s: List: %v", name, last)
 			}
-			if freed, err := s.Sweep(ctx, 0); freed != 0 || err != nil {
+			if freed, err := s.Sweep(ctx, -time.Minute); freed != 0 || err != nil {
 				t.Errorf("%s: Sweep: freed %d bytes, %v; the body may be needed to repair it", name, freed, err)
 			}
 		}

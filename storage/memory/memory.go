@@ -1,12 +1,13 @@
 // Package memory is a driver for [storage.Store] that keeps all in memory, for
 // tests. It holds its callers to the contract: a body that differs when it is
-// read again, a key below another one's, or use after Close is an error here,
-// while another driver may let it pass.
+// read again, or from its digest, a key below another one's, or use after Close is
+// an error here, while another driver may let it pass.
 package memory
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -280,6 +281,12 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body
 	}
 	if !bytes.Equal(data, again) {
 		return nil, fmt.Errorf("%w: the body has other bytes when it is opened again", ErrMisuse)
+	}
+	// And they may believe in a digest that comes with it.
+	if d, ok := body.(storage.Digested); ok {
+		if sum := sha256.Sum256(data); !bytes.Equal(d.SHA256().Sum(nil), sum[:]) {
+			return nil, fmt.Errorf("%w: the body does not have the SHA-256 that it says", ErrMisuse)
+		}
 	}
 	return data, nil
 }

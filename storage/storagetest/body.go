@@ -3,7 +3,9 @@ package storagetest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"hash"
 	"io"
 	"strings"
 	"testing"
@@ -50,6 +52,34 @@ func testBodies(t *testing.T, s *suite) {
 		}
 		is(t, s.store, key, version, storage.Meta{}, data)
 	}
+}
+
+// testDigested writes bodies that come with their digest, each way.
+func testDigested(t *testing.T, s *suite) {
+	digested := func(text string) storage.Body {
+		state := sha256.New().(hash.Cloner)
+		io.WriteString(state, text)
+		return storage.WithSHA256(storage.Bytes([]byte(text)), state)
+	}
+	ctx, key := t.Context(), s.key("digested")
+	version, err := s.store.Create(ctx, key, storage.Meta{}, digested("created"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(t, s.store, key, version, storage.Meta{}, []byte("created"))
+	long := storage.Meta{Data: bytes.Repeat([]byte("m"), storage.MaxMeta)}
+	if version, err = s.store.Append(ctx, key, version, long, digested(" and appended")); err != nil {
+		t.Fatal(err)
+	}
+	is(t, s.store, key, version, long, []byte("created and appended"))
+	if version, err = s.store.Replace(ctx, key, version, long, digested("replaced")); err != nil {
+		t.Fatal(err)
+	}
+	is(t, s.store, key, version, long, []byte("replaced"))
+	if version, err = s.store.Append(ctx, key, version, storage.Meta{}, storage.Bytes([]byte(" and again"))); err != nil {
+		t.Fatal(err)
+	}
+	is(t, s.store, key, version, storage.Meta{}, []byte("replaced and again"))
 }
 
 func testBadBodies(t *testing.T, s *suite, key, data string) {

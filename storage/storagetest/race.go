@@ -21,9 +21,13 @@ const (
 	counterSteps   = 20
 )
 
-// testRaceCreate has 64 writers create each of 50 keys. One wins each.
+// testRaceCreate has 64 writers create each of 50 keys, or 10 in short. One wins each.
 func testRaceCreate(t *testing.T, s *suite) {
-	for i := range raceKeys {
+	keys := raceKeys
+	if testing.Short() {
+		keys /= 5
+	}
+	for i := range keys {
 		key := s.key(fmt.Sprintf("race/%02d", i))
 		var winners atomic.Int32
 		var winner atomic.Value
@@ -58,10 +62,14 @@ func testRaceCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testRaceIncrement has 32 writers add 1 to a number 20 times each by Append, and
-// some by Replace.
+// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a
+// number 20 times each by Append, and some by Replace.
 func testRaceIncrement(t *testing.T, s *suite) {
-	for verb, n := range map[string]int{"append": counterWriters, "replace": counterWriters / 4} {
+	counters := s.opts.Counters
+	if counters == 0 {
+		counters = counterWriters
+	}
+	for verb, n := range map[string]int{"append": counters, "replace": max(2, counters/4)} {
 		key := s.key("counter-" + verb)
 		s.create(t, key, claimOf("counter", 0, nil), "")
 		var writers sync.WaitGroup

@@ -38,9 +38,18 @@ type Options struct {
 	// Kills is how often a process that writes is killed. 0 if URL is nil.
 	Kills int
 
+	// Counters is how many writers count with one object at the same time, by
+	// default 32. Each of them has to wait for all others, so that fewer are
+	// much faster.
+	Counters int
+
 	// BodiesInMemory: the store holds the bodies in the memory of the process,
 	// so that large ones take as much.
 	BodiesInMemory bool
+
+	// LargerSizes: what List tells of an object's size may be more than its body
+	// has, for what the driver puts beside it.
+	LargerSizes bool
 
 	// Watcher, Clock and Sweeper: the store implements the interface.
 	Watcher, Clock, Sweeper bool
@@ -82,6 +91,7 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 			run("replace", testReplace)
 			run("delete", testDelete)
 			run("bodies", testBodies)
+			run("digested", testDigested)
 			run("ranges", testRanges)
 			run("list", testList)
 			run("list while writing", testListWhileWriting)
