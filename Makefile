@@ -3,6 +3,7 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION   := v1.5.0
+VERSITYGW_VERSION     := v1.8.0
 
 TOOLS := $(CURDIR)/.cache/bin
 
@@ -30,21 +31,24 @@ demo: build ## Publish a data set, consume it into SQLite while the consumer is 
 	@scripts/demo
 
 .PHONY: test
-test: build ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace mvn=maven javac=default-jdk-headless
 	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
 
 .PHONY: race
-race: build ## Run the tests, without Java, under the race detector (needs a C compiler)
+race: build versitygw ## Run the tests, without Java, under the race detector (needs a C compiler)
 	@scripts/need gcc sqlite3 strace
 	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m $$(go list ./... | grep -v /interop)
+
+.PHONY: versitygw
+versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server that the tests run on
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build ## Measure against named alternatives; writes bench.json
+bench: build versitygw ## Measure against named alternatives; writes bench.json
 	@scripts/need nginx=nginx-light wrk curl
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
@@ -83,3 +87,6 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION):
 	scripts/go-tool golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) $@
+
+$(TOOLS)/versitygw-$(VERSITYGW_VERSION):
+	scripts/go-tool github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) $@

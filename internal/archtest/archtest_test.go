@@ -30,6 +30,7 @@ var rooms = map[string]room{
 	"page":              {},
 	"layout":            {},
 	"internal/archtest": {},
+	"internal/s3test":   {},
 	"internal/jsonptr":  {},
 	"internal/filepart": {},
 	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},

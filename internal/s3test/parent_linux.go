@@ -1,0 +1,25 @@
+package s3test
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// startWithParent starts a command that is killed when this process ends, in
+// whatever way. The kernel kills it when the thread ends that started it, so that
+// thread waits for it.
+func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it may have been killed
+			close(ended)
+		}
+	}()
+	return <-started
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package s3test
+
+import "os/exec"
+
+// startWithParent starts a command. Only on Linux it ends with a process that is
+// killed.
+func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = cmd.Wait() // it may have been killed
+		close(ended)
+	}()
+	return nil
+}

@@ -1,0 +1,171 @@
+// Package s3test gives tests a real S3 server: a versitygw of their own, or the
+// one that the environment names.
+//
+// The variable FEEDCTL_TEST_S3 holds the URL of a bucket to test on, such as
+// "s3://bucket/prefix?region=eu-central-1", with credentials where the AWS SDK
+// looks for them. Each test works below a prefix of its own there and leaves its
+// objects behind: have a lifecycle rule expire what is in that bucket, and abort
+// multipart uploads, after a day.
+package s3test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Version is the version of versitygw that is tested with; "make versitygw"
+// installs it.
+const Version = "v1.8.0"
+
+// Variable is the name of the environment variable with the URL of another
+// server's bucket.
+const Variable = "FEEDCTL_TEST_S3"
+
+const (
+	bucket    = "feedctl-test"
+	accessKey = "feedctl"
+	secretKey = "feedctl-secret"
+)
+
+// A Server is an S3 server with a bucket.
+type Server struct {
+	url *url.URL
+	// Dir holds the objects of the bucket as files; "" if the server was not
+	// started by the test.
+	Dir string
+}
+
+// Start returns a server for the test: it is started, or the environment names
+// it, and the credentials for it are put into the environment. The server ends
+// with the test. That it cannot be had ends the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	if raw := os.Getenv(Variable); raw != "" {
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "s3" || u.Host == "" {
+			t.Fatalf("%s: %q is not s3://BUCKET/PREFIX?...", Variable, raw)
+		}
+		return &Server{url: u.JoinPath("test-" + rand.Text())}
+	}
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID":           accessKey,
+		"AWS_SECRET_ACCESS_KEY":       secretKey,
+		"AWS_SESSION_TOKEN":           "",
+		"AWS_PROFILE":                 "",
+		"AWS_CONFIG_FILE":             os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_EC2_METADATA_DISABLED":   "true",
+	} {
+		t.Setenv(name, value)
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, bucket)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	address, err := start(t, root)
+	if err != nil {
+		t.Fatalf("start S3 server: %v", err)
+	}
+	query := url.Values{"endpoint": {"http://" + address}, "path_style": {"true"}, "region": {"us-east-1"}}
+	return &Server{url: &url.URL{Scheme: "s3", Host: bucket, Path: "/", RawQuery: query.Encode()}, Dir: dir}
+}
+
+// URL returns the URL of a store in the server's bucket, below a prefix, which
+// may be empty.
+func (s *Server) URL(prefix string) string { return s.url.JoinPath(prefix).String() }
+
+// start starts versitygw with its data in root and returns its address.
+func start(t testing.TB, root string) (string, error) {
+	program, err := program()
+	if err != nil {
+		return "", err
+	}
+	for range 5 { // another process may take the port first
+		address, err := freeAddress()
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.Command(program, "-a", accessKey, "-s", secretKey, "-p", address, "-q", "--keep-alive", "posix", root)
+		var output bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &output, &output
+		ended := make(chan struct{})
+		if err := startWithParent(cmd, ended); err != nil {
+			return "", err
+		}
+		if answers(address, ended) {
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill() // it may have ended
+				<-ended
+			})
+			return address, nil
+		}
+		if t.Context().Err() != nil {
+			return "", t.Context().Err()
+		}
+		t.Logf("versitygw at %s ended: %s", address, output.Bytes())
+	}
+	return "", errors.New("versitygw does not start")
+}
+
+// program returns the path of versitygw.
+func program() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("look for versitygw: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("look for versitygw: no go.mod above the working directory")
+		}
+		dir = parent
+	}
+	path := filepath.Join(dir, ".cache", "bin", "versitygw-"+Version)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: run \"make versitygw\"", err)
+	}
+	return path, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("look for a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// answers reports whether the server answers before its process ends.
+func answers(address string, ended <-chan struct{}) bool {
+	client := &http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		response, err := client.Get("http://" + address + "/")
+		if err == nil {
+			response.Body.Close()
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-tick.C:
+		}
+	}
+}
