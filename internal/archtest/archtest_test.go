@@ -31,6 +31,7 @@ var rooms = map[string]room{
 	"layout":            {},
 	"internal/archtest": {},
 	"internal/s3test":   {},
+	"internal/s3fault":  {},
 	"internal/jsonptr":  {},
 	"internal/filepart": {},
 	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},

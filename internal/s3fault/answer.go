@@ -1,0 +1,176 @@
+package s3fault
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Answer does not send the request and answers with an error as S3 writes it, such
+// as 503 and "SlowDown".
+func Answer(status int, code string) Fault {
+	return answer(status, errorBody{Code: code}, nil)
+}
+
+// Redirect does not send the request and refers it to another host of the
+// service: with 307 for this time, with 301 (PermanentRedirect) for good.
+func Redirect(status int, to *url.URL) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		location := *r.URL
+		location.Scheme, location.Host = to.Scheme, to.Host
+		code := "TemporaryRedirect"
+		if status == http.StatusMovedPermanently {
+			code = "PermanentRedirect"
+		}
+		header := http.Header{"Location": {location.String()}}
+		return answer(status, errorBody{Code: code, Endpoint: to.Host}, header)(next, r)
+	}
+}
+
+// Fail does not send the request and fails with err.
+func Fail(err error) Fault {
+	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
+		closeBody(r)
+		return nil, err
+	}
+}
+
+// ErrReset returns the error of a connection that the other side has reset.
+func ErrReset() error {
+	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+}
+
+// ErrTimeout returns the error of a deadline in the network.
+func ErrTimeout() error { return &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded} }
+
+// Landed sends the request and waits for its answer, but then does what fault
+// does: the client cannot know what came of the request.
+func Landed(fault Fault) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		if err := drain(response); err != nil {
+			return nil, err
+		}
+		return fault(next, r)
+	}
+}
+
+// Twice sends the request two times, one after the other, and answers with the
+// second answer, as proxies do that retry.
+func Twice() Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		requests, err := copies(r, 2)
+		if err != nil {
+			return nil, err
+		}
+		response, err := next.RoundTrip(requests[0])
+		if err != nil {
+			return nil, err
+		}
+		if err := drain(response); err != nil {
+			return nil, err
+		}
+		return next.RoundTrip(requests[1])
+	}
+}
+
+// Through is a fault on what another fault sends on.
+func Through(outer, inner Fault) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		return outer(roundTripper(func(r *http.Request) (*http.Response, error) { return inner(next, r) }), r)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+type errorBody struct {
+	XMLName   xml.Name `xml:"Error"`
+	Code      string
+	Message   string
+	Endpoint  string `xml:",omitempty"`
+	Resource  string
+	RequestId string //nolint:staticcheck // named as in the XML
+}
+
+func answer(status int, what errorBody, header http.Header) Fault {
+	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
+		closeBody(r)
+		body := what // many requests may meet a fault at the same time
+		body.Message, body.Resource, body.RequestId = "This answer is a fault of a test.", r.URL.Path, "FAULT"
+		var text []byte
+		if r.Method != http.MethodHead { // whose errors have no body
+			var err error
+			if text, err = xml.Marshal(body); err != nil {
+				return nil, fmt.Errorf("encode error %s: %w", body.Code, err)
+			}
+			text = append([]byte(xml.Header), text...)
+		}
+		all := header.Clone()
+		if all == nil {
+			all = make(http.Header)
+		}
+		all.Set("Content-Type", "application/xml")
+		all.Set("Content-Length", strconv.Itoa(len(text)))
+		all.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		all.Set("X-Amz-Request-Id", body.RequestId)
+		return &http.Response{
+			Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+			StatusCode:    status,
+			Proto:         "HTTP/1.1",
+			ProtoMajor:    1,
+			ProtoMinor:    1,
+			Header:        all,
+			Body:          io.NopCloser(bytes.NewReader(text)),
+			ContentLength: int64(len(text)),
+			Request:       r,
+		}, nil
+	}
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// drain reads an answer to its end, so that the request is over.
+func drain(response *http.Response) error {
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", response.Request.Method, response.Request.URL.Path, err)
+	}
+	return nil
+}
+
+// copies returns n requests like r, whose body it reads and closes.
+func copies(r *http.Request, n int) ([]*http.Request, error) {
+	defer closeBody(r)
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, fmt.Errorf("read the body of %s %s: %w", r.Method, r.URL.Path, err)
+		}
+	}
+	all := make([]*http.Request, n)
+	for i := range all {
+		all[i] = r.Clone(r.Context())
+		if len(body) > 0 {
+			all[i].Body = io.NopCloser(bytes.NewReader(body))
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,183 @@
+package s3fault
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// ResetRequest breaks the connection after n bytes of the request's body were
+// sent. A request with no more than that comes through.
+func ResetRequest(n int64) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		if r.Body == nil || r.ContentLength >= 0 && r.ContentLength <= n {
+			return next.RoundTrip(r)
+		}
+		broken := r.Clone(r.Context())
+		broken.GetBody = nil
+		broken.Body = &brokenBody{ReadCloser: r.Body, left: n, err: ErrReset()}
+		return next.RoundTrip(broken)
+	}
+}
+
+// ResetResponse breaks the connection after n bytes of the answer's body.
+func ResetResponse(n int64) Fault { return breakResponse(n, ErrReset) }
+
+// Truncate ends the answer's body after n bytes, before its Content-Length.
+func Truncate(n int64) Fault {
+	return breakResponse(n, func() error { return io.ErrUnexpectedEOF })
+}
+
+func breakResponse(n int64, err func() error) Fault {
+	return onResponse(func(response *http.Response) error {
+		if response.ContentLength < 0 || response.ContentLength > n {
+			response.Body = &brokenBody{ReadCloser: response.Body, left: n, err: err()}
+		}
+		return nil
+	})
+}
+
+// A brokenBody fails after left bytes.
+type brokenBody struct {
+	io.ReadCloser
+	left int64
+	err  error
+}
+
+func (b *brokenBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// Shorten cuts the answer's body to n bytes and says so in Content-Length, as if
+// there were no more.
+func Shorten(n int64) Fault {
+	return EditBody(func(body []byte) []byte { return body[:min(n, int64(len(body)))] })
+}
+
+// FlipBody flips a bit of the byte at the offset in the answer's body; a negative
+// one counts from its end, and one beyond it goes round.
+func FlipBody(offset int64) Fault {
+	return EditBody(func(body []byte) []byte {
+		if n := int64(len(body)); n > 0 {
+			body[(offset%n+n)%n] ^= 0x10
+		}
+		return body
+	})
+}
+
+// EditBody replaces the answer's body. It drops the checksums of the server, for
+// there are servers without.
+func EditBody(edit func([]byte) []byte) Fault {
+	return onResponse(func(response *http.Response) error {
+		if response.Request.Method == http.MethodHead || response.StatusCode >= http.StatusMultipleChoices {
+			return nil
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			return err
+		}
+		body = edit(body)
+		for name := range response.Header {
+			if strings.HasPrefix(name, "X-Amz-Checksum-") {
+				delete(response.Header, name)
+			}
+		}
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		response.ContentLength = int64(len(body))
+		response.TransferEncoding = nil
+		response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		return nil
+	})
+}
+
+// FlipHeader changes one byte, at the offset as in [FlipBody], of every value of
+// the headers of the answer whose name begins with prefix, such as "X-Amz-Meta-".
+func FlipHeader(prefix string, offset int) Fault {
+	return onResponse(func(response *http.Response) error {
+		for name, values := range response.Header {
+			if !strings.HasPrefix(name, prefix) {
+				continue
+			}
+			flipped := make([]string, len(values))
+			for i, value := range values {
+				flipped[i] = flipText(value, offset)
+			}
+			response.Header[name] = flipped
+		}
+		return nil
+	})
+}
+
+// flipText changes a byte into another one that a header may hold.
+func flipText(value string, offset int) string {
+	n := len(value)
+	if n == 0 {
+		return value
+	}
+	text := []byte(value)
+	at := (offset%n + n) % n
+	if text[at] ^= 0x01; text[at] <= ' ' || text[at] > '~' {
+		text[at] = 'x'
+	}
+	return string(text)
+}
+
+// Headers gives the answer the headers of another one, as servers do whose reads
+// are not atomic; the length stays that of the body. An answer without an object
+// stays as it is.
+func Headers(other http.Header) Fault {
+	return onResponse(func(response *http.Response) error {
+		if response.StatusCode >= http.StatusMultipleChoices {
+			return nil
+		}
+		mixed := other.Clone()
+		for _, name := range []string{"Content-Length", "Content-Range"} {
+			mixed.Del(name)
+			if values := response.Header.Values(name); len(values) > 0 {
+				mixed[name] = values
+			}
+		}
+		response.Header = mixed
+		return nil
+	})
+}
+
+// EditList replaces the objects of a listing, each a "<Contents>" element in XML:
+// leaves some out, as a server does that shows an old state, repeats them or
+// changes their order.
+func EditList(edit func(contents []string) []string) Fault {
+	const begin, end = "<Contents>", "</Contents>"
+	return EditBody(func(body []byte) []byte {
+		head, rest, ok := strings.Cut(string(body), begin)
+		if !ok {
+			return body
+		}
+		last := strings.LastIndex(rest, end)
+		tail := rest[last+len(end):]
+		contents := strings.SplitAfter(begin+rest[:last+len(end)], end)
+		return []byte(head + strings.Join(edit(contents[:len(contents)-1]), "") + tail)
+	})
+}
+
+// onResponse is a fault of the answer alone.
+func onResponse(change func(*http.Response) error) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(response); err != nil {
+			response.Body.Close()
+			return nil, err
+		}
+		return response, nil
+	}
+}

@@ -1,0 +1,47 @@
+package s3fault
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// A Late keeps a request that its client believes to have timed out. It lands when
+// Release is called, as a request does that was still on its way.
+type Late struct {
+	mu   sync.Mutex
+	land func(context.Context) (int, error) // nil before there is a request, and once it has landed
+}
+
+// Hold is the fault that keeps the request. A Late holds one at a time.
+func (l *Late) Hold() Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		held, err := copies(r, 1)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.land = func(ctx context.Context) (int, error) {
+			response, err := next.RoundTrip(held[0].WithContext(ctx))
+			if err != nil {
+				return 0, err
+			}
+			return response.StatusCode, drain(response)
+		}
+		return nil, ErrTimeout()
+	}
+}
+
+// Release has the request land and returns the status that nobody waits for any
+// more; 0 if there is no request.
+func (l *Late) Release(ctx context.Context) (status int, err error) {
+	l.mu.Lock()
+	land := l.land
+	l.land = nil
+	l.mu.Unlock()
+	if land == nil {
+		return 0, nil
+	}
+	return land(ctx)
+}

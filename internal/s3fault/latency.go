@@ -1,0 +1,22 @@
+package s3fault
+
+import (
+	"net/http"
+	"time"
+)
+
+// Latency returns a RoundTripper that sends each request d later, as if the server
+// were that far away. Requests wait side by side.
+func Latency(next http.RoundTripper, d time.Duration) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return next.RoundTrip(r)
+		case <-r.Context().Done():
+			closeBody(r)
+			return nil, r.Context().Err()
+		}
+	})
+}
