@@ -1,0 +1,70 @@
+package s3
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	// idleConns is how many connections are kept for the next request.
+	idleConns = 128
+)
+
+// newTransport returns a transport whose connections break when they make no
+// progress for the given time. A request may take as long as it likes.
+func newTransport(stall time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &watchedConn{Conn: conn, stall: stall}, nil
+		},
+		TLSHandshakeTimeout:   connectTimeout,
+		ResponseHeaderTimeout: stall,
+		// Before the deadline of a connection on which nothing happens.
+		IdleConnTimeout:     stall * 3 / 4,
+		MaxIdleConns:        0,
+		MaxIdleConnsPerHost: idleConns,
+		DisableCompression:  true,
+		WriteBufferSize:     64 << 10,
+		ReadBufferSize:      64 << 10,
+	}
+}
+
+// A watchedConn breaks when there is no progress for a time. Each byte that is
+// sent gives the answer more time, and the other way round: a read waits from
+// the moment when the connection becomes idle, long before there is a request.
+type watchedConn struct {
+	net.Conn
+	stall time.Duration
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	if err := c.extend(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *watchedConn) Write(p []byte) (done int, err error) {
+	// In pieces, so that a slow line is not taken for a broken one.
+	const piece = 64 << 10
+	for {
+		if err := c.extend(); err != nil {
+			return done, err
+		}
+		n, err := c.Conn.Write(p[done:min(done+piece, len(p))])
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
+func (c *watchedConn) extend() error { return c.SetDeadline(time.Now().Add(c.stall)) }
