@@ -1,0 +1,205 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Config says where a store is and how it is written to. Bucket is required;
+// zero values of the others stand for the defaults.
+type Config struct {
+	Bucket string
+	// Prefix is what all keys of the store begin with, without the "/" after
+	// it: segments as in keys of package storage. At most 400 bytes.
+	Prefix string
+	// Region is that of the bucket. By default the one of the AWS
+	// configuration, and with an Endpoint that names none, us-east-1.
+	Region string
+	// Endpoint is the http or https URL of a server other than AWS.
+	Endpoint string
+	// PathStyle has the bucket in the path of URLs instead of the host.
+	PathStyle bool
+
+	// SSE is the server-side encryption, KMSKeyID the key for "aws:kms";
+	// StorageClass and ACL are those of every object. The names are those of
+	// the S3 API.
+	SSE, KMSKeyID, StorageClass, ACL string
+
+	// Transport wraps the HTTP transport, for tests, benchmarks and proxies.
+	Transport func(http.RoundTripper) http.RoundTripper
+
+	// Attempts is how often a request is sent at most, by default 8.
+	Attempts int
+	// Backoff is the longest wait before the second attempt, by default 50 ms.
+	// It doubles with each one, up to a hundred times as much. The actual wait
+	// is random, between nothing and that.
+	Backoff time.Duration
+	// Stall is how long a connection may make no progress, in either direction,
+	// by default a minute. There is no limit to a whole request.
+	Stall time.Duration
+
+	// PartSize is the size in bytes from which on objects are uploaded in parts,
+	// and that of each part unless there would be too many; by default 16 MiB.
+	// S3 wants at least 5 MiB. What an append makes of an object that is not read
+	// whole is always uploaded in parts, or in one.
+	PartSize int64
+	// Memory limits the bytes in buffers, by default 64 MiB: objects up to a
+	// sixteenth of it are read whole and verified before any byte is handed out,
+	// as long as there is room; a quarter of it again holds what was written
+	// lately, so that an append need not read.
+	Memory int64
+}
+
+const (
+	defaultAttempts = 8
+	defaultBackoff  = 50 * time.Millisecond
+	defaultStall    = time.Minute
+	defaultPartSize = 16 << 20
+	defaultMemory   = 64 << 20
+
+	// maxPrefix leaves room for a key and for the driver's own objects in the
+	// 1024 bytes of a key in S3.
+	maxPrefix = 400
+)
+
+// parameters are those of a store URL.
+var parameters = map[string]func(*Config, string) error{
+	"region":        func(c *Config, v string) error { c.Region = v; return nil },
+	"endpoint":      func(c *Config, v string) error { c.Endpoint = v; return nil },
+	"sse":           func(c *Config, v string) error { c.SSE = v; return nil },
+	"kms_key_id":    func(c *Config, v string) error { c.KMSKeyID = v; return nil },
+	"storage_class": func(c *Config, v string) error { c.StorageClass = v; return nil },
+	"acl":           func(c *Config, v string) error { c.ACL = v; return nil },
+	"path_style": func(c *Config, v string) (err error) {
+		if c.PathStyle, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("it is %q, want true or false", v)
+		}
+		return nil
+	},
+}
+
+// ParseURL reads a URL of the form
+//
+//	s3://BUCKET/PREFIX?region=&endpoint=&path_style=&sse=&kms_key_id=&storage_class=&acl=
+//
+// All parameters may be missing. path_style is by default true with an endpoint
+// that is not one of AWS, since few servers have a host name for each bucket.
+// Credentials do not belong in it.
+func ParseURL(u *url.URL) (Config, error) {
+	switch {
+	case u.Scheme != "s3":
+		return Config{}, fmt.Errorf("open URL with scheme %q: want s3://BUCKET/PREFIX", u.Scheme)
+	case u.User != nil:
+		return Config{}, errors.New("open URL with credentials: leave them out, and set AWS_ACCESS_KEY_ID and" +
+			" AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use the role of the machine")
+	case u.Opaque != "" || u.Host == "":
+		return Config{}, errors.New("open URL without bucket: want s3://BUCKET/PREFIX")
+	case u.Port() != "":
+		return Config{}, fmt.Errorf("open URL with port %s: name the server by endpoint=http://HOST:PORT", u.Port())
+	case u.Fragment != "":
+		return Config{}, fmt.Errorf("open URL with fragment %q: want s3://BUCKET/PREFIX", u.Fragment)
+	}
+	c := Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Config{}, fmt.Errorf("read parameters of URL: %w", err)
+	}
+	if endpoint := query.Get("endpoint"); endpoint != "" {
+		c.PathStyle = !isAWS(endpoint)
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		set, ok := parameters[name]
+		switch values := query[name]; {
+		case !ok:
+			return Config{}, fmt.Errorf("open URL with unknown parameter %q: the known ones are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+		case len(values) > 1:
+			return Config{}, fmt.Errorf("open URL with parameter %s twice", name)
+		case values[0] == "":
+			return Config{}, fmt.Errorf("open URL with empty parameter %s: leave it out", name)
+		default:
+			if err := set(&c, values[0]); err != nil {
+				return Config{}, fmt.Errorf("open URL: parameter %s: %w", name, err)
+			}
+		}
+	}
+	return c, c.check()
+}
+
+func isAWS(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") || strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
+}
+
+// check returns an error for what no store can have.
+func (c *Config) check() error {
+	if c.Bucket == "" {
+		return errors.New("open store without bucket")
+	}
+	if c.Prefix != "" {
+		if err := storage.CheckKey(c.Prefix); err != nil {
+			return fmt.Errorf("check prefix: %w", err)
+		}
+		if len(c.Prefix) > maxPrefix {
+			return fmt.Errorf("check prefix: %d bytes, more than %d", len(c.Prefix), maxPrefix)
+		}
+	}
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		switch {
+		case err != nil:
+			return errors.New("check endpoint: it is no URL")
+		case u.User != nil:
+			return errors.New("check endpoint: leave the credentials out of it")
+		case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
+			return fmt.Errorf("check endpoint: %q, want http://HOST:PORT or https://HOST:PORT", c.Endpoint)
+		}
+	}
+	if c.KMSKeyID != "" && !strings.HasPrefix(c.SSE, "aws:kms") {
+		return errors.New("check kms_key_id: it needs sse=aws:kms")
+	}
+	return errors.Join(
+		oneOf("sse", types.ServerSideEncryption(c.SSE)),
+		oneOf("storage_class", types.StorageClass(c.StorageClass)),
+		oneOf("acl", types.ObjectCannedACL(c.ACL)),
+	)
+}
+
+// oneOf checks a value against those that the API knows.
+func oneOf[T interface {
+	~string
+	Values() []T
+}](name string, value T) error {
+	if value == "" || slices.Contains(value.Values(), value) {
+		return nil
+	}
+	return fmt.Errorf("check %s: %q, want one of %v", name, value, value.Values())
+}
+
+// withDefaults fills in what is zero.
+func (c Config) withDefaults() Config {
+	set := func(value *int64, def int64) {
+		if *value <= 0 {
+			*value = def
+		}
+	}
+	set(&c.PartSize, defaultPartSize)
+	set(&c.Memory, defaultMemory)
+	set((*int64)(&c.Backoff), int64(defaultBackoff))
+	set((*int64)(&c.Stall), int64(defaultStall))
+	if c.Attempts <= 0 {
+		c.Attempts = defaultAttempts
+	}
+	return c
+}

@@ -1,0 +1,185 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrCorrupt is matched by errors of reads that found other bytes than were
+// written, several times. Restore the object from a version of it in the bucket
+// or from a copy.
+var ErrCorrupt = errors.New("object is corrupt")
+
+// errRenew: there were credentials, and whoever gives new ones does not, for the
+// moment. Nothing was sent.
+var errRenew = errors.New("renew credentials")
+
+const credentialsAdvice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use the role of the machine"
+
+// An answer is what an error of a request means.
+type answer int
+
+const (
+	again   answer = iota // nothing is known: it may have taken effect or not
+	later                 // it was not done, but may be if it is sent again
+	unmet                 // the condition does not hold
+	missing               // there is no such object
+	refused               // it was not done, and would not be if it were sent again
+)
+
+// unknownUser is what versitygw says, with status 404, of an access key that it does
+// not know.
+const unknownUser = "XAdminUserNotFound"
+
+// statusGaveUp is what MinIO says of a request that gave up waiting for another's
+// lock.
+const statusGaveUp = 499
+
+// passing are codes of a client's error that may be gone at the next attempt.
+var passing = []string{
+	"RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch",
+	"XAmzContentChecksumMismatch", "InvalidDigest", "OperationAborted", "ConditionalRequestConflict", "NoSuchUpload",
+}
+
+// blocked are codes of requests that were not done because of what is there now.
+// versitygw has the last two when a directory comes or goes at the moment. The SDK
+// corrects its clock after the first.
+var blocked = []string{"RequestTimeTooSkewed", "ExistingObjectIsDirectory", "ObjectParentIsFile"}
+
+func classify(err error) answer {
+	code, status := codeOf(err), statusOf(err)
+	switch {
+	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
+		return refused
+	case errors.Is(err, errRenew):
+		return later
+	case slices.Contains(blocked, code):
+		return later
+	case status == http.StatusPreconditionFailed, code == "PreconditionFailed":
+		return unmet
+	case code == "NoSuchBucket", code == unknownUser:
+		return refused
+	case slices.Contains(passing, code), throttled(err):
+		return again
+	case code == "NoSuchKey", code == "NotFound":
+		return missing
+	}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests, statusGaveUp:
+		return again
+	case http.StatusNotImplemented, http.StatusInsufficientStorage:
+		return refused
+	}
+	// Without a code the answer broke off, or comes from a proxy.
+	if status >= 300 && status < 500 && code != "" {
+		return refused
+	}
+	return again
+}
+
+// explain adds what an error means for the caller, and what to do about it.
+func explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	code, status := codeOf(err), statusOf(err)
+	wrap := func(sentinel error, advice string) error { return fmt.Errorf("%w: %s: %w", sentinel, advice, err) }
+	switch code {
+	case "NoSuchKey", "NotFound":
+		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
+	case "NoSuchBucket":
+		return wrap(storage.ErrPermission, "there is no such bucket; create it, or correct the URL")
+	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage":
+		return wrap(storage.ErrFull, "make room or raise the quota")
+	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
+		return wrap(storage.ErrPermission, "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket;"+
+			" without the last, S3 denies access to objects that do not exist")
+	case "ExpiredToken", "TokenRefreshRequired", "RequestExpired", "InvalidToken":
+		return wrap(storage.ErrPermission, "get new credentials")
+	case "SignatureDoesNotMatch", "InvalidAccessKeyId", unknownUser:
+		return wrap(storage.ErrPermission, "correct the credentials; "+credentialsAdvice)
+	case "RequestTimeTooSkewed":
+		return wrap(storage.ErrPermission, "set the clock of this machine")
+	case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
+		if region := regionOf(err); region != "" {
+			return wrap(storage.ErrPermission, fmt.Sprintf("the bucket is in region %s; add region=%[1]s to the URL", region))
+		}
+		return wrap(storage.ErrPermission, "the bucket is in another region; set region= in the URL")
+	}
+	switch status {
+	case http.StatusInsufficientStorage:
+		return wrap(storage.ErrFull, "make room")
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return wrap(storage.ErrPermission, "correct the credentials or the policy")
+	case http.StatusMovedPermanently:
+		return wrap(storage.ErrPermission, "the bucket is elsewhere; correct region= or endpoint= in the URL")
+	case http.StatusNotFound:
+		return fmt.Errorf("it is no S3 server that answers; correct endpoint= in the URL: %w", err)
+	}
+	return err
+}
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[smithy.APIError](err); ok {
+		return e.ErrorCode()
+	}
+	return ""
+}
+
+// headerOf returns the headers of the answer, if there was one.
+func headerOf(err error) http.Header {
+	e, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if !ok || e.Response == nil || e.Response.Response == nil {
+		return nil
+	}
+	return e.Response.Header
+}
+
+// statusOf returns the status of the answer; 0 if there was none.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		return e.HTTPStatusCode()
+	}
+	return 0
+}
+
+func regionOf(err error) string { return headerOf(err).Get("X-Amz-Bucket-Region") }
+
+// retryAfter returns how long a server that is busy asks to be left alone; 0 if it
+// does not say.
+func retryAfter(err error) time.Duration {
+	seconds, _ := strconv.ParseUint(headerOf(err).Get("Retry-After"), 10, 31)
+	return time.Duration(seconds) * time.Second
+}
+
+func throttled(err error) bool {
+	_, ok := retry.DefaultThrottleErrorCodes[codeOf(err)]
+	return ok || statusOf(err) == http.StatusServiceUnavailable || statusOf(err) == http.StatusTooManyRequests
+}
+
+func expired(err error) bool {
+	switch codeOf(err) {
+	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired":
+		return true
+	}
+	return false
+}
+
+// damaged marks an error of an object that is not as it was written.
+func damaged(err error) error {
+	if errors.Is(err, storage.ErrLayout) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}

@@ -1,0 +1,200 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// options change one request.
+type options = func(*s3.Options)
+
+const (
+	maxRedirects = 3
+	// maxBackoff is the longest wait, in terms of the first.
+	maxBackoff = 100
+	// throttleBackoff is how much longer to wait when the server is busy.
+	throttleBackoff = 10
+	// maxDamaged is how often an object is read that is not what it should be.
+	maxDamaged = 5
+)
+
+// send sends one request. It follows redirects, with the body sent again and
+// signed for where it goes, and gets new credentials once if the server says
+// that they have expired.
+func (s *Store) send(ctx context.Context, do func(...options) error) error {
+	var opts []options
+	refreshed := false
+	for hop := 0; ; {
+		if _, err := s.credentials.Retrieve(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if s.authorized.Load() {
+				return fmt.Errorf("%w: %v", errRenew, err) //nolint:errorlint // what kind of error it was there means nothing here
+			}
+			return fmt.Errorf("%w: no credentials: %w; %s", storage.ErrPermission, err, credentialsAdvice)
+		}
+		s.authorized.Store(true)
+		err := do(opts...)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cache, canRefresh := s.credentials.(*aws.CredentialsCache)
+		switch location := s.redirect(err); {
+		case location != nil && hop < maxRedirects:
+			hop++
+			opts = []options{redirected(location)}
+		case expired(err) && canRefresh && !refreshed:
+			refreshed = true
+			cache.Invalidate()
+		default:
+			return err
+		}
+	}
+}
+
+// read is repeat with errors for the caller.
+func (s *Store) read(ctx context.Context, do func(...options) error) error {
+	return explain(s.repeat(ctx, do))
+}
+
+// repeat sends a request that changes nothing, or the same thing however often,
+// until it is answered for good.
+func (s *Store) repeat(ctx context.Context, do func(...options) error) error {
+	damaged := 0
+	for attempt := 1; ; attempt++ {
+		err := s.send(ctx, do)
+		if errors.Is(err, ErrCorrupt) {
+			damaged++
+		}
+		a := classify(err)
+		if err == nil || ctx.Err() != nil || a != again && a != later || attempt == s.config.Attempts || damaged == maxDamaged {
+			return err
+		}
+		if err := s.pause(ctx, attempt, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before the attempt after this one, by chance, or as long as a busy
+// server asks for, at most maxBackoff.
+func (s *Store) pause(ctx context.Context, attempt int, err error) error {
+	longest := s.config.Backoff * maxBackoff
+	limit := s.config.Backoff << min(attempt-1, 20)
+	least := time.Duration(0)
+	if throttled(err) {
+		limit *= throttleBackoff
+		least = min(retryAfter(err), longest)
+	}
+	timer := time.NewTimer(max(least, rand.N(min(limit, longest)+1)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// redirected sends a request to another server.
+func redirected(location *url.URL) options {
+	return addMiddleware(func(stack *middleware.Stack) error {
+		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("FeedctlRedirect", func(
+			ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+		) (middleware.FinalizeOutput, middleware.Metadata, error) {
+			if request, ok := in.Request.(*smithyhttp.Request); ok {
+				request.URL.Scheme, request.URL.Host = location.Scheme, location.Host
+				request.URL.Path, request.URL.RawPath = location.Path, location.RawPath
+			}
+			return next.HandleFinalize(ctx, in)
+		}), "ResolveEndpointV2", middleware.After)
+	})
+}
+
+// hashed signs a request with the SHA-256 of its body, in hexadecimal, so that the
+// server checks it, also over TLS, and nobody computes it again.
+func hashed(sum string) options {
+	return addMiddleware(func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("FeedctlPayloadHash", func(
+			ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
+		) (middleware.InitializeOutput, middleware.Metadata, error) {
+			return next.HandleInitialize(v4.SetPayloadHash(ctx, sum), in)
+		}), middleware.Before)
+	})
+}
+
+func addMiddleware(add func(*middleware.Stack) error) options {
+	return func(o *s3.Options) { o.APIOptions = append(o.APIOptions, add) }
+}
+
+// observe counts the requests and reads the server's clock.
+func (s *Store) observe(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("FeedctlObserve", func(
+		ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,
+	) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		s.requests.count(awsmiddleware.GetOperationName(ctx))
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		if response, ok := out.RawResponse.(*smithyhttp.Response); ok && response != nil && response.Response != nil {
+			s.clock.see(response.Header)
+		}
+		return out, metadata, err
+	}), middleware.After)
+}
+
+// requests counts by the name of the operation.
+type requests struct {
+	mu   sync.Mutex
+	sent map[string]uint64
+}
+
+func (r *requests) count(operation string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sent == nil {
+		r.sent = make(map[string]uint64)
+	}
+	r.sent[operation]++
+}
+
+// Requests implements [storage.Counter]. The names are those of the S3 API, such
+// as "PutObject".
+func (s *Store) Requests() map[string]uint64 {
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	return maps.Clone(s.requests.sent)
+}
+
+// redirect returns where the server sends the request, or nil. It must not leave
+// TLS.
+func (s *Store) redirect(err error) *url.URL {
+	if status := statusOf(err); status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
+		return nil
+	}
+	location, perr := url.Parse(headerOf(err).Get("Location"))
+	plain := strings.HasPrefix(s.config.Endpoint, "http:")
+	if perr != nil || location.Host == "" || location.Scheme != "https" && (location.Scheme != "http" || !plain) {
+		return nil
+	}
+	return location
+}
