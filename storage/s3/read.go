@@ -1,0 +1,266 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// tailSize is how much of an object's end is read to learn its state: any short
+// trailer, and most long ones.
+const tailSize = 4 << 10
+
+// A response is an object, or a part of it, as the server sends it.
+type response struct {
+	storage.Info         // Meta only where it is known
+	rec          *record // what the object says of itself
+	version      version
+	total        int64 // length of the object, trailer and all
+	first        int64 // offset in the object of the first byte of body
+	body         io.ReadCloser
+}
+
+// get asks for a range of the object, all of it if that is "", at the given ETag
+// if that is not "". The response's body is open.
+func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...options) (*response, error) {
+	in := &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(key)}
+	if byteRange != "" {
+		in.Range = &byteRange
+	}
+	if etag != "" {
+		in.IfMatch = &etag
+	}
+	out, err := s.client.GetObject(ctx, in, opts...)
+	if codeOf(err) == "InvalidRange" && etag == "" { // it has no bytes
+		return s.get(ctx, key, "", "", opts...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &response{total: aws.ToInt64(out.ContentLength), body: out.Body}
+	if out.ContentRange != nil {
+		r.first, r.total, err = parseContentRange(*out.ContentRange)
+	}
+	if err == nil {
+		r.rec, err = parseRecord(out.Metadata[metaName])
+	}
+	if err == nil && r.rec.size+int64(r.rec.trailer) != r.total {
+		err = fmt.Errorf("it has %d bytes, should have %d", r.total, r.rec.size+int64(r.rec.trailer))
+	}
+	if err != nil {
+		out.Body.Close()
+		return nil, damaged(err)
+	}
+	r.version = version{plain: r.rec.trailer == 0, id: r.rec.id, etag: normalETag(out.ETag)}
+	r.Info = storage.Info{Key: key, Version: r.version.encode(), Size: r.rec.size, Modified: utc(out.LastModified)}
+	return r, nil
+}
+
+func parseContentRange(text string) (first, total int64, err error) {
+	rest, ok := strings.CutPrefix(text, "bytes ")
+	begin, rest, ok2 := strings.Cut(rest, "-")
+	_, all, ok3 := strings.Cut(rest, "/")
+	first, err1 := strconv.ParseInt(begin, 10, 64)
+	total, err2 := strconv.ParseInt(all, 10, 64)
+	if !ok || !ok2 || !ok3 || err1 != nil || err2 != nil {
+		return 0, 0, fmt.Errorf("its server sent the Content-Range %.80q", text)
+	}
+	return first, total, nil
+}
+
+// state returns what there is at key, without the body.
+//
+// It is a GetObject, never a HeadObject: that lacks the end of the object, and
+// there are servers, versitygw one of them, that read the metadata first and the
+// ETag then for HEAD, so that an overwrite in between shows the ETag of the new
+// state beside the metadata of the old. A write on that condition would undo
+// another. For GET they read the ETag first, and all else from one open file; an
+// ETag that is too old only makes a condition fail.
+func (s *Store) state(ctx context.Context, key string) (*response, error) {
+	var r *response
+	err := s.read(ctx, func(opts ...options) (err error) {
+		r, err = s.tail(ctx, key, tailSize, opts...)
+		return err
+	})
+	return r, err
+}
+
+// tail reads the end of an object, of at least length bytes and all of its
+// trailer.
+func (s *Store) tail(ctx context.Context, key string, length int, opts ...options) (*response, error) {
+	r, err := s.get(ctx, key, fmt.Sprintf("bytes=-%d", length), "", opts...)
+	if err != nil {
+		return nil, err
+	}
+	body := r.body
+	defer body.Close()
+	if r.total-r.first < int64(r.rec.trailer) {
+		return s.tail(ctx, key, r.rec.trailer, opts...)
+	}
+	trailer := make([]byte, r.rec.trailer)
+	if _, err = io.CopyN(io.Discard, body, r.Size-r.first); err == nil {
+		_, err = io.ReadFull(body, trailer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the end of the object: %w", err)
+	}
+	if r.Meta, err = r.rec.checkTrailer(trailer); err != nil {
+		return nil, damaged(err)
+	}
+	r.body = nil
+	return r, nil
+}
+
+// Stat implements [storage.Store].
+func (s *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if err := storage.CheckKey(key); err != nil {
+		return storage.Info{}, fmt.Errorf("stat: %w", err)
+	}
+	r, err := s.state(ctx, key)
+	if err != nil {
+		return storage.Info{}, s.failed("stat", key, err)
+	}
+	return r.Info, nil
+}
+
+// Get implements [storage.Store]. The context is also that of reading the body.
+//
+// An object up to a sixteenth of [Config.Memory] is read whole and verified, and
+// read again if it is not what was written, before Get returns. Larger ones, and
+// all while the memory is used up, are read as the caller reads: the last byte
+// comes only if the digest of them all is right, else there is an error that
+// matches [ErrCorrupt]. A range of a large object is not verified.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if err := storage.CheckKey(key); err != nil {
+		return nil, fmt.Errorf("get: %w", err)
+	}
+	if offset < 0 {
+		return nil, s.failed("get", key, fmt.Errorf("negative offset %d", offset))
+	}
+	o, err := s.open(ctx, key, offset, length)
+	if err != nil {
+		return nil, s.failed("get", key, err)
+	}
+	return o, nil
+}
+
+func (s *Store) open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	all := offset == 0 && length < 0
+	byteRange := ""
+	switch {
+	case offset >= s.whole:
+		r, err := s.state(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		return s.stream(ctx, r, offset, length)
+	case !all:
+		byteRange = s.wholeRange()
+	}
+	var o *storage.Object
+	err := s.read(ctx, func(opts ...options) error {
+		r, err := s.get(ctx, key, byteRange, "", opts...)
+		if err != nil {
+			return err
+		}
+		if r.total > s.whole && !all {
+			r.body.Close()
+			r.body = nil
+		}
+		if r.total > s.whole || !s.buffers.TryAcquire(r.total) {
+			o, err = s.stream(ctx, r, offset, length)
+			return err
+		}
+		release := sync.OnceFunc(func() { s.buffers.Release(r.total) })
+		body, err := r.readWhole()
+		if err != nil {
+			release()
+			return err
+		}
+		s.refresh(r, body)
+		begin, end := cut(r.Size, offset, length)
+		o = &storage.Object{Info: r.Info, Body: &memoryBody{Reader: bytes.NewReader(body[begin:end]), release: release}}
+		return nil
+	})
+	return o, err
+}
+
+// wholeRange asks for all of an object that is read whole.
+func (s *Store) wholeRange() string { return fmt.Sprintf("bytes=0-%d", s.whole-1) }
+
+// load reads an object to append to it. The body is nil if it is large.
+func (s *Store) load(ctx context.Context, key string) (r *response, body []byte, err error) {
+	err = s.read(ctx, func(opts ...options) (err error) {
+		if r, err = s.get(ctx, key, s.wholeRange(), "", opts...); err != nil {
+			return err
+		}
+		if r.total <= s.whole {
+			body, err = r.readWhole()
+		} else {
+			err = r.body.Close()
+		}
+		r.body = nil
+		return err
+	})
+	return r, body, err
+}
+
+// cut returns where the range of a body begins and ends.
+func cut(size, offset, length int64) (begin, end int64) {
+	begin, end = min(offset, size), size
+	if length >= 0 && length < end-begin {
+		end = begin + length
+	}
+	return begin, end
+}
+
+// readWhole returns the body of an object after it was verified, and closes the
+// response.
+func (r *response) readWhole() ([]byte, error) {
+	defer r.body.Close()
+	object := make([]byte, r.total)
+	if _, err := io.ReadFull(r.body, object); err != nil {
+		return nil, fmt.Errorf("read %d bytes: %w", r.total, err)
+	}
+	body := object[:r.Size:r.Size]
+	if sha256.Sum256(body) != r.rec.sum {
+		return nil, damaged(errDigest)
+	}
+	var err error
+	if r.Meta, err = r.rec.checkTrailer(object[r.Size:]); err != nil {
+		return nil, damaged(err)
+	}
+	return body, nil
+}
+
+var errDigest = errors.New("its SHA-256 is not the one that was written; restore it from another version or a copy")
+
+// refresh keeps what was read if this process writes to the object.
+func (s *Store) refresh(r *response, body []byte) {
+	if r.version.plain || !s.tips.has(r.Key) {
+		return
+	}
+	s.tips.put(newTip(r.Key, r.Version, body))
+}
+
+// A memoryBody gives its memory back when it is closed.
+type memoryBody struct {
+	*bytes.Reader
+	release func()
+}
+
+func (b *memoryBody) Close() error {
+	b.release()
+	return nil
+}
