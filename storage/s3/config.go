@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -87,6 +88,16 @@ var parameters = map[string]func(*Config, string) error{
 		}
 		return nil
 	},
+}
+
+// Open opens the store that a URL names, as [ParseURL] describes it. It is a
+// [storage.Opener].
+func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
+	config, err := ParseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	return New(ctx, config)
 }
 
 // ParseURL reads a URL of the form

@@ -60,7 +60,7 @@ var blocked = []string{"RequestTimeTooSkewed", "ExistingObjectIsDirectory", "Obj
 func classify(err error) answer {
 	code, status := codeOf(err), statusOf(err)
 	switch {
-	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
+	case isBodyError(err), errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
 		return refused
 	case errors.Is(err, errRenew):
 		return later

@@ -1,0 +1,33 @@
+package s3
+
+import (
+	"context"
+	"io"
+)
+
+// A storedBody is the body of an object that is appended to, read from the store
+// as often as it is opened. It fails if the object has changed.
+type storedBody struct {
+	ctx context.Context
+	s   *Store
+	r   *response
+}
+
+func (b *storedBody) Size() int64 { return b.r.Size }
+
+// Open reads all of it, verified at its end.
+func (b *storedBody) Open() (io.ReadCloser, error) { return b.OpenFrom(0) }
+
+// OpenFrom implements the interface that [storage.OpenFrom] looks for.
+func (b *storedBody) OpenFrom(offset int64) (io.ReadCloser, error) {
+	r := *b.r
+	r.body = nil
+	o, err := b.s.stream(b.ctx, &r, offset, -1)
+	if err != nil {
+		return nil, err
+	}
+	if body := o.Body.(*stream); offset == 0 {
+		body.verify()
+	}
+	return o.Body, nil
+}
