@@ -177,6 +177,9 @@ func (c *Config) check() error {
 			return fmt.Errorf("check endpoint: %q, want http://HOST:PORT or https://HOST:PORT", c.Endpoint)
 		}
 	}
+	if c.PartSize > 0 && c.PartSize < minPart {
+		return fmt.Errorf("check size of parts: %d bytes, S3 wants at least %d", c.PartSize, minPart)
+	}
 	if c.KMSKeyID != "" && !strings.HasPrefix(c.SSE, "aws:kms") {
 		return errors.New("check kms_key_id: it needs sse=aws:kms")
 	}

@@ -69,7 +69,7 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 	size := body.Size()
 	// What comes with its digest is not going to be appended to: it is neither read
 	// before it is sent nor kept.
-	if d, ok := body.(storage.Digested); ok && c.begun == nil && size+int64(len(trailer)) < s.config.PartSize {
+	if d, ok := body.(storage.Digested); ok && c.begun == nil && size+int64(len(trailer)) < s.partSize(size) {
 		u.rec.size = size
 		u.object = storage.Concat(body, storage.Bytes(trailer))
 		return u, func() {}, u.finish(d.SHA256(), trailer)
@@ -81,7 +81,7 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 		if c.begun != nil {
 			body = storage.Concat(storage.Bytes(c.begun.body), body)
 		}
-		err = u.readThrough(body, trailer, s.config.PartSize)
+		err = u.readThrough(body, trailer, s.partSize(body.Size()+int64(len(trailer))))
 		release = func() {}
 		// A server may lock the object from the beginning of a PutObject to its
 		// end, so that a read of it in between waits for ever. UploadPart does not

@@ -160,7 +160,11 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string, err error) {
 	unknown := false
 	for attempt := 1; ; attempt++ {
-		etag, unsure, err := s.put(ctx, u, at)
+		put := s.put
+		if u.parts != nil {
+			put = s.putParts
+		}
+		etag, unsure, err := put(ctx, u, at)
 		if err == nil {
 			return etag, nil
 		}
