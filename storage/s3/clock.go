@@ -1,9 +1,13 @@
 package s3
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/storage"
 )
 
 const (
@@ -51,4 +55,24 @@ func (c *clock) now() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return c.time.Add(age).Truncate(time.Second).UTC(), true
+}
+
+// Now implements [storage.Clock]: the Date of the server's answers, in whole
+// seconds. It sends a request if there was none for a minute.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, s.failed("ask for the time at", "", err)
+	}
+	if now, ok := s.clock.now(); ok {
+		return now, nil
+	}
+	// Any answer will do, also that there is no such object.
+	_, err := s.remembered(ctx)
+	if now, ok := s.clock.now(); ok {
+		return now, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: its answers have no Date", storage.ErrUnsafe)
+	}
+	return time.Time{}, s.failed("ask for the time at", "", err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -210,4 +211,88 @@ func (q *sequence) Close() error {
 	r := q.r
 	q.r = nil
 	return r.Close()
+}
+
+// Sweep implements [storage.Sweeper]: it aborts the uploads of writers that died,
+// and deletes what they left of trying the server out. A writer whose upload is
+// aborted begins it anew.
+func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	until, probesUntil := now.Add(-age), now.Add(-max(age, probeAge))
+	uploads, err := s.sweepUploads(ctx, until, probesUntil)
+	if err != nil {
+		return uploads, s.failed("sweep uploads in", "", explain(err))
+	}
+	probes, err := s.sweepProbes(ctx, probesUntil)
+	if err != nil {
+		return uploads + probes, s.failed("sweep", privatePrefix, explain(err))
+	}
+	return uploads + probes, nil
+}
+
+// left reports whether something is from until or before, in whole seconds, as
+// the clock of the store has them.
+func left(since *time.Time, until time.Time) bool {
+	return !utc(since).Truncate(time.Second).After(until)
+}
+
+func (s *Store) sweepUploads(ctx context.Context, until, probesUntil time.Time) (freed int64, err error) {
+	in := &s3.ListMultipartUploadsInput{Bucket: s.bucket(), Prefix: s.object("")}
+	for {
+		var out *s3.ListMultipartUploadsOutput
+		err := s.repeat(ctx, func(opts ...options) (err error) {
+			out, err = s.client.ListMultipartUploads(ctx, in, opts...)
+			return err
+		})
+		if err != nil {
+			return freed, err
+		}
+		for _, upload := range out.Uploads {
+			limit := until
+			if strings.HasPrefix(aws.ToString(upload.Key), *s.object(triesPrefix)) {
+				limit = probesUntil
+			}
+			if !left(upload.Initiated, limit) {
+				continue
+			}
+			size, err := s.sweepUpload(ctx, upload)
+			if err != nil {
+				return freed, err
+			}
+			freed += size
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return freed, nil
+		}
+		in.KeyMarker, in.UploadIdMarker = out.NextKeyMarker, out.NextUploadIdMarker
+	}
+}
+
+// sweepUpload aborts an upload and returns how many bytes its parts had.
+func (s *Store) sweepUpload(ctx context.Context, upload types.MultipartUpload) (size int64, err error) {
+	in := &s3.ListPartsInput{Bucket: s.bucket(), Key: upload.Key, UploadId: upload.UploadId}
+	for more := true; more; {
+		err := s.repeat(ctx, func(opts ...options) error {
+			out, err := s.client.ListParts(ctx, in, opts...)
+			if codeOf(err) == "NoSuchUpload" { // it has ended by itself
+				more = false
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for _, p := range out.Parts {
+				size += aws.ToInt64(p.Size)
+			}
+			more, in.PartNumberMarker = aws.ToBool(out.IsTruncated), out.NextPartNumberMarker
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return size, s.abort(ctx, upload.Key, upload.UploadId)
 }

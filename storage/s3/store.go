@@ -19,7 +19,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Store is a prefix in a bucket.
+// A Store is a prefix in a bucket. It implements [storage.Store],
+// [storage.Clock], [storage.Sweeper], [storage.Presigner], [storage.Counter] and
+// [storage.Prober].
 type Store struct {
 	config      Config
 	client      *s3.Client
@@ -31,7 +33,17 @@ type Store struct {
 	tips        *tips
 	requests    requests
 	clock       clock
+	probe       probeState
 }
+
+var (
+	_ storage.Store     = (*Store)(nil)
+	_ storage.Clock     = (*Store)(nil)
+	_ storage.Sweeper   = (*Store)(nil)
+	_ storage.Prober    = (*Store)(nil)
+	_ storage.Presigner = (*Store)(nil)
+	_ storage.Counter   = (*Store)(nil)
+)
 
 // New opens the store. Credentials and, if it is not given, the region come from
 // where the AWS SDK looks for them: the environment, the shared configuration
@@ -48,6 +60,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		whole:     config.Memory / 16,
 		buffers:   semaphore.NewWeighted(config.Memory),
 		tips:      newTips(config.Memory / 4),
+		probe:     probeState{turn: make(chan struct{}, 1)},
 	}
 	chain, err := awsconfig.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -92,7 +92,8 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 
 var errVersion = fmt.Errorf("%w: someone else wrote it", storage.ErrConflict)
 
-// checkWrite checks what is common to all writes.
+// checkWrite checks what is common to all writes, and the server before the
+// first.
 func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) e
 	if err := storage.CheckMeta(meta); err != nil {
 		return err
 	}
-	return nil
+	return s.probed(ctx)
 }
 
 // checkPlain looks whether an object without trailer is at the version. Its ETag

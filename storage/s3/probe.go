@@ -1,0 +1,459 @@
+package s3
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+const (
+	// privatePrefix begins the names of the driver's own objects. No key has its
+	// first character.
+	privatePrefix = "!feedctl/"
+	// probeKey holds the outcome of a probe that has succeeded.
+	probeKey = privatePrefix + "probe"
+	// probeText is its body. The object is created once: another set of checks needs
+	// another key.
+	probeText = "feedctl probe 1: the server honours conditional writes\n"
+	// triesPrefix begins the names of objects that a probe writes and deletes.
+	triesPrefix = privatePrefix + "try-"
+
+	// probeAge is how old an object of a probe is at least that is swept: not one
+	// of a probe that is still at work.
+	probeAge = time.Hour
+	creators = 8 // that race in a probe
+	// cleanTimeout limits the removal of what a probe wrote.
+	cleanTimeout = 10 * time.Second
+)
+
+const unsafeAdvice = "use a server, or a version of it, that honours If-Match and If-None-Match on writes" +
+	" and has room for the 2 KB of metadata of S3;" +
+	" if there is a proxy in between, have it pass them on"
+
+// A probeState is what this process knows of the server.
+type probeState struct {
+	good    atomic.Bool
+	turn    chan struct{} // held by the one that finds out
+	refusal error         // of a server that failed; guarded by turn
+}
+
+// probed finds out, before the first write, whether the server keeps the promises
+// of a store, or reads that it was found out before.
+func (s *Store) probed(ctx context.Context) error {
+	if s.probe.good.Load() {
+		return nil
+	}
+	select {
+	case s.probe.turn <- struct{}{}:
+		defer func() { <-s.probe.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.probe.good.Load() || s.probe.refusal != nil {
+		return s.probe.refusal
+	}
+	known, err := s.remembered(ctx)
+	if err != nil {
+		return fmt.Errorf("read the outcome of the probe of this server: %w", err)
+	}
+	if known {
+		s.probe.good.Store(true)
+		return nil
+	}
+	checks, err := s.tryOut(ctx)
+	if err != nil {
+		return fmt.Errorf("probe the server: %w", err)
+	}
+	if s.probe.refusal = verdict(checks); s.probe.refusal != nil {
+		return s.probe.refusal
+	}
+	if err := s.remember(ctx); err != nil {
+		return fmt.Errorf("remember that the server has passed the probe: %w", err)
+	}
+	s.probe.good.Store(true)
+	return nil
+}
+
+// verdict returns an error that tells of the checks that failed.
+func verdict(checks []storage.Check) error {
+	var details []string
+	for _, c := range checks {
+		if !c.OK {
+			details = append(details, c.Name+": "+c.Detail)
+		}
+	}
+	if details == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; %s", storage.ErrUnsafe, strings.Join(details, "; "), unsafeAdvice)
+}
+
+// remembered reports whether some process has found the server to be good.
+func (s *Store) remembered(ctx context.Context) (known bool, err error) {
+	err = s.repeat(ctx, func(opts ...options) error {
+		known = false
+		out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(probeKey)}, opts...)
+		if err != nil {
+			return err
+		}
+		defer out.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(out.Body, int64(len(probeText))+1))
+		known = string(text) == probeText
+		return err
+	})
+	if err != nil && classify(err) == missing {
+		return false, nil
+	}
+	return known, explain(err)
+}
+
+// remember keeps the outcome, if no other process has. It is a conditional write,
+// as all are: a bucket's policy may allow no others.
+func (s *Store) remember(ctx context.Context) error {
+	_, err := (&try{ctx: ctx, s: s}).put(probeKey, probeText, nil, nil)
+	return explain(err)
+}
+
+// Probe implements [storage.Prober].
+func (s *Store) Probe(ctx context.Context) ([]storage.Check, error) {
+	select {
+	case s.probe.turn <- struct{}{}:
+		defer func() { <-s.probe.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	checks, err := s.tryOut(ctx)
+	if err != nil {
+		return checks, s.failed("probe", "", err)
+	}
+	s.probe.refusal = verdict(checks)
+	s.probe.good.Store(s.probe.refusal == nil)
+	if s.probe.refusal != nil {
+		err = s.remove(ctx, probeKey) // other processes must not rely on it
+	} else {
+		err = s.remember(ctx)
+	}
+	if err != nil {
+		return checks, s.failed("keep the outcome of the probe of", "", err)
+	}
+	return checks, nil
+}
+
+// A try writes objects of its own to learn how the server behaves.
+type try struct {
+	ctx    context.Context
+	s      *Store
+	mu     sync.Mutex
+	keys   []string
+	checks []storage.Check
+}
+
+// tryOut makes all checks. An error says that one could not be made.
+func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) {
+	t := &try{ctx: ctx, s: s}
+	defer func() {
+		if cerr := t.clean(); err == nil && cerr != nil {
+			err = fmt.Errorf("delete what the probe wrote: %w", cerr)
+		}
+	}()
+	for _, check := range []func() error{t.create, t.replace, t.absent, t.race, t.multipart} {
+		if err := check(); err != nil {
+			return t.checks, explain(err)
+		}
+	}
+	return t.checks, nil
+}
+
+func (t *try) note(name string, ok bool, detail string, args ...any) {
+	c := storage.Check{Name: name, OK: ok, Detail: "as it should be"}
+	if !ok {
+		c.Detail = fmt.Sprintf(detail, args...)
+	}
+	t.checks = append(t.checks, c)
+}
+
+// key returns the name of an object that does not exist.
+func (t *try) key() string {
+	key := triesPrefix + rand.Text()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keys = append(t.keys, key)
+	return key
+}
+
+// clean deletes what was written. What must not be deleted is left for Sweep.
+func (t *try) clean() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanTimeout)
+	defer cancel()
+	var first error
+	for _, key := range t.keys {
+		if err := t.s.remove(ctx, key); err != nil && first == nil && !errors.Is(err, storage.ErrPermission) {
+			first = err
+		}
+	}
+	return first
+}
+
+// input returns a request to write an object as the bucket's policy may want it. It
+// has the default storage class, as others are paid for long after it is deleted.
+func (t *try) input(key string) *s3.PutObjectInput {
+	c := t.s.config
+	return &s3.PutObjectInput{
+		Bucket: t.s.bucket(), Key: t.s.object(key),
+		ServerSideEncryption: types.ServerSideEncryption(c.SSE), SSEKMSKeyId: orNil(c.KMSKeyID), ACL: types.ObjectCannedACL(c.ACL),
+	}
+}
+
+// put writes an object, and reports whether the condition was found to hold. One
+// attempt may break the condition for the next; an object of a probe has no other
+// writer, so that the caller can tell.
+func (t *try) put(key, body string, metadata map[string]string, at *version) (held bool, err error) {
+	in := t.input(key)
+	in.Metadata = metadata
+	in.IfNoneMatch, in.IfMatch = condition(at)
+	err = t.s.repeat(t.ctx, func(opts ...options) error {
+		in.Body = strings.NewReader(body)
+		_, err := t.s.client.PutObject(t.ctx, in, opts...)
+		return err
+	})
+	if a := classify(err); err != nil && (a == unmet || a == missing) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// get reads an object; the body is empty if there is none. What is not as it should
+// be is read again: it may be damaged on the way.
+func (t *try) get(key string, good func(body string, metadata map[string]string) bool) (body string, metadata map[string]string, etag string, err error) {
+	for range maxDamaged {
+		err = t.s.repeat(t.ctx, func(opts ...options) error {
+			out, err := t.s.client.GetObject(t.ctx, &s3.GetObjectInput{Bucket: t.s.bucket(), Key: t.s.object(key)}, opts...)
+			if err != nil {
+				return err
+			}
+			defer out.Body.Close()
+			b, err := io.ReadAll(out.Body)
+			body, metadata, etag = string(b), out.Metadata, normalETag(out.ETag)
+			return err
+		})
+		if err != nil && classify(err) == missing {
+			body, metadata, err = "", nil, nil
+		}
+		if err != nil || good(body, metadata) {
+			break
+		}
+	}
+	return body, metadata, etag, err
+}
+
+// is returns what tells whether an object has this body.
+func is(want string) func(string, map[string]string) bool {
+	return func(body string, _ map[string]string) bool { return body == want }
+}
+
+// create creates an object and again.
+func (t *try) create() error {
+	key := t.key()
+	// As long as the longest record: each character of its alphabet, and more.
+	value := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.", 29)
+	_, err := t.put(key, "first", map[string]string{metaName: value}, nil)
+	tooLarge := codeOf(err) == "MetadataTooLarge"
+	if tooLarge {
+		_, err = t.put(key, "first", nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	body, metadata, _, err := t.get(key, func(body string, metadata map[string]string) bool {
+		return body == "first" && (tooLarge || metadata[metaName] == value)
+	})
+	if err != nil {
+		return err
+	}
+	t.note("a read shows what was written before", body == "first", "GetObject after PutObject showed %q", body)
+	detail := fmt.Sprintf("%d bytes came back as %q", len(value), metadata[metaName])
+	if tooLarge {
+		detail = fmt.Sprintf("%d bytes were refused as MetadataTooLarge", len(value))
+	}
+	t.note("metadata of nearly 2 KB come back as they were", metadata[metaName] == value, "%s", detail)
+	held, err := t.put(key, "second", nil, nil)
+	if err != nil {
+		return err
+	}
+	body, _, _, err = t.get(key, is("first"))
+	t.note("If-None-Match: * refuses what exists", !held && body == "first",
+		"the second PutObject with it was answered as done, and the object is %q", body)
+	return err
+}
+
+// replace replaces an object at its version, and at the version before.
+func (t *try) replace() error {
+	key := t.key()
+	if _, err := t.put(key, "first", nil, nil); err != nil {
+		return err
+	}
+	_, _, etag, err := t.get(key, is("first"))
+	if err != nil {
+		return err
+	}
+	at := version{etag: etag}
+	if _, err := t.put(key, "second", nil, &at); err != nil {
+		return err
+	}
+	body, _, _, err := t.get(key, is("second"))
+	if err != nil {
+		return err
+	}
+	t.note("If-Match replaces the version that it names", body == "second", "the object is %q afterwards", body)
+	held, err := t.put(key, "third", nil, &at)
+	if err != nil {
+		return err
+	}
+	body, _, _, err = t.get(key, is("second"))
+	t.note("If-Match refuses another version", !held && body == "second",
+		"PutObject with the ETag of the version before was answered as done, and the object is %q", body)
+	return err
+}
+
+// absent replaces what is not there.
+func (t *try) absent() error {
+	key := t.key()
+	held, err := t.put(key, "first", nil, &version{etag: `"00000000000000000000000000000000"`})
+	if err != nil {
+		return err
+	}
+	body, _, _, err := t.get(key, is(""))
+	t.note("If-Match refuses what does not exist", !held && body == "", "PutObject with it created the object")
+	return err
+}
+
+// race creates an object several times at once.
+func (t *try) race() error {
+	key := t.key()
+	var winners, unknown atomic.Int32
+	var all sync.WaitGroup
+	for i := range creators {
+		all.Go(func() {
+			err := t.s.send(t.ctx, func(opts ...options) error {
+				in := t.input(key)
+				in.IfNoneMatch, in.Body = aws.String("*"), strings.NewReader(fmt.Sprint(i))
+				_, err := t.s.client.PutObject(t.ctx, in, opts...)
+				return err
+			})
+			switch {
+			case err == nil:
+				winners.Add(1)
+			case classify(err) != unmet:
+				unknown.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	body, _, _, err := t.get(key, func(body string, _ map[string]string) bool { return len(body) == 1 })
+	n := winners.Load()
+	t.note("of several that create at once, one succeeds", n == 1 || n == 0 && unknown.Load() > 0,
+		"%d of %d PutObject with If-None-Match: * were answered as done, and the object is %q", n, creators, body)
+	return err
+}
+
+// multipart completes uploads under conditions that do not hold.
+func (t *try) multipart() error {
+	key := t.key()
+	if _, err := t.put(key, "first", nil, nil); err != nil {
+		return err
+	}
+	for name, at := range map[string]*version{
+		"If-None-Match: *": nil,
+		"If-Match":         {etag: `"00000000000000000000000000000000"`},
+	} {
+		held, err := t.upload(key, at)
+		if err != nil {
+			return err
+		}
+		body, _, _, err := t.get(key, is("first"))
+		if err != nil {
+			return err
+		}
+		t.note(name+" holds for uploads in parts", !held && body == "first",
+			"CompleteMultipartUpload with a condition that does not hold was answered as done, and the object is %q", body)
+	}
+	return nil
+}
+
+// upload uploads an object in one part and reports whether the condition was
+// found to hold.
+func (t *try) upload(key string, at *version) (held bool, err error) {
+	var id *string
+	as := t.input(key)
+	err = t.s.repeat(t.ctx, func(opts ...options) error {
+		out, err := t.s.client.CreateMultipartUpload(t.ctx, &s3.CreateMultipartUploadInput{
+			Bucket: as.Bucket, Key: as.Key, ServerSideEncryption: as.ServerSideEncryption, SSEKMSKeyId: as.SSEKMSKeyId, ACL: as.ACL,
+		}, opts...)
+		if err == nil {
+			id = out.UploadId
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), abortTimeout)
+		defer cancel()
+		_ = t.s.abort(ctx, t.s.object(key), id) // what remains is for Sweep
+	}()
+	data := []byte("parts")
+	sum := sha256.Sum256(data)
+	u := &upload{key: key, object: storage.Bytes(data), parts: []part{{size: int64(len(data)), sum: hex.EncodeToString(sum[:])}}}
+	parts, err := t.s.sendParts(t.ctx, u, id)
+	if err != nil {
+		return false, err
+	}
+	_, _, err = t.s.complete(t.ctx, u, at, id, parts)
+	if a := classify(err); err != nil && a != unmet && a != missing {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// sweepProbes deletes what probes have written that died.
+func (s *Store) sweepProbes(ctx context.Context, until time.Time) (freed int64, err error) {
+	in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(triesPrefix)}
+	for {
+		var out *s3.ListObjectsV2Output
+		err := s.repeat(ctx, func(opts ...options) (err error) {
+			out, err = s.client.ListObjectsV2(ctx, in, opts...)
+			return err
+		})
+		if err != nil {
+			return freed, err
+		}
+		for _, o := range out.Contents {
+			if !left(o.LastModified, until) {
+				continue
+			}
+			if err := s.remove(ctx, strings.TrimPrefix(aws.ToString(o.Key), *s.object(""))); err != nil {
+				return freed, err
+			}
+			freed += aws.ToInt64(o.Size)
+		}
+		if !aws.ToBool(out.IsTruncated) {
+			return freed, nil
+		}
+		in.ContinuationToken = out.NextContinuationToken
+	}
+}
