@@ -1,0 +1,113 @@
+package s3_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/s3"
+)
+
+// TestAnswers: what the answers of a server become. The server gives nothing
+// else, so that the write is refused where it looks for the outcome of the probe,
+// or knows of one.
+func TestAnswers(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	errNone := errors.New("none of the errors of a store")
+	for code, c := range map[string]struct {
+		status int
+		want   error
+		advice string
+	}{
+		"AccessDenied":                 {403, storage.ErrPermission, "s3:PutObject"},
+		"SignatureDoesNotMatch":        {403, storage.ErrPermission, "correct the credentials"},
+		"InvalidAccessKeyId":           {403, storage.ErrPermission, "AWS_ACCESS_KEY_ID"},
+		"ExpiredToken":                 {400, storage.ErrPermission, "new credentials"},
+		"RequestTimeTooSkewed":         {403, storage.ErrPermission, "clock"},
+		"SomethingElse":                {403, storage.ErrPermission, "policy"},
+		"QuotaExceeded":                {403, storage.ErrFull, "quota"},
+		"XMinioStorageFull":            {507, storage.ErrFull, "room"},
+		"InsufficientStorage":          {507, storage.ErrFull, "room"},
+		"NoSuchBucket":                 {404, storage.ErrPermission, "no such bucket"},
+		"PermanentRedirect":            {301, storage.ErrPermission, "region=eu-north-1"},
+		"AuthorizationHeaderMalformed": {400, storage.ErrPermission, "region=eu-north-1"},
+		"PageNotFound":                 {404, errNone, "endpoint="},
+		"MethodNotAllowed":             {405, errNone, "MethodNotAllowed"},
+		"NotImplemented":               {501, errNone, "NotImplemented"},
+	} {
+		t.Run(code, func(t *testing.T) {
+			requests := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/!feedctl/probe") {
+					fmt.Fprint(w, "feedctl probe 1: the server honours conditional writes\n")
+					return
+				}
+				requests++
+				w.Header().Set("X-Amz-Bucket-Region", "eu-north-1")
+				w.WriteHeader(c.status)
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>text</Message></Error>", code)
+			}))
+			defer server.Close()
+			s, err := s3.New(t.Context(), s3.Config{
+				Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			check := func(what string, err error) {
+				t.Helper()
+				if err == nil || c.want != errNone && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.advice) {
+					t.Errorf("%s: %v", what, err)
+				}
+				for _, sentinel := range []error{
+					storage.ErrNotFound, storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission, s3.ErrCorrupt,
+				} {
+					if sentinel != c.want && errors.Is(err, sentinel) {
+						t.Errorf("%s: %v is %v, too", what, err, sentinel)
+					}
+				}
+			}
+			_, err = s.Create(t.Context(), "a", storage.Meta{}, text("x"))
+			check("Create", err)
+			if requests > 3 {
+				t.Errorf("Create sent %d requests", requests)
+			}
+			_, err = s.Get(t.Context(), "a", 0, -1)
+			check("Get", err)
+			_, err = s.Stat(t.Context(), "a")
+			check("Stat", err)
+			check("Delete", s.Delete(t.Context(), "a"))
+			for _, err := range s.List(t.Context(), "", "") {
+				check("List", err)
+			}
+		})
+	}
+}
+
+// TestNoAnswer: a server that does not answer is given up.
+func TestNoAnswer(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	s, err := s3.New(t.Context(), s3.Config{
+		Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 2, Backoff: time.Microsecond, Stall: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Stat(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("Stat: %v", err)
+	}
+	if got := s.Requests()["GetObject"]; got != 2 {
+		t.Errorf("sent %d requests, want 2", got)
+	}
+}

@@ -1,0 +1,15 @@
+package s3_test
+
+import "net/http"
+
+// A hook is a transport that a test looks through.
+type hook struct {
+	http.RoundTripper
+	before func(*http.Request)
+}
+
+func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	h.before(r)
+	return h.RoundTripper.RoundTrip(r)
+}
