@@ -1,0 +1,120 @@
+package s3_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"sync/atomic"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/s3fault"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/s3"
+	"github.com/feedctl/feedctl/storage/storagetest"
+)
+
+// suiteEvery says which requests of the suite meet a fault: it is prime to the
+// number of requests of any method.
+const suiteEvery = 7
+
+// contended matches what several writers want at a time. A write to it that meets
+// a fault, and then finds another's there, has an unknown outcome: it may have
+// been there in between.
+var contended = regexp.MustCompile("race/|counter-|all/in/one")
+
+// leftOut matches tests of the suite that send many requests that are alike.
+// TestRandomFaults counts over more faults.
+var leftOut = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
+
+// TestStoreOverFaults runs the contract while every seventh request meets a fault
+// that the driver must hide, one kind after the other.
+func TestStoreOverFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the whole contract again")
+	}
+	bed := newFaultBed(t)
+	var hidden []faultCase
+	for _, f := range faultCases(bed.elsewhere) {
+		if f.hidden && f.late == nil {
+			hidden = append(hidden, f)
+		}
+	}
+	config := bed.config
+	config.Memory, config.PartSize = 0, 0 // the defaults, so that nothing is too large to be read again
+	var requests, faults, turn atomic.Int64
+	storagetest.Run(t, func(t *testing.T) storage.Store {
+		if leftOut.MatchString(t.Name()) && !*allFaults {
+			t.Skip("only with -all-faults")
+		}
+		config.Prefix = bed.config.Prefix + "/" + bed.key()
+		store, err := openOver(t.Context(), config, func(r s3fault.Request) s3fault.Fault {
+			if requests.Add(1)%suiteEvery != 0 || !r.Operation.Reads() && contended.MatchString(r.Path) {
+				return nil
+			}
+			for range hidden { // the next one that fits
+				if f := hidden[int(turn.Add(1))%len(hidden)]; f.fits(r.Operation) {
+					faults.Add(1)
+					return onSmall(f)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asking{store}
+	}, storagetest.Options{Clock: true, LargerSizes: true})
+	t.Logf("%d faults in %d requests", faults.Load(), requests.Load())
+}
+
+// asking calls a conditional write that was refused again when its outcome is
+// unknown because it met a fault, as callers do who must know.
+type asking struct{ *s3.Store }
+
+func (a asking) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	version, err := a.Store.Create(ctx, key, meta, body)
+	if isUnknown(ctx, err) {
+		return a.Store.Create(ctx, key, meta, body)
+	}
+	return version, err
+}
+
+func (a asking) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	version, err := a.Store.Append(ctx, key, at, meta, tail)
+	if isUnknown(ctx, err) {
+		return a.Store.Append(ctx, key, at, meta, tail)
+	}
+	return version, err
+}
+
+func (a asking) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	version, err := a.Store.Replace(ctx, key, at, meta, body)
+	if isUnknown(ctx, err) {
+		return a.Store.Replace(ctx, key, at, meta, body)
+	}
+	return version, err
+}
+
+func isUnknown(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && !isDefinite(err)
+}
+
+// onSmall leaves long bodies as they are if the fault is one that shows only at
+// the end of them.
+func onSmall(f faultCase) s3fault.Fault {
+	if !f.corrupts {
+		return f.fault
+	}
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err != nil || response.ContentLength > faultMemory/16 {
+			return response, err
+		}
+		return f.fault(answered{response}, r)
+	}
+}
+
+// answered is a server that has answered already.
+type answered struct{ response *http.Response }
+
+func (a answered) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }
