@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
@@ -91,22 +94,61 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// TestLooks counts the looks at the store that finding the newest page takes.
+// TestLooks counts the looks at the store that finding the newest page takes, and how
+// many of them have to wait for others.
 func TestLooks(t *testing.T) {
-	store := memory.New()
-	fill(t, store, 1000)
-	looks := 0
-	counted := fault.Wrap(store, func(fault.Op) fault.Outcome { looks++; return fault.Pass })
-	r := chain.NewReader(counted, name)
-	for _, limit := range []int{50, 3} { // the first time, and again
-		looks = 0
-		if p, err := r.Newest(t.Context()); err != nil || p.Number != 1001 {
-			t.Fatalf("newest %+v, %v", p, err)
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		fill(t, store, 1000)
+		var looks atomic.Int64
+		counted := fault.Wrap(store, func(fault.Op) fault.Outcome {
+			looks.Add(1)
+			time.Sleep(time.Second)
+			return fault.Pass
+		})
+		r := chain.NewReader(counted, name)
+		for _, limit := range []struct {
+			looks int64
+			turns time.Duration
+		}{{70, 10}, {2, 1}} { // the first time, and again
+			looks.Store(0)
+			start := time.Now()
+			if p, err := r.Newest(t.Context()); err != nil || p.Number != 1001 {
+				t.Fatalf("newest %+v, %v", p, err)
+			}
+			if n, turns := looks.Load(), time.Since(start)/time.Second; n > limit.looks || turns > limit.turns {
+				t.Errorf("%d looks in %d turns, not %d in %d", n, turns, limit.looks, limit.turns)
+			}
 		}
-		if looks > limit {
-			t.Errorf("%d looks, not %d", looks, limit)
+	})
+}
+
+// TestLeftBehind looks for the newest page with a reader that knows one of long ago.
+func TestLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		fill(t, store, 0)
+		r := chain.NewReader(fault.Wrap(store, func(fault.Op) fault.Outcome {
+			time.Sleep(time.Second)
+			return fault.Pass
+		}), name)
+		for _, grown := range []struct {
+			closed int
+			newest int64
+			turns  time.Duration
+		}{{0, 1, 5}, {0, 1, 1}, {10, 11, 14}, {1000, 1012, 35}} {
+			if grown.closed > 0 {
+				fill(t, store, grown.closed)
+			}
+			start := time.Now()
+			if p, err := r.Newest(t.Context()); err != nil || p.Number != grown.newest {
+				t.Fatalf("newest %+v, %v, not %d", p, err, grown.newest)
+			}
+			if turns := time.Since(start) / time.Second; turns > grown.turns {
+				t.Errorf("%d turns to page %d, not %d", turns, grown.newest, grown.turns)
+			}
 		}
-	}
+	})
 }
 
 // TestCorrupt changes what a store says of a page.

@@ -50,12 +50,15 @@ func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.remember(p)
+	r.Remember(p)
 	return p, nil
 }
 
-// remember keeps p as the newest page, unless a later state of the feed is known.
-func (r *Reader) remember(p *Page) {
+// Remember tells the reader of a page that was the newest one, so that it need not
+// look for it. A producer knows what it wrote.
+//
+// A later state of the feed that is known is kept.
+func (r *Reader) Remember(p *Page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.newest == nil || p.Number > r.newest.Number || p.Number == r.newest.Number && p.Entities >= r.newest.Entities {
@@ -71,13 +74,18 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	p := known
 	if !p.Closed {
 		var err error
-		if p, err = r.load(ctx, known.Number); errors.Is(err, storage.ErrNotFound) {
+		if p, err = r.again(ctx, known); errors.Is(err, storage.ErrNotFound) {
 			return r.cold(ctx)
 		} else if err != nil {
 			return nil, err
 		}
+		// A page has one boundary from its creation to its end, so this is still the
+		// page that was of the feed, and not one that was created below the floor.
+		if !p.Closed && p.Boundary == known.Boundary {
+			return p, nil
+		}
 	}
-	end, err := r.walk(ctx, p)
+	end, err := r.walk(ctx, p, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +98,31 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	return end, nil
 }
 
-// walk follows the chain from a page of the feed to its end.
-func (r *Reader) walk(ctx context.Context, p *Page) (*Page, error) {
-	for p.Closed {
-		next, err := r.load(ctx, p.Number+1)
+// again loads a page that is known, and the floor at the same time.
+func (r *Reader) again(ctx context.Context, known *Page) (p *Page, err error) {
+	err = each(2, func(i int) (err error) {
+		if i == 0 {
+			p, err = r.load(ctx, known.Number)
+		} else {
+			_, err = r.Floor(ctx)
+		}
+		return err
+	})
+	return p, err
+}
+
+// walk follows the chain from a page of the feed to its end. Pages that were
+// loaded lately, by number, need not be loaded again; if there are none and the
+// end is far, it is looked for as if nothing was known.
+func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Page, error) {
+	for steps := 0; p.Closed; steps++ {
+		if loaded == nil && steps == Ahead {
+			return r.cold(ctx)
+		}
+		next, err := loaded[p.Number+1], error(nil)
+		if next == nil {
+			next, err = r.load(ctx, p.Number+1)
+		}
 		if errors.Is(err, storage.ErrNotFound) {
 			return p, nil
 		}
@@ -111,6 +140,7 @@ func (r *Reader) walk(ctx context.Context, p *Page) (*Page, error) {
 // cold finds the newest page without knowing any: it gallops to a page that
 // has none after it, which is at most Ahead pages beyond the newest, goes back
 // that far to a page that is certainly of the feed, and walks forward from there.
+// What can be asked at the same time is, as a store may be far away.
 func (r *Reader) cold(ctx context.Context) (*Page, error) {
 	for {
 		floor, err := r.Floor(ctx)
@@ -125,9 +155,13 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 		if top > 0 {
 			start = max(floor, top-Ahead)
 		}
-		p, err := r.load(ctx, start)
+		loaded := r.loadAll(ctx, start, top)
+		p, err := loaded[start], error(nil)
+		if p == nil {
+			p, err = r.load(ctx, start)
+		}
 		if err == nil {
-			if p, err = r.walk(ctx, p); err != nil {
+			if p, err = r.walk(ctx, p, loaded); err != nil {
 				return nil, err
 			}
 			if again, err := r.Floor(ctx); err != nil {
@@ -154,46 +188,109 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 	}
 }
 
+// atOnce is how many requests a cold look has under way.
+const atOnce = 16
+
 // gallop returns the number of a page that exists and is not followed by
 // another, or 0. It asks about a number of pages that is logarithmic in theirs.
 func (r *Reader) gallop(ctx context.Context, floor int64) (int64, error) {
-	exists := func(n int64) (bool, error) {
-		_, err := r.store.Stat(ctx, key(r.feed, n))
-		if errors.Is(err, storage.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("look for page %d of feed %q: %w", n, r.feed, err)
-		}
-		return true, nil
-	}
-	low, step := floor-1, int64(1) // low exists, or is before the first
-	for {
-		found, err := exists(low + step)
+	// Ever longer jumps from the floor: one to see whether there is a feed at all.
+	numbers := []int64{floor}
+	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
+	for jump := int64(1); high == 0; {
+		found, err := r.leading(ctx, numbers)
 		if err != nil {
 			return 0, err
 		}
-		if !found {
-			break
+		if found > 0 {
+			low = numbers[found-1]
 		}
-		low, step = low+step, step*2
+		if found < len(numbers) {
+			high = numbers[found]
+		}
+		numbers = numbers[:0]
+		for range atOnce / 2 {
+			numbers = append(numbers, floor+jump)
+			jump *= 2
+		}
 	}
-	for high := low + step; high-low > 1; {
-		middle := low + (high-low)/2
-		found, err := exists(middle)
+	for high-low > 1 {
+		parts := min(high-low, atOnce+1)
+		numbers = numbers[:0]
+		for i := int64(1); i < parts; i++ {
+			numbers = append(numbers, low+(high-low)*i/parts)
+		}
+		found, err := r.leading(ctx, numbers)
 		if err != nil {
 			return 0, err
 		}
-		if found {
-			low = middle
-		} else {
-			high = middle
+		if found > 0 {
+			low = numbers[found-1]
+		}
+		if found < len(numbers) {
+			high = numbers[found]
 		}
 	}
 	if low < floor {
 		return 0, nil
 	}
 	return low, nil
+}
+
+// leading asks about several pages at the same time and returns how many of them
+// exist before the first one that does not.
+func (r *Reader) leading(ctx context.Context, numbers []int64) (int, error) {
+	exist := make([]bool, len(numbers))
+	err := each(len(numbers), func(i int) error {
+		_, err := r.store.Stat(ctx, key(r.feed, numbers[i]))
+		exist[i] = err == nil
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("look for page %d of feed %q: %w", numbers[i], r.feed, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, found := range exist {
+		if !found {
+			return i, nil
+		}
+	}
+	return len(exist), nil
+}
+
+// loadAll loads the pages with these numbers, both included, as far as it can.
+func (r *Reader) loadAll(ctx context.Context, first, last int64) map[int64]*Page {
+	pages := make([]*Page, max(last-first+1, 0))
+	_ = each(len(pages), func(i int) (err error) {
+		pages[i], err = r.load(ctx, first+int64(i))
+		return err // for whoever needs the page, and loads it again
+	})
+	loaded := make(map[int64]*Page, len(pages))
+	for i, p := range pages {
+		if p != nil {
+			loaded[first+int64(i)] = p
+		}
+	}
+	return loaded
+}
+
+// each calls do with the numbers below n at the same time and returns the error of
+// the first that has one.
+func each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = do(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // load reads the metadata of a page, whether or not it is in the chain. Its
