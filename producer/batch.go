@@ -2,36 +2,41 @@ package producer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// A batch is what one commit takes from the queue.
+// A batch is what one commit takes from the queue, at its beginning and while it
+// is under way.
 type batch struct {
 	items    []item // still to be written
 	bytes    int64
 	spools   int
-	requests int
-	// checkpointed is the one request with a checkpoint that a batch may have.
-	checkpointed *request
+	added    int           // items that ever were in it
+	taken    int           // items that were written and taken out
+	requests int           // that the last write completed
+	took     time.Duration // by the last write
+	// checkpointed is the one request with a checkpoint that a batch may have. Its
+	// checkpoint is written with the last of so many items that are first in items.
+	checkpointed    *request
+	checkpointAfter int
+	// ids has the Content-IDs of items, if those that are in the feed are known; nil
+	// if not.
+	ids map[idHash]struct{}
 	// twins have the Content-ID of an item, and share its fate.
 	twins map[idHash][]item
 }
 
-// accepts reports whether the batch has room for the request.
-func (b *batch) accepts(r *request, bytes int64, entities int) bool {
-	return !b.full(bytes, entities) && (r.checkpoint == nil || b.checkpointed == nil)
-}
-
-func (b *batch) full(bytes int64, entities int) bool {
-	return b.bytes >= bytes || len(b.items) >= entities
-}
-
 func (b *batch) add(r *request) {
-	b.items = append(b.items, r.items...)
+	for _, i := range r.items {
+		b.added++
+		i.place = b.added
+		b.items = append(b.items, i)
+	}
 	b.bytes += r.bytes
 	b.spools += r.spools
-	b.requests++
 	if r.checkpoint != nil {
 		b.checkpointed = r
 	}
@@ -41,9 +46,14 @@ func (b *batch) add(r *request) {
 // from a checkpoint that is not there; and, with check, items that are in the feed.
 // Of items with the same Content-ID in the batch the first one stays.
 func (f *Feed) settle(b *batch, check bool) {
-	f.settleCheckpoint(b, check)
 	if check {
-		f.settleDuplicates(b)
+		b.untwin()
+	}
+	f.settleCheckpoint(b, check)
+	b.dropFollowers(0)
+	if check {
+		b.ids = make(map[idHash]struct{}, len(b.items))
+		f.settleDuplicates(b, 0)
 	}
 	// With nothing left to write, the checkpoint waits for the next write.
 	if r := b.checkpointed; r != nil && r.left == 0 {
@@ -63,6 +73,12 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	}
 	last := b.checkpointAt()
 	checkpoint := f.tail.checkpoint()
+	if r.left == 0 { // its publisher has been told
+		if !bytes.Equal(r.previous, checkpoint) {
+			b.checkpointed = nil
+		}
+		return
+	}
 	whole := false
 	if last >= 0 && check && b.items[last].request == r {
 		i := b.items[last]
@@ -84,7 +100,6 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 		}
 		return i.request != r
 	})
-	b.dropTwins(r)
 }
 
 // checkpointAt returns the index of the item with which the batch's checkpoint is
@@ -102,20 +117,20 @@ func (b *batch) checkpointAt() int {
 	return len(b.items) - 1
 }
 
-// settleDuplicates ends the items that are in the feed.
-func (f *Feed) settleDuplicates(b *batch) {
-	seen := make(map[idHash]bool, len(b.items))
-	kept := b.items[:0]
-	for _, i := range b.items {
+// settleDuplicates ends those items from the given index on that are in the feed.
+func (f *Feed) settleDuplicates(b *batch, from int) {
+	kept := b.items[:from]
+	for _, i := range b.items[from:] {
 		_, written := f.tail.recent.page(i.id)
+		_, pending := b.ids[i.id]
 		switch {
 		case written:
 			f.found(i)
 			b.complete(i)
-		case seen[i.id]:
+		case pending:
 			b.twin(i)
 		default:
-			seen[i.id] = true
+			b.ids[i.id] = struct{}{}
 			kept = append(kept, i)
 		}
 	}
@@ -131,6 +146,20 @@ func (f *Feed) found(i item) {
 	}
 }
 
+// markTried notes that item n may be in the feed, and so may its twins.
+func (b *batch) markTried(n int) {
+	i := &b.items[n]
+	i.tried, i.request.tried = true, true
+	for _, twin := range b.twins[i.id] {
+		twin.request.tried = true
+	}
+}
+
+// tried reports whether something of the batch may be in the feed by its own writes.
+func (b *batch) tried() bool {
+	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried })
+}
+
 func (b *batch) twin(i item) {
 	if b.twins == nil {
 		b.twins = map[idHash][]item{}
@@ -138,37 +167,60 @@ func (b *batch) twin(i item) {
 	b.twins[i.id] = append(b.twins[i.id], i)
 }
 
-// dropTwins ends the twins that belong to a request that has been ended.
-func (b *batch) dropTwins(r *request) {
-	for id, twins := range b.twins {
-		rest := twins[:0]
-		for _, i := range twins {
-			if i.request == r {
-				i.end()
-			} else {
-				rest = append(rest, i)
-			}
+// dropFollowers ends those items from the given index on whose request is to come
+// after one that was not published.
+func (b *batch) dropFollowers(from int) {
+	kept := b.items[:from]
+	for _, i := range b.items[from:] {
+		r := i.request
+		if r.after != nil && r.after.err != nil && r.err == nil {
+			r.err = r.unknown(fmt.Errorf("the batch before was not published: %w", r.after.err))
 		}
-		b.twins[id] = rest
+		if r.err == nil {
+			kept = append(kept, i)
+			continue
+		}
+		i.end()
+		if r == b.checkpointed {
+			b.checkpointed = nil
+		}
 	}
+	b.items = kept
 }
 
-// take completes the items that are on the pages that were written.
-func (f *Feed) take(b *batch, done []*write) {
-	n := done[len(done)-1].items
-	w := 0
-	for k, i := range b.items[:n] {
-		for done[w].items <= k {
-			w++
-		}
-		number := done[w].page.Number
+// untwin puts the twins back among the items, each where it belongs.
+func (b *batch) untwin() {
+	if len(b.twins) == 0 {
+		return
+	}
+	for _, twins := range b.twins {
+		b.items = append(b.items, twins...)
+	}
+	b.twins = nil
+	slices.SortFunc(b.items, func(a, b item) int { return cmp.Compare(a.place, b.place) })
+}
+
+// take completes the items that are on a page that was written.
+func (f *Feed) take(b *batch, w *write) {
+	number := w.page.Number
+	b.requests, b.took = 0, time.Since(w.begun)
+	for _, i := range b.items[:w.items] {
 		if f.tail.recent.fresh {
 			f.tail.recent.add(number, i.id)
 		}
+		delete(b.ids, i.id)
 		i.published(number)
 		b.complete(i)
+		if i.request.left == 0 {
+			b.requests++
+		}
 	}
-	b.items = b.items[n:]
+	clear(b.items[:w.items]) // so that they can be collected
+	b.items = b.items[w.items:]
+	b.taken += w.items
+	if b.checkpointAfter -= w.items; b.checkpointAfter <= 0 {
+		b.checkpointed = nil // it has been stored
+	}
 }
 
 // published notes in the receipt that the item is on page n.
@@ -191,8 +243,11 @@ func (b *batch) complete(i item) {
 
 // end takes one item off its request.
 func (i item) end() {
-	if i.request.left--; i.request.left == 0 {
-		close(i.request.done)
+	r := i.request
+	if r.left--; r.left == 0 {
+		r.after = nil // or nobody could ever forget a request
+		r.release()
+		close(r.done)
 	}
 }
 
@@ -211,9 +266,7 @@ func (b *batch) keep(want func(item) bool) {
 
 // fail ends all requests that are not complete.
 func (b *batch) fail(err error) {
-	for _, twins := range b.twins {
-		b.items = append(b.items, twins...)
-	}
+	b.untwin()
 	for _, i := range b.items {
 		i.request.err = i.request.unknown(err)
 	}

@@ -8,10 +8,7 @@ import (
 	"hash"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/storage"
@@ -56,26 +53,25 @@ func (t *tail) postpone(checkpoint []byte) {
 func (f *Feed) run(ctx context.Context) {
 	defer close(f.closed)
 	publishers, took := 0, time.Duration(0)
-	for open := true; open; {
+	for open := true; open; open = f.queue.rearm() {
 		<-f.queue.wake
-		// Those whose entities the last commit wrote are likely to come again, and one
+		// Those whose entities the last write held are likely to come again, and one
 		// commit for all of them costs little more. A single one never waits.
 		if publishers > 1 {
 			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
 		b := &batch{}
-		open = f.queue.take(b, f.config.MaxBatchBytes, f.config.MaxBatchEntities)
+		f.queue.take(b, 0, f.config.MaxPageBytes, func(r *request) bool { return r.checkpoint == nil || b.checkpointed == nil })
 		if len(b.items) == 0 {
 			continue
 		}
-		requests, start := b.requests, time.Now()
 		f.commit(ctx, b)
-		publishers, took = requests+f.queue.len(), time.Since(start)
+		publishers, took = b.requests+f.queue.len(), b.took
 	}
 }
 
 // commit brings all items of the batch into the feed, or tells their requests
-// why not.
+// why not. Other requests may join meanwhile.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
 	check := false // whether items may be in the feed already, beyond what is known
@@ -86,15 +82,22 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	for len(b.items) > 0 {
 		err := f.look(ctx)
 		if err == nil && from == 0 {
-			from = max(1, min(f.keep(), f.tail.number()-window-f.span(b.bytes, len(b.items), b.spools)+1))
+			from = f.reach(b.bytes, len(b.items), b.spools)
 		}
 		if err == nil && check {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
 		}
+		taken := b.taken
 		if err == nil {
 			f.settle(b, check)
 			check = false
 			err = f.advance(ctx, b)
+		}
+		if b.taken > taken {
+			// What is left was not in the feed when what was taken came into it.
+			retry, from = newRetry(f.config.RetryFor), f.tail.number()
+		} else if lostRace(err) && !b.tried() {
+			from = 0 // others may have written much since this producer looked
 		}
 		if err == nil {
 			continue
@@ -116,6 +119,21 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
+// join moves requests that wait into a commit that is under way, if at least so many
+// bytes wait. Only such join for which nothing must be read; others wait for the next
+// commit, and so do those behind them.
+func (f *Feed) join(b *batch, least int64) bool {
+	first := len(b.items)
+	joined := f.queue.take(b, least, f.config.MaxPageBytes, func(r *request) bool {
+		return r.checkpoint == nil && (!r.given || b.ids != nil && f.reach(r.bytes, len(r.items), r.spools) >= f.tail.recent.first)
+	})
+	b.dropFollowers(first)
+	if b.ids != nil {
+		f.settleDuplicates(b, first)
+	}
+	return joined
+}
+
 // span returns on how many pages a batch of this size may be, if it is in the
 // feed already: pages that are not the last are half full at least, and a streamed
 // body has a page to itself and ends the one before.
@@ -123,16 +141,20 @@ func (f *Feed) span(bytes int64, entities, spools int) int64 {
 	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
-// keep returns the page from which on Content-IDs are remembered: the window, and
-// what a full batch may take up.
-func (f *Feed) keep() int64 {
-	return f.tail.number() - window - f.span(f.config.MaxBatchBytes, f.config.MaxBatchEntities, 0) + 1
+// reach returns the oldest page on which a request of this size may be, if it was
+// published before: it is on the window and on as many pages as it takes up itself.
+func (f *Feed) reach(bytes int64, entities, spools int) int64 {
+	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
+
+// keep returns the page from which on Content-IDs are remembered: the window, and
+// what may be under way when a commit fails.
+func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
 // final reports whether an error will not go away by trying again.
 func final(err error) bool {
-	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrKey, storage.ErrSize, storage.ErrLayout,
-		chain.ErrCorrupt, ErrClock, ErrInvalid} {
+	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrKey, storage.ErrMeta, storage.ErrSize, storage.ErrLayout,
+		storage.ErrUnsafe, chain.ErrCorrupt, ErrClock, ErrInvalid} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -219,100 +241,6 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 		return nil, nil
 	}
 	return p, err
-}
-
-// advance writes the first items of the batch and takes them out of it. On an
-// error some of them may have been written and taken out.
-func (f *Feed) advance(ctx context.Context, b *batch) error {
-	if len(b.items) == 0 {
-		return nil
-	}
-	writes, err := f.plan(ctx, b)
-	if err != nil {
-		return err
-	}
-	versions, errs := f.write(ctx, writes)
-	if slices.ContainsFunc(errs, func(err error) bool { return !final(err) && !lostRace(err) }) {
-		for n := range writes[len(writes)-1].items {
-			b.items[n].tried, b.items[n].request.tried = true, true
-		}
-	}
-	done := 0
-	for done < len(writes) && errs[done] == nil {
-		done++
-	}
-	if done > 0 {
-		if err := f.confirm(ctx, writes[:done], versions); err != nil {
-			return err
-		}
-		f.take(b, writes[:done])
-	}
-	if done < len(writes) {
-		return errs[done]
-	}
-	for _, w := range writes {
-		f.release(w.buf)
-	}
-	return nil
-}
-
-// write performs the writes, all at the same time. The first that fails decides:
-// those after it are beyond the end of the chain.
-func (f *Feed) write(ctx context.Context, writes []*write) ([]storage.Version, []error) {
-	versions, errs := make([]storage.Version, len(writes)), make([]error, len(writes))
-	var group errgroup.Group
-	for n, w := range writes[1:] {
-		group.Go(func() error {
-			versions[n+1], errs[n+1] = f.put(ctx, w)
-			return nil
-		})
-	}
-	versions[0], errs[0] = f.put(ctx, writes[0])
-	_ = group.Wait() // the errors are in errs
-	return versions, errs
-}
-
-func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
-	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
-	defer cancel()
-	meta, err := w.page.Meta()
-	if err != nil {
-		return "", err
-	}
-	key := f.key(w.page.Number)
-	switch {
-	case w.grow:
-		version, err = f.store.Append(ctx, key, w.at, meta, w.body())
-	case w.at != "":
-		version, err = f.store.Replace(ctx, key, w.at, meta, w.body())
-	default:
-		version, err = f.store.Create(ctx, key, meta, w.body())
-	}
-	if err != nil {
-		return "", fmt.Errorf("write page %d: %w", w.page.Number, err)
-	}
-	return version, nil
-}
-
-// confirm makes the last of the writes the known end of the feed. A page that
-// was created may be below the floor by then, if this process was asleep for
-// long; such a page does not exist.
-func (f *Feed) confirm(ctx context.Context, done []*write, versions []storage.Version) error {
-	last := done[len(done)-1]
-	if !last.grow {
-		floor, err := f.chain.Floor(ctx)
-		if err != nil {
-			return err
-		}
-		if last.page.Number < floor {
-			return fmt.Errorf("write page %d: %w", last.page.Number, chain.ErrPruned)
-		}
-	}
-	newest := last.page
-	newest.Version = versions[len(done)-1]
-	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil
-	f.tail.recent.trim(f.keep())
-	return nil
 }
 
 // retry measures how long a commit has been tried, and waits longer each time.

@@ -35,12 +35,12 @@ type Config struct {
 	MaxPageBytes int64
 	// MaxPageEntities closes a page with this many entities. Defaults to 10,000.
 	MaxPageEntities int
-	// MaxBatchBytes is how much is written in one commit, give or take an entity.
-	// Four times as much may wait for its commit. Defaults to 4 MiB.
-	MaxBatchBytes int64
-	// MaxBatchEntities is how many entities are written in one commit. Defaults
-	// to 10,000.
-	MaxBatchEntities int
+	// MaxWaiting is how many bytes of entities may wait until they are durable, those
+	// being written among them; further publishers wait for room. What is to keep a
+	// store busy that takes long to answer must wait here: twice chain.Ahead pages are
+	// of use at most. A batch that is larger by itself waits until it is alone. Streamed
+	// bodies do not count. Defaults to 32 MiB.
+	MaxWaiting int64
 	// Linger is how long a commit may wait for those publishers to join whose
 	// entities the one before wrote, if there were several: a sixteenth of what that
 	// commit took, but not longer than this. Defaults to 5 ms; negative means not
@@ -54,7 +54,8 @@ type Config struct {
 	MaxClockSkew time.Duration
 	// RetryFor is how long a commit is tried while the store answers with
 	// errors that leave its outcome unknown. It must stay below the time for
-	// which pruning leaves pages alone (PrunePolicy.MinAge). Defaults to 1 minute.
+	// which pruning leaves pages alone (PrunePolicy.MinAge). A streamed body has a
+	// second more for each 128 KiB. Defaults to 1 minute.
 	RetryFor time.Duration
 	// SpoolDir is where streamed bodies are kept until they are in the store.
 	// Defaults to the system's directory for temporary files.
@@ -68,8 +69,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	def(&c.MaxPageBytes, 1<<20)
 	def(&c.MaxPageEntities, 10_000)
-	def(&c.MaxBatchBytes, 4<<20)
-	def(&c.MaxBatchEntities, 10_000)
+	def(&c.MaxWaiting, 32<<20)
 	def(&c.Linger, 5*time.Millisecond)
 	def(&c.MaxClockSkew, time.Minute)
 	def(&c.RetryFor, time.Minute)
@@ -96,7 +96,7 @@ func (c Config) validate() error {
 		value int64
 	}{
 		{"MaxPageBytes", c.MaxPageBytes}, {"MaxPageEntities", int64(c.MaxPageEntities)},
-		{"MaxBatchBytes", c.MaxBatchBytes}, {"MaxBatchEntities", int64(c.MaxBatchEntities)},
+		{"MaxWaiting", c.MaxWaiting},
 		{"MaxClockSkew", int64(c.MaxClockSkew)}, {"RetryFor", int64(c.RetryFor)},
 	} {
 		if limit.value < 1 {
@@ -120,6 +120,9 @@ type Batch struct {
 	// is then stored by this producer's next commit, and its next batch continues from it.
 	Checkpoint []byte
 	Previous   []byte
+	// After, if not nil, was begun before, on the same Feed. The batch is published
+	// only if that one is.
+	After *Publication
 }
 
 func (b Batch) validate() error {

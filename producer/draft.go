@@ -88,8 +88,12 @@ func (d *draft) close() {
 	d.closed = true
 }
 
-// body is what is added.
+// body is what is added. That of a closed page that is written at once comes with
+// its digest, if finish has made it.
 func (d *draft) body() storage.Body {
+	if d.spool == nil && d.closed && d.base == 0 {
+		return storage.WithSHA256(storage.Bytes(d.buf), d.hash)
+	}
 	if d.spool == nil {
 		return storage.Bytes(d.buf)
 	}

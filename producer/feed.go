@@ -7,10 +7,10 @@
 // race: it looks for the newest page. Any number of producers, in any number of
 // processes, may publish to one feed.
 //
-// A commit that is larger than a page is written as several pages at once, each
-// naming the digest of the one before. They become visible one after another, as
-// the chain reaches them; what a dead producer left beyond the end of the chain
-// is never visible and is replaced.
+// Pages are written one after another without waiting for each, every one naming
+// the digest of the one before. They become visible in order, as the chain reaches
+// them; what a dead producer left beyond the end of the chain is never visible and
+// is replaced.
 package producer
 
 import (
@@ -83,7 +83,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 		chain: chain.NewReader(store, name), clock: clock,
 		tail:    tail{recent: newRecent()},
 		queue:   newQueue(),
-		room:    semaphore.NewWeighted(4 * c.MaxBatchBytes),
+		room:    semaphore.NewWeighted(c.MaxWaiting),
 		idStart: "<" + rand.Text() + "-", idEnd: "@" + name + ">",
 		stop: stop, closed: make(chan struct{}), sleep: sleep,
 	}
@@ -103,46 +103,78 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // After an error that is ErrUnknown the entities may be in the feed, all of them
 // or the first few; after any other error none of them is. When ctx
 // ends before the commit has begun, nothing is published; a commit that has
-// begun is awaited, for Config.RetryFor at most.
+// begun is awaited, for as long as Config.RetryFor says.
 func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
 	return f.PublishBatch(ctx, Batch{Entities: entities})
 }
 
 // PublishBatch does what [Feed.Publish] does, and stores a checkpoint.
 func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
-	if err := b.validate(); err != nil {
-		return Receipt{}, fmt.Errorf("publish to feed %q: %w", f.name, err)
-	}
-	r, err := f.newRequest(ctx, b)
-	if err == nil {
-		defer r.discard()
-		err = f.submit(ctx, r)
-	}
+	p, err := f.Begin(ctx, b)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("publish to feed %q: %w", f.name, err)
-	}
-	return r.receipt, nil
-}
-
-// submit waits for room, then for the commit.
-func (f *Feed) submit(ctx context.Context, r *request) error {
-	weight := min(r.bytes, 4*f.config.MaxBatchBytes)
-	if err := f.room.Acquire(ctx, weight); err != nil {
-		return fmt.Errorf("wait for earlier publishes: %w", err)
-	}
-	defer f.room.Release(weight)
-	if !f.queue.add(r) {
-		return ErrClosed
+		return Receipt{}, err
 	}
 	select {
-	case <-r.done:
+	case <-p.request.done:
 	case <-ctx.Done():
-		if f.queue.withdraw(r) {
-			return fmt.Errorf("wait for the commit: %w", context.Cause(ctx))
+		if f.queue.withdraw(p.request) {
+			p.request.release()
+			return Receipt{}, fmt.Errorf("publish to feed %q: wait for the commit: %w", f.name, context.Cause(ctx))
 		}
-		<-r.done
 	}
-	return r.err
+	return p.Wait()
+}
+
+// A Publication is a batch that is being published.
+type Publication struct {
+	feed    *Feed
+	request *request
+}
+
+// Begin does what [Feed.PublishBatch] does, but does not wait until the batch is
+// durable: it returns as soon as there is room for it (Config.MaxWaiting). Who
+// publishes much in order begins one batch after the other, each with
+// [Batch].After. The entities may not be changed before Wait has returned.
+func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
+	r, err := f.begin(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("publish to feed %q: %w", f.name, err)
+	}
+	return &Publication{f, r}, nil
+}
+
+// Wait returns when the batch is durable, or what went wrong, as Publish does.
+func (p *Publication) Wait() (Receipt, error) {
+	<-p.request.done
+	if err := p.request.err; err != nil {
+		return Receipt{}, fmt.Errorf("publish to feed %q: %w", p.feed.name, err)
+	}
+	return p.request.receipt, nil
+}
+
+// begin waits for room and puts the batch in line.
+func (f *Feed) begin(ctx context.Context, b Batch) (*request, error) {
+	if err := b.validate(); err != nil {
+		return nil, err
+	}
+	r, err := f.newRequest(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	weight := min(r.bytes, f.config.MaxWaiting)
+	if err := f.room.Acquire(ctx, weight); err != nil {
+		r.discard()
+		return nil, fmt.Errorf("wait for earlier publishes: %w", err)
+	}
+	r.release = func() {
+		f.room.Release(weight)
+		r.discard()
+	}
+	if !f.queue.add(r) {
+		r.release()
+		return nil, ErrClosed
+	}
+	return r, nil
 }
 
 // Checkpoint returns the checkpoint that was stored last, nil if there is none.
@@ -187,8 +219,17 @@ func (f *Feed) buffer() []byte {
 
 // release takes a buffer back, which nobody reads any more.
 func (f *Feed) release(b []byte) {
-	if int64(cap(b)) <= 2*f.config.MaxPageBytes && len(f.free) < 4 {
+	if int64(cap(b)) <= 2*f.config.MaxPageBytes {
 		f.free = append(f.free, b)
+	}
+}
+
+// trimBuffers keeps what the next commit will need in any case.
+func (f *Feed) trimBuffers() {
+	const idle = 4
+	if len(f.free) > idle {
+		clear(f.free[idle:])
+		f.free = f.free[:idle]
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +289,34 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestSlowStream publishes a stream over a line that is slow, to a store that takes
+// its time, but less than what a body of that size may take.
+func TestSlowStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, slow{memory.New()}, producer.Config{RetryFor: time.Second, SpoolDir: t.TempDir()})
+		e := entities(ids(1, 1))[0]
+		e.Body, e.Stream, e.Size = nil, io.LimitReader(zeros{}, 2<<20), -1
+		if receipt, err := f.Publish(t.Context(), e); err != nil || receipt.Published != 1 {
+			t.Errorf("%+v, %v", receipt, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slow is a store that takes a second for each 256 KiB.
+type slow struct{ storage.Store }
+
+func (s slow) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	select {
+	case <-time.After(time.Duration(body.Size()) * time.Second / (256 << 10)):
+		return s.Store.Create(ctx, key, meta, body)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
@@ -440,31 +469,44 @@ func TestCorruptTail(t *testing.T) {
 	}
 }
 
-// TestFull checks that a store without room is reported as that, and that nothing
-// of the publish is there, then or later.
-func TestFull(t *testing.T) {
-	store := &fullStore{Store: memory.New(), full: true}
-	f := open(t, store, producer.Config{MaxPageEntities: 3})
-	if _, err := f.Publish(t.Context(), entities(ids(1, 8))...); !errors.Is(err, storage.ErrFull) || errors.Is(err, producer.ErrUnknown) {
-		t.Errorf("publish to a full store: %v", err)
-	}
-	store.full = false
-	if _, err := f.Publish(t.Context(), entities(ids(9, 9))...); err != nil {
-		t.Fatal(err)
-	}
-	if got := visibleIDs(t, store); !slices.Equal(got, ids(9, 9)) {
-		t.Errorf("the feed has %v", got)
+// TestRefusing checks that a store that refuses to write is reported as that, at
+// once, and that nothing of the publish is there, then or later.
+func TestRefusing(t *testing.T) {
+	for _, refusal := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrUnsafe} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &refusing{Store: memory.New(), err: refusal}
+			f := open(t, store, producer.Config{MaxPageEntities: 3})
+			if _, err := f.Publish(t.Context(), entities(ids(1, 8))...); !errors.Is(err, refusal) || errors.Is(err, producer.ErrUnknown) {
+				t.Errorf("publish: %v", err)
+			}
+			if n := store.creates.Load(); n > 3 {
+				t.Errorf("%v: tried again: %d pages, not 3", refusal, n)
+			}
+			store.err = nil
+			if _, err := f.Publish(t.Context(), entities(ids(9, 9))...); err != nil {
+				t.Fatal(err)
+			}
+			if got := visibleIDs(t, store); !slices.Equal(got, ids(9, 9)) {
+				t.Errorf("the feed has %v", got)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
-type fullStore struct {
+// refusing is a store that refuses to create, if err is set.
+type refusing struct {
 	storage.Store
-	full bool
+	err     error
+	creates atomic.Int64
 }
 
-func (s *fullStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
-	if s.full {
-		return "", fmt.Errorf("create %s: %w", key, storage.ErrFull)
+func (s *refusing) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	s.creates.Add(1)
+	if s.err != nil {
+		return "", fmt.Errorf("create %s: %w", key, s.err)
 	}
 	return s.Store.Create(ctx, key, meta, body)
 }

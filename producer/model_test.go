@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store; a tenth of it over the file store")
+	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store, a third with -short; a tenth of it over the file store")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 
@@ -37,7 +37,11 @@ var (
 // any finds the same one.
 func TestSchedules(t *testing.T) {
 	var seen counts
-	for n := range *schedules {
+	count := *schedules
+	if testing.Short() {
+		count /= 3
+	}
+	for n := range count {
 		seed := *firstSeed + uint64(n)
 		t.Run(fmt.Sprintf("memory/%d", seed), func(t *testing.T) { runSchedule(t, seed, memory.New(), &seen) })
 		if n%10 == 0 {
@@ -55,7 +59,7 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", seen)
-	if *schedules >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried}, 0) {
+	if count >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried}, 0) {
 		t.Errorf("the schedules did not reach everything: %+v", seen)
 	}
 }
@@ -66,7 +70,9 @@ type counts struct{ acknowledged, late, deaths, pruned, replaced, retried int }
 // A publish is one batch, by its Content-IDs.
 type publish struct {
 	ids   []string
+	after *publish // begun before it by the same writer
 	done  chan error
+	since int64 // the newest page when it began
 	ended bool
 	acked bool
 }
@@ -84,6 +90,7 @@ type run struct {
 	pruned    map[string]bool
 	closed    map[int64]string // page -> digest
 	doomed    []string         // keys of pages to be deleted
+	large     bool             // there was a large batch
 }
 
 const testFeed = "test"
@@ -104,7 +111,7 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 		for n := range 2 + rnd.IntN(3) {
 			r.spawn(ctx, n, nil)
 		}
-		for step := 0; step < 600 && !t.Failed(); step++ {
+		for step := 0; step < 1500 && !t.Failed(); step++ {
 			synctest.Wait()
 			r.collect(ctx)
 			if !r.step(ctx) {
@@ -120,28 +127,71 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 	})
 }
 
-// spawn starts a writer that publishes a batch: a new one, or one whose outcome
-// another writer did not learn.
-func (r *run) spawn(ctx context.Context, n int, ids []string) {
+// spawn starts a writer that publishes batches one after another: new ones, or one
+// whose outcome another writer did not learn.
+func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	w := &writer{scheduler: r.scheduler, name: fmt.Sprintf("w%02d", n)}
 	r.writers = append(r.writers, w)
-	if ids == nil {
-		for k := range []int{1, 1, 2, 5, 14}[r.rnd.IntN(5)] {
-			ids = append(ids, fmt.Sprintf("<%d.%d@test>", n, k))
+	var batches [][]string
+	if again != nil {
+		batches = append(batches, again.ids)
+	} else {
+		batches = r.batches(n)
+	}
+	first := len(r.publishes)
+	since := r.newest()
+	for k, ids := range batches {
+		p := &publish{ids: ids, done: make(chan error, 1), since: since}
+		if k > 0 {
+			p.after = r.publishes[first+k-1]
+		}
+		r.publishes = append(r.publishes, p)
+	}
+	go publishInOrder(ctx, w, r.publishes[first:len(r.publishes):len(r.publishes)])
+}
+
+// batches makes new Content-IDs for writer n.
+func (r *run) batches(n int) (batches [][]string) {
+	sizes := []int{[]int{1, 1, 2, 5, 14}[r.rnd.IntN(5)]}
+	switch k := r.rnd.IntN(20); {
+	case k == 0 && !r.large: // once: more of them would push others out of the window
+		r.large, sizes = true, []int{3 * (chain.Ahead + 4)} // more pages than may be ahead
+	case k < 5:
+		sizes = []int{2, 5, 1, 4}
+	}
+	next := 0
+	for _, size := range sizes {
+		var ids []string
+		for range size {
+			ids = append(ids, fmt.Sprintf("<%d.%d@test>", n, next))
+			next++
+		}
+		batches = append(batches, ids)
+	}
+	return batches
+}
+
+func publishInOrder(ctx context.Context, store storage.Store, publishes []*publish) {
+	f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
+	if err == nil {
+		context.AfterFunc(ctx, f.Abort)
+	}
+	var begun []*producer.Publication
+	var after *producer.Publication
+	for _, p := range publishes {
+		if err == nil {
+			after, err = f.Begin(ctx, producer.Batch{Entities: entities(p.ids), After: after})
+		}
+		if err == nil {
+			begun = append(begun, after)
 		}
 	}
-	p := &publish{ids: ids, done: make(chan error, 1)}
-	r.publishes = append(r.publishes, p)
-	go func() {
-		f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, RetryFor: 20 * time.Second})
-		if err != nil {
-			p.done <- err
-			return
+	for n, p := range publishes {
+		if n < len(begun) {
+			_, err = begun[n].Wait()
 		}
-		context.AfterFunc(ctx, f.Abort)
-		_, err = f.Publish(ctx, entities(ids)...)
 		p.done <- err
-	}()
+	}
 }
 
 func entities(ids []string) []*feed.Entity {
@@ -166,10 +216,10 @@ func (r *run) collect(ctx context.Context) {
 				r.check()
 			} else if !errors.Is(err, producer.ErrUnknown) && !errors.Is(err, errLost) {
 				r.t.Errorf("publish: %v", err)
-			} else if len(r.writers) < 12 && r.rnd.IntN(2) == 0 {
+			} else if len(r.writers) < 12 && (p.after == nil || p.after.acked) && r.newest() < p.since+16 && r.rnd.IntN(2) == 0 {
 				r.log = append(r.log, fmt.Sprintf("again %v", p.ids))
 				r.seen.retried++
-				r.spawn(ctx, len(r.writers), p.ids)
+				r.spawn(ctx, len(r.writers), p)
 			}
 		default:
 		}
@@ -300,17 +350,25 @@ func (r *run) check() {
 		r.t.Fatalf("what is visible changed:\n%v\n%v", r.history, now)
 	}
 	r.history = now
-	once := map[string]bool{}
-	for _, id := range now {
-		if once[id] || r.pruned[id] {
+	once := map[string]int{} // where it is, from 1
+	for n, id := range now {
+		if once[id] > 0 || r.pruned[id] {
 			r.t.Fatalf("%s is in the feed twice: %v", id, now)
 		}
-		once[id] = true
+		once[id] = n + 1
 	}
 	for _, p := range r.publishes {
 		for _, id := range p.ids {
-			if p.acked && !once[id] && !r.pruned[id] {
+			if p.acked && once[id] == 0 && !r.pruned[id] {
 				r.t.Fatalf("%s was acknowledged and is not in the feed: %v", id, now)
+			}
+			if p.after == nil || once[id] == 0 {
+				continue
+			}
+			for _, before := range p.after.ids {
+				if !r.pruned[before] && (once[before] == 0 || once[before] > once[id]) {
+					r.t.Fatalf("%s is in the feed before %s: %v", id, before, now)
+				}
 			}
 		}
 	}
@@ -345,6 +403,15 @@ func (r *run) chain() (int64, []visiblePage) {
 		r.t.Fatal(err)
 	}
 	return floor, walkChain(r.t, r.store, floor)
+}
+
+// newest returns the number of the newest page, 0 if there is none.
+func (r *run) newest() int64 {
+	_, pages := r.chain()
+	if len(pages) == 0 {
+		return 0
+	}
+	return pages[len(pages)-1].number
 }
 
 func walkChain(t *testing.T, store storage.Store, floor int64) []visiblePage {

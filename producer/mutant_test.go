@@ -19,9 +19,9 @@ type edit struct{ file, old, new string }
 
 var mutants = []mutant{
 	{"append to a page without looking whether it is closed", []edit{
-		{"producer/plan.go", "if t.newest == nil || t.newest.Closed {", "if t.newest == nil {"},
+		{"producer/plan.go", "if p.end != nil && !p.end.Closed {", "if p.end != nil {"},
 		{"producer/commit.go", "case newest.Closed:", "case false:"},
-		{"producer/commit.go", "f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, nil", "f.tail.known = false"},
+		{"producer/pipeline.go", "if !last.landed && (!last.closed || last.replaces()) {", "if !last.landed {"},
 	}},
 	{"replace whatever stands in the way, not only an orphan", []edit{
 		{"chain/reader.go", "errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p)", "errors.Is(err, storage.ErrNotFound)"},
@@ -30,7 +30,12 @@ var mutants = []mutant{
 		{"chain/page.go", "return p.Closed && next.Prev == p.Digest()", "return p.Closed"},
 	}},
 	{"believe in a page below the floor", []edit{
-		{"producer/commit.go", "if last.page.Number < floor {", "if false && last.page.Number < floor {"},
+		{"producer/pipeline.go", "if w.page.Number < floor {", "if false && w.page.Number < floor {"},
+	}},
+	{"look at the floor before the page has landed", []edit{
+		{"producer/pipeline.go", "version, err := p.feed.put(ctx, w)", "w.early = p.feed.checkFloor(ctx, w)\n\tversion, err := p.feed.put(ctx, w)"},
+		{"producer/pipeline.go", "err := p.feed.checkFloor(ctx, first); err != nil", "err := first.early; err != nil"},
+		{"producer/plan.go", "begun     time.Time", "begun     time.Time\n\tearly error"},
 	}},
 	{"take the remembered page for one of the feed though it was pruned", []edit{
 		{"chain/reader.go", "} else if end.Number < floor {", "} else if false && end.Number < floor {"},
@@ -42,8 +47,11 @@ var mutants = []mutant{
 	{"take the highest page in the store for the newest", []edit{
 		{"chain/reader.go", "start = max(floor, top-Ahead)", "start = top"},
 	}},
-	{"acknowledge all writes of a commit if the last succeeded", []edit{
-		{"producer/commit.go", "for done < len(writes) && errs[done] == nil {", "for done < len(writes) && errs[len(writes)-1] == nil {"},
+	{"create more pages ahead than a reader looks back", []edit{
+		{"producer/pipeline.go", "return last.page.Number < p.top+chain.Ahead", "return true"},
+	}},
+	{"acknowledge a page though one before it is not there", []edit{
+		{"producer/pipeline.go", "if !w.landed {\n\t\t\tbreak\n\t\t}\n\t\tif !w.confirmed", "if !w.landed {\n\t\t\tcontinue\n\t\t}\n\t\tif !w.confirmed"},
 	}},
 }
 

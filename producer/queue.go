@@ -9,6 +9,7 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
+	bytes   int64 // that the store will be sent for them
 	closed  bool
 	wake    chan struct{} // tells the goroutine that commits to look
 	target  int           // so many are awaited; 0: nobody waits
@@ -27,6 +28,7 @@ func (q *queue) add(r *request) bool {
 		return false
 	}
 	q.waiting = append(q.waiting, r)
+	q.bytes += r.load()
 	signal(q.wake)
 	if q.target > 0 && len(q.waiting) >= q.target {
 		q.target = 0
@@ -78,29 +80,43 @@ func (q *queue) withdraw(r *request) bool {
 	for i, w := range q.waiting {
 		if w == r {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+			q.bytes -= r.load()
 			return true
 		}
 	}
 	return false
 }
 
-// take moves requests into b until it is full, and reports whether there may be
-// more to come.
-func (q *queue) take(b *batch, bytes int64, entities int) (open bool) {
+// take moves requests into b until those it moves have so many bytes, or one is
+// not accepted. It moves none if less than least waits. It reports whether it moved
+// any.
+func (q *queue) take(b *batch, least, most int64, accept func(*request) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.bytes < least {
+		return false
+	}
 	n := 0
-	for n < len(q.waiting) && b.accepts(q.waiting[n], bytes, entities) {
+	for moved := int64(0); n < len(q.waiting) && moved < most && accept(q.waiting[n]); n++ {
 		b.add(q.waiting[n])
-		n++
+		q.bytes -= q.waiting[n].load()
+		moved += q.waiting[n].load()
 	}
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
-	if rest > 0 {
+	return n > 0
+}
+
+// rearm wakes the goroutine that commits if something waits. It reports whether
+// there may be more to come.
+func (q *queue) rearm() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) > 0 {
 		signal(q.wake)
 	}
-	return !q.closed || rest > 0
+	return !q.closed || len(q.waiting) > 0
 }
 
 func (q *queue) close() {

@@ -70,8 +70,8 @@ func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, 
 	if r.fresh && r.first <= from {
 		return nil
 	}
-	if r.first == 0 || r.first > from {
-		*r = newRecent()
+	if r.first == 0 || r.first > from || r.last < from {
+		*r = newRecent() // there would be a gap
 		r.first, r.last = from, from
 	}
 	if newest != nil {

@@ -16,8 +16,13 @@ type request struct {
 	items      []item
 	bytes      int64 // of all headers and bodies, but for those that are spooled
 	spools     int   // bodies that are spooled
+	spooled    int64 // their bytes
+	given      bool  // some item has a Content-ID of the caller's
 	checkpoint []byte
 	previous   []byte
+
+	after   *request // is to be published before
+	release func()   // gives back what it holds, when nobody needs that any more
 
 	tried   bool // some item has
 	left    int  // items that are neither written nor found to be duplicates
@@ -35,6 +40,7 @@ type item struct {
 	spool   *spool      // holds the body, if the entity came with a stream
 	given   bool        // the Content-ID is the caller's: it may be in the feed already
 	last    bool        // of its request
+	place   int         // in its batch
 	tried   bool        // it has been part of a write that may have taken effect
 }
 
@@ -64,6 +70,9 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		items: make([]item, len(b.Entities)), checkpoint: b.Checkpoint, previous: b.Previous,
 		left: len(b.Entities), done: make(chan struct{}),
 	}
+	if b.After != nil {
+		r.after = b.After.request
+	}
 	defer func() {
 		if err != nil {
 			r.discard()
@@ -91,10 +100,15 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		r.bytes += i.weight()
 		if i.spool != nil {
 			r.spools++
+			r.spooled += i.spool.size
 		}
+		r.given = r.given || i.given
 	}
 	return r, nil
 }
+
+// load returns how many bytes the request adds to pages, roughly.
+func (r *request) load() int64 { return r.bytes + r.spooled }
 
 // discard removes what was spooled.
 func (r *request) discard() {

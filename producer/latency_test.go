@@ -1,0 +1,212 @@
+package producer_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// roundTrip is how long each operation on a distant store takes.
+const roundTrip = 50 * time.Millisecond
+
+// distant is a store that is far away: each operation takes a round trip, and any
+// number may be under way. It counts them.
+type distant struct {
+	storage.Store
+	writes, reads, lists atomic.Int64
+	inFlight, most       atomic.Int64
+}
+
+func (d *distant) travel(count *atomic.Int64) {
+	count.Add(1)
+	n := d.inFlight.Add(1)
+	for m := d.most.Load(); n > m && !d.most.CompareAndSwap(m, n); m = d.most.Load() {
+	}
+	time.Sleep(roundTrip)
+	d.inFlight.Add(-1)
+}
+
+func (d *distant) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	d.travel(&d.writes)
+	return d.Store.Create(ctx, key, meta, body)
+}
+
+func (d *distant) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	d.travel(&d.writes)
+	return d.Store.Append(ctx, key, at, meta, tail)
+}
+
+func (d *distant) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	d.travel(&d.writes)
+	return d.Store.Replace(ctx, key, at, meta, body)
+}
+
+func (d *distant) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	d.travel(&d.reads)
+	return d.Store.Get(ctx, key, offset, length)
+}
+
+func (d *distant) Stat(ctx context.Context, key string) (storage.Info, error) {
+	d.travel(&d.reads)
+	return d.Store.Stat(ctx, key)
+}
+
+func (d *distant) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
+	d.travel(&d.lists)
+	return d.Store.List(ctx, prefix, after)
+}
+
+func (d *distant) reset() {
+	for _, n := range []*atomic.Int64{&d.writes, &d.reads, &d.lists, &d.most} {
+		n.Store(0)
+	}
+}
+
+// pages returns batches that fill one page each.
+func pages(n int) [][]*feed.Entity {
+	batches := make([][]*feed.Entity, n)
+	for k := range batches {
+		batches[k] = entities([]string{"", "", ""})
+		for _, e := range batches[k] {
+			e.Body = make([]byte, 300)
+		}
+	}
+	return batches
+}
+
+// smallPages has three entities of pages on a page.
+var smallPages = producer.Config{MaxPageEntities: 3, MaxPageBytes: 1800}
+
+// TestRoundTrips measures in round trips to the store how long publishing takes.
+func TestRoundTrips(t *testing.T) {
+	const many = 256 // pages
+	for _, test := range []struct {
+		name          string
+		publish       func(t *testing.T, f *producer.Feed)
+		trips         int // at most
+		writes, reads int64
+	}{
+		{"an entity, on the open page", func(t *testing.T, f *producer.Feed) {
+			publishAll(t, f, entities([]string{""}))
+		}, 1, 1, 0},
+		{"a batch that ends the page and begins another", func(t *testing.T, f *producer.Feed) {
+			publishAll(t, f, entities([]string{"", "", ""}))
+		}, 2, 2, 1},
+		{"a batch of as many pages as may be ahead", func(t *testing.T, f *producer.Feed) {
+			publishAll(t, f, join(pages(chain.Ahead)))
+		}, 2, chain.Ahead + 1, chain.Ahead},
+		// The pages take a round trip for every 16 of them, and the last ones' floor
+		// another.
+		{"one batch of many pages", func(t *testing.T, f *producer.Feed) {
+			publishAll(t, f, join(pages(many)))
+		}, many/chain.Ahead + 2, many + 1, many},
+		{"many publishers", func(t *testing.T, f *producer.Feed) {
+			var group sync.WaitGroup
+			for _, batch := range pages(many) {
+				group.Go(func() { publishAll(t, f, batch) })
+			}
+			group.Wait()
+		}, many/chain.Ahead + 4, many + 2, many},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &distant{Store: memory.New()}
+				f := open(t, store, smallPages)
+				publishAll(t, f, entities([]string{""})) // after which the newest page is open
+				store.reset()
+				start := time.Now()
+				test.publish(t, f)
+				if took := time.Since(start); took > time.Duration(test.trips)*roundTrip {
+					t.Errorf("took %v, which is more than %d round trips", took, test.trips)
+				}
+				if w, r, l := store.writes.Load(), store.reads.Load(), store.lists.Load(); w > test.writes || r > test.reads || l > 0 {
+					t.Errorf("%d writes, %d reads, %d lists; not %d, %d and none", w, r, l, test.writes, test.reads)
+				}
+				if n := store.most.Load(); n > 2*chain.Ahead+2 {
+					t.Errorf("%d operations at the same time", n)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func join(batches [][]*feed.Entity) (all []*feed.Entity) {
+	for _, batch := range batches {
+		all = append(all, batch...)
+	}
+	return all
+}
+
+func publishAll(t *testing.T, f *producer.Feed, entities []*feed.Entity) {
+	r, err := f.Publish(t.Context(), entities...)
+	if err != nil || r.Published != len(entities) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestSteadyPublishers has publishers that go on as soon as they are answered: the
+// store must be kept busy.
+func TestSteadyPublishers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &distant{Store: memory.New()}
+		f := open(t, store, smallPages)
+		const publishers, each = 3 * chain.Ahead, 20
+		start := time.Now()
+		var group sync.WaitGroup
+		for range publishers {
+			group.Go(func() {
+				for _, batch := range pages(each) {
+					publishAll(t, f, batch)
+				}
+			})
+		}
+		group.Wait()
+		took := time.Since(start)
+		if best := publishers * each / chain.Ahead * roundTrip; took > best*3/2 {
+			t.Errorf("took %v, %v is possible", took, best)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSnapshotRoundTrips writes a snapshot to a distant store.
+func TestSnapshotRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &distant{Store: memory.New()}
+		const many = 256
+		start := time.Now()
+		all := func(yield func(*feed.Entity, error) bool) {
+			for n := range many {
+				e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(n), Body: make([]byte, 900)}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		if _, err := producer.WriteSnapshot(t.Context(), store, testFeed, all, producer.SnapshotConfig{MaxPageBytes: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > (many/16+1)*roundTrip {
+			t.Errorf("took %v", took)
+		}
+		if w, r, l := store.writes.Load(), store.reads.Load(), store.lists.Load(); w != many+1 || r+l != 0 {
+			t.Errorf("%d writes, %d reads, %d lists", w, r, l)
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A pipeline writes the items of a batch, and of requests that join it, as pages
+// one after another, without waiting for one before it begins to write the next:
+// up to chain.Ahead of them are beyond the last that is known to be there. Each
+// goes through these states:
+//
+//	planned    its metadata is complete, and names the page before
+//	landed     the store has it; if all before it landed, it is on the chain
+//	confirmed  the floor was read after it had landed, and is not above it
+//
+// Items are taken out of the batch, and their publishers told, in order: when
+// their page and all before it are confirmed. After an error nothing more is
+// planned, and what is under way is awaited.
+type pipeline struct {
+	feed    *Feed
+	batch   *batch
+	planner planner
+	writes  []*write // planned and not yet confirmed in order, oldest first
+	planned int      // items of the batch that are on them
+	top     int64    // the last page that landed with all before it
+	looked  int64    // the last page for which the floor was looked at, or is
+	running int      // goroutines that are going to report
+	reports chan report
+	failed  error // why no more is planned, if it is not for a write
+	broken  bool  // a write failed
+}
+
+// A report tells what came of a write, or of a look at the floor after all writes up
+// to this one had landed.
+type report struct {
+	write *write
+	floor bool
+	err   error
+}
+
+// advance writes the items of the batch and takes them out of it. On an error some
+// of them may have been written and taken out.
+func (f *Feed) advance(ctx context.Context, b *batch) error {
+	if len(b.items) == 0 {
+		return nil
+	}
+	t := &f.tail
+	b.checkpointAfter = b.checkpointAt() + 1
+	p := &pipeline{
+		feed: f, batch: b, top: t.number(), reports: make(chan report, 1),
+		planner: planner{feed: f, end: t.newest, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
+	}
+	p.fill(ctx)
+	for p.running > 0 {
+		select {
+		case r := <-p.reports:
+			p.note(r)
+			p.confirm(ctx)
+		case <-p.more():
+		}
+		p.fill(ctx)
+	}
+	f.trimBuffers()
+	return p.outcome()
+}
+
+// fill plans pages and starts to write them, as many as may be under way.
+func (p *pipeline) fill(ctx context.Context) {
+	for p.free() && p.supply(p.feed.config.MaxPageBytes) {
+		w, err := p.plan(ctx)
+		if err != nil {
+			p.failed = err
+			return
+		}
+		p.writes = append(p.writes, w)
+		p.running++
+		go p.perform(ctx, w)
+	}
+}
+
+// supply makes sure that there is an item to be planned, if necessary with requests
+// from the queue, if at least so many bytes wait there. What is not worth a page
+// of its own is better left to the next commit, which more publishers may join.
+func (p *pipeline) supply(least int64) bool {
+	for p.planned == len(p.batch.items) { // again if all that joined was in the feed
+		if !p.feed.join(p.batch, least) {
+			return false
+		}
+	}
+	return true
+}
+
+// free reports whether another page may be written now. Behind an open page none
+// may, since that is going to change; nor behind one that takes the place of an
+// orphan, since there may be more orphans.
+func (p *pipeline) free() bool {
+	if p.failed != nil || p.broken || len(p.writes) >= 2*chain.Ahead {
+		return false
+	}
+	if len(p.writes) == 0 {
+		return true
+	}
+	last := p.writes[len(p.writes)-1]
+	if !last.landed && (!last.closed || last.replaces()) {
+		return false
+	}
+	return last.page.Number < p.top+chain.Ahead
+}
+
+// more tells of requests that might join, if that could be of use.
+func (p *pipeline) more() <-chan struct{} {
+	if p.free() && p.planned == len(p.batch.items) {
+		return p.feed.queue.wake
+	}
+	return nil
+}
+
+// plan returns the next write. It takes requests from the queue as long as the
+// page is not full.
+func (p *pipeline) plan(ctx context.Context) (*write, error) {
+	w, err := p.planner.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	full := false
+	for !full && p.supply(0) {
+		fits, err := p.planner.add(w, p.batch.items[p.planned])
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			p.planned++
+		}
+		if fits && p.planned == p.batch.checkpointAfter {
+			w.page.Checkpoint = p.batch.checkpointed.checkpoint
+		}
+		full = !fits
+	}
+	return w, p.planner.finish(w, full)
+}
+
+// perform performs a write and reports what came of it.
+func (p *pipeline) perform(ctx context.Context, w *write) {
+	version, err := p.feed.put(ctx, w)
+	w.version = version
+	if err == nil && w.replaces() && w.closed {
+		// Where an orphan was, there may be more. If that cannot be found out, the next
+		// write will fail.
+		w.orphan, _ = p.feed.chain.Orphan(ctx, &w.page)
+	}
+	p.reports <- report{write: w, err: err}
+}
+
+// confirm looks at the floor once for all pages that have landed in order since the
+// last look. Those that wait for a page before them gain nothing from a look of
+// their own.
+func (p *pipeline) confirm(ctx context.Context) {
+	var first, last *write
+	for _, w := range p.writes {
+		if !w.landed {
+			break
+		}
+		if !w.confirmed && w.page.Number > p.looked {
+			if first == nil {
+				first = w
+			}
+			last = w
+		}
+	}
+	if first == nil {
+		return
+	}
+	p.looked = last.page.Number
+	p.running++
+	go func() {
+		if err := p.feed.checkFloor(ctx, first); err != nil {
+			p.reports <- report{write: first, floor: true, err: err}
+			return
+		}
+		p.reports <- report{write: last, floor: true}
+	}()
+}
+
+// checkFloor makes sure that a page that was created exists, and those after it. It
+// may be below the floor by then, if this process was asleep for long; such a page
+// does not exist.
+func (f *Feed) checkFloor(ctx context.Context, w *write) error {
+	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
+	defer cancel()
+	floor, err := f.chain.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	if w.page.Number < floor {
+		return fmt.Errorf("write page %d: %w", w.page.Number, chain.ErrPruned)
+	}
+	return nil
+}
+
+func (w *write) replaces() bool { return !w.grow && w.at != "" }
+
+// note takes in a report.
+func (p *pipeline) note(r report) {
+	p.running--
+	w := r.write
+	switch {
+	case r.err != nil:
+		w.err, p.broken = r.err, true
+	case r.floor:
+		for _, before := range p.writes {
+			before.confirmed = before.confirmed || before.page.Number <= w.page.Number
+		}
+	default:
+		w.landed, w.confirmed = true, w.grow
+		w.page.Version = w.version
+		if p.planner.end == &w.page {
+			p.planner.orphan = w.orphan
+		}
+		p.feed.release(w.buf)
+		w.buf = nil
+	}
+	n := 0
+	for n < len(p.writes) && p.writes[n].confirmed {
+		n++
+	}
+	if n > 0 {
+		p.take(p.writes[:n])
+		p.writes = p.writes[n:]
+	}
+	for _, w := range p.writes {
+		if !w.landed {
+			break
+		}
+		p.top = w.page.Number
+	}
+}
+
+// take makes the last of the writes the known end of the feed, and tells the
+// publishers of what is on them.
+func (p *pipeline) take(done []*write) {
+	f, last := p.feed, done[len(done)-1]
+	newest := last.page
+	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, last.orphan
+	p.top = max(p.top, newest.Number)
+	f.chain.Remember(&newest)
+	f.tail.recent.trim(f.keep())
+	for _, w := range done {
+		f.take(p.batch, w)
+		p.planned -= w.items
+	}
+}
+
+// outcome returns the error of the first write that failed, as it is the one that
+// decides: those after it are beyond the end of the chain.
+func (p *pipeline) outcome() error {
+	n := 0
+	for _, w := range p.writes {
+		for range w.items {
+			if w.landed || w.err != nil && !final(w.err) && !lostRace(w.err) {
+				p.batch.markTried(n)
+			}
+			n++
+		}
+	}
+	for _, w := range p.writes {
+		if w.err != nil {
+			return w.err
+		}
+	}
+	return p.failed
+}
+
+// slowest is how fast a streamed body is sent to the store at least, in bytes per
+// second. A store that has stopped answering is up to its driver to notice.
+const slowest = 128 << 10
+
+// put performs the conditional write.
+func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
+	limit := f.config.RetryFor
+	if w.spool != nil {
+		limit += time.Duration(w.spool.size/slowest) * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	meta, err := w.page.Meta()
+	if err != nil {
+		return "", err
+	}
+	key := f.key(w.page.Number)
+	switch {
+	case w.grow:
+		version, err = f.store.Append(ctx, key, w.at, meta, w.body())
+	case w.at != "":
+		version, err = f.store.Replace(ctx, key, w.at, meta, w.body())
+	default:
+		version, err = f.store.Create(ctx, key, meta, w.body())
+	}
+	if err != nil {
+		return "", fmt.Errorf("write page %d: %w", w.page.Number, err)
+	}
+	return version, nil
+}

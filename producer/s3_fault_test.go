@@ -1,0 +1,358 @@
+package producer_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/s3fault"
+	"github.com/feedctl/feedctl/internal/s3test"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/s3"
+	"github.com/feedctl/feedctl/verify"
+)
+
+var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a third of them with -short; 1: all")
+
+// s3Retry is how long a producer goes on trying while it meets faults.
+const s3Retry = 100 * time.Millisecond
+
+// An s3Bed opens stores on an S3 server, each case in a prefix of its own.
+type s3Bed struct {
+	config s3.Config
+	n      int
+}
+
+func newS3Bed(t *testing.T) *s3Bed {
+	t.Helper()
+	u, err := url.Parse(s3test.Start(t).URL("producer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s3.ParseURL(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Backoff = time.Millisecond
+	return &s3Bed{config: config}
+}
+
+// next begins a case, in which the server is known to be fit.
+func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
+	t.Helper()
+	b.n++
+	prefix = fmt.Sprintf("%s/%d", b.config.Prefix, b.n)
+	clean = b.open(t, prefix, nil)
+	if _, err := clean.Create(t.Context(), "known/fit", storage.Meta{}, storage.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	return prefix, clean
+}
+
+// open opens a store whose requests decide is asked about, unless it is nil.
+func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s3fault.Fault) storage.Store {
+	t.Helper()
+	config := b.config
+	config.Prefix = prefix
+	if decide != nil {
+		config.Transport = func(next http.RoundTripper) http.RoundTripper { return s3fault.Wrap(next, decide) }
+	}
+	store, err := s3.New(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// s3Paths are the paths whose every request may fail. Each does one kind of write.
+func s3Paths() []path {
+	publishing := func(name string, from, to int) path {
+		p := publishing(name, from, to)
+		p.setup = func(t *testing.T, store storage.Store) {
+			if from > 1 {
+				mustPublish(t, store, ids(1, from-1))
+			}
+		}
+		p.do = func(ctx context.Context, store storage.Store) error { return publishOnce(ctx, store, ids(from, to)) }
+		return p
+	}
+	orphans := publishing("page in the place of an orphan", 1, 8)
+	orphans.setup = func(t *testing.T, store storage.Store) { leaveOrphans(t, store, ids(101, 107)) }
+	snapshot := snapshotting(snapshotEntities)
+	snapshot.do = func(ctx context.Context, store storage.Store) error {
+		_, err := producer.WriteSnapshot(ctx, store, testFeed, snapshotEntities(20),
+			producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2, RetryFor: s3Retry})
+		return err
+	}
+	snapshot.check = func(t *testing.T, store storage.Store, done bool) {
+		found, err := producer.Snapshots(t.Context(), store, testFeed)
+		if err != nil || done && len(found) == 0 {
+			t.Fatalf("snapshots %v, %v", found, err)
+		}
+		for _, id := range found {
+			checkSnapshot(t, store, id, 20)
+		}
+	}
+	return []path{
+		publishing("first page", 1, 2),
+		publishing("append", 2, 2),
+		publishing("append that closes, and pages ahead", 3, 11),
+		publishing("pages ahead of a closed page", 4, 12),
+		orphans, floorRaising(), snapshot,
+	}
+}
+
+func publishOnce(ctx context.Context, store storage.Store, ids []string) error {
+	f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3, RetryFor: s3Retry})
+	if err != nil {
+		return err
+	}
+	_, err = f.Publish(ctx, entities(ids)...)
+	return errors.Join(err, f.Close())
+}
+
+// leaveOrphans leaves the pages after the first of a producer that lost that one.
+func leaveOrphans(t *testing.T, store storage.Store, ids []string) {
+	t.Helper()
+	lost := fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Verb == fault.Create && strings.HasSuffix(op.Key, "/000000000001") {
+			return fault.Lost
+		}
+		return fault.Pass
+	})
+	if err := publishOnce(t.Context(), lost, ids); !errors.Is(err, producer.ErrUnknown) {
+		t.Fatalf("publish to a store that loses page 1: %v", err)
+	}
+}
+
+// floorRaising prunes the first two pages of four. How old pages must be is not what
+// matters here: it raises the floor and deletes as pruning does.
+func floorRaising() path {
+	return path{
+		name:  "floor",
+		setup: func(t *testing.T, store storage.Store) { mustPublish(t, store, ids(1, 10)) },
+		do: func(ctx context.Context, store storage.Store) error {
+			if _, err := chain.RaiseFloor(ctx, store, testFeed, 3); err != nil {
+				return err
+			}
+			_, err := producer.Prune(ctx, store, testFeed, producer.PrunePolicy{Before: 3})
+			return err
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			got := visibleIDs(t, store)
+			if !slices.Equal(got, ids(7, 10)) && (done || !slices.Equal(got, ids(1, 10))) {
+				t.Fatalf("the feed has %v", got)
+			}
+		},
+	}
+}
+
+// An s3Fault is something that one request can meet.
+type s3Fault struct {
+	name  string
+	fits  func(s3fault.Operation) bool
+	fault func(late *s3fault.Late) s3fault.Fault
+}
+
+func s3Faults() []s3Fault {
+	always := func(f s3fault.Fault) func(*s3fault.Late) s3fault.Fault {
+		return func(*s3fault.Late) s3fault.Fault { return f }
+	}
+	all := func(s3fault.Operation) bool { return true }
+	put := func(o s3fault.Operation) bool { return o == s3fault.PutObject }
+	write := func(o s3fault.Operation) bool { return !o.Reads() }
+	get := func(o s3fault.Operation) bool { return o == s3fault.GetObject }
+	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")
+	slow := s3fault.Answer(http.StatusServiceUnavailable, "SlowDown")
+	return []s3Fault{
+		{"409", put, always(conflict)},
+		{"409 after success", put, always(s3fault.Landed(conflict))},
+		{"503", all, always(slow)},
+		{"503 after success", write, always(s3fault.Landed(slow))},
+		{"timeout", all, always(s3fault.Fail(s3fault.ErrTimeout()))},
+		{"timeout after success", write, always(s3fault.Landed(s3fault.Fail(s3fault.ErrTimeout())))},
+		{"reset after success", write, always(s3fault.Landed(s3fault.Fail(s3fault.ErrReset())))},
+		{"reset in the request", put, always(s3fault.ResetRequest(50))},
+		{"sent twice", write, always(s3fault.Twice())},
+		{"late", write, (*s3fault.Late).Hold},
+		{"reset in the answer", get, always(s3fault.ResetResponse(20))},
+		{"truncated", get, always(s3fault.Truncate(20))},
+		{"flipped bit", get, always(s3fault.FlipBody(-3))},
+		{"denied", all, always(s3fault.Answer(http.StatusForbidden, "AccessDenied"))},
+		{"full", put, always(s3fault.Answer(http.StatusInsufficientStorage, "InsufficientStorage"))},
+	}
+}
+
+// chosen returns a function that says which cases run: a part of them, another one
+// each time.
+func chosen(t *testing.T) func() bool {
+	t.Helper()
+	part := *s3Part
+	if testing.Short() {
+		part *= 3
+	}
+	n := rand.IntN(part)
+	t.Logf("every case that leaves %d when divided by %d", n, part)
+	n = part - n
+	return func() bool { n++; return n%part == 0 }
+}
+
+// TestFaultsS3 has each HTTP request of each path meet each fault that fits, and then
+// another producer do the same, and go on.
+func TestFaultsS3(t *testing.T) {
+	bed := newS3Bed(t)
+	chosen := chosen(t)
+	for _, p := range s3Paths() {
+		operations := bed.operations(t, p)
+		for _, f := range s3Faults() {
+			for n, operation := range operations {
+				if !f.fits(operation) || !chosen() {
+					continue
+				}
+				t.Run(testName(p.name, f.name, n, operation), func(t *testing.T) { bed.meet(t, p, f, n+1) })
+			}
+		}
+	}
+}
+
+func testName(parts ...any) string {
+	return strings.ReplaceAll(strings.TrimSuffix(fmt.Sprintln(parts...), "\n"), " ", "_")
+}
+
+// operations returns what a path asks of the server when nothing fails.
+func (b *s3Bed) operations(t *testing.T, p path) (all []s3fault.Operation) {
+	t.Helper()
+	prefix, clean := b.next(t)
+	p.setup(t, clean)
+	var mu sync.Mutex
+	counted := b.open(t, prefix, func(r s3fault.Request) s3fault.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, r.Operation)
+		return nil
+	})
+	if err := p.do(t.Context(), counted); err != nil {
+		t.Fatal(err)
+	}
+	p.check(t, clean, true)
+	return all
+}
+
+// meet has the request with this number meet the fault.
+func (b *s3Bed) meet(t *testing.T, p path, f s3Fault, number int) {
+	prefix, clean := b.next(t)
+	p.setup(t, clean)
+	late := &s3fault.Late{}
+	broken := b.open(t, prefix, func(r s3fault.Request) s3fault.Fault {
+		if r.N != number || !f.fits(r.Operation) {
+			return nil
+		}
+		return f.fault(late)
+	})
+	err := p.do(t.Context(), broken)
+	p.check(t, clean, err == nil)
+	goOn(t, p, b.open(t, prefix, nil), func() {
+		if _, err := late.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// goOn has another producer do the same and more, and checks what everybody sees
+// then, and that it stays so when what is late has landed.
+func goOn(t *testing.T, p path, store storage.Store, land func()) {
+	t.Helper()
+	if err := p.do(t.Context(), store); err != nil {
+		t.Fatalf("after the fault: %v", err)
+	}
+	p.check(t, store, true)
+	before := visibleIDs(t, store)
+	more := ids(1001, 1005)
+	mustPublish(t, store, more)
+	for _, step := range []func(){func() {}, land} {
+		step()
+		if got := visibleIDs(t, store); !slices.Equal(got, slices.Concat(before, more)) {
+			t.Fatalf("the feed has %v", got)
+		}
+		report, err := verify.Store(t.Context(), store, testFeed)
+		if err != nil || len(report.Violations) > 0 {
+			t.Fatalf("verify: %v, %v", report, err)
+		}
+	}
+}
+
+// TestStorageFaultsS3 has each operation of each path on the store fail, once or from
+// then on: having landed, or been lost, or landing later.
+func TestStorageFaultsS3(t *testing.T) {
+	bed := newS3Bed(t)
+	chosen := chosen(t)
+	for _, p := range s3Paths() {
+		verbs := bed.verbs(t, p)
+		for n, verb := range verbs {
+			for _, outcome := range []string{"lost", "landed", "late"} {
+				for _, lasting := range []bool{false, true} {
+					if outcome == "late" && (lasting || !verb.Writes()) || !chosen() {
+						continue
+					}
+					name := testName(p.name, outcome, n, verb, map[bool]string{true: "lasting"}[lasting])
+					t.Run(name, func(t *testing.T) { bed.fail(t, p, outcome, n+1, lasting) })
+				}
+			}
+		}
+	}
+}
+
+// verbs returns what a path asks of the store when nothing fails.
+func (b *s3Bed) verbs(t *testing.T, p path) (all []fault.Verb) {
+	t.Helper()
+	_, clean := b.next(t)
+	p.setup(t, clean)
+	var mu sync.Mutex
+	counted := fault.Wrap(clean, func(op fault.Op) fault.Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, op.Verb)
+		return fault.Pass
+	})
+	if err := p.do(t.Context(), counted); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (b *s3Bed) fail(t *testing.T, p path, outcome string, number int, lasting bool) {
+	prefix, clean := b.next(t)
+	p.setup(t, clean)
+	late := &fault.Late{}
+	broken := fault.Wrap(b.open(t, prefix, nil), func(op fault.Op) fault.Outcome {
+		switch {
+		case op.N < number, op.N > number && !lasting:
+			return fault.Pass
+		case outcome == "lost", outcome == "late" && !op.Verb.Writes():
+			return fault.Lost
+		case outcome == "landed":
+			return fault.Landed
+		}
+		return late
+	})
+	err := p.do(t.Context(), broken)
+	p.check(t, clean, err == nil)
+	goOn(t, p, b.open(t, prefix, nil), func() { _ = late.Release(t.Context()) })
+}
