@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,15 +32,20 @@ type SnapshotConfig struct {
 	// CreatedAt defaults to now. The index has the second it is in, or that of
 	// the position in the feed if that is earlier.
 	CreatedAt time.Time
-	// PublicURL is where the store's keys can be read by plain HTTP: the page URLs
-	// in the index begin with it. By default they are references that a server
-	// resolves.
+	// PublicURL is where the store's keys can be read by plain HTTP, such as the URL
+	// of a bucket or of a CDN: the page URLs in the index begin with it, and so does
+	// the URL of the feed, as if a server had the same root. By default they are
+	// references that a server resolves.
 	PublicURL string
+	// Presign makes the page URLs in the index such that are their own credential,
+	// for this time, by the store's [storage.Presigner]; an error if it has none. It
+	// excludes PublicURL. Of the feed's URL only the path counts then.
+	Presign time.Duration
 	// MaxPageBytes closes a page before it grows beyond this many bytes.
 	// Defaults to 1 MiB.
 	MaxPageBytes int64
 	// Concurrency is how many pages are written, and held in memory, at the same
-	// time. Defaults to 4.
+	// time. Defaults to 24.
 	Concurrency int
 	// MaxEntity, RetryFor and SpoolDir are those of Config.
 	MaxEntity int64
@@ -62,7 +67,7 @@ func WriteSnapshot(ctx context.Context, store storage.Store, name string, entiti
 		return nil, fmt.Errorf("write snapshot: %w", err)
 	}
 	def(&c.MaxPageBytes, 1<<20)
-	def(&c.Concurrency, 4)
+	def(&c.Concurrency, 24)
 	def(&c.RetryFor, time.Minute)
 	def(&c.SpoolDir, os.TempDir())
 	def(&c.CreatedAt, time.Now())
@@ -71,6 +76,9 @@ func WriteSnapshot(ctx context.Context, store storage.Store, name string, entiti
 	}
 	c.CreatedAt = feed.Truncate(c.CreatedAt)
 	w := &snapshotWriter{store: store, name: name, config: c, id: snapshotID(time.Now())}
+	if err := w.checkPublic(ctx); err != nil {
+		return nil, fmt.Errorf("write snapshot %q: %w", name, err)
+	}
 	index, err := w.write(ctx, entities)
 	if err != nil {
 		return nil, fmt.Errorf("write snapshot %q: %w", name, err)
@@ -89,6 +97,7 @@ type snapshotWriter struct {
 	config   SnapshotConfig
 	entities int64
 	pages    int
+	buffers  sync.Pool // of []byte, for pages
 }
 
 func (w *snapshotWriter) write(ctx context.Context, entities iter.Seq2[*Entity, error]) (*snapshot.Index, error) {
@@ -150,7 +159,11 @@ func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entiti
 }
 
 func (w *snapshotWriter) newDraft() *draft {
-	return &draft{boundary: page.NewBoundary(), hash: newHash()}
+	d := &draft{boundary: page.NewBoundary(), hash: newHash()}
+	if b, ok := w.buffers.Get().(*[]byte); ok {
+		d.buf = (*b)[:0]
+	}
+	return d
 }
 
 func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, error) {
@@ -203,6 +216,7 @@ func (w *snapshotWriter) start(ctx context.Context, group *errgroup.Group, d *dr
 		if err := w.create(ctx, layout.SnapshotPage(w.name, w.id, n), meta, d.body()); err != nil {
 			return err
 		}
+		w.buffers.Put(&d.buf)
 		if w.config.Progress != nil {
 			w.config.Progress(entities, n+1)
 		}
@@ -229,9 +243,13 @@ func (w *snapshotWriter) create(ctx context.Context, key string, meta storage.Me
 }
 
 func (w *snapshotWriter) writeIndex(ctx context.Context) (*snapshot.Index, error) {
-	index := &snapshot.Index{ID: w.id, CreatedAt: w.config.CreatedAt, Feed: w.config.Feed, Entities: w.entities}
+	position, err := w.publicFeed()
+	if err != nil {
+		return nil, err
+	}
+	index := &snapshot.Index{ID: w.id, CreatedAt: w.config.CreatedAt, Feed: position, Entities: w.entities}
 	for n := range w.pages {
-		ref, err := w.pageURL(n)
+		ref, err := w.pageURL(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -243,15 +261,4 @@ func (w *snapshotWriter) writeIndex(ctx context.Context) (*snapshot.Index, error
 	}
 	meta := storage.Meta{ContentType: snapshot.MediaType, CacheControl: immutable}
 	return index, w.create(ctx, layout.SnapshotIndex(w.name, w.id), meta, storage.Bytes(data))
-}
-
-func (w *snapshotWriter) pageURL(n int) (string, error) {
-	if w.config.PublicURL == "" {
-		return layout.SnapshotPagePath(w.name, w.id, n), nil
-	}
-	ref, err := url.JoinPath(w.config.PublicURL, layout.SnapshotPage(w.name, w.id, n))
-	if err != nil {
-		return "", fmt.Errorf("make page URL: %w", err)
-	}
-	return ref, nil
 }

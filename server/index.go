@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -26,6 +27,7 @@ const (
 // from what is stored in that all URLs are absolute.
 type indexResource struct {
 	server   *Server
+	name, id string
 	key      string
 	base     string
 	location string // of the index, if it was asked for as the newest
@@ -84,6 +86,7 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.own(index)
 	if err := resolve(index, x.base); err != nil {
 		return nil, fmt.Errorf("resolve references in index %s: %w", x.key, err)
 	}
@@ -100,6 +103,20 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 		digest:      func(context.Context) []byte { return digest[:] },
 	}}
 	return s.indexes.add(key, served, len(body)), nil
+}
+
+// own puts the server's own URLs in the place of others: those that readers of the
+// store have are not for readers of the server, and may expire.
+func (x *indexResource) own(index *snapshot.Index) {
+	for n := range index.Pages {
+		index.Pages[n] = layout.SnapshotPagePath(x.name, x.id, n)
+	}
+	if index.Feed == nil {
+		return
+	}
+	if name, n, err := layout.ParseFeedPageURL(index.Feed.Page); err == nil {
+		index.Feed.URL, index.Feed.Page = layout.FeedPath(name), layout.FeedPagePath(name, n)
+	}
 }
 
 // read returns the index as it is stored.

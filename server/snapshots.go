@@ -46,7 +46,7 @@ func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res := &indexResource{server: s, key: layout.SnapshotIndex(name, id), base: s.base(r)}
+	res := s.index(r, name, id)
 	res.location = res.base + layout.SnapshotIndexPath(name, id)
 	return s.serve(w, r, res, nil)
 }
@@ -57,7 +57,11 @@ func (s *Server) getIndex(w *responder, r *http.Request) error {
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return errNoSnapshot
 	}
-	return s.serve(w, r, &indexResource{server: s, key: layout.SnapshotIndex(name, id), base: s.base(r)}, nil)
+	return s.serve(w, r, s.index(r, name, id), nil)
+}
+
+func (s *Server) index(r *http.Request, name, id string) *indexResource {
+	return &indexResource{server: s, name: name, id: id, key: layout.SnapshotIndex(name, id), base: s.base(r)}
 }
 
 // getSnapshotPage answers /snapshots/{name}/{id}/pages/{n}. The pages of a

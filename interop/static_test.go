@@ -1,0 +1,49 @@
+package interop
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/s3test"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/s3"
+)
+
+// TestJavaReadsBucket: a snapshot with presigned URLs is read from the bucket, with no
+// feedctl running.
+func TestJavaReadsBucket(t *testing.T) {
+	programs := classPath(t)
+	u, err := url.Parse(s3test.Start(t).URL("interop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := s3.Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	list := withoutEvents(entities())
+	index, err := producer.WriteSnapshot(t.Context(), store, "interop", func(yield func(*feed.Entity, error) bool) {
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}, producer.SnapshotConfig{Presign: time.Hour, MaxPageBytes: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := store.(storage.Presigner).Presign(t.Context(), layout.SnapshotIndex("interop", index.ID), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lines(list), javaReader(t, programs, "snapshot", ref)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
