@@ -16,15 +16,24 @@ import (
 // read. The host of a URL means nothing but that h sees it as the request's.
 // Cancelling a request, or closing the body of its response, ends the context that
 // h sees. A panic of h is an error of the request, or of the response's body.
-func Transport(h http.Handler) http.RoundTripper { return transport{h} }
+func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} }
 
-type transport struct{ handler http.Handler }
+// DirectTransport is a [Transport] to s that tells why: instead of an answer with a
+// status of 500 or more, which says little, the request has the error that led to
+// it, such as one of package storage. So has the body of a response that s cuts
+// short.
+func DirectTransport(s *Server) http.RoundTripper { return transport{handler: s, direct: true} }
+
+type transport struct {
+	handler http.Handler
+	direct  bool
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
 	reader, writer := io.Pipe()
-	w := &pipeWriter{body: writer, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead}
+	w := &pipeWriter{body: writer, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead, direct: t.direct}
 	go func() {
 		if request.Body != nil {
 			defer request.Body.Close()
@@ -73,12 +82,28 @@ type pipeWriter struct {
 	body   *io.PipeWriter
 	header http.Header
 	head   bool
+	direct bool
 
 	ready  chan struct{} // closed when what follows is set
 	once   sync.Once
 	status int
 	sent   http.Header
-	err    error // the handler panicked before it answered
+	err    error // the handler panicked, or failed, before it answered
+	cause  error // why the handler, in its own words, cannot go on
+}
+
+// fail tells the client of err itself, if it is to know, in place of an answer or
+// of the rest of it.
+func (w *pipeWriter) fail(err error) bool {
+	if !w.direct {
+		return false
+	}
+	w.cause = err
+	w.once.Do(func() {
+		w.err = fmt.Errorf("answer request: %w", err)
+		close(w.ready)
+	})
+	return true
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -113,9 +138,12 @@ func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 		return
 	}
 	err, ok := panicked.(error)
-	if !ok || !errors.Is(err, http.ErrAbortHandler) {
+	switch {
+	case !ok || !errors.Is(err, http.ErrAbortHandler):
 		err = fmt.Errorf("answer request: handler panicked: %v", panicked)
-	} else {
+	case w.cause != nil:
+		err = fmt.Errorf("answer request: %w", w.cause)
+	default:
 		err = fmt.Errorf("answer request: %w", io.ErrUnexpectedEOF)
 	}
 	w.once.Do(func() {
