@@ -10,8 +10,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// watchedPoll is how much more rarely the store is polled if it tells of changes.
-const watchedPoll = 10
+const (
+	// watchedPoll is how much more rarely the store is polled if it tells of changes.
+	watchedPoll = 10
+	// firstPoll is when it is polled for the first time after a change, if it does
+	// not; then it takes twice as long each time, up to Config.PollInterval.
+	firstPoll = time.Second
+)
 
 // hubs let requests wait for changes of feeds. For each feed that somebody waits
 // for there is one goroutine that looks, however many wait.
@@ -127,53 +132,66 @@ func differs(newest, known *chain.Page) bool {
 	return newest.Number > known.Number || newest.Number == known.Number && newest.Entities > known.Entities
 }
 
-// see wakes those who wait if the newest page has changed.
-func (u *hub) see(newest *chain.Page) {
+// see wakes those who wait if the newest page has changed, and reports whether it
+// has.
+func (u *hub) see(newest *chain.Page) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.newest != nil && !differs(newest, u.newest) {
-		return
+		return false
 	}
 	u.newest = newest
 	close(u.changed)
 	u.changed = make(chan struct{})
+	return true
 }
 
 // watch looks at a feed at first, when told that it may have changed, and from
 // time to time.
 func (s *Server) watch(ctx context.Context, u *hub) {
-	interval := s.config.PollInterval
-	var changes <-chan struct{}
-	if watcher, ok := s.store.(storage.Watcher); ok {
-		var err error
-		if changes, err = watcher.Watch(ctx, layout.FeedPages(u.feed.name)); err != nil {
-			s.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", u.feed.name, "error", err)
-		} else {
-			interval *= watchedPoll
-		}
-	}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	changes := s.changes(ctx, u.feed.name)
+	interval := firstPoll
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		newest, err := s.lookNewest(ctx, u.feed)
-		switch {
-		case err == nil:
-			u.see(newest)
-		case ctx.Err() == nil:
-			s.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
-		}
 		select {
 		case <-u.hint:
-		case <-ticker.C:
+		case <-timer.C:
 		case _, ok := <-changes:
 			if !ok {
 				changes = nil
-				ticker.Reset(s.config.PollInterval)
 			}
 		case <-ctx.Done():
 			return
 		}
+		newest, err := s.lookNewest(ctx, u.feed)
+		switch {
+		case err == nil && u.see(newest):
+			interval = firstPoll
+		case err != nil && ctx.Err() == nil:
+			s.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
+		}
+		if changes != nil {
+			timer.Reset(s.config.PollInterval * watchedPoll)
+			continue
+		}
+		timer.Reset(min(interval, s.config.PollInterval))
+		interval = min(2*interval, s.config.PollInterval)
 	}
+}
+
+// changes returns where the store tells of changes of a feed; nil if it does not.
+func (s *Server) changes(ctx context.Context, feed string) <-chan struct{} {
+	watcher, ok := s.store.(storage.Watcher)
+	if !ok {
+		return nil
+	}
+	changes, err := watcher.Watch(ctx, layout.FeedPages(feed))
+	if err != nil {
+		s.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", feed, "error", err)
+		return nil
+	}
+	return changes
 }
 
 // close sends everyone away and waits for the watching to end. The server's
