@@ -43,9 +43,10 @@ var rooms = map[string]room{
 	"storage/*":           {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 
 	// Producing.
-	"chain":    {rooms: []string{"layout", "page", "storage"}},
-	"producer": {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
-	"input":    {rooms: []string{"feed", "page", "internal/jsonptr"}},
+	"chain":     {rooms: []string{"layout", "page", "storage"}},
+	"pagecache": {rooms: []string{"chain", "internal/filepart", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
+	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 
 	// Consuming.
 	"consumer": {
@@ -60,7 +61,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "input", "layout", "page", "producer", "snapshot", "storage"},
+		rooms: []string{"chain", "feed", "input", "layout", "page", "pagecache", "producer", "snapshot", "storage"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},

@@ -1,0 +1,158 @@
+package pagecache
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// A Writer takes the body of a page that is to be kept.
+type Writer struct {
+	cache   *Cache
+	entry   *entry
+	page    *chain.Page
+	trailer []byte
+	file    *os.File // nil when there is nothing more to do
+	hash    hash.Hash
+	written int64
+	err     error // of the disk
+}
+
+// Create begins to keep a page, which must have a next page. It returns nil if the
+// page is there already or is not going to be kept. Room for all of it is made now.
+func (c *Cache) Create(p *chain.Page) *Writer {
+	end, err := trailer(p)
+	if err != nil || c.lock == nil {
+		return nil
+	}
+	at, digest := keyOf(p)
+	e := &entry{place: at, digest: digest, size: p.Size + int64(len(end))}
+	if !c.reserve(e) {
+		return nil
+	}
+	f, err := c.createTemp()
+	if err != nil {
+		c.giveBack(e, err)
+		return nil
+	}
+	return &Writer{cache: c, entry: e, page: p, trailer: end, file: f, hash: sha256.New()}
+}
+
+// Keep keeps a page with its body, if it can.
+func (c *Cache) Keep(p *chain.Page, body []byte) {
+	w := c.Create(p)
+	if w == nil {
+		return
+	}
+	defer w.Abort()
+	_, _ = w.Write(body) // never fails
+	w.Commit()
+}
+
+// reserve makes room for a page that is not there.
+func (c *Cache) reserve(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.entries[e.place]; ok && old.Value.(*entry).digest == e.digest {
+		return false
+	}
+	size := onDisk(e.size)
+	if size > c.size/MaxShare || c.closed || time.Now().Before(c.resume) {
+		return false
+	}
+	c.makeRoom(size)
+	if c.bytes+size > c.size {
+		return false // what is being written takes it all
+	}
+	c.bytes += size
+	return true
+}
+
+// giveBack undoes a reservation. err is of the disk, or nil.
+func (c *Cache) giveBack(e *entry, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes -= onDisk(e.size)
+	if err != nil {
+		c.failed("write", err)
+	}
+}
+
+func (c *Cache) createTemp() (*os.File, error) {
+	path := filepath.Join(c.dir, tempDir, rand.Text())
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := c.makeDirs(); err != nil { // somebody cleaned up
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// Write implements [io.Writer]. It never fails: what cannot be kept is not.
+func (w *Writer) Write(b []byte) (int, error) {
+	if w.file != nil && w.err == nil {
+		w.hash.Write(b)
+		w.written += int64(len(b))
+		if w.written <= w.page.Size { // else it is not this page
+			_, w.err = w.file.Write(b)
+		}
+	}
+	return len(b), nil
+}
+
+// Commit keeps the page, if the body that was written is its own.
+func (w *Writer) Commit() {
+	if w.file == nil {
+		return
+	}
+	if w.err == nil && (w.written != w.page.Size || hex.EncodeToString(w.hash.Sum(nil)) != w.page.SHA256) {
+		w.Abort()
+		return
+	}
+	if w.err == nil {
+		_, w.err = w.file.Write(w.trailer)
+	}
+	c := w.cache
+	if w.err == nil {
+		w.err = w.file.Close()
+	}
+	if w.err == nil {
+		w.err = os.Rename(w.file.Name(), c.path(w.entry))
+	}
+	if w.err != nil {
+		w.Abort()
+		return
+	}
+	w.file = nil
+	now := time.Now()
+	w.entry.used, w.entry.touched, w.entry.verified = now, now, now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Added++
+	if c.failing {
+		c.failing = false
+		c.log.Info("page cache uses the disk again", "directory", c.dir)
+	}
+	c.insert(w.entry)
+}
+
+// Abort forgets the page. After Commit it does nothing.
+func (w *Writer) Abort() {
+	if w.file == nil {
+		return
+	}
+	w.file.Close()
+	os.Remove(w.file.Name())
+	w.file = nil
+	w.cache.giveBack(w.entry, w.err)
+}
