@@ -12,7 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // Config holds the settings of a server. The zero value of each is its default.
@@ -51,10 +53,22 @@ type Config struct {
 	// MaxWaiters is how many requests may wait at once; more are answered at
 	// once. Defaults to 10,000.
 	MaxWaiters int
-	// PollInterval is how often the store is looked at for changes by other
-	// processes, for each feed that somebody waits for; a tenth as often if the
-	// store tells of changes. Defaults to 1 second.
+	// PollInterval is how long a change by another process may take to be seen, for
+	// each feed that somebody waits for. The store is asked that often; if the
+	// interval is longer than a second, after a change at first every second and then
+	// ever more rarely. A store that tells of changes is asked a tenth as often.
+	// Defaults to 1 second.
 	PollInterval time.Duration
+
+	// ReadAhead is how much memory holds pages that were read from the store, in
+	// bytes: those that a reader will ask for next, and those that several readers
+	// ask for. Pages of more than a quarter of it are not held. 0 is 32 MiB if the
+	// store is behind a network (a [storage.Counter]) or there is a Cache, and
+	// otherwise none, as a local disk is as fast; -1 is none.
+	ReadAhead int64
+	// Cache holds pages on disk; it stays the caller's. Without one they are read
+	// from the store again and again.
+	Cache *pagecache.Cache
 
 	// Timeout is how long a client may take for each piece of a body: 1 KiB
 	// sent to the server, 512 KiB received from it. Defaults to 30 seconds.
@@ -70,7 +84,10 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-func (c Config) withDefaults() Config {
+// defaultReadAhead is enough for two readers at 16 pages of 1 MiB in flight each.
+const defaultReadAhead = 32 << 20
+
+func (c Config) withDefaults(store storage.Store) Config {
 	set(&c.MaxBody, 16<<30)
 	set(&c.MaxEntity, 4<<30)
 	set(&c.MaxPublishes, 512)
@@ -78,6 +95,9 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxWait, time.Minute)
 	set(&c.MaxWaiters, 10_000)
 	set(&c.PollInterval, time.Second)
+	if _, ok := store.(storage.Counter); ok || c.Cache != nil {
+		set(&c.ReadAhead, defaultReadAhead)
+	}
 	set(&c.Timeout, 30*time.Second)
 	set(&c.MaxCoded, 8)
 	c.Producer.MaxEntity = c.MaxEntity
@@ -104,7 +124,7 @@ func (c Config) validate() error {
 	}{
 		{"MaxBody", c.MaxBody}, {"MaxEntity", c.MaxEntity}, {"MaxPublishes", int64(c.MaxPublishes)},
 		{"MaxProducers", int64(c.MaxProducers)}, {"MaxWait", int64(c.MaxWait)}, {"MaxWaiters", int64(c.MaxWaiters)},
-		{"PollInterval", int64(c.PollInterval)}, {"Timeout", int64(c.Timeout)}, {"MaxCoded", int64(c.MaxCoded)},
+		{"PollInterval", int64(c.PollInterval)}, {"ReadAhead", c.ReadAhead + 1}, {"Timeout", int64(c.Timeout)}, {"MaxCoded", int64(c.MaxCoded)},
 	} {
 		if limit.value < 0 {
 			return fmt.Errorf("configure server: %s is %d, must be positive", limit.name, limit.value)

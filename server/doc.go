@@ -37,6 +37,17 @@
 // A page that has been pruned is 410 Gone. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
 //
+// # Stores behind a network
+//
+// For readers that go from page to page up to 16 pages are fetched ahead, within
+// Config.ReadAhead bytes for all readers together; for those that crawl back with
+// HEAD, metadata. Whoever asks for the same at the same time shares one request to the
+// store. A look for the newest page takes one request as long as that page grows, and
+// is shared by those only who asked before it began, so that everybody sees what was
+// published before. With Config.Cache, pages that have a next page are kept on disk.
+// Servers of one store share nothing but the store: any number of them, in any order,
+// are as good as one.
+//
 // # Publishing
 //
 // What a POST carries depends on its Content-Type. The entities of multipart/*

@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
@@ -19,7 +22,7 @@ import (
 // Limits of what the server remembers.
 const (
 	maxFeeds = 1024 // feeds that are known to exist
-	maxPages = 4096 // metadata of linked pages
+	maxPages = 4096 // metadata of pages that have a next page
 )
 
 // floorAge is for how long a feed's floor is taken for granted.
@@ -29,7 +32,10 @@ const floorAge = time.Second
 type servedFeed struct {
 	name   string
 	reader *chain.Reader
-	newest atomic.Int64 // the highest number that a newest page has had
+	newest atomic.Int64               // the highest number that a newest page has had
+	last   atomic.Pointer[chain.Page] // the newest page when it was last looked at
+	size   atomic.Int64               // of the page that was last fetched, in bytes
+	looks  looks
 	open   openDigest
 
 	mu        sync.Mutex
@@ -47,38 +53,103 @@ func (s *Server) feed(name string) (*servedFeed, error) {
 	}
 	f := &servedFeed{name: name, reader: chain.NewReader(s.store, name)}
 	f.open.reader, f.open.free = f.reader, make(chan struct{}, 1)
-	return f, nil
+	return s.newFeeds.add(name, f, 1), nil
 }
 
-// lookNewest returns the newest page as it is in the store now. Only feeds that
-// have one are remembered, so that nobody can fill the memory with names.
+// usualSize returns what a page that is not known yet may be expected to have.
+func (f *servedFeed) usualSize() int64 {
+	if size := f.size.Load(); size > 0 {
+		return size
+	}
+	return usualPage
+}
+
+// lookNewest returns the newest page as it is in the store now: as it was at some
+// moment since the call. Feeds that have none are remembered apart, so that
+// whoever makes up names drives out nothing but those.
 func (s *Server) lookNewest(ctx context.Context, f *servedFeed) (*chain.Page, error) {
-	p, err := f.reader.Newest(ctx)
+	p, err := f.looks.do(ctx, s.background, f.look)
 	if err != nil {
 		return nil, err
-	}
-	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 	s.feeds.add(f.name, f, 1)
 	return p, nil
 }
 
-// floorNow returns the number of the oldest page, as it was floorAge ago or later.
-func (f *servedFeed) floorNow(ctx context.Context) (int64, error) {
-	f.mu.Lock()
-	floor, fresh := f.floor, time.Since(f.floorRead) < floorAge
-	f.mu.Unlock()
-	if floor > 0 && fresh {
-		return floor, nil
+// look asks the store for the newest page. As long as that grows this takes a
+// single request: a page that was the newest and is still open, with the boundary
+// that no other page has, is the newest.
+func (f *servedFeed) look(ctx context.Context) (*chain.Page, error) {
+	if last := f.last.Load(); last != nil && !last.Closed {
+		p, err := f.reader.Stat(ctx, last.Number)
+		if err == nil && !p.Closed && p.Boundary == last.Boundary && p.Entities >= last.Entities {
+			f.saw(p)
+			return p, nil
+		}
 	}
-	floor, err := f.reader.Floor(ctx)
+	p, err := f.reader.Newest(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	f.saw(p)
+	return p, nil
+}
+
+// saw remembers the newest page.
+func (f *servedFeed) saw(p *chain.Page) {
+	lean := *p
+	lean.Checkpoint = nil
+	f.last.Store(&lean)
+	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
+	}
+}
+
+// freshFloor returns the number of the oldest page if that was read not long ago.
+func (f *servedFeed) freshFloor() (int64, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.floor, f.floorRead = max(f.floor, floor), time.Now()
-	return f.floor, nil
+	return f.floor, f.floor > 0 && time.Since(f.floorRead) < floorAge
+}
+
+// floorNow returns the number of the oldest page, as it was floorAge ago or later.
+func (s *Server) floorNow(ctx context.Context, f *servedFeed) (int64, error) {
+	if floor, fresh := f.freshFloor(); fresh {
+		return floor, nil
+	}
+	return s.floors.do(ctx, f.name, func(ctx context.Context) (int64, error) {
+		asked := time.Now()
+		floor, err := f.reader.Floor(ctx)
+		if err != nil {
+			return 0, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.floor, f.floorRead = max(f.floor, floor), asked
+		return f.floor, nil
+	})
+}
+
+// lookBoth returns the newest page, as lookNewest does, and the floor, as floorNow
+// does, and asks for them at the same time. The newest page that is found without
+// looking at the floor is looked for again if it is below that: a writer that slept
+// for very long may have put a page where one was pruned.
+func (s *Server) lookBoth(ctx context.Context, f *servedFeed) (newest *chain.Page, floor int64, err error) {
+	floor, fresh := f.freshFloor()
+	var asking errgroup.Group
+	if !fresh {
+		asking.Go(func() (err error) {
+			floor, err = s.floorNow(ctx, f)
+			return err
+		})
+	}
+	newest, err = s.lookNewest(ctx, f)
+	if floorErr := asking.Wait(); err == nil {
+		err = floorErr
+	}
+	if err == nil && newest.Number < floor {
+		newest, err = s.lookNewest(ctx, f)
+	}
+	return newest, floor, err
 }
 
 // getNewest answers /feeds/{feed}.
@@ -87,11 +158,11 @@ func (s *Server) getNewest(w *responder, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	newest, err := s.lookNewest(r.Context(), f)
+	newest, floor, err := s.lookBoth(r.Context(), f)
 	if err != nil {
 		return err
 	}
-	return s.serveNewest(w, r, f, newest, newest.Number, true)
+	return s.serveNewest(w, r, f, newest, floor, newest.Number, true)
 }
 
 // getPage answers /feeds/{feed}/pages/{n}.
@@ -107,7 +178,7 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	if n < f.newest.Load() {
 		return s.serveLinked(w, r, f, n)
 	}
-	newest, err := s.lookNewest(r.Context(), f)
+	newest, floor, err := s.lookBoth(r.Context(), f)
 	switch {
 	case err != nil:
 		return err
@@ -116,36 +187,34 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	case n < newest.Number:
 		return s.serveLinked(w, r, f, n)
 	}
-	return s.serveNewest(w, r, f, newest, n, false)
+	return s.serveNewest(w, r, f, newest, floor, n, false)
 }
 
 // serveLinked serves a page that has a next page. Unless the request asks about
-// its state only, the store is asked for its body and nothing else.
+// its state only, the store is asked for its body and nothing else, if at all.
 func (s *Server) serveLinked(w *responder, r *http.Request, f *servedFeed, n int64) error {
-	floor, err := f.floorNow(r.Context())
+	floor, err := s.floorNow(r.Context(), f)
 	if err == nil && n < floor {
 		err = fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, f.name, chain.ErrPruned, floor)
 	}
 	if err != nil {
 		return err
 	}
+	if r.Method == http.MethodHead {
+		s.source.crawl(f, n, floor)
+	}
 	return s.serve(w, r, &feedPage{server: s, feed: f, number: n, linked: true, floor: floor, base: s.base(r)}, nil)
 }
 
 // serveNewest serves page n, which was the newest a moment ago. A request that
 // asks to wait does so before.
-func (s *Server) serveNewest(w *responder, r *http.Request, f *servedFeed, newest *chain.Page, n int64, entry bool) error {
-	ctx := r.Context()
-	floor, err := f.floorNow(ctx)
-	if err != nil {
-		return err
-	}
-	res := &feedPage{server: s, feed: f, number: n, floor: floor, base: s.base(r), entry: entry}
+func (s *Server) serveNewest(w *responder, r *http.Request, f *servedFeed, newest *chain.Page, floor, n int64, entry bool) error {
+	res := &feedPage{server: s, feed: f, number: n, seen: newest, floor: floor, base: s.base(r), entry: entry}
 	rep := res.represent(newest)
 	wait := preferredWait(r.Header.Values("Prefer"), s.config.MaxWait)
 	coding, _ := acceptedCoding(r.Header.Values("Accept-Encoding"))
 	if wait > 0 && len(r.Header["If-None-Match"]) > 0 && precondition(r, rep, rep.etag(coding)) == http.StatusNotModified {
-		later, granted, err := s.hubs.wait(ctx, f, newest, wait)
+		later, granted, err := s.hubs.wait(r.Context(), f, newest, wait)
 		if err != nil {
 			return err
 		}
@@ -158,6 +227,7 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *servedFeed, newes
 		} else if later.Number > n {
 			return s.serveLinked(w, r, f, n)
 		}
+		res.seen = later
 		rep = res.represent(later)
 	}
 	return s.serve(w, r, res, rep)
@@ -168,7 +238,8 @@ type feedPage struct {
 	server *Server
 	feed   *servedFeed
 	number int64
-	linked bool // it has a next page, so it never changes
+	linked bool        // it has a next page, so it never changes
+	seen   *chain.Page // not linked: a state that it was seen in by this request
 	floor  int64
 	base   string // begins all URLs
 	entry  bool   // asked for as the entry point
@@ -181,35 +252,44 @@ type pageKey struct {
 
 // stat implements resource.
 func (f *feedPage) stat(ctx context.Context) (*representation, error) {
-	if p, ok := f.server.pages.get(pageKey{f.feed.name, f.number}); ok && f.linked {
-		return f.represent(p), nil
+	var p *chain.Page
+	var err error
+	if f.linked {
+		p, err = f.server.source.stat(ctx, f.feed, f.number)
+	} else {
+		p, err = f.feed.reader.Stat(ctx, f.number)
 	}
-	p, err := f.feed.reader.Stat(ctx, f.number)
 	if err != nil {
 		return nil, err
 	}
-	f.remember(p)
 	return f.represent(p), nil
 }
 
 // open implements resource.
 func (f *feedPage) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+	if f.linked {
+		p, body, err := f.server.source.open(ctx, f.feed, f.number, offset, length)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f.represent(p), body, nil
+	}
+	if offset == 0 && length < 0 {
+		b, err := f.server.source.openState(ctx, f.feed, f.seen)
+		if err == nil {
+			rep := f.represent(b.page)
+			rep.digest = func(context.Context) []byte { return b.digest }
+			return rep, f.server.source.reader(b, 0, -1), nil
+		}
+		if !errors.Is(err, errUnbuffered) {
+			return nil, nil, err
+		}
+	}
 	p, object, err := f.feed.reader.Open(ctx, f.number, offset, length)
 	if err != nil {
 		return nil, nil, err
 	}
-	f.remember(p)
 	return f.represent(p), object.Body, nil
-}
-
-// remember keeps the metadata of a page that cannot change any more.
-func (f *feedPage) remember(p *chain.Page) {
-	if !f.linked {
-		return
-	}
-	lean := *p
-	lean.Checkpoint = nil
-	f.server.pages.add(pageKey{f.feed.name, f.number}, &lean, 1)
 }
 
 // represent describes a state of the page. An open page ends with a closing

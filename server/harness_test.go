@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
@@ -29,6 +30,10 @@ func eachStore(t *testing.T, test func(t *testing.T, store storage.Store, connec
 		make func(*testing.T) storage.Store
 	}{
 		{"memory", func(*testing.T) storage.Store { return memory.New() }},
+		{"far", func(*testing.T) storage.Store { return far(memory.New(), 0) }},
+		{"far with cache", func(t *testing.T) storage.Store {
+			return cachedStore{far(memory.New(), 0), openCache(t, t.TempDir(), 64<<20)}
+		}},
 		{"file", func(t *testing.T) storage.Store {
 			store, err := file.New(t.TempDir())
 			if err != nil {
@@ -65,10 +70,19 @@ func inside(_ *testing.T, h http.Handler) *site {
 	return &site{"http://store.example", &http.Client{Transport: server.Transport(h)}}
 }
 
+// A cachedStore is one that newServer puts a cache before.
+type cachedStore struct {
+	*farStore
+	cache *pagecache.Cache
+}
+
 // newServer starts a server that is closed with the test.
 func newServer(t *testing.T, store storage.Store, c server.Config) *server.Server {
 	t.Helper()
 	c.Producer.SpoolDir = t.TempDir()
+	if cached, ok := store.(cachedStore); ok {
+		c.Cache = cached.cache
+	}
 	s, err := server.New(store, c)
 	check(t, err)
 	t.Cleanup(func() { check(t, s.Close(context.Background())) })

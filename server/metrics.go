@@ -49,6 +49,8 @@ func newMetrics(s *Server) (*metrics, error) {
 	}
 	registry := s.config.Registry
 	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedCollector(s)}
+	all = append(all, s.source.metrics.collectors()...)
+	all = append(all, newStoreCollector(s))
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

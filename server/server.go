@@ -14,7 +14,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -33,7 +32,9 @@ type Server struct {
 	directory        *template.Template
 
 	feeds    *lru[string, *servedFeed]
-	pages    *lru[pageKey, *chain.Page]
+	newFeeds *lru[string, *servedFeed] // those whose newest page was not seen yet
+	floors   *flights[string, int64]
+	source   *source
 	finished *lru[string, struct{}] // snapshots, by the key of the index
 	indexes  *lru[string, *servedIndex]
 	indexing chan struct{} // has room for whoever makes an index ready
@@ -44,6 +45,7 @@ type Server struct {
 	readAhead  *semaphore.Weighted // bytes
 	lengthy    *semaphore.Weighted // of weight 1: the turn to read a lengthy line
 
+	background *background
 	mu         sync.Mutex
 	closing    chan struct{}
 	publishing sync.WaitGroup
@@ -59,13 +61,17 @@ func New(store storage.Store, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c = c.withDefaults(store)
+	background := newBackground()
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
 		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth),
 		coders:     newCoders(c.MaxCoded),
 		feeds:      newLRU[string, *servedFeed](maxFeeds),
-		pages:      newLRU[pageKey, *chain.Page](maxPages),
+		newFeeds:   newLRU[string, *servedFeed](maxFeeds),
+		floors:     newFlights[string, int64](background),
+		source:     newSource(c, background),
+		background: background,
 		finished:   newLRU[string, struct{}](maxSnapshots),
 		indexes:    newLRU[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
@@ -90,8 +96,9 @@ func New(store storage.Store, c Config) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // Close makes the server end: it answers requests that wait, refuses to publish,
-// waits for publishes that have begun until ctx ends, and closes the producers.
-// Call it before, or at the same time as, [http.Server.Shutdown].
+// waits for publishes that have begun until ctx ends, and closes the producers. It
+// fetches nothing ahead any more; requests that are being answered may go on until the
+// store is closed. Call it before, or at the same time as, [http.Server.Shutdown].
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	select {
@@ -101,6 +108,11 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	s.hubs.close()
+	s.source.buffers.abandon()
+	s.background.close(ctx)
+	if !s.config.Writable {
+		return nil
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// backgroundTimeout bounds work that is not a request's own. A store that takes
+// longer for a page, or for its metadata, is as good as away.
+const backgroundTimeout = 2 * time.Minute
+
+// A background runs what is begun for one request and of use to others, so that it
+// must not end with that request.
+type background struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	tasks  sync.WaitGroup
+}
+
+func newBackground() *background {
+	b := &background{}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// run starts a task; false if the server is closing.
+func (b *background) run(task func(ctx context.Context)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, backgroundTimeout)
+		defer cancel()
+		task(ctx)
+	})
+	return true
+}
+
+// close waits for the tasks to end, and when ctx ends cuts them short.
+func (b *background) close(ctx context.Context) {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	stop := context.AfterFunc(ctx, b.cancel)
+	defer stop()
+	b.tasks.Wait()
+	b.cancel()
+}
+
+// flights let those who want the same thing at the same time share the work. It
+// must be a thing that does not change, or may be a little old.
+type flights[K comparable, V any] struct {
+	background *background
+
+	mu    sync.Mutex
+	byKey map[K]*flight[V]
+}
+
+type flight[V any] struct {
+	done  chan struct{} // closed when what follows is set
+	value V
+	err   error
+}
+
+func newFlights[K comparable, V any](b *background) *flights[K, V] {
+	return &flights[K, V]{background: b, byKey: make(map[K]*flight[V])}
+}
+
+// start begins work, unless it is going on. It returns nil if the server is closing.
+func (g *flights[K, V]) start(key K, work func(context.Context) (V, error)) *flight[V] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f, ok := g.byKey[key]; ok {
+		return f
+	}
+	f := &flight[V]{done: make(chan struct{})}
+	if !g.background.run(func(ctx context.Context) {
+		f.value, f.err = work(ctx)
+		g.mu.Lock()
+		delete(g.byKey, key)
+		g.mu.Unlock()
+		close(f.done)
+	}) {
+		return nil
+	}
+	g.byKey[key] = f
+	return f
+}
+
+// do does work, or waits for whoever does it.
+func (g *flights[K, V]) do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
+	f := g.start(key, work)
+	if f == nil {
+		return work(ctx)
+	}
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,286 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// Limits of the pages in memory.
+const (
+	// bufferUnit is what memory for pages is given out in, in bytes.
+	bufferUnit = 64 << 10
+	// maxBufferShare is the part of the memory that one page may take.
+	maxBufferShare = 4
+	// unreadAge is for how long a page that was fetched ahead waits for a reader
+	// before another one may be fetched ahead in its place.
+	unreadAge = 10 * time.Second
+)
+
+// errUnbuffered says that a page is not to be had by way of memory.
+var errUnbuffered = errors.New("no memory for the page")
+
+// buffers hold pages in memory: those that are being fetched, those that were
+// fetched ahead, and those that were read, so that whoever follows close behind need
+// not fetch them again. What they take is bounded, and nobody waits for memory.
+type buffers struct {
+	limit int64 // bytes; 0 if pages are not held in memory
+
+	mu     sync.Mutex
+	taken  int64
+	byKey  map[bufferKey]*buffer
+	read   list.List // of *buffer that nobody holds, the last read first
+	unread list.List // of *buffer that were fetched ahead, the latest first
+	free   []sync.Pool
+}
+
+// A bufferKey names a page that has a next page, or with its SHA-256 a state of one
+// that has not.
+type bufferKey struct {
+	pageKey
+	state string
+}
+
+// A buffer is a page in memory.
+type buffer struct {
+	bufferKey
+	ready chan struct{} // closed when what follows is set
+
+	page   *chain.Page
+	body   []byte
+	digest []byte // SHA-256 of a page without a next page, as it is served
+	err    error
+	reads  atomic.Int64 // how often it was opened
+	check  sync.Once
+	right  bool // the body has the SHA-256 of the metadata
+
+	// What follows belongs to the buffers.
+	taken   int64
+	holders int // readers, and whoever fetches it
+	wanted  bool
+	useless bool // nothing will come of it, or it is on disk
+	cancel  context.CancelFunc
+	element *list.Element // in one of the lists, or nil
+	since   time.Time     // when it was fetched
+}
+
+func newBuffers(limit int64) *buffers {
+	return &buffers{
+		limit: limit, byKey: make(map[bufferKey]*buffer),
+		free: make([]sync.Pool, limit/maxBufferShare/bufferUnit+1),
+	}
+}
+
+// fits reports whether a page of so many bytes may be held.
+func (p *buffers) fits(size int64) bool { return size > 0 && size <= p.limit/maxBufferShare }
+
+// acquire returns the buffer of a page, to be released. If there was none the caller
+// has to fetch it: the buffer has two holders then. It returns nil if there is no
+// memory for so many bytes.
+func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b = p.hold(key); b != nil {
+		return b, false
+	}
+	if b = p.add(key, size, false); b != nil {
+		b.holders++
+		b.wanted = true
+	}
+	return b, b != nil
+}
+
+// join returns the buffer of a page if there is one.
+func (p *buffers) join(key bufferKey) *buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hold(key)
+}
+
+// begin returns a new buffer for a page to be fetched ahead. It returns nil if there
+// is one already, and full if there is no memory for it.
+func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.byKey[key]; ok {
+		return nil, false
+	}
+	b = p.add(key, size, true)
+	return b, b == nil
+}
+
+// hold finds a buffer for a reader. The caller holds the lock, here and below.
+func (p *buffers) hold(key bufferKey) *buffer {
+	b := p.byKey[key]
+	if b == nil {
+		return nil
+	}
+	b.holders++
+	p.unlist(b)
+	b.wanted = true
+	return b
+}
+
+func (p *buffers) add(key bufferKey, size int64, ahead bool) *buffer {
+	size = rounded(size)
+	if !p.fits(size) || !p.makeRoom(size, ahead) {
+		return nil
+	}
+	p.taken += size
+	b := &buffer{bufferKey: key, ready: make(chan struct{}), taken: size, holders: 1}
+	p.byKey[key] = b
+	return b
+}
+
+// makeRoom removes what nobody holds until there is room for so many bytes: what
+// was read, the oldest first, and then what was fetched ahead; but to fetch ahead,
+// only what nobody seems to come for.
+func (p *buffers) makeRoom(size int64, ahead bool) bool {
+	for p.taken+size > p.limit {
+		oldest := p.read.Back()
+		if oldest == nil {
+			oldest = p.unread.Back()
+		}
+		if oldest == nil {
+			return false
+		}
+		b := oldest.Value.(*buffer)
+		if ahead && !b.wanted && time.Since(b.since) < unreadAge {
+			return false
+		}
+		p.remove(b)
+	}
+	return true
+}
+
+// resize corrects what a buffer takes when the size of the page is known.
+func (p *buffers) resize(b *buffer, size int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size = rounded(max(size, 1))
+	if !p.fits(size) || size > b.taken && !p.makeRoom(size-b.taken, !b.wanted) {
+		return false
+	}
+	p.taken += size - b.taken
+	b.taken = size
+	return true
+}
+
+// finish says what became of a buffer. The caller still holds it.
+func (p *buffers) finish(b *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.since = time.Now()
+	if b.err != nil {
+		p.discard(b)
+	}
+	close(b.ready)
+}
+
+// discard makes sure that nobody else finds the buffer.
+func (p *buffers) discard(b *buffer) {
+	b.useless = true
+	if p.byKey[b.bufferKey] == b {
+		delete(p.byKey, b.bufferKey)
+	}
+}
+
+// retire makes sure that a page is handed out to nobody else: it is on disk, or not
+// what it should be.
+func (p *buffers) retire(b *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discard(b)
+}
+
+// verified reports whether the body is what the metadata says.
+func (b *buffer) verified() bool {
+	b.check.Do(func() {
+		sum := sha256.Sum256(b.body)
+		b.right = hex.EncodeToString(sum[:]) == b.page.SHA256
+	})
+	return b.right
+}
+
+// release ends a holding of the buffer. Whoever holds it not must not look at it.
+func (p *buffers) release(b *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.holders--; b.holders > 0 {
+		return
+	}
+	switch {
+	case b.useless:
+		p.remove(b)
+	case b.wanted:
+		b.element = p.read.PushFront(b)
+	default:
+		b.element = p.unread.PushFront(b)
+	}
+}
+
+func (p *buffers) unlist(b *buffer) {
+	if b.element == nil {
+		return
+	}
+	if b.wanted {
+		p.read.Remove(b.element)
+	} else {
+		p.unread.Remove(b.element)
+	}
+	b.element = nil
+}
+
+// remove gives the memory of a buffer back. Nobody holds it.
+func (p *buffers) remove(b *buffer) {
+	p.unlist(b)
+	p.discard(b)
+	p.taken -= b.taken
+	if body := b.body; body != nil {
+		b.body = nil
+		p.free[cap(body)/bufferUnit].Put(&body)
+	}
+}
+
+// memory returns memory for a page, used if possible.
+func (p *buffers) memory(size int64) []byte {
+	whole := rounded(size)
+	if used, ok := p.free[whole/bufferUnit].Get().(*[]byte); ok {
+		return (*used)[:size]
+	}
+	return make([]byte, size, whole)
+}
+
+func rounded(size int64) int64 { return (size + bufferUnit - 1) / bufferUnit * bufferUnit }
+
+// size returns how much memory is taken.
+func (p *buffers) size() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
+// begun remembers how to end the fetching of a page.
+func (p *buffers) begun(b *buffer, cancel context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.cancel = cancel
+}
+
+// abandon ends the fetching of pages that nobody asked for yet.
+func (p *buffers) abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.byKey {
+		if !b.wanted && b.cancel != nil {
+			b.cancel()
+		}
+	}
+}

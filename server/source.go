@@ -1,0 +1,382 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/pagecache"
+)
+
+// Limits of fetching ahead.
+const (
+	maxAhead = 16 // pages, or metadata of so many
+	// usualPage is how large a page is expected to be as long as none is known.
+	usualPage = 1 << 20
+	// maxProven is how many pages in the cache one look at the store proves.
+	maxProven = 256
+)
+
+// A source gets pages: from the cache on disk, from memory, or from the store. What
+// readers will ask for next it fetches ahead.
+type source struct {
+	log        *slog.Logger
+	background *background
+	cache      *pagecache.Cache // nil if there is none
+	pages      *lru[pageKey, *chain.Page]
+	buffers    *buffers
+	runs       runs
+	metas      *flights[pageKey, *chain.Page]
+	metrics    *sourceMetrics
+}
+
+func newSource(c Config, b *background) *source {
+	return &source{
+		log: c.Logger, background: b, cache: c.Cache,
+		pages:   newLRU[pageKey, *chain.Page](maxPages),
+		buffers: newBuffers(max(c.ReadAhead, 0)),
+		runs:    runs{byNext: make(map[runKey]run)},
+		metas:   newFlights[pageKey, *chain.Page](b),
+		metrics: newSourceMetrics(),
+	}
+}
+
+// remember keeps the metadata of a page that has a next page.
+func (s *source) remember(p *chain.Page) {
+	lean := *p
+	lean.Checkpoint = nil
+	s.pages.add(pageKey{p.Feed, p.Number}, &lean, 1)
+}
+
+// stat returns the metadata of a page that has a next page.
+func (s *source) stat(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
+	key := pageKey{f.name, n}
+	if p, ok := s.pages.get(key); ok {
+		return p, nil
+	}
+	return s.metas.do(ctx, key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, n) })
+}
+
+// lookUp returns metadata that is not known yet.
+func (s *source) lookUp(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
+	if s.prove(ctx, f, n) {
+		if p, ok := s.pages.get(pageKey{f.name, n}); ok {
+			return p, nil
+		}
+	}
+	p, err := f.reader.Stat(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	s.remember(p)
+	return p, nil
+}
+
+// crawl fetches metadata ahead for a reader that goes back from page n.
+func (s *source) crawl(f *servedFeed, n, floor int64) {
+	if s.buffers.limit == 0 || s.runs.step(runKey{pageKey{f.name, n}, true}) == 0 {
+		return
+	}
+	for k := n - 1; k >= max(floor, n-maxAhead); k-- {
+		key := pageKey{f.name, k}
+		if _, ok := s.pages.get(key); !ok {
+			s.metas.start(key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, k) })
+		}
+	}
+}
+
+// prove finds out whether the cache's page n is that of the feed, and remembers its
+// metadata if so. Each page names the digest of the one before: so pages in the cache
+// that follow each other are all proven by the one after the last of them, if that is
+// known, or by the metadata that the store has of the last.
+func (s *source) prove(ctx context.Context, f *servedFeed, n int64) bool {
+	var row []*chain.Page
+	proven := false
+	for k := n; s.cache != nil && len(row) < maxProven && !proven; k++ {
+		known, ok := s.pages.get(pageKey{f.name, k})
+		proven = ok
+		if !ok {
+			known, ok = s.cache.Meta(f.name, k)
+		}
+		if !ok || len(row) > 0 && known.Prev != row[len(row)-1].Digest() {
+			proven = false
+			break
+		}
+		row = append(row, known)
+	}
+	if len(row) == 0 {
+		return false
+	}
+	if last := row[len(row)-1]; !proven {
+		p, err := f.reader.Stat(ctx, last.Number)
+		if err != nil || p.Digest() != last.Digest() {
+			if err == nil {
+				s.drop(row)
+			}
+			return false
+		}
+	}
+	for _, p := range row {
+		s.remember(p)
+	}
+	return true
+}
+
+// drop removes pages from the cache that are of another chain than the feed.
+func (s *source) drop(row []*chain.Page) {
+	for _, p := range row {
+		s.cache.Drop(p.Feed, p.Number)
+	}
+}
+
+// open opens a part of the body of a page that has a next page. A negative length
+// means to the end.
+func (s *source) open(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+	whole := offset == 0 && length < 0
+	if p, body, ok := s.openCached(ctx, f, n, offset, length); ok {
+		if whole {
+			s.ahead(f, n)
+		}
+		return p, body, nil
+	}
+	b := s.buffer(f, bufferKey{pageKey: pageKey{f.name, n}}, whole)
+	if whole {
+		s.ahead(f, n)
+	}
+	if b != nil {
+		p, body, err := s.openBuffer(ctx, b, offset, length)
+		if !errors.Is(err, errUnbuffered) {
+			return p, body, err
+		}
+	}
+	return s.openStored(ctx, f, n, offset, length)
+}
+
+// openCached opens a page in the cache.
+func (s *source) openCached(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, bool) {
+	if s.cache == nil {
+		return nil, nil, false
+	}
+	if s.cache.Has(f.name, n) {
+		if p, err := s.stat(ctx, f, n); err == nil {
+			if body, ok := s.cache.Open(p, offset, length); ok {
+				s.metrics.hits.Inc()
+				return p, body, true
+			}
+		}
+	}
+	s.metrics.misses.Inc()
+	return nil, nil, false
+}
+
+// buffer returns the buffer of a page that has a next page, or nil. If there is
+// none, it begins one to read the page as a whole.
+func (s *source) buffer(f *servedFeed, key bufferKey, whole bool) *buffer {
+	if !whole {
+		return s.buffers.join(key)
+	}
+	size := f.usualSize()
+	if p, ok := s.pages.get(key.pageKey); ok {
+		size = p.Size
+	}
+	b, begun := s.buffers.acquire(key, size)
+	if begun {
+		s.fetch(f, b, "asked")
+	}
+	return b
+}
+
+// ahead fetches pages for a reader that has come to page n from the one before.
+// Readers share the memory: if there are many, less is fetched ahead for each.
+func (s *source) ahead(f *servedFeed, n int64) {
+	if s.buffers.limit == 0 {
+		return
+	}
+	readers := s.runs.step(runKey{pageKey{f.name, n}, false})
+	if readers == 0 {
+		return
+	}
+	size := f.usualSize()
+	window := min(s.buffers.limit/rounded(size)/int64(readers), maxAhead)
+	for k := n + 1; k <= n+window && k < f.newest.Load(); k++ {
+		if s.cache != nil && s.cache.Has(f.name, k) {
+			continue
+		}
+		b, full := s.buffers.begin(bufferKey{pageKey: pageKey{f.name, k}}, size)
+		if full {
+			return
+		}
+		if b != nil {
+			s.fetch(f, b, "ahead")
+		}
+	}
+}
+
+// openState opens the whole body of a page that has no next page, in the state that
+// was seen or a later one.
+func (s *source) openState(ctx context.Context, f *servedFeed, seen *chain.Page) (*buffer, error) {
+	b, begun := s.buffers.acquire(bufferKey{pageKey{f.name, seen.Number}, seen.SHA256}, seen.Size)
+	if b == nil {
+		return nil, errUnbuffered
+	}
+	if begun {
+		s.fetch(f, b, "asked")
+	}
+	return b, s.await(ctx, b)
+}
+
+// await waits for a page, and releases the buffer if it does not come.
+func (s *source) await(ctx context.Context, b *buffer) error {
+	var err error
+	select {
+	case <-b.ready:
+		err = b.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.buffers.release(b)
+	}
+	return err
+}
+
+func (s *source) openBuffer(ctx context.Context, b *buffer, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+	if err := s.await(ctx, b); err != nil {
+		return nil, nil, err
+	}
+	if b.reads.Add(1) > 1 && !b.verified() {
+		s.log.WarnContext(ctx, "page in memory does not have the SHA-256 of its metadata: it is read again", "feed", b.feed, "page", b.number)
+		s.buffers.retire(b)
+		s.buffers.release(b)
+		return nil, nil, errUnbuffered
+	}
+	return b.page, s.reader(b, offset, length), nil
+}
+
+// reader reads a part of a buffer, and releases it when it is closed.
+func (s *source) reader(b *buffer, offset, length int64) io.ReadCloser {
+	part := b.body[min(offset, int64(len(b.body))):]
+	if length >= 0 && length < int64(len(part)) {
+		part = part[:length]
+	}
+	return &bufferReader{Reader: bytes.NewReader(part), release: func() { s.buffers.release(b) }}
+}
+
+type bufferReader struct {
+	*bytes.Reader
+	release func()
+}
+
+// Close implements [io.Closer]. It may be called once.
+func (r *bufferReader) Close() error {
+	r.release()
+	return nil
+}
+
+// openStored opens a page as the store has it. On its way it comes into the cache.
+func (s *source) openStored(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+	p, object, err := f.reader.Open(ctx, n, offset, length)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.remember(p)
+	if s.cache != nil && offset == 0 && length < 0 {
+		if w := s.cache.Create(p); w != nil {
+			return p, &keepingBody{object.Body, w}, nil
+		}
+	}
+	return p, object.Body, nil
+}
+
+// A keepingBody puts what is read of a page into the cache.
+type keepingBody struct {
+	io.ReadCloser
+	writer *pagecache.Writer
+}
+
+func (b *keepingBody) Read(data []byte) (int, error) {
+	n, err := b.ReadCloser.Read(data)
+	_, _ = b.writer.Write(data[:n]) // never fails
+	if err == io.EOF {
+		b.writer.Commit()
+	}
+	return n, err
+}
+
+func (b *keepingBody) Close() error {
+	b.writer.Abort()
+	return b.ReadCloser.Close()
+}
+
+// fetch fills a buffer in the background.
+func (s *source) fetch(f *servedFeed, b *buffer, why string) {
+	s.metrics.fetched.WithLabelValues(why).Inc()
+	if s.background.run(func(ctx context.Context) {
+		defer s.buffers.release(b)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s.buffers.begun(b, cancel)
+		b.err = s.read(ctx, f, b)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			b.err = errUnbuffered // the server is closing: who waits may read by himself
+		}
+		s.buffers.finish(b)
+		if b.err == nil && b.state == "" && s.cache != nil {
+			s.cache.Keep(b.page, b.body)
+			if s.cache.Has(f.name, b.number) {
+				s.buffers.retire(b)
+			}
+		}
+	}) {
+		return
+	}
+	b.err = errUnbuffered
+	s.buffers.finish(b)
+	s.buffers.release(b)
+}
+
+// read reads a page from the store into a buffer. That the bytes are those that were
+// written is the store's business, and the reader has the digest to see; it is checked
+// before a second reader gets them, or the cache. Of a page that has no next page the
+// digest is another than in the metadata, so there both are found out.
+func (s *source) read(ctx context.Context, f *servedFeed, b *buffer) error {
+	p, object, err := f.reader.Open(ctx, b.number, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer object.Body.Close()
+	if b.state == "" {
+		s.remember(p)
+	}
+	if !s.buffers.resize(b, p.Size) {
+		return errUnbuffered
+	}
+	b.page, b.body = p, s.buffers.memory(p.Size)
+	if _, err := io.ReadFull(object.Body, b.body); err != nil {
+		return fmt.Errorf("read page %d of feed %q: %w", b.number, f.name, err)
+	}
+	if _, err := io.Copy(io.Discard, object.Body); err != nil { // the store may have something to say at the end
+		return fmt.Errorf("read page %d of feed %q: %w", b.number, f.name, err)
+	}
+	f.size.Store(p.Size)
+	if b.state == "" {
+		return nil
+	}
+	hash := sha256.New()
+	hash.Write(b.body)
+	if sum := hex.EncodeToString(hash.Sum(nil)); sum != p.SHA256 {
+		return fmt.Errorf("%w: page %d of feed %q has the SHA-256 %s, not %s as its metadata says", chain.ErrCorrupt, b.number, f.name, sum, p.SHA256)
+	}
+	if !p.Closed {
+		hash.Write(page.AppendClose(nil, p.Boundary))
+	}
+	b.digest = hash.Sum(nil)
+	return nil
+}

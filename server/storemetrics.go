@@ -1,0 +1,99 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// sourceMetrics say where pages came from.
+type sourceMetrics struct {
+	hits, misses prometheus.Counter
+	fetched      *prometheus.CounterVec
+}
+
+func newSourceMetrics() *sourceMetrics {
+	return &sourceMetrics{
+		hits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "feedctl_page_cache_hits_total", Help: "Pages that were asked for and came from the cache on disk.",
+		}),
+		misses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "feedctl_page_cache_misses_total", Help: "Pages that were asked for and were not in the cache on disk.",
+		}),
+		fetched: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_pages_fetched_total", Help: "Pages that were read from the store into memory, by whether somebody had asked for them.",
+		}, []string{"why"}),
+	}
+}
+
+func (m *sourceMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.hits, m.misses, m.fetched}
+}
+
+// A storeCollector tells what the store, the pages in memory and the cache say when
+// it is asked.
+type storeCollector struct {
+	server                        *Server
+	requests, memory              *prometheus.Desc
+	bytes, pages, off             *prometheus.Desc
+	added, evicted, damaged, errs *prometheus.Desc
+}
+
+func newStoreCollector(s *Server) *storeCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &storeCollector{
+		server:   s,
+		requests: desc("feedctl_store_requests_total", "Requests that were sent to the store's server, with those that failed.", "operation"),
+		memory:   desc("feedctl_page_memory_bytes", "Memory taken by pages that were read from the store."),
+		bytes:    desc("feedctl_page_cache_bytes", "Room that the cache takes on disk."),
+		pages:    desc("feedctl_page_cache_pages", "Pages in the cache on disk."),
+		off:      desc("feedctl_page_cache_off", "1 while the cache keeps nothing because of an error of the disk."),
+		added:    desc("feedctl_page_cache_added_total", "Pages that were put into the cache on disk."),
+		evicted:  desc("feedctl_page_cache_evicted_total", "Pages that were removed from the cache to make room."),
+		damaged:  desc("feedctl_page_cache_damaged_total", "Pages that were removed from the cache because they were damaged."),
+		errs:     desc("feedctl_page_cache_errors_total", "Errors of the disk that the cache is on."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.requests, c.memory, c.bytes, c.pages, c.off, c.added, c.evicted, c.damaged, c.errs} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
+	if counter, ok := c.server.store.(storage.Counter); ok {
+		for operation, n := range counter.Requests() {
+			out <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(n), operation)
+		}
+	}
+	gauge := func(d *prometheus.Desc, value float64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+	}
+	if c.server.config.ReadAhead > 0 {
+		gauge(c.memory, float64(c.server.source.buffers.size()))
+	}
+	cache := c.server.config.Cache
+	if cache == nil {
+		return
+	}
+	s := cache.Stats()
+	gauge(c.bytes, float64(s.Bytes))
+	gauge(c.pages, float64(s.Pages))
+	off := 0.0
+	if s.Off {
+		off = 1
+	}
+	gauge(c.off, off)
+	count := func(d *prometheus.Desc, n uint64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+	}
+	count(c.added, s.Added)
+	count(c.evicted, s.Evicted)
+	count(c.damaged, s.Damaged)
+	count(c.errs, s.Errors)
+}
