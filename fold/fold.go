@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
@@ -42,6 +43,9 @@ type Config struct {
 	// KeyPointer is a JSON pointer (RFC 6901) into the body to the key of the
 	// thing that an entity is about, for feeds without Content-Location.
 	KeyPointer string
+	// PublicURL and Presign are those of [producer.SnapshotConfig].
+	PublicURL string
+	Presign   time.Duration
 	// TempDir is where the table is kept; it grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
@@ -60,6 +64,10 @@ var ErrEmpty = errors.New("feed has no state: all its things were deleted")
 
 // origin is a made-up one: the feed is read from the store without a network.
 const origin = "http://store.invalid"
+
+// readAhead is what pages that are read ahead from a store behind a network may take,
+// in bytes: there is one reader.
+const readAhead = 12 << 20
 
 // table is the name of the temporary table.
 const table = "state"
@@ -96,13 +104,17 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 // apply applies the whole feed to the table and returns the position after the
 // last entity applied.
 func apply(ctx context.Context, store storage.Store, name, file string, c Config) (at *snapshot.FeedPosition, err error) {
-	handler, err := server.New(store, server.Config{PublicURL: origin})
+	config := server.Config{PublicURL: origin}
+	if _, far := store.(storage.Counter); far {
+		config.ReadAhead = readAhead
+	}
+	handler, err := server.New(store, config)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, handler.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, handler.Close(ctx)) }()
 	client, err := consumer.New(consumer.Config{
-		HTTPClient: &http.Client{Transport: server.Transport(handler)},
+		HTTPClient: &http.Client{Transport: server.DirectTransport(handler)},
 		Logger:     c.Logger,
 	})
 	if err != nil {
@@ -189,5 +201,9 @@ func write(ctx context.Context, store storage.Store, file string, c Config, at *
 	} else if empty {
 		return nil, ErrEmpty
 	}
-	return producer.WriteSnapshot(ctx, store, c.Name, rows.entities(), producer.SnapshotConfig{Feed: at})
+	return producer.WriteSnapshot(ctx, store, c.Name, rows.entities(), producer.SnapshotConfig{
+		Feed:      at,
+		PublicURL: c.PublicURL,
+		Presign:   c.Presign,
+	})
 }
