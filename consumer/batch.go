@@ -147,7 +147,7 @@ func (r *run) commit(ctx context.Context) error {
 		}
 	}
 	at := b.position()
-	at.Feed = redact(r.URL)
+	at.Feed = r.Feed
 	if err := b.Commit(ctx, at); err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback())
 	}

@@ -91,7 +91,7 @@ func (s *session) pages(url string, start Start) iter.Seq2[*Page, error] {
 					return
 				}
 			}
-			start = After(x.handOff())
+			start = After(x.handOff(url))
 		}
 		s.feedPages(url, start)(yield)
 	}

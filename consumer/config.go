@@ -18,7 +18,8 @@ type Config struct {
 	// HTTPClient makes the requests; redirects are always decided by the
 	// rules of [Config.AllowOrigins]. nil: one with a transport of its own.
 	// Its Timeout must be 0, because it would cut long pages and long polls;
-	// use HeaderTimeout and IdleTimeout.
+	// use HeaderTimeout and IdleTimeout. A request is not repeated if the
+	// transport's error has a method Permanent() bool that returns true.
 	HTTPClient *http.Client
 	// Header is added to each request to the origin that the credentials are
 	// for, since it may hold secrets. It replaces fields that the client sets

@@ -156,6 +156,10 @@ func Retryable(err error) bool {
 	if errors.As(err, &permanent) {
 		return false
 	}
+	var final interface{ Permanent() bool }
+	if errors.As(err, &final) && final.Permanent() {
+		return false
+	}
 	var broken *transportError
 	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
 }

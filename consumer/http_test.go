@@ -215,6 +215,31 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// deniedTransport fails for good.
+type deniedTransport struct{ requests int }
+
+func (d *deniedTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	d.requests++
+	return nil, errDenied
+}
+
+type permanentError struct{ error }
+
+func (permanentError) Permanent() bool { return true }
+
+var errDenied = permanentError{errors.New("denied")}
+
+func TestPermanent(t *testing.T) {
+	transport := new(deniedTransport)
+	client, err := New(Config{HTTPClient: &http.Client{Transport: transport}, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ids(t, client, Beginning()); !errors.Is(err, errDenied) || transport.requests != 1 {
+		t.Errorf("%d requests, %v", transport.requests, err)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	var got []time.Duration
 	for n := 1; n <= 6; n++ {

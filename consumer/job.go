@@ -41,7 +41,10 @@ func (g GapPolicy) String() string {
 type Job struct {
 	Client *Client
 	// URL is the feed's entry point. Credentials are for its origin.
-	URL  string
+	URL string
+	// Feed is what positions in the sink call the feed: see
+	// [feed.Position]. "": URL, without a user name and password.
+	Feed string
 	Sink Sink
 	// From is where to start if the sink has no position.
 	From  Start
@@ -99,6 +102,9 @@ func (j *Job) newRun() (*run, error) {
 	r.BatchInterval = cmp.Or(r.BatchInterval, time.Second)
 	if r.Logger == nil {
 		r.Logger = j.Client.config.Logger
+	}
+	if r.Feed == "" {
+		r.Feed = redact(r.URL)
 	}
 	if r.OnGap == GapSnapshot && r.SnapshotURL == "" {
 		return nil, errors.New("there is no snapshot to start over from: set SnapshotURL")

@@ -158,6 +158,22 @@ func TestJobElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		sink.expect("a b c d e")
+		job.Feed = "store#feed" // by another name, at the same URL
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := sink.Position(t.Context()); err != nil || at.Feed != job.URL {
+			t.Errorf("without news the position is %+v, %v", at, err)
+		}
+		f.append("f4")
+		if _, err := runJob(t, job); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := sink.Position(t.Context()); err != nil || at.Feed != "store#feed" {
+			t.Errorf("position %+v, %v", at, err)
+		}
+		job.Feed = ""
+		sink.expect("a b c d e f")
 		w.requests()
 		w.mu.Lock()
 		w.handler = newFeed("v0 w1 | x2 y4")
@@ -170,7 +186,7 @@ func TestJobElsewhere(t *testing.T) {
 		if n := count(w.requests(), "GET "+strings.TrimPrefix(pageURL, "http://")+"2"); n > 1 {
 			t.Errorf("page 2 was asked for %d times", n)
 		}
-		sink.expect("a b c d e")
+		sink.expect("a b c d e f")
 	})
 }
 

@@ -70,9 +70,9 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if at.IsZero() {
 		return r.From, nil
 	}
-	if here := redact(r.URL); at.Feed != "" && at.Feed != here {
+	if at.Feed != "" && at.Feed != r.Feed {
 		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL: looking for its Content-ID in this one",
-			"position", at.Feed, "feed", here)
+			"position", at.Feed, "feed", r.Feed)
 		at.Page = ""
 	}
 	return After(at), nil
@@ -118,7 +118,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 		if err := r.drain(ctx, s.snapshotPages(x, from), false); err != nil {
 			return err
 		}
-		at := x.handOff()
+		at := x.handOff(url)
 		start = After(at)
 		if at.IsZero() {
 			at.Snapshot = &feed.SnapshotPosition{Index: x.position, Page: len(x.Pages)}

@@ -305,8 +305,10 @@ func TestFromSnapshot(t *testing.T) {
 		"exact position": {"a0 b1 | c2 d2 | e3", &snapshot.FeedPosition{URL: feedURL, LastModified: second(2).Add(700 * time.Millisecond),
 			ContentID: "c", Page: pageURL + "2"}, "s0 s1 s2 s3 d e"},
 		"position without page": {"a0 b1 | c2 d2 | e3", &snapshot.FeedPosition{URL: feedURL, LastModified: second(2), ContentID: "d"}, "s0 s1 s2 s3 e"},
-		"creation time":         {"a0 b1 | c2 d2 | e3", nil, "s0 s1 s2 s3 c d e"},
-		"quiet feed":            {"a0 b1", nil, "s0 s1 s2 s3"},
+		"position under another URL": {"a0 b1 | c2 d2 | e3", &snapshot.FeedPosition{URL: "http://bucket.test/feed", LastModified: second(2),
+			ContentID: "c", Page: "http://bucket.test/2"}, "s0 s1 s2 s3 d e"},
+		"creation time": {"a0 b1 | c2 d2 | e3", nil, "s0 s1 s2 s3 c d e"},
+		"quiet feed":    {"a0 b1", nil, "s0 s1 s2 s3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSnapshot(newFeed(test.feed), 2, 2)

@@ -81,13 +81,19 @@ func (s *session) tryIndex(target, id string) (*index, error) {
 	return &index{Index: x, position: at.String()}, nil
 }
 
-// handOff returns where the feed goes on after the snapshot. To an index that
-// does not say, it is the time of its creation.
-func (x *index) handOff() feed.Position {
-	if f := x.Feed; f != nil {
-		return feed.Position{LastModified: feed.Truncate(f.LastModified), ContentID: f.ContentID, Page: f.Page}
+// handOff returns where the feed at url goes on after the snapshot. To an index
+// that does not say, it is the time of its creation. Pages are only where it says
+// if it knows the feed by the same URL.
+func (x *index) handOff(url string) feed.Position {
+	f := x.Feed
+	if f == nil {
+		return feed.Position{LastModified: x.CreatedAt}
 	}
-	return feed.Position{LastModified: x.CreatedAt}
+	at := feed.Position{LastModified: feed.Truncate(f.LastModified), ContentID: f.ContentID}
+	if f.URL == url {
+		at.Page = f.Page
+	}
+	return at
 }
 
 // snapshotPages yields the pages of a snapshot in their order, and requests up
