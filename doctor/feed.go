@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// A visit is one examination of a feed on a server.
+type visit struct {
+	config Config
+	client *http.Client
+	home   *url.URL // the URL that was given: its origin gets the credentials
+	feed   *url.URL // the entry point, where redirects and the server's directory lead
+	hops   []hop    // redirects on the way there
+	entry  *answer  // the newest page, as it is without a content coding
+}
+
+// A check tries out one thing.
+type check struct {
+	name string
+	why  string // it matters
+	run  func(*visit, context.Context) result
+}
+
+// checks are those of a feed whose newest page can be had.
+func checks() []check {
+	return []check{
+		{"redirects", "credentials go only to the origin that they were given for, and consumers do not follow links to others", (*visit).checkRedirects},
+		{"tls", "whoever is on the way can read and change what is sent, credentials included", (*visit).checkTLS},
+		{"clock", "consumers find their place by time, and a clock that is ahead stops producers", (*visit).checkClock},
+		{"body", "a consumer refuses a page that is not whole, and cannot know of one that was changed", (*visit).checkBody},
+		{"link", "consumers go from page to page by the Link header; without it there is only the newest page", (*visit).checkLink},
+		{"origin", "consumers do not follow links to another origin than the feed's", (*visit).checkOrigin},
+		{"last-modified", "consumers find their place by the time of each page", (*visit).checkLastModified},
+		{"head", "consumers look for their place with HEAD", (*visit).checkHead},
+		{"etag", "without a strong ETag every look at the newest page transfers all of it", (*visit).checkETag},
+		{"304", "every look at the newest page transfers all of it", (*visit).checkNotModified},
+		{"range", "a consumer that waits for more transfers the whole newest page for each new entity", (*visit).checkRange},
+		{"coding", "a cache, or a consumer that resumes, may put together what does not belong together", (*visit).checkCoding},
+		{"cache", "consumers see new entities late, or go back and forth between states", (*visit).checkCache},
+		{"immutable", "pages that never change are transferred again and again", (*visit).checkImmutable},
+		{"wait", "consumers cannot wait for news and have to ask again and again", (*visit).checkWait},
+	}
+}
+
+// Feed examines the feed at rawURL and the way to it, or the first feed of the server
+// at rawURL. The error is about the URL or the context; all else is in the findings.
+func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, errors.New("examine feed: its URL must be http(s)://HOST/PATH, without credentials")
+	}
+	u.Fragment = ""
+	if c.Wait == 0 {
+		c.Wait = 30 * time.Second
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Second
+	}
+	v := &visit{config: c, home: u, feed: u, client: &http.Client{
+		Transport:     c.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	findings := []Finding{finding("reach", "nobody can read the feed", v.reach(ctx))}
+	for _, check := range checks() {
+		r := skipped("the newest page could not be had")
+		if v.entry != nil {
+			r = v.run(ctx, check)
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("examine %s: %w", u.Redacted(), context.Cause(ctx))
+		}
+		findings = append(findings, finding(check.name, check.why, r))
+	}
+	return findings, nil
+}
+
+// maxReruns is how often a check is repeated because the feed has changed meanwhile.
+const maxReruns = 3
+
+// run runs a check. What it finds against a page that has changed under its hands
+// does not count.
+func (v *visit) run(ctx context.Context, c check) result {
+	for try := 0; ; try++ {
+		r := c.run(v, ctx)
+		if r.level == OK || r.level == Skipped || try == maxReruns {
+			return r
+		}
+		before := v.entry
+		if err := v.readEntry(ctx); err != nil || v.entry.body.sum == before.body.sum {
+			v.entry = before
+			return r
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/feedctl/feedctl/page"
+)
+
+// A hop is a redirect.
+type hop struct {
+	status   int
+	from, to *url.URL
+}
+
+const maxHops = 10
+
+// reach gets the newest page, wherever the URL leads.
+func (v *visit) reach(ctx context.Context) result {
+	for {
+		a, err := v.get(ctx, v.feed)
+		if err != nil {
+			return unreachable(err)
+		}
+		switch {
+		case a.status/100 == 3:
+			to, err := v.feed.Parse(a.header.Get("Location"))
+			if err != nil || a.header.Get("Location") == "" || len(v.hops) == maxHops {
+				return problem("redirects lead nowhere: "+v.feed.String(), "correct the redirect, or give the feed's own URL")
+			}
+			v.hops = append(v.hops, hop{a.status, v.feed, to})
+			v.feed = to
+			continue
+		case a.status != http.StatusOK:
+			return refused(a)
+		}
+		first, isDirectory := v.directory(a)
+		switch {
+		case isDirectory && first == nil:
+			return problem("the server has no feed", "publish one, or give the URL of a feed")
+		case isDirectory:
+			v.feed = first
+			continue
+		}
+		return v.accept(a)
+	}
+}
+
+// get gets what is at a URL as it is stored.
+func (v *visit) get(ctx context.Context, u *url.URL) (*answer, error) {
+	return v.do(ctx, http.MethodGet, u, fields{identity})
+}
+
+// readEntry gets the newest page anew.
+func (v *visit) readEntry(ctx context.Context) error {
+	a, err := v.get(ctx, v.feed)
+	if err == nil && a.status != http.StatusOK {
+		err = errors.New(a.text())
+	}
+	if err == nil {
+		v.entry = a
+	}
+	return err
+}
+
+// directory returns the first feed in the directory of a server, if a is one.
+func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
+	var d struct {
+		Feeds []struct{ URL string }
+	}
+	if kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); kind != "application/json" {
+		return nil, false
+	}
+	if err := json.Unmarshal(a.body.start, &d); err != nil || d.Feeds == nil {
+		return nil, false
+	}
+	for _, feed := range d.Feeds {
+		// By the path only: where links lead is the matter of another check.
+		if u, err := url.Parse(feed.URL); err == nil {
+			return v.feed.ResolveReference(&url.URL{Path: u.Path, RawPath: u.RawPath}), true
+		}
+	}
+	return nil, true
+}
+
+// accept makes a the newest page if it is one.
+func (v *visit) accept(a *answer) result {
+	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
+		found := fmt.Sprintf("the answer is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))
+		if kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); kind == "text/html" {
+			return problem(found, "an HTML page comes from a login or an error page on the way: let requests to the feed pass it")
+		}
+		return problem(found, "give the URL of a feed; of a snapshot, see \"feedctl verify --index\"")
+	}
+	v.entry = a
+	return fine(fmt.Sprintf("%s in %v", a.text(), a.took.Round(time.Millisecond)))
+}
+
+func unreachable(err error) result {
+	var certificate *tls.CertificateVerificationError
+	var name *net.DNSError
+	var repeated *url.Error
+	if errors.As(err, &repeated) {
+		err = repeated.Err
+	}
+	switch {
+	case errors.As(err, &certificate):
+		return problem(err.Error(), "renew or correct the server's certificate, with its intermediate certificates; for a private authority set SSL_CERT_FILE")
+	case errors.As(err, &name):
+		return problem(err.Error(), "correct the host in the URL, or its entry in the DNS")
+	}
+	return problem(err.Error(), "start the server, and let the firewall pass it")
+}
+
+func refused(a *answer) result {
+	found := "the answer is " + a.text()
+	switch {
+	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
+		return problem(found, "give credentials with --credentials-file or FEEDCTL_CREDENTIALS; if they are right, see whether the proxy passes Authorization on")
+	case a.status == http.StatusNotFound || a.status == http.StatusGone:
+		return problem(found, "correct the URL: /feeds/NAME, below the path where the proxy has the server; a feed exists from its first entity on")
+	case a.status == http.StatusTooManyRequests:
+		return problem(found, "raise the limit of requests for consumers")
+	case a.status >= 500:
+		return problem(found, "see the log of the server, and of the proxy: 502 and 504 are the proxy's own")
+	}
+	return problem(found, "see the log of the server")
+}
