@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Directory examines the file system below a store that is a directory. It makes
+// two files in it and removes them again. The directory exists.
+func Directory(_ context.Context, dir string) []Finding {
+	return []Finding{
+		finding("file system", "what was acknowledged must survive a crash, and be seen by all at once", checkFileSystem(dir)),
+		finding("room", "a full disk stops publishing", checkRoom(dir)),
+		finding("durability", "a commit is a file that is synced and takes the name of another at once", checkDurability(dir)),
+	}
+}
+
+// fileSystems are those that are not fit for a store, by their magic numbers
+// (statfs(2)).
+var fileSystems = map[int64]result{
+	unix.NFS_SUPER_MAGIC:       network("NFS"),
+	unix.SMB_SUPER_MAGIC:       network("SMB"),
+	unix.CIFS_SUPER_MAGIC:      network("CIFS"),
+	unix.SMB2_SUPER_MAGIC:      network("SMB"),
+	unix.FUSE_SUPER_MAGIC:      warning("a file system in a program (FUSE)", "see whether it keeps what fsync promises; else use a local disk"),
+	unix.V9FS_MAGIC:            warning("a file system of another machine (9p)", "use a local disk"),
+	unix.TMPFS_MAGIC:           warning("it is in memory (tmpfs)", "use a disk: it is gone after a restart"),
+	unix.RAMFS_MAGIC:           warning("it is in memory (ramfs)", "use a disk: it is gone after a restart"),
+	unix.OVERLAYFS_SUPER_MAGIC: warning("it is part of a container (overlayfs)", "use a volume: it is gone with the container"),
+}
+
+func network(name string) result {
+	return problem("it is on a network file system ("+name+")", "use a local disk, or a store made for several machines, such as s3://BUCKET/PREFIX")
+}
+
+func statfs(dir string) (unix.Statfs_t, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fs, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return fs, nil
+}
+
+func checkFileSystem(dir string) result {
+	fs, err := statfs(dir)
+	if err != nil {
+		return failed(err)
+	}
+	if r, ok := fileSystems[int64(fs.Type)]; ok { //nolint:unconvert // it is an int32 elsewhere
+		return r
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return warning("it is mounted for reading only", "nothing, if you only read; else mount it for writing")
+	}
+	return fine("a local one")
+}
+
+// How much room there should be.
+const (
+	minFree        = 1 << 30
+	minFreePercent = 5
+)
+
+func checkRoom(dir string) result {
+	fs, err := statfs(dir)
+	if err != nil {
+		return failed(err)
+	}
+	size := uint64(fs.Bsize) //nolint:gosec // it is positive
+	free, all := fs.Bavail*size, fs.Blocks*size
+	found := fmt.Sprintf("%d MiB of %d MiB are free", free>>20, all>>20)
+	if free < minFree || free*100 < all*minFreePercent {
+		return warning(found, "make room, or prune feeds and delete old snapshots")
+	}
+	if fs.Files > 0 && fs.Ffree*100 < fs.Files*minFreePercent {
+		return warning(fmt.Sprintf("room for only %d more files", fs.Ffree), "make room: a page takes two files")
+	}
+	return fine(found)
+}
+
+// checkDurability does what a commit does.
+func checkDurability(dir string) (r result) {
+	scratch, err := os.MkdirTemp(dir, "doctor-")
+	if err != nil {
+		return warning(err.Error(), "nothing, if you only read; else let this user write to the directory")
+	}
+	defer func() {
+		if err := os.RemoveAll(scratch); err != nil {
+			r = warning(err.Error(), "remove it by hand")
+		}
+	}()
+	a, b := filepath.Join(scratch, "a"), filepath.Join(scratch, "b")
+	begun := time.Now()
+	for _, name := range []string{a, b, scratch} {
+		if err := syncFile(name, name != scratch); err != nil {
+			return problem(err.Error(), "use a file system that supports fsync")
+		}
+	}
+	took := time.Since(begun) / 3
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		return warning("names cannot be exchanged: "+err.Error(), "use ext4, XFS or Btrfs, where an append is one step")
+	}
+	return fine(fmt.Sprintf("fsync takes %v", took.Round(10*time.Microsecond)))
+}
+
+// syncFile syncs a directory, or a new file.
+func syncFile(name string, create bool) error {
+	var f *os.File
+	var err error
+	if create {
+		f, err = os.Create(name)
+	} else {
+		f, err = os.Open(name)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
