@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,9 +62,19 @@ func ParseSpec(spec string) (Spec, error) {
 	}
 	params, err := url.ParseQuery(query)
 	if err != nil {
-		return Spec{}, fmt.Errorf("read sink %q: %w: parameters: %w", spec, ErrSpec, err)
+		return Spec{}, fmt.Errorf("read sink %q: %w: parameters: %w", Redact(spec), ErrSpec, err)
 	}
 	return Spec{Scheme: scheme, Path: path, Params: params}, nil
+}
+
+var (
+	userinfo = regexp.MustCompile(`(://[^/?#@:]*):[^/?#]*@`)
+	secret   = regexp.MustCompile(`([?&](?:ssl)?password=)[^&]*`)
+)
+
+// Redact returns a spec, or the URL of a store, without the password in it, to be shown.
+func Redact(spec string) string {
+	return secret.ReplaceAllString(userinfo.ReplaceAllString(spec, "$1:xxxxx@"), "${1}xxxxx")
 }
 
 // String returns the spec as it is read by [ParseSpec].
@@ -87,10 +98,10 @@ func (s Spec) CheckParams(allowed ...string) error {
 			if len(allowed) > 0 {
 				known = "it takes " + strings.Join(allowed, ", ")
 			}
-			return fmt.Errorf("open sink %s: %w: unknown parameter %q: %s", s, ErrSpec, name, known)
+			return fmt.Errorf("open sink %s: %w: unknown parameter %q: %s", Redact(s.String()), ErrSpec, name, known)
 		}
 		if len(s.Params[name]) > 1 {
-			return fmt.Errorf("open sink %s: %w: parameter %q is given twice", s, ErrSpec, name)
+			return fmt.Errorf("open sink %s: %w: parameter %q is given twice", Redact(s.String()), ErrSpec, name)
 		}
 	}
 	return nil
@@ -105,7 +116,7 @@ func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) 
 	open, ok := r[s.Scheme]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(r)), ", ")
-		return nil, fmt.Errorf("open sink %q: %w: unknown scheme %q: known are %s", spec, ErrSpec, s.Scheme, known)
+		return nil, fmt.Errorf("open sink %q: %w: unknown scheme %q: known are %s", Redact(spec), ErrSpec, s.Scheme, known)
 	}
 	return open(ctx, s)
 }

@@ -33,6 +33,20 @@ func TestParseSpec(t *testing.T) {
 	}
 }
 
+func TestRedact(t *testing.T) {
+	for spec, want := range map[string]string{
+		"sqlite:a:b@c?table=zones":                "sqlite:a:b@c?table=zones",
+		"postgres://u@h/d?table=t":                "postgres://u@h/d?table=t",
+		"postgres://u:se@cret:1@h:1/d?table=t":    "postgres://u:xxxxx@h:1/d?table=t",
+		"postgres:///d?password=secret&table=a:b": "postgres:///d?password=xxxxx&table=a:b",
+		"postgres://h/d?a=b&sslpassword=x":        "postgres://h/d?a=b&sslpassword=xxxxx",
+	} {
+		if got := sink.Redact(spec); got != want {
+			t.Errorf("%s is shown as %s, want %s", spec, got, want)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	cause := errors.New("opened")
 	opener := func(allowed ...string) sink.Opener {

@@ -24,20 +24,32 @@ type Registry map[string]Opener
 func (r Registry) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		if parse, ok := errors.AsType[*url.Error](err); ok {
-			err = parse.Err // without the URL
-		}
-		return nil, fmt.Errorf("parse store URL: %w", err)
+		// The error shows the URL, and its cause what may be a part of a password.
+		return nil, errors.New("store URL is invalid: write % / ? # @ within a password, and % elsewhere, as %25 %2F %3F %23 %40")
 	}
 	open, ok := r[u.Scheme]
 	if !ok {
-		return nil, fmt.Errorf("open store %q: unknown scheme %q, want one of %s", u.Redacted(), u.Scheme, r.schemes())
+		return nil, fmt.Errorf("open store %q: unknown scheme %q, want one of %s", redacted(u), u.Scheme, r.schemes())
 	}
 	store, err := open(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("open store %q: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("open store %q: %w", redacted(u), err)
 	}
 	return store, nil
+}
+
+// redacted returns the URL without passwords, also those in parameters that libpq
+// and others know.
+func redacted(u *url.URL) string {
+	shown := *u
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "password") {
+			query.Set(name, "xxxxx")
+			shown.RawQuery = query.Encode()
+		}
+	}
+	return shown.Redacted()
 }
 
 func (r Registry) schemes() string {
