@@ -1,20 +1,17 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/file"
-	"github.com/feedctl/feedctl/storage/memory"
 )
 
 // app is what all commands share: the global flags and the streams.
@@ -23,9 +20,13 @@ type app struct {
 	console *console // err, and the progress line on it
 	log     *slog.Logger
 
+	begun    time.Time
+	counters []storage.Counter // of the stores that were opened
+
 	store     string
 	config    string
 	json      bool
+	verbose   bool
 	logFormat string
 	logLevel  string
 }
@@ -33,13 +34,14 @@ type app struct {
 func newApp(s streams) *app {
 	con := &console{w: s.err}
 	s.err = con
-	return &app{streams: s, console: con, log: slog.New(slog.DiscardHandler)}
+	return &app{streams: s, console: con, log: slog.New(slog.DiscardHandler), begun: time.Now()}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: file:DIR, or memory: for a trial")
+	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: "+storeForms)
 	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
 	flags.BoolVar(&a.json, "json", false, "print results on stdout, and the final error on stderr, as JSON")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, say on stderr how long it took and how many requests went to the store")
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
 }
@@ -76,16 +78,6 @@ func (a *app) logHandler() (slog.Handler, error) {
 		return slog.NewJSONHandler(a.err, options), nil
 	}
 	return nil, fmt.Errorf("--log-format %q is not one of text, json", a.logFormat)
-}
-
-// openStore opens the store of the --store flag.
-func (a *app) openStore(ctx context.Context) (storage.Store, error) {
-	drivers := storage.Registry{"file": file.Open, "memory": memory.Open}
-	scheme, _, _ := strings.Cut(a.store, ":")
-	if _, ok := drivers[scheme]; !ok {
-		return nil, usagef("--store %q is not file:DIR or memory:", a.store)
-	}
-	return drivers.Open(ctx, a.store)
 }
 
 // print writes a result to stdout: v with --json, else what text writes.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
 )
 
 type consumeFlags struct {
@@ -28,11 +30,16 @@ type consumeFlags struct {
 func newConsume(a *app) *cobra.Command {
 	var f consumeFlags
 	c := &cobra.Command{
-		Use:   "consume URL --into SINK",
+		Use:   "consume URL|FEED|STORE#FEED --into SINK",
 		Short: "Copy a feed into a file, a directory or a database, each entity exactly once",
-		Long: `Consume reads the feed at URL in order and applies each entity to a sink. The sink keeps
-the position in the feed together with the data, so whatever is interrupted or killed goes
-on where it was, and each entity takes effect exactly once.
+		Long: `Consume reads a feed in order and applies each entity to a sink. The sink keeps the
+position in the feed together with the data, so whatever is interrupted or killed goes on
+where it was, and each entity takes effect exactly once.
+
+The feed is at URL on a server or, with no server needed, in a store: FEED in the one of
+--store, or STORE#FEED. A store is read with the rights that it grants to this user, in
+place of credentials for a server. A sink that was filled from one place may go on with the
+same feed at another: the last Content-ID is looked for there.
 
 The sink is one of:
   jsonl:FILE           one line of JSON for each entity
@@ -43,8 +50,10 @@ The sink is one of:
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
   latest        after the newest entity there is now
-  snapshot      with the snapshot of the feed's name on the same server, then the feed
-  snapshot:URL  with the snapshot whose index is at URL
+  snapshot      with the snapshot of the feed's name on the same server or in the same
+                store, then the feed
+  snapshot:URL  with the snapshot whose index is at URL; of a feed in a store,
+                snapshot:NAME with another one in that store
   TIME          with the entities since that time (RFC 3339)
 
 A gap is when the feed no longer has what comes after the sink's position. --on-gap says
@@ -53,12 +62,16 @@ what to do then:
   replay    apply again everything from the position's time on that is left
   snapshot  start over from the snapshot
 
-Without --follow, consume ends at the end of the feed. Ctrl-C commits what was applied and
-ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
+is asked to answer when there is something new, a directory tells, and a
+bucket is looked at again and again, at most every 10 seconds while nothing comes. Ctrl-C
+commits what was applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/events --into jsonl:events.jsonl --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
-  feedctl consume https://data.example.org/feeds/events --into - --from latest --follow`,
+  feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
+  feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into jsonl:zones.jsonl --follow
+  feedctl consume file:/mnt/data#zones --into sqlite:zones.db --from snapshot`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runConsume(c.Context(), a, &f, args[0])
@@ -84,8 +97,16 @@ func must(err error) {
 	}
 }
 
-func runConsume(ctx context.Context, a *app, f *consumeFlags, url string) (err error) {
-	job, err := f.job(a, url)
+func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, at.close, "store")
+	job, err := f.job(a, at)
 	if err != nil {
 		return err
 	}
@@ -93,10 +114,11 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, url string) (err e
 	if err != nil {
 		return err
 	}
-	defer closing(&err, to.Close, f.into)
+	into := sink.Redact(f.into)
+	defer closing(&err, to.Close, into)
 	job.Sink = to
 	if consumer.AtLeastOnce(to) {
-		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", f.into)
+		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var latest latestProgress
 	job.Progress = latest.set
@@ -104,20 +126,21 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, url string) (err e
 	defer stop()
 	stats, err := job.Run(ctx)
 	stop()
+	err = at.explain(err)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
-	return errors.Join(err, a.printConsumed(ctx, job, f.into, stats))
+	return errors.Join(err, a.printConsumed(ctx, job, at.title, into, stats))
 }
 
 // printConsumed prints what a job has done, also if a signal has ended it.
-func (a *app) printConsumed(ctx context.Context, job *consumer.Job, into string, stats consumer.Stats) error {
+func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into string, stats consumer.Stats) error {
 	position, err := job.Sink.Position(context.WithoutCancel(ctx))
 	if err != nil {
 		return fmt.Errorf("read position of %s: %w", into, err)
 	}
 	result := consumeJSON{
-		URL:      job.URL,
+		URL:      from,
 		Into:     into,
 		Entities: stats.Entities,
 		Bytes:    stats.Bytes,
@@ -131,68 +154,65 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, into string,
 	})
 }
 
-func (f *consumeFlags) job(a *app, url string) (*consumer.Job, error) {
-	u, err := parseURL(url)
-	if err != nil {
-		return nil, err
-	}
+// check finds what is wrong with the flags wherever the feed is.
+func (f *consumeFlags) check() error {
 	if f.key != "" {
 		if _, err := jsonptr.Compile(f.key); err != nil {
-			return nil, usagef("--key: %w", err)
+			return usagef("--key: %w", err)
 		}
 	}
-	job := &consumer.Job{
-		URL:           u.String(),
+	if _, ok := gapPolicies[f.onGap]; !ok {
+		return usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)
+	}
+	return nil
+}
+
+// gapPolicies are the values of --on-gap.
+var gapPolicies = map[string]consumer.GapPolicy{
+	"fail":     consumer.GapFail,
+	"replay":   consumer.GapReplay,
+	"snapshot": consumer.GapSnapshot,
+}
+
+func (f *consumeFlags) job(a *app, at *location) (job *consumer.Job, err error) {
+	job = &consumer.Job{
+		URL:           at.url,
+		OnGap:         gapPolicies[f.onGap],
 		KeyPointer:    f.key,
 		BatchEntities: f.batchEntities,
 		BatchBytes:    f.batchBytes,
 		Logger:        a.log,
 	}
-	if job.From, job.SnapshotURL, err = parseFrom(f.from, job.URL); err != nil {
+	if at.store != nil {
+		job.Feed = at.title
+	}
+	if job.From, job.SnapshotURL, err = parseFrom(f.from, at); err != nil {
 		return nil, err
 	}
-	switch f.onGap {
-	case "fail":
-		job.OnGap = consumer.GapFail
-	case "replay":
-		job.OnGap = consumer.GapReplay
-	case "snapshot":
-		job.OnGap = consumer.GapSnapshot
-		if job.SnapshotURL == "" {
-			if job.SnapshotURL, err = snapshotOf(job.URL); err != nil {
-				return nil, err
-			}
+	if job.OnGap == consumer.GapSnapshot && job.SnapshotURL == "" {
+		if job.SnapshotURL, err = at.snapshot(""); err != nil {
+			return nil, err
 		}
-	default:
-		return nil, usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)
 	}
-	config, err := f.client.config(a)
-	if err != nil {
-		return nil, err
-	}
-	config.Follow = f.follow
-	job.Client, err = consumer.New(config)
+	at.config.Follow = f.follow
+	job.Client, err = consumer.New(at.config)
 	return job, err
 }
 
 // parseFrom reads --from. It returns the URL of the snapshot too, if there is one.
-func parseFrom(from, feedURL string) (start consumer.Start, snapshotURL string, err error) {
+func parseFrom(from string, at *location) (start consumer.Start, snapshotURL string, err error) {
+	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
+	spec, isOther := strings.CutPrefix(spec, ":")
 	switch {
 	case from == "beginning":
 		return consumer.Beginning(), "", nil
 	case from == "latest":
 		return consumer.Latest(), "", nil
-	case from == "snapshot":
-		if snapshotURL, err = snapshotOf(feedURL); err != nil {
+	case isSnapshot && (spec == "" || isOther):
+		if snapshotURL, err = at.snapshot(spec); err != nil {
 			return start, "", err
 		}
 		return consumer.FromSnapshot(snapshotURL), snapshotURL, nil
-	case strings.HasPrefix(from, "snapshot:"):
-		u, err := parseURL(strings.TrimPrefix(from, "snapshot:"))
-		if err != nil {
-			return start, "", err
-		}
-		return consumer.FromSnapshot(u.String()), u.String(), nil
 	}
 	t, err := time.Parse(time.RFC3339, from)
 	if err != nil {

@@ -26,7 +26,7 @@ type inspectFlags struct {
 func newInspect(a *app) *cobra.Command {
 	var f inspectFlags
 	c := &cobra.Command{
-		Use:   "inspect URL|FEED",
+		Use:   "inspect URL|FEED|STORE#FEED",
 		Short: "Show the pages of a feed: counts, sizes, times and links",
 		Long: `Inspect prints a line for each page of the feed at URL, or of FEED in the store, oldest
 first, and the totals. A feed at a URL is read as a whole, and the sizes are those of the
@@ -38,6 +38,7 @@ With --json there is a line {"page":{...}} for each page, then a line {"feed":{.
 one line {"snapshot":{...}}. The member "bytes" is the size as in the table.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl inspect zones
   feedctl inspect https://data.example.org/feeds/zones --json
+  feedctl inspect 's3://bucket/prefix?region=eu-central-1#zones'
   feedctl inspect --index https://data.example.org/snapshots/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,7 +62,7 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	defer closing(&err, at.close, "store")
 	switch {
 	case f.index:
-		return a.inspectSnapshot(ctx, at)
+		return at.explain(a.inspectSnapshot(ctx, at))
 	case at.store != nil:
 		return a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.store, at.name, show) })
 	default:

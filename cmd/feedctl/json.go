@@ -21,6 +21,15 @@ type errorJSON struct {
 	Hint       string `json:"hint,omitempty"` // what the user can do
 }
 
+// requestsJSON is printed on standard error at the end of a command with
+// --verbose, before an errorJSON.
+type requestsJSON struct {
+	Seconds float64 `json:"seconds"` // that the command took
+	// Requests is how many were sent to the store, by operation, those that were
+	// repeated among them; absent if the store has no server.
+	Requests map[string]uint64 `json:"requests,omitempty"`
+}
+
 // versionJSON is printed by "version".
 type versionJSON struct {
 	Version  string `json:"version"`

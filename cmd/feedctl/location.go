@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +17,10 @@ import (
 
 // localOrigin is the made-up origin of a store that is read without a network.
 const localOrigin = "http://store.invalid"
+
+// localReadAhead is what pages that are read ahead from a store may take, in bytes:
+// there is one reader, and the process stays small; see memoryLimit.
+const localReadAhead = 12 << 20
 
 const (
 	credentialsUsage = "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)"
@@ -86,57 +91,117 @@ func (f *clientFlags) config(a *app) (consumer.Config, error) {
 	}, nil
 }
 
-// A location is a feed or snapshot to read: on a server or, without a network, in the store.
+// A location is a feed or snapshot to read: on a server or, without a network, in a store.
 type location struct {
-	url    string
+	url    string // that a client asks for
+	title  string // what it is called: where it is in a store, or the URL
 	config consumer.Config
 	store  storage.Store // nil for a server
 	name   string        // in the store
-	close  func() error
+	server *server.Server
 }
 
-// locate finds out what the argument of a command means: a URL, or a name in the
-// store, which path turns into a URL path.
+// locate finds out what the argument of a command means: a URL on a server, STORE#NAME,
+// or NAME in the store of --store, which path turns into a URL path.
 func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(name string) string) (*location, error) {
 	config, err := f.config(a)
 	if err != nil {
 		return nil, err
 	}
-	if isURL(arg) {
+	if !isStoreURL(arg) && isURL(arg) {
+		if scheme, _, _ := strings.Cut(arg, ":"); scheme != "http" && scheme != "https" {
+			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s", arg, storeForms)
+		}
 		u, err := parseURL(arg)
 		if err != nil {
 			return nil, err
 		}
-		return &location{url: u.String(), config: config, close: func() error { return nil }}, nil
+		return &location{url: u.String(), title: u.String(), config: config}, nil
 	}
-	if err := layout.CheckName(arg); err != nil {
-		return nil, err
-	}
-	store, err := a.openStore(ctx)
+	at, err := a.parseStored(arg)
 	if err != nil {
 		return nil, err
 	}
-	client, err := localClient(store)
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
 		return nil, err
 	}
-	config.HTTPClient = client
+	local := server.Config{PublicURL: localOrigin}
+	if _, far := store.(storage.Counter); far {
+		local.ReadAhead = localReadAhead
+	}
+	web, err := server.New(store, local)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	config.HTTPClient = &http.Client{Transport: newLocalTransport(web, store)}
 	return &location{
-		url:    localOrigin + path(arg),
+		url:    localOrigin + path(at.name),
+		title:  at.identity(),
 		config: config,
 		store:  store,
-		name:   arg,
-		close:  store.Close,
+		name:   at.name,
+		server: web,
 	}, nil
 }
 
-// localClient reads from a store as from a server.
-func localClient(store storage.Store) (*http.Client, error) {
-	handler, err := server.New(store, server.Config{PublicURL: localOrigin})
-	if err != nil {
-		return nil, err
+// close lets go of the store.
+func (l *location) close() error {
+	if l.store == nil {
+		return nil
 	}
-	return &http.Client{Transport: server.Transport(handler)}, nil
+	// Whatever is still being read, nobody waits for it any more.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return errors.Join(l.server.Close(ctx), l.store.Close())
+}
+
+// explain makes URLs with the made-up origin in an error such of the store.
+func (l *location) explain(err error) error {
+	if err == nil || l.store == nil {
+		return err
+	}
+	store, _, _ := strings.Cut(l.title, "#")
+	return &localError{err, store}
+}
+
+// A localError is an error of reading from a store.
+type localError struct {
+	err   error
+	store string // URL
+}
+
+func (e *localError) Error() string { return strings.ReplaceAll(e.err.Error(), localOrigin, e.store) }
+func (e *localError) Unwrap() error { return e.err }
+
+// snapshot returns the URL of the snapshot to begin with, or to start over from: the
+// one of the feed's name if spec is empty, else the one that spec names.
+func (l *location) snapshot(spec string) (string, error) {
+	switch {
+	case l.store == nil && spec == "":
+		return snapshotOf(l.url)
+	case l.store == nil:
+		u, err := parseURL(spec)
+		if err != nil {
+			return "", err
+		}
+		return u.String(), nil
+	case spec == "":
+		return localOrigin + layout.SnapshotPath(l.name), nil
+	}
+	here, _, _ := strings.Cut(l.title, "#")
+	store, name, whole := strings.Cut(spec, "#")
+	where, _, _ := strings.Cut(stored{store, name}.identity(), "#")
+	switch {
+	case whole && (where != here || !isStoreURL(store)), !whole && isURL(spec):
+		return "", usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", spec, here)
+	case !whole:
+		name = spec
+	}
+	if err := layout.CheckName(name); err != nil {
+		return "", usagef("snapshot:NAME of a feed in a store: %w", err)
+	}
+	return localOrigin + layout.SnapshotPath(name), nil
 }
 
 // snapshotOf returns the URL of the snapshot that has a feed's name, where a

@@ -29,7 +29,7 @@ type pruneFlags struct {
 func newPrune(a *app) *cobra.Command {
 	var f pruneFlags
 	c := &cobra.Command{
-		Use:   "prune FEED",
+		Use:   "prune FEED|STORE#FEED",
 		Short: "Delete the oldest pages of a feed",
 		Long: `Prune deletes pages from the old end of FEED in the store. At least one of --keep-age,
 --keep-pages and --before-snapshot is needed; with several, a page goes only if all of them
@@ -56,14 +56,11 @@ that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFo
 	return c
 }
 
-func runPrune(ctx context.Context, a *app, f *pruneFlags, name string) (err error) {
-	if err := layout.CheckName(name); err != nil {
-		return err
-	}
+func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error) {
 	if f.keepAge < 0 || f.keepPages < 0 {
 		return usagef("--keep-age and --keep-pages must not be negative")
 	}
-	store, err := a.openStore(ctx)
+	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := interrupted(ctx, root.ExecuteContext(ctx))
+	a.printRequests()
 	if err != nil {
 		a.printError(err)
 	}
@@ -44,6 +45,11 @@ the datareplication.io specification describes them.
 A feed is a chain of pages that only grows; "feedctl publish" appends entities to
 one in a store, "feedctl serve" hands its pages out over HTTP, and "feedctl consume"
 copies them into a file, a directory or a database, each entity exactly once.
+
+What is read from or written to a store can be in any: wherever a command takes the NAME of
+a feed or snapshot in the store of --store, it also takes STORE#NAME, such as
+s3://bucket/prefix#zones or file:/var/lib/feedctl#zones. Commands that read take the URL of
+one on a server instead, too.
 
 Every flag can also be set by the environment and by a configuration file. A flag on
 the command line wins over the environment, which wins over the file. The variable of
@@ -73,7 +79,8 @@ func newRoot(a *app) *cobra.Command {
 		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
 		Example: `  feedctl publish zones zones.ndjson --key /name
   feedctl serve --listen 127.0.0.1:8080
-  feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db`,
+  feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
+  feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into sqlite:zones.db`,
 		Args:              cobra.NoArgs,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -8,14 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 )
 
 func newSnapshotCollect(a *app) *cobra.Command {
 	var minAge time.Duration
 	c := &cobra.Command{
-		Use:   "collect NAME",
+		Use:   "collect NAME|STORE#NAME",
 		Short: "Delete what interrupted snapshots have left behind",
 		Long: `Collect deletes pages in the store that belong to no index of the snapshot NAME: what is
 left of a "snapshot create" or "snapshot from-feed" that was interrupted. It leaves pages
@@ -30,11 +29,8 @@ alone that are younger than --min-age: they may be of one that is running.` + ex
 	return c
 }
 
-func runSnapshotCollect(ctx context.Context, a *app, name string, minAge time.Duration) (err error) {
-	if err := layout.CheckName(name); err != nil {
-		return err
-	}
-	store, err := a.openStore(ctx)
+func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Duration) (err error) {
+	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err
 	}

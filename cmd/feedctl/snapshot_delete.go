@@ -13,7 +13,7 @@ import (
 
 func newSnapshotDelete(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "delete NAME ID",
+		Use:   "delete NAME|STORE#NAME ID",
 		Short: "Delete a snapshot",
 		Long: `Delete removes the snapshot ID of NAME from the store, its index first: a consumer that is
 reading it gets an error, not half of it.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
@@ -25,14 +25,11 @@ reading it gets an error, not half of it.` + exitStatus(exitOK, exitError, exitU
 	}
 }
 
-func runSnapshotDelete(ctx context.Context, a *app, name, id string) (err error) {
-	if err := layout.CheckName(name); err != nil {
-		return err
-	}
+func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) {
 	if err := layout.CheckName(id); err != nil {
 		return err
 	}
-	store, err := a.openStore(ctx)
+	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err
 	}

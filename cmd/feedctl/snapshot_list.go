@@ -8,13 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 )
 
 func newSnapshotList(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list [NAME]",
+		Use:   "list [NAME|STORE#NAME]",
 		Short: "List the snapshots in the store",
 		Long: `List prints the snapshots in the store, or those called NAME, oldest first.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid),
@@ -27,18 +26,21 @@ func newSnapshotList(a *app) *cobra.Command {
 	}
 }
 
-func runSnapshotList(ctx context.Context, a *app, names []string) (err error) {
-	for _, name := range names {
-		if err := layout.CheckName(name); err != nil {
+func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
+	at := stored{store: a.store}
+	if len(args) == 1 {
+		if at, err = a.parseStored(args[0]); err != nil {
 			return err
 		}
 	}
-	store, err := a.openStore(ctx)
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
-	if len(names) == 0 {
+	names := []string{at.name}
+	if at.name == "" {
+		names = nil
 		for name, err := range chain.Snapshots(ctx, store) {
 			if err != nil {
 				return err

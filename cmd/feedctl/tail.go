@@ -27,14 +27,15 @@ type tailFlags struct {
 func newTail(a *app) *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
-		Use:   "tail URL|FEED",
+		Use:   "tail URL|FEED|STORE#FEED",
 		Short: "Print the entities of a feed as they come",
-		Long: `Tail prints the entities of the feed at URL, or of FEED in the store, as they come: one
+		Long: `Tail prints the entities of the feed at URL, or of FEED in a store, as they come: one
 line each with Last-Modified, operation, key, Content-ID, media type, size, and the start
 of the body. With --json a line is what "feedctl consume --into -" writes.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl tail https://data.example.org/feeds/events
   feedctl tail zones --from beginning --follow=false
+  feedctl tail s3://bucket/prefix#zones --from beginning
   feedctl tail zones --from 2026-01-01T00:00:00Z --limit 10 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -53,15 +54,15 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	if strings.HasPrefix(f.from, "snapshot") {
 		return usagef("--from %q: tail reads feeds only", f.from)
 	}
-	from, _, err := parseFrom(f.from, arg)
-	if err != nil {
-		return err
-	}
 	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, at.close, "store")
+	from, _, err := parseFrom(f.from, at)
+	if err != nil {
+		return err
+	}
 	at.config.Follow = f.follow
 	client, err := consumer.New(at.config)
 	if err != nil {
@@ -71,7 +72,7 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	n := int64(0)
 	for e, err := range client.Entities(ctx, at.url, from) {
 		if err != nil {
-			return err
+			return at.explain(err)
 		}
 		if err := write(ctx, &e.Entity); err != nil {
 			return fmt.Errorf("print entity %s: %w", e.ContentID, err)

@@ -27,7 +27,7 @@ type verifyFlags struct {
 func newVerify(a *app) *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
-		Use:   "verify URL|FEED",
+		Use:   "verify URL|FEED|STORE#FEED",
 		Short: "Check a feed or snapshot against the specification",
 		Long: `Verify reads the whole feed at URL, or FEED in the store, and prints all violations of the
 specification: headers, order of times, links, loops, Content-IDs that occur twice. Of a
@@ -45,6 +45,7 @@ With --json it prints a report whose members are described with package verify.`
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
+  feedctl verify s3://bucket/prefix#zones
   feedctl verify https://data.example.org/snapshots/zones --json
   feedctl verify --index zones`,
 		Args: cobra.ExactArgs(1),
@@ -88,7 +89,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
-		return err
+		return at.explain(err)
 	}
 	if err := a.printReport(report); err != nil {
 		return err
@@ -108,30 +109,35 @@ const probeTime = 30 * time.Second
 func isIndex(ctx context.Context, at *location) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, at.url, nil)
-	if err != nil {
-		return false
-	}
-	request.Header = at.config.Header.Clone()
-	switch c := at.config.Credentials; {
-	case c.Bearer != "":
-		request.Header.Set("Authorization", "Bearer "+c.Bearer)
-	case c.Username != "":
-		request.SetBasicAuth(c.Username, c.Password)
-	}
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > 10 {
 			return http.ErrUseLastResponse
 		}
 		return nil
 	}}
-	response, err := client.Do(request)
-	if err != nil {
-		return false
+	for _, method := range []string{http.MethodHead, http.MethodGet} { // a presigned URL is for GET alone
+		request, err := http.NewRequestWithContext(ctx, method, at.url, nil)
+		if err != nil {
+			return false
+		}
+		request.Header = at.config.Header.Clone()
+		switch c := at.config.Credentials; {
+		case c.Bearer != "":
+			request.Header.Set("Authorization", "Bearer "+c.Bearer)
+		case c.Username != "":
+			request.SetBasicAuth(c.Username, c.Password)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close() // the header is all that is wanted
+		if response.StatusCode == http.StatusOK {
+			mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+			return err == nil && mediaType == "application/json"
+		}
 	}
-	_ = response.Body.Close() // a HEAD has none
-	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	return err == nil && response.StatusCode == http.StatusOK && mediaType == "application/json"
+	return false
 }
 
 func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/s3"
+)
+
+// drivers returns the stores that there are.
+func drivers() storage.Registry {
+	return storage.Registry{"file": file.Open, "memory": memory.Open, "s3": openS3}
+}
+
+// s3Memory is what the S3 driver may hold in buffers, in bytes: pages of the usual
+// size are still read whole, and the process stays small; see memoryLimit.
+const s3Memory = 24 << 20
+
+func openS3(ctx context.Context, u *url.URL) (storage.Store, error) {
+	config, err := s3.ParseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	config.Memory = s3Memory
+	return s3.New(ctx, config)
+}
+
+// storeForms is how the URLs of stores are written, for help and errors.
+const storeForms = "file:DIR, s3://BUCKET/PREFIX, or memory: for a trial"
+
+// isStoreURL tells the URL of a store, with or without a name after "#", from that
+// of a server and from a name.
+func isStoreURL(arg string) bool {
+	scheme, _, ok := strings.Cut(arg, ":")
+	_, known := drivers()[scheme]
+	return ok && known
+}
+
+// A stored is a feed or a snapshot in a store.
+type stored struct {
+	store string // URL
+	name  string
+}
+
+// parseStored reads an argument that names a feed or a snapshot in a store: NAME in
+// the store of the --store flag, or STORE#NAME.
+func (a *app) parseStored(arg string) (stored, error) {
+	at := stored{store: a.store, name: arg}
+	store, name, ok := strings.Cut(arg, "#")
+	switch {
+	case ok && !isStoreURL(store):
+		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
+	case ok && name == "":
+		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
+	case ok:
+		at = stored{store, name}
+	case isStoreURL(arg):
+		return stored{}, usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
+	}
+	if err := layout.CheckName(at.name); err != nil {
+		return stored{}, err
+	}
+	return at, nil
+}
+
+// identity returns what the feed or snapshot is called where it must be recognized
+// again: not by how its store is reached (working directory, region, endpoint), but
+// by where it is.
+func (s stored) identity() string {
+	u, err := url.Parse(s.store)
+	if err != nil {
+		return "" // a store with this URL cannot be opened
+	}
+	if dir, ok := directoryOf(s.store); ok {
+		u = &url.URL{Scheme: u.Scheme, Path: filepath.ToSlash(dir)}
+	} else if u.Host != "" {
+		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	}
+	u.Fragment = s.name
+	return u.String()
+}
+
+// directoryOf returns the directory of a store that is one.
+func directoryOf(store string) (string, bool) {
+	u, err := url.Parse(store)
+	if err != nil || u.Scheme != "file" {
+		return "", false
+	}
+	dir := u.Path
+	if u.Opaque != "" {
+		if dir, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", false
+		}
+	}
+	dir, err = filepath.Abs(dir)
+	return dir, err == nil
+}
+
+// openStore opens the store of the --store flag.
+func (a *app) openStore(ctx context.Context) (storage.Store, error) {
+	return a.openStoreAt(ctx, a.store)
+}
+
+// openNamed opens the store that an argument, NAME or STORE#NAME, is about.
+func (a *app) openNamed(ctx context.Context, arg string) (store storage.Store, name string, err error) {
+	at, err := a.parseStored(arg)
+	if err != nil {
+		return nil, "", err
+	}
+	store, err = a.openStoreAt(ctx, at.store)
+	return store, at.name, err
+}
+
+// openStoreAt opens a store by its URL.
+func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, error) {
+	if !isStoreURL(rawURL) {
+		return nil, usagef("--store %q is not %s", sink.Redact(rawURL), storeForms)
+	}
+	if strings.Contains(rawURL, "#") {
+		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
+	}
+	if strings.HasPrefix(rawURL, "s3:") {
+		if u, err := url.Parse(rawURL); err == nil {
+			if _, err := s3.ParseURL(u); err != nil {
+				return nil, usagef("store %q: %w", u.Redacted(), err)
+			}
+		}
+	}
+	store, err := drivers().Open(ctx, rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if counter, ok := store.(storage.Counter); ok {
+		a.counters = append(a.counters, counter)
+	}
+	return store, nil
+}
