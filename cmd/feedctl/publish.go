@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
 )
 
 type publishFlags struct {
@@ -28,7 +29,7 @@ type publishFlags struct {
 func newPublish(a *app) *cobra.Command {
 	var f publishFlags
 	c := &cobra.Command{
-		Use:   "publish FEED [FILE|-]",
+		Use:   "publish FEED|STORE#FEED [FILE|-]",
 		Short: "Append entities to a feed",
 		Long: `Publish appends entities to FEED in the store, or with --to to a feed on a server, and
 returns when all of them are durable. The feed is created if it does not exist. Without
@@ -55,7 +56,8 @@ were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitIn
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir
   feedctl publish films - --format raw --key-value trailer.mp4 --content-type video/mp4 < trailer.mp4
-  feedctl publish zones changes.ndjson --key /name --to https://data.example.org`,
+  feedctl publish zones changes.ndjson --key /name --to https://data.example.org
+  feedctl publish 's3://bucket/prefix?region=eu-central-1#zones' zones.ndjson --key /name -v`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "-"
@@ -81,14 +83,28 @@ were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitIn
 
 // A publisher makes entities durable, in order.
 type publisher interface {
-	Publish(ctx context.Context, entities ...*feed.Entity) (server.Receipt, error)
+	// Begin begins to publish entities behind those of all calls before, if these
+	// succeed. What it returns waits until they are durable.
+	Begin(ctx context.Context, entities []*feed.Entity) (wait func() (server.Receipt, error), err error)
 	Close() error
 }
 
-func runPublish(ctx context.Context, a *app, f *publishFlags, name, file string) (err error) {
-	if err := layout.CheckName(name); err != nil {
+// How many bytes of entities are on their way at a time. A store behind a network
+// takes long to answer, and many pages at a time.
+const (
+	aheadNear = 2 << 20
+	aheadFar  = 24 << 20
+)
+
+func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) (err error) {
+	at, err := a.parseStored(arg)
+	if err != nil {
 		return err
 	}
+	if f.to != "" && at.name != arg {
+		return usagef("%q names a store: with --to give the name of the feed only", arg)
+	}
+	name := at.name
 	if err := f.input.check(); err != nil {
 		return err
 	}
@@ -99,9 +115,13 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, name, file string)
 		}
 		p.skip = p.resume.Published
 	}
-	to, err := f.openPublisher(ctx, a, name)
+	to, ahead, err := f.openPublisher(ctx, a, at)
 	if err != nil {
 		return err
+	}
+	p.queue = newQueue(ahead)
+	if f.resume != "" && f.maxPageEntities > 0 && f.maxPageBytes > 0 { // else the producer has the word
+		p.queue.fit(f.maxPageEntities, f.maxPageBytes)
 	}
 	defer closing(&err, to.Close, "feed "+name)
 	src, err := f.input.open(ctx, a.in, file)
@@ -136,23 +156,30 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, name, file string)
 	})
 }
 
-func (f *publishFlags) openPublisher(ctx context.Context, a *app, name string) (publisher, error) {
+// openPublisher also returns how many bytes should be on their way at a time.
+func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p publisher, ahead int64, err error) {
+	name := at.name
 	if f.to != "" {
-		return newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
+		p, err := newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
+		return p, batchBytes, err
 	}
-	store, err := a.openStore(ctx)
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	p, err := producer.Open(ctx, store, name, producer.Config{
+	feed, err := producer.Open(ctx, store, name, producer.Config{
 		MaxPageBytes:    f.maxPageBytes,
 		MaxPageEntities: f.maxPageEntities,
 		Logger:          a.log,
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
+		return nil, 0, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
 	}
-	return &storePublisher{name, p, store}, nil
+	ahead = aheadNear
+	if _, far := store.(storage.Counter); far {
+		ahead = aheadFar
+	}
+	return &storePublisher{name: name, feed: feed, store: store}, ahead, nil
 }
 
 // A storePublisher publishes to a feed in the store.
@@ -160,15 +187,23 @@ type storePublisher struct {
 	name  string
 	feed  *producer.Feed
 	store io.Closer
+	last  *producer.Publication
 }
 
-func (s *storePublisher) Publish(ctx context.Context, entities ...*feed.Entity) (server.Receipt, error) {
-	r, err := s.feed.Publish(ctx, entities...)
-	receipt := server.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
-	if r.Page > 0 {
-		receipt.Page = layout.FeedPagePath(s.name, r.Page)
+func (s *storePublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
+	begun, err := s.feed.Begin(ctx, producer.Batch{Entities: entities, After: s.last})
+	if err != nil {
+		return nil, err
 	}
-	return receipt, err
+	s.last = begun
+	return func() (server.Receipt, error) {
+		r, err := begun.Wait()
+		receipt := server.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
+		if r.Page > 0 {
+			receipt.Page = layout.FeedPagePath(s.name, r.Page)
+		}
+		return receipt, err
+	}, nil
 }
 
 func (s *storePublisher) Close() error { return errors.Join(s.feed.Close(), s.store.Close()) }
@@ -177,6 +212,7 @@ func (s *storePublisher) Close() error { return errors.Join(s.feed.Close(), s.st
 type publishing struct {
 	skip   int64       // entities at the start of the input that are in the feed
 	resume *resumeFile // nil without --resume
+	queue  *queue
 
 	published    atomic.Int64
 	bytes        atomic.Int64
@@ -185,24 +221,58 @@ type publishing struct {
 	last         server.Receipt
 }
 
-// run reads the input in one goroutine and publishes it in this one.
+// run reads the input in one goroutine, begins to publish it in another, and waits in
+// this one until it is durable. What has begun when a signal comes is finished, so
+// that its outcome is known.
 func (p *publishing) run(ctx context.Context, src *source, to publisher) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := newQueue()
+	q := p.queue
 	defer q.watch(readCtx)()
 	// The reader may be stuck in a read of standard input when a signal comes.
 	// Nobody waits for it then; it ends with the process.
 	go p.read(readCtx, src, q)
+	begun := make(chan publication, 64)
+	var end error // of the input, or of what could not begin
+	go func() {
+		defer close(begun)
+		end = p.begin(readCtx, to, begun)
+	}()
+	var failed error
+	for b := range begun {
+		receipt, err := b.wait()
+		if err == nil && failed == nil {
+			err = p.finish(b.entities, receipt)
+		}
+		if err != nil && failed == nil {
+			failed = err
+			cancel()
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return end
+}
+
+// A publication is a batch that has begun.
+type publication struct {
+	entities []*feed.Entity
+	wait     func() (server.Receipt, error)
+}
+
+// begin begins one batch after another until the input or ctx ends.
+func (p *publishing) begin(ctx context.Context, to publisher, begun chan<- publication) error {
 	for {
-		batch, err := q.take(ctx)
+		batch, err := p.queue.take(ctx)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		if err := p.publish(ctx, to, batch); err != nil {
+		wait, err := to.Begin(context.WithoutCancel(ctx), batch)
+		if err != nil {
 			return err
 		}
-		q.published(len(batch))
+		begun <- publication{batch, wait}
 	}
 }
 
@@ -223,16 +293,10 @@ func (p *publishing) read(ctx context.Context, src *source, q *queue) {
 	q.close(ctx.Err())
 }
 
-// publish writes one batch, also when a signal comes meanwhile: the batch is
-// finished so that its outcome is known.
-func (p *publishing) publish(ctx context.Context, to publisher, batch []*feed.Entity) error {
-	receipt, err := to.Publish(context.WithoutCancel(ctx), batch...)
-	if err != nil {
-		return err
-	}
-	for _, e := range batch {
-		p.bytes.Add(int64(len(e.Body)))
-	}
+// finish notes that a batch is durable.
+func (p *publishing) finish(batch []*feed.Entity, receipt server.Receipt) error {
+	p.queue.published(batch)
+	p.bytes.Add(bodies(batch))
 	p.published.Add(int64(receipt.Published))
 	p.duplicates += int64(receipt.Duplicates)
 	p.acknowledged += int64(len(batch))

@@ -36,6 +36,7 @@ type httpPublisher struct {
 	attempts   int // of a request; negative: no limit
 	boundary   string
 	buf        []byte
+	failed     error // of a batch that was begun
 }
 
 func newHTTPPublisher(to, name, credentialsFile string, attempts int) (*httpPublisher, error) {
@@ -64,6 +65,18 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (p *httpPublisher) Close() error {
 	p.client.CloseIdleConnections()
 	return nil
+}
+
+// Begin publishes the entities. There is nothing to gain from sending more while a
+// server is busy with these. After an error nothing more is sent: what follows must
+// not come into the feed in front of what failed.
+func (p *httpPublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
+	var receipt server.Receipt
+	if p.failed == nil {
+		receipt, p.failed = p.Publish(ctx, entities...)
+	}
+	err := p.failed
+	return func() (server.Receipt, error) { return receipt, err }, nil
 }
 
 // Publish sends the entities as one multipart document. If the last one is a

@@ -106,6 +106,30 @@ func TestHTTPPublisherGivesUp(t *testing.T) {
 	}
 }
 
+// Who begins a batch before he has waited for the one before must not get it
+// published in front of that one.
+func TestHTTPPublisherKeepsOrder(t *testing.T) {
+	tries := 0
+	p := newTestPublisher(t, roundTripper(func(*http.Request) (*http.Response, error) {
+		if tries++; tries == 1 {
+			return answer(http.StatusForbidden, ""), nil
+		}
+		return answer(http.StatusOK, `{"published":1}`), nil
+	}))
+	for n := range 2 {
+		wait, err := p.Begin(t.Context(), []*feed.Entity{{Operation: feed.Put, ContentType: "text/plain"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wait(); err == nil || !strings.Contains(err.Error(), "status 403") {
+			t.Errorf("batch %d: error %v", n+1, err)
+		}
+	}
+	if tries != 1 {
+		t.Errorf("%d requests: a batch was sent after one that failed", tries)
+	}
+}
+
 // Whole entities, a stream and credentials arrive at a real server.
 func TestHTTPPublisherAndServer(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{

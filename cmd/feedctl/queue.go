@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Limits of one Publish call. The queue holds at most one batch more.
+// Limits of what is published at once. The queue holds at most one batch more.
 const (
 	batchEntities = 4096
 	batchBytes    = 1 << 20
@@ -17,20 +17,51 @@ const (
 // it, in order. The publisher takes what is there: a slow input is published
 // entity by entity, a fast one in large batches, and nothing waits for a timer.
 type queue struct {
+	batch limits // of one batch
+	ahead limits // of all that was taken and is not published yet
+
 	mu      sync.Mutex
 	changed sync.Cond
 	pending []*feed.Entity
-	bytes   int64
-	put     int64 // entities that went in
-	done    int64 // entities that were published
+	waiting limits // what pending has
+	taken   limits // what was taken and is not published yet
+	put     int64  // entities that went in
+	done    int64  // entities that were published
 	closed  bool
 	err     error // why the input ended, if not at its end
 }
 
-func newQueue() *queue {
-	q := &queue{}
+// limits are a number of entities and the bytes of their bodies.
+type limits struct {
+	entities int
+	bytes    int64
+}
+
+// least returns the lower of each.
+func (l limits) least(m limits) limits {
+	return limits{min(l.entities, m.entities), min(l.bytes, m.bytes)}
+}
+
+// newQueue returns a queue of which so many bytes are on their way at a time, or
+// one batch.
+func newQueue(ahead int64) *queue {
+	q := &queue{
+		batch: limits{batchEntities, batchBytes},
+		ahead: limits{int(max(1, ahead/batchBytes)) * batchEntities, ahead},
+	}
 	q.changed.L = &q.mu
 	return q
+}
+
+// fit keeps all that is on its way on no more pages than Content-IDs are recognised
+// on. What was killed half-way is recognised by whoever publishes it again,
+// however often that happens and wherever he cuts the input. Pages may be half full,
+// and an entity has up to half a KiB of headers.
+func (q *queue) fit(pageEntities int, pageBytes int64) {
+	const pages = 16
+	entities := min(pages*int64(pageEntities), pages*pageBytes/(2*512))
+	fit := limits{int(max(1, entities)), max(1, pages*pageBytes/2)}
+	q.batch, q.ahead = q.batch.least(fit), q.ahead.least(fit)
 }
 
 // add appends an entity, waiting while the queue is full. One with a Stream
@@ -39,14 +70,15 @@ func newQueue() *queue {
 func (q *queue) add(ctx context.Context, e *feed.Entity) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.pending) >= batchEntities || q.bytes >= batchBytes {
+	for q.waiting.entities >= q.batch.entities || q.waiting.bytes >= q.batch.bytes {
 		if ctx.Err() != nil {
 			return false
 		}
 		q.changed.Wait()
 	}
 	q.pending = append(q.pending, e)
-	q.bytes += int64(len(e.Body))
+	q.waiting.entities++
+	q.waiting.bytes += int64(len(e.Body))
 	q.put++
 	q.changed.Broadcast()
 	for mine := q.put; e.Stream != nil && q.done < mine; {
@@ -66,13 +98,13 @@ func (q *queue) close(err error) {
 	q.changed.Broadcast()
 }
 
-// take returns everything that waits, and waits if there is nothing. It
-// returns nothing after the end of the input, with the input's error, and when
-// ctx ends.
+// take returns everything that waits, and waits if there is nothing, or too much is
+// on its way. It returns nothing after the end of the input, with the input's
+// error, and when ctx ends.
 func (q *queue) take(ctx context.Context) ([]*feed.Entity, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.pending) == 0 && !q.closed && ctx.Err() == nil {
+	for ctx.Err() == nil && (len(q.pending) == 0 && !q.closed || len(q.pending) > 0 && !q.room()) {
 		q.changed.Wait()
 	}
 	if err := ctx.Err(); err != nil {
@@ -82,17 +114,35 @@ func (q *queue) take(ctx context.Context) ([]*feed.Entity, error) {
 		return nil, q.err
 	}
 	batch := q.pending
-	q.pending, q.bytes = nil, 0
+	q.taken.entities += q.waiting.entities
+	q.taken.bytes += q.waiting.bytes
+	q.pending, q.waiting = nil, limits{}
 	q.changed.Broadcast()
 	return batch, nil
 }
 
-// published tells that n more entities are done with.
-func (q *queue) published(n int) {
+// room reports whether what waits may be taken.
+func (q *queue) room() bool {
+	return q.taken.entities == 0 ||
+		q.taken.entities+q.waiting.entities <= q.ahead.entities && q.taken.bytes+q.waiting.bytes <= q.ahead.bytes
+}
+
+// published tells that the batch that was taken first is done with.
+func (q *queue) published(batch []*feed.Entity) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.done += int64(n)
+	q.done += int64(len(batch))
+	q.taken.entities -= len(batch)
+	q.taken.bytes -= bodies(batch)
 	q.changed.Broadcast()
+}
+
+// bodies returns the length of the bodies.
+func bodies(entities []*feed.Entity) (bytes int64) {
+	for _, e := range entities {
+		bytes += int64(len(e.Body))
+	}
+	return bytes
 }
 
 // watch wakes whoever waits when ctx ends. The returned function ends that.

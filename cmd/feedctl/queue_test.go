@@ -11,7 +11,7 @@ import (
 )
 
 func TestQueueTakesWhatIsThere(t *testing.T) {
-	q := newQueue()
+	q := newQueue(batchBytes)
 	a, b := &feed.Entity{Body: []byte("a")}, &feed.Entity{Body: []byte("b")}
 	q.add(t.Context(), a)
 	q.add(t.Context(), b)
@@ -32,7 +32,7 @@ func TestQueueTakesWhatIsThere(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := newQueue(batchBytes)
 		added := 0
 		go func() {
 			for range 3 {
@@ -44,14 +44,54 @@ func TestQueueIsBounded(t *testing.T) {
 		if added != 1 {
 			t.Fatalf("%d entities of %d bytes fit", added, batchBytes)
 		}
-		if _, err := q.take(t.Context()); err != nil {
+		batch, err := q.take(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if added != 2 {
 			t.Errorf("taking makes room for %d entities", added-1)
 		}
-		_, _ = q.take(t.Context())
+		var second []*feed.Entity
+		go func() { second, _ = q.take(t.Context()) }()
+		synctest.Wait()
+		if second != nil {
+			t.Error("more is taken than may be on its way")
+		}
+		q.published(batch)
+		synctest.Wait()
+		if len(second) != 1 {
+			t.Errorf("publishing makes room for %d entities", len(second))
+		}
+	})
+}
+
+func TestQueueTakesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(3 * batchBytes)
+		go func() {
+			for range 9 {
+				q.add(t.Context(), &feed.Entity{Body: make([]byte, batchBytes)})
+			}
+			q.close(nil)
+		}()
+		var batches [][]*feed.Entity
+		go func() {
+			for {
+				batch, _ := q.take(t.Context())
+				if len(batch) == 0 {
+					return
+				}
+				batches = append(batches, batch)
+			}
+		}()
+		for done := range 9 {
+			synctest.Wait()
+			if want := min(9, 3+done); len(batches) != want {
+				t.Fatalf("%d batches were taken when %d were published, want %d", len(batches), done, want)
+			}
+			q.published(batches[done])
+		}
 	})
 }
 
@@ -59,7 +99,7 @@ func TestQueueIsBounded(t *testing.T) {
 // been used up.
 func TestQueueWaitsForStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := newQueue(batchBytes)
 		added := false
 		go func() {
 			q.add(t.Context(), &feed.Entity{Body: []byte("first")})
@@ -72,7 +112,7 @@ func TestQueueWaitsForStreams(t *testing.T) {
 		if len(batch) != 2 || added {
 			t.Fatalf("batch of %d, added %v: want 2, false", len(batch), added)
 		}
-		q.published(2)
+		q.published(batch)
 		synctest.Wait()
 		if !added {
 			t.Error("still waits after the stream was published")
@@ -83,7 +123,7 @@ func TestQueueWaitsForStreams(t *testing.T) {
 func TestQueueEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		q := newQueue()
+		q := newQueue(batchBytes)
 		q.watch(ctx)
 		var err error
 		go func() { _, err = q.take(ctx) }()
@@ -100,4 +140,25 @@ func TestQueueEndsWithContext(t *testing.T) {
 			t.Error("add goes on")
 		}
 	})
+}
+
+// Small pages make small batches, and few of them; large ones leave them as they are.
+func TestQueueFit(t *testing.T) {
+	for _, c := range []struct {
+		pageEntities int
+		pageBytes    int64
+		batch, ahead limits
+	}{
+		{10_000, 1 << 20, limits{batchEntities, batchBytes}, limits{16 << 10, 8 << 20}},
+		{20, 1 << 20, limits{320, batchBytes}, limits{320, 8 << 20}},
+		{10_000, 64 << 10, limits{1024, 512 << 10}, limits{1024, 512 << 10}},
+		{1, 1, limits{1, 8}, limits{1, 8}},
+	} {
+		q := newQueue(aheadFar)
+		q.fit(c.pageEntities, c.pageBytes)
+		if q.batch != c.batch || q.ahead != c.ahead {
+			t.Errorf("pages of %d entities and %d bytes: batches of %v, %v ahead; want %v, %v",
+				c.pageEntities, c.pageBytes, q.batch, q.ahead, c.batch, c.ahead)
+		}
+	}
 }
