@@ -28,6 +28,8 @@ func hint(err error) string {
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
+	case errors.Is(err, producer.ErrPresign):
+		return "--public-url URL, if the store's objects can be read there"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"
 	case errors.Is(err, storage.ErrFull):

@@ -80,6 +80,9 @@ type snapshotJSON struct {
 	// Feed is the position in a feed that the snapshot corresponds to; absent
 	// if it was not made from a feed.
 	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
+	// URL is where the index can be read by plain HTTP; only of a snapshot that was
+	// made with --public-url or --presign.
+	URL string `json:"url,omitempty"`
 }
 
 func snapshotResult(name string, x *snapshot.Index) snapshotJSON {

@@ -10,22 +10,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
 )
 
+type snapshotCreateFlags struct {
+	input  inputFlags
+	public publicFlags
+}
+
 func newSnapshotCreate(a *app) *cobra.Command {
-	var f inputFlags
+	var f snapshotCreateFlags
 	c := &cobra.Command{
-		Use:   "create NAME [FILE|-]",
+		Use:   "create NAME|STORE#NAME [FILE|-]",
 		Short: "Make a snapshot of entities from a file",
 		Long: `Create makes a new snapshot NAME in the store of the entities in FILE or, without it, from
 standard input. The forms of input are those of "feedctl publish". The snapshot exists when
 the command has ended with success, and not before: what an interrupted one leaves behind
-is removed by "feedctl snapshot collect".` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+is removed by "feedctl snapshot collect".` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl snapshot create zones zones.ndjson --key /name
-  feedctl snapshot create pictures ./pictures --format dir`,
+  feedctl snapshot create pictures ./pictures --format dir
+  feedctl snapshot create s3://bucket/data#zones zones.ndjson --public-url https://cdn.example.org/data
+  feedctl snapshot create s3://bucket/data#zones zones.ndjson --key /name --presign 24h`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "-"
@@ -35,42 +42,62 @@ is removed by "feedctl snapshot collect".` + exitStatus(exitOK, exitError, exitU
 			return runSnapshotCreate(c.Context(), a, &f, args[0], file)
 		},
 	}
-	f.add(c.Flags())
+	f.input.add(c.Flags())
+	f.public.add(c)
 	return c
 }
 
-func runSnapshotCreate(ctx context.Context, a *app, f *inputFlags, name, file string) (err error) {
-	if err := layout.CheckName(name); err != nil {
+func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg, file string) (err error) {
+	at, err := a.parseStored(arg)
+	if err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := f.input.check(); err != nil {
 		return err
 	}
-	src, err := f.open(ctx, a.in, file)
+	if err := f.public.check(); err != nil {
+		return err
+	}
+	src, err := f.input.open(ctx, a.in, file)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, src.close, src.name)
-	store, err := a.openStore(ctx)
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
+	if err := f.public.checkStore(ctx, store, at.name); err != nil {
+		return err
+	}
 	var c counter
 	stop := a.progress("snapshot", func() status { return c.status(src.size) })
 	defer stop()
-	index, err := producer.WriteSnapshot(ctx, store, name, c.count(src.entities), producer.SnapshotConfig{})
+	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(src.entities), producer.SnapshotConfig{
+		PublicURL: f.public.publicURL,
+		Presign:   f.public.presign,
+	})
 	stop()
 	if err != nil {
 		return err
 	}
-	return a.printSnapshot(name, index)
+	return a.printSnapshot(ctx, store, at.name, index, &f.public)
 }
 
-func (a *app) printSnapshot(name string, index *snapshot.Index) error {
-	return a.print(snapshotResult(name, index), func(w io.Writer) error {
+// printSnapshot tells of a snapshot that was made.
+func (a *app) printSnapshot(ctx context.Context, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
+	result := snapshotResult(name, index)
+	var err error
+	if result.URL, err = public.indexURL(ctx, store, name, index.ID); err != nil {
+		return fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
+	}
+	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "made snapshot %s/%s of %s on %s\n", name, index.ID,
 			plural(index.Entities, "entity", "entities"), plural(int64(len(index.Pages)), "page", "pages"))
+		if err == nil && result.URL != "" {
+			_, err = fmt.Fprintln(w, result.URL)
+		}
 		return err
 	})
 }

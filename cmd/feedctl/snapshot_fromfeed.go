@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -16,12 +17,13 @@ type snapshotFromFeedFlags struct {
 	name    string
 	key     string
 	tempDir string
+	public  publicFlags
 }
 
 func newSnapshotFromFeed(a *app) *cobra.Command {
 	var f snapshotFromFeedFlags
 	c := &cobra.Command{
-		Use:   "from-feed FEED",
+		Use:   "from-feed FEED|STORE#FEED",
 		Short: "Make a snapshot of the state that a feed has come to",
 		Long: `From-feed reads FEED in the store from its beginning and makes a snapshot of what it has
 come to: the last state of each thing that was not deleted. The snapshot says at which
@@ -32,9 +34,11 @@ The pages before that entity can then be pruned ("feedctl prune --before-snapsho
 feed that has been pruned, from-feed reads its newest snapshot of the same name first: keep
 that one.
 
-The state is kept in a temporary file, not in memory.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+The state is kept in a temporary file, not in memory.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl snapshot from-feed zones
-  feedctl snapshot from-feed events --name people --key /user/id`,
+  feedctl snapshot from-feed events --name people --key /user/id
+  feedctl snapshot from-feed s3://bucket/data#zones --public-url https://cdn.example.org/data
+  feedctl snapshot from-feed s3://bucket/data#zones --presign 24h`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSnapshotFromFeed(c.Context(), a, &f, args[0])
@@ -44,17 +48,16 @@ The state is kept in a temporary file, not in memory.` + exitStatus(exitOK, exit
 	flags.StringVar(&f.name, "name", "", "`NAME` of the snapshot (default: that of the feed)")
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
 	flags.StringVar(&f.tempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
+	f.public.add(c)
 	return c
 }
 
-func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, feedName string) (err error) {
-	if err := layout.CheckName(feedName); err != nil {
+func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, arg string) (err error) {
+	at, err := a.parseStored(arg)
+	if err != nil {
 		return err
 	}
-	name := f.name
-	if name == "" {
-		name = feedName
-	}
+	name := cmp.Or(f.name, at.name)
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
@@ -63,17 +66,25 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 			return usagef("--key: %w", err)
 		}
 	}
-	store, err := a.openStore(ctx)
+	if err := f.public.check(); err != nil {
+		return err
+	}
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
+	if err := f.public.checkStore(ctx, store, name); err != nil {
+		return err
+	}
 	var latest latestProgress
 	stop := a.progress("snapshot", latest.status)
 	defer stop()
-	index, err := fold.Feed(ctx, store, feedName, fold.Config{
+	index, err := fold.Feed(ctx, store, at.name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
+		PublicURL:  f.public.publicURL,
+		Presign:    f.public.presign,
 		TempDir:    f.tempDir,
 		Progress:   latest.set,
 		Logger:     a.log,
@@ -82,7 +93,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err != nil {
 		return err
 	}
-	return a.printSnapshot(name, index)
+	return a.printSnapshot(ctx, store, name, index, &f.public)
 }
 
 // latestProgress passes what a consumer says of its progress to whoever shows it.
