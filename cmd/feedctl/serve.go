@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // shutdownTime is how long requests may take to end after a signal.
@@ -27,7 +29,13 @@ type serveFlags struct {
 	writable        bool
 	anonymousWrites bool
 	readyFile       string
+	pollInterval    time.Duration
+	cache           string
+	cacheSize       int64
 }
+
+// defaultCacheSize is room for about a thousand pages, in bytes.
+const defaultCacheSize = 1 << 30
 
 func newServe(a *app) *cobra.Command {
 	var f serveFlags
@@ -49,10 +57,20 @@ FEEDCTL_WRITE_CREDENTIALS; without any, everybody may. A writable server refuses
 on other than a loopback address without credentials for writing, unless
 --insecure-allow-anonymous-writes is given.
 
+A store behind a network is read ahead of its readers, with up to 32 MiB of memory. With
+--cache, pages that cannot change any more are kept on a local disk besides, up to
+--cache-size, and read from there; the directory is for one process alone and may be
+removed when that has ended. There is no cache on disk unless it is asked for: a server
+needs no disk of its own, and behind a CDN, or with a store on a local disk, it gains
+nothing. While a client waits for news of a feed, a store behind a network is asked every
+--poll-interval: that is what news take at most, and what is paid for, one request for
+each feed.
+
 After SIGTERM or Ctrl-C the server takes no more requests, ends those that wait for news,
 lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
+  feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 21474836480
   feedctl serve --writable --write-credentials-file writers.txt --listen 127.0.0.1:0 --ready-file url.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -69,6 +87,9 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.BoolVar(&f.writable, "writable", false, "take entities by POST")
 	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "let everybody write who can reach the address")
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
+	flags.DurationVar(&f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
+	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
+	flags.Int64Var(&f.cacheSize, "cache-size", defaultCacheSize, "keep at most so many `BYTES`")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
 }
@@ -83,6 +104,12 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
+	if f.cache != "" {
+		if config.Cache, err = pagecache.Open(pagecache.Config{Dir: f.cache, Size: f.cacheSize, Logger: a.log}); err != nil {
+			return err
+		}
+		defer closing(&err, config.Cache.Close, "cache")
+	}
 	handler, err := server.New(store, config)
 	if err != nil {
 		return err
@@ -122,13 +149,20 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
+	switch {
+	case f.cache != "" && f.cacheSize < pagecache.MinSize:
+		return server.Config{}, usagef("--cache-size %d is less than %d bytes", f.cacheSize, pagecache.MinSize)
+	case f.pollInterval <= 0:
+		return server.Config{}, usagef("--poll-interval %v is not more than nothing", f.pollInterval)
+	}
 	config := server.Config{
-		PublicURL:  f.publicURL,
-		ReadAuth:   read,
-		WriteAuth:  write,
-		Writable:   f.writable,
-		OpenWrites: f.anonymousWrites,
-		Logger:     a.log,
+		PublicURL:    f.publicURL,
+		ReadAuth:     read,
+		WriteAuth:    write,
+		Writable:     f.writable,
+		OpenWrites:   f.anonymousWrites,
+		PollInterval: f.pollInterval,
+		Logger:       a.log,
 	}
 	if err := checkAddress(f.listen); err != nil {
 		return server.Config{}, usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
@@ -177,7 +211,7 @@ func (f *serveFlags) url(addr net.Addr) string {
 // announce tells where the server listens.
 func (a *app) announce(f *serveFlags, url string) error {
 	err := a.print(serveJSON{URL: url}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "serving %s on %s\n", a.store, url)
+		_, err := fmt.Fprintf(w, "serving %s on %s\n", sink.Redact(a.store), url)
 		return err
 	})
 	if err != nil || f.readyFile == "" {
