@@ -52,6 +52,9 @@ func TestExitCode(t *testing.T) {
 		{"other origin", &consumer.PageError{Err: consumer.ErrOrigin}, exitError, ""},
 		{"malformed input", &page.Error{Err: page.ErrTruncated}, exitError, ""},
 		{"full", storage.ErrFull, exitError, "freeing room"},
+		{"denied", storage.ErrPermission, exitError, "feedctl doctor"},
+		{"unfit server", storage.ErrUnsafe, exitError, "feedctl doctor"},
+		{"cannot presign", producer.ErrPresign, exitError, "--public-url"},
 		{"unknown outcome", producer.ErrUnknown, exitError, "publishing the same input again"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

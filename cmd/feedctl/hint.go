@@ -28,6 +28,8 @@ func hint(err error) string {
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
+	case errors.Is(err, storage.ErrUnsafe), errors.Is(err, storage.ErrPermission):
+		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
 	case errors.Is(err, producer.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
 	case errors.Is(err, producer.ErrUnknown):

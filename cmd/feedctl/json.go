@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/snapshot"
 )
@@ -134,4 +135,10 @@ type pruneJSON struct {
 	BytesDeleted int64  `json:"bytesDeleted"`
 	Limited      bool   `json:"limited"`    // more would have gone, but was written in the last hour
 	BytesSwept   int64  `json:"bytesSwept"` // that interrupted writes had left anywhere in the store
+}
+
+// doctorJSON is printed by "doctor".
+type doctorJSON struct {
+	Problems int              `json:"problems"` // how many findings are a problem
+	Findings []doctor.Finding `json:"findings"`
 }

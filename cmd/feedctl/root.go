@@ -100,6 +100,7 @@ func newRoot(a *app) *cobra.Command {
 		newInspect(a),
 		newVerify(a),
 		newSnapshot(a),
+		newDoctor(a),
 		newPrune(a),
 		newCompletion(),
 		newVersion(a),

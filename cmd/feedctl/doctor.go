@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/doctor"
+	"github.com/feedctl/feedctl/storage"
+)
+
+type doctorFlags struct {
+	client clientFlags
+	wait   time.Duration
+}
+
+func newDoctor(a *app) *cobra.Command {
+	var f doctorFlags
+	c := &cobra.Command{
+		Use:   "doctor [URL|STORE]",
+		Short: "Find out what is wrong with a store, or with the way to a feed",
+		Long: `Doctor tries out what producers and consumers rely on, and prints what it found, why that
+matters, and how to mend it.
+
+Of a store (by default the one of --store) it examines permissions, the clock, reading in
+parts, and whether the server refuses writes that come too late, without which two producers
+would overwrite each other's entities. For that it writes a few small objects and removes
+them again. Of a directory it examines the file system, too.
+
+Of a URL of a feed, or of a server that has one, it examines the way there: the certificate,
+the clock, whether a proxy or CDN strips Link, ETag or Last-Modified, caches the newest
+page, changes pages or compresses them wrongly, and whether requests can wait for news. That
+takes as long as --wait.
+
+A finding is "ok", "skipped" (it could not be tried out), "warning" (it works, but could be
+better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
+		Example: `  feedctl doctor https://data.example.org/feeds/zones
+  feedctl doctor 's3://bucket/prefix?region=eu-central-1'
+  feedctl doctor file:/var/lib/feedctl --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			target := a.store
+			if len(args) == 1 {
+				target = args[0]
+			}
+			return runDoctor(c.Context(), a, &f, target)
+		},
+	}
+	flags := c.Flags()
+	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long a request is to wait for news; consumers wait for 30s")
+	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
+	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
+	return c
+}
+
+// errUnwell is wrapped by the error of an examination that found problems.
+var errUnwell = errors.New("something is wrong")
+
+func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error {
+	if f.wait < time.Second {
+		return usagef("--wait %v is less than a second", f.wait)
+	}
+	var findings []doctor.Finding
+	var err error
+	if isStoreURL(target) {
+		findings, err = a.examineStore(ctx, target)
+	} else {
+		findings, err = a.examineURL(ctx, f, target)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.printFindings(findings); err != nil {
+		return err
+	}
+	if n := doctor.Problems(findings); n > 0 {
+		return fmt.Errorf("examine %s: %w: %s", target, errUnwell, plural(int64(n), "problem", "problems"))
+	}
+	return nil
+}
+
+func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
+	if !isURL(target) {
+		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s", target, storeForms)
+	}
+	u, err := parseURL(target)
+	if err != nil {
+		return nil, err
+	}
+	header, err := f.client.header()
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCredential(f.client.credentialsFile)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Feed(ctx, u.String(), doctor.Config{Authorization: c.authorization(), Header: header, Wait: f.wait})
+}
+
+// authorization returns the header field of a credential; "" if there is none.
+func (c credential) authorization() string {
+	switch {
+	case c.bearer != "":
+		return "Bearer " + c.bearer
+	case c.username != "":
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
+	}
+	return ""
+}
+
+// examineStore examines a store. That it cannot be opened is a finding, too.
+func (a *app) examineStore(ctx context.Context, target string) (findings []doctor.Finding, err error) {
+	target, _, _ = strings.Cut(target, "#") // a feed in it is as well as the store is
+	store, err := a.openStoreAt(ctx, target)
+	switch {
+	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
+		return []doctor.Finding{doctor.Unopened(err)}, nil
+	case err != nil:
+		return nil, err
+	}
+	defer closing(&err, store.Close, "store")
+	if findings, err = doctor.Store(ctx, store); err != nil {
+		return nil, err
+	}
+	if dir, ok := directoryOf(target); ok {
+		findings = append(findings, doctor.Directory(ctx, dir)...)
+	}
+	return findings, nil
+}
+
+func (a *app) printFindings(findings []doctor.Finding) error {
+	return a.print(doctorJSON{doctor.Problems(findings), findings}, func(w io.Writer) error {
+		rows := make([][]string, len(findings))
+		for i, f := range findings {
+			rows[i] = []string{strings.ToUpper(string(f.Level)), f.Check, printable(f.Found)}
+		}
+		if err := writeTable(w, []string{"RESULT", "CHECK", "FOUND"}, rows); err != nil {
+			return err
+		}
+		for _, f := range findings {
+			if f.Fix == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "\n%s %s: %s\n  why: %s\n  fix: %s\n", f.Level, f.Check, printable(f.Found), f.Why, printable(f.Fix)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
