@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/feedctl/feedctl/internal/s3test"
 )
 
 // binary is the path of the feedctl that is tested.
@@ -46,11 +48,35 @@ func buildAndRun(m *testing.M) (code int, err error) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+	testscript.Run(t, scripts("testdata", nil))
+}
+
+// TestScriptsS3 runs the scripts that work on an S3 server: each has a store of its
+// own there, $STORE, which is also the one that commands take by default.
+func TestScriptsS3(t *testing.T) {
+	server := s3test.Start(t)
+	testscript.Run(t, scripts("testdata/s3", func(env *testscript.Env) {
+		for _, variable := range os.Environ() {
+			if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
+				env.Setenv(name, value)
+			}
+		}
+		store := server.URL(filepath.Base(env.WorkDir))
+		env.Setenv("STORE", store)
+		env.Setenv("FEEDCTL_STORE", store)
+	}))
+}
+
+// scripts returns what runs the scripts in a directory.
+func scripts(dir string, setup func(*testscript.Env)) testscript.Params {
+	return testscript.Params{
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, ".config"))
+			if setup != nil {
+				setup(env)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -61,7 +87,7 @@ func TestScripts(t *testing.T) {
 			"lines":    lines,
 			"generate": generate,
 		},
-	})
+	}
 }
 
 // exits STATUS COMMAND ARGS... runs a command that must end with this status.

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/internal/s3test"
+)
+
+// TestFullDiskS3 publishes to an S3 server whose disk is full, and again when there
+// is room.
+func TestFullDiskS3(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	t.Run("full", func(t *testing.T) { testFullDisk(t, disk) })
+}
+
+func testFullDisk(t *testing.T, disk string) {
+	temp := os.TempDir()
+	t.Setenv("TMPDIR", disk) // where the server is going to keep its objects
+	server := s3test.Start(t)
+	if server.Dir == "" {
+		t.Skip("the disk of the server is not ours")
+	}
+	t.Setenv("TMPDIR", temp)
+	store := server.URL("full")
+	publish := func(lines []byte) (string, error) {
+		cmd := exec.Command(binary, "publish", "events", "--key", "/id", "--content-id", "/id", "--store", store)
+		cmd.Stdin = bytes.NewReader(lines)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	const few, many = 10, 4000
+	var lines [many][]byte
+	for n := range many {
+		lines[n] = fmt.Appendf(nil, `{"id":"%06d","text":"%0512d"}`+"\n", n, n)
+	}
+	if out, err := publish(bytes.Join(lines[:few], nil)); err != nil {
+		t.Fatalf("publish: %v\n%s", err, out)
+	}
+	filler := filepath.Join(disk, "filler")
+	fill(t, filler)
+	out, err := publish(bytes.Join(lines[:], nil))
+	if err == nil {
+		t.Fatalf("publishing to a full disk succeeds:\n%s", out)
+	}
+	if !strings.Contains(out, "store is full") {
+		t.Errorf("publishing to a full disk says %q", out)
+	}
+	verify := func(want int) {
+		t.Helper()
+		out := feedctl(t, "verify", "events", "--store", store)
+		if text := fmt.Sprintf("%d entities", want); !strings.Contains(strings.ReplaceAll(out, ",", ""), text) {
+			t.Errorf("verify does not say %q: %s", text, out)
+		}
+	}
+	verify(few)
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := publish(bytes.Join(lines[:], nil)); err != nil {
+		t.Fatalf("publish when there is room: %v\n%s", err, out)
+	}
+	verify(many)
+}
+
+// fill writes a file until its disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = file.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
