@@ -25,7 +25,10 @@ type bench struct {
 	time     time.Duration // of one measurement that is not bounded by its data
 	entities int           // in the feed that is consumed
 	huge     int64         // bytes of the one large entity
+	s3Bytes  int64         // of entities that are published to S3
 	report   *report
+
+	versitygw string // path of the S3 server
 }
 
 type section struct {
@@ -40,6 +43,7 @@ func sections() []section {
 		{"serve", (*bench).serve},
 		{"consume", (*bench).consume},
 		{"memory", (*bench).memory},
+		{"s3", (*bench).s3},
 	}
 }
 
@@ -55,11 +59,13 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, s3")
 	temp := flag.String("dir", ".cache", "`directory` for stores; what is measured depends on its disk and on how full its surroundings are")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
 	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")
+	gateway := flag.String("versitygw", ".cache/bin/versitygw-v1.8.0", "the S3 server, a `binary`")
+	s3Bytes := flag.Int64("s3bytes", 1<<30, "`bytes` of entities that are published to S3")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
@@ -84,6 +90,7 @@ func run(ctx context.Context) (err error) {
 	}
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
+		s3Bytes: *s3Bytes, versitygw: *gateway,
 	}
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)

@@ -34,6 +34,10 @@ func atLeastRatio(v float64) target {
 	return target{fmt.Sprintf("ratio >= %g", v), func(r result) bool { return r.Ratio >= v }}
 }
 
+func atMostRatio(v float64) target {
+	return target{fmt.Sprintf("ratio <= %g", v), func(r result) bool { return r.Ratio <= v }}
+}
+
 func atLeast(v float64) target {
 	return target{fmt.Sprintf(">= %g", v), func(r result) bool { return r.Ours >= v }}
 }

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/s3fault"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/s3"
+)
+
+const (
+	s3Bucket    = "bench"
+	s3AccessKey = "bench"
+	s3SecretKey = "bench-secret"
+
+	s3Object   = 1 << 20 // bytes of an object of the alternative
+	s3InFlight = 16      // requests of the alternative at a time
+)
+
+// An s3Bench compares feedctl on an S3 server with plain requests to it, each of
+// which is delayed by latency.
+type s3Bench struct {
+	*bench
+	endpoint string
+	latency  time.Duration
+	run      int // makes prefixes that have not been used
+}
+
+// s3 measures publishing and snapshots on an S3 server on this machine,
+// with and without a delay of each request. The alternative is as many bytes in
+// plain objects, 16 at a time.
+func (b *bench) s3() (err error) {
+	endpoint, stop, err := b.startS3()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
+		s := &s3Bench{bench: b, endpoint: endpoint, latency: latency}
+		if err := errors.Join(s.writes(), s.reads()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startS3 starts a server with an empty bucket.
+func (b *bench) startS3() (endpoint string, stop func() error, err error) {
+	root := filepath.Join(b.dir, "s3")
+	if err := os.MkdirAll(filepath.Join(root, s3Bucket), 0o777); err != nil {
+		return "", nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := b.start(nil, b.versitygw, "-a", s3AccessKey, "-s", s3SecretKey, "-p", address, "-q", "--keep-alive", "--health", "/health", "posix", root)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: run \"make versitygw\"", err)
+	}
+	s, err := b.ready(&server{p, "http://" + address}, "/health")
+	if err != nil {
+		return "", nil, err
+	}
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": s3AccessKey, "AWS_SECRET_ACCESS_KEY": s3SecretKey} {
+		if err := os.Setenv(name, value); err != nil {
+			return "", nil, errors.Join(err, s.interrupt())
+		}
+	}
+	return s.url, s.interrupt, nil
+}
+
+// delayed is the HTTP transport of both sides.
+func (s *s3Bench) delayed(next http.RoundTripper) http.RoundTripper {
+	if s.latency == 0 {
+		return next
+	}
+	return s3fault.Latency(next, s.latency)
+}
+
+// open returns a store below a new prefix. Something has been written there, since the
+// driver tries a server out before it writes below a prefix for the first time; that
+// is not what is measured.
+func (s *s3Bench) open() (storage.Store, error) {
+	s.run++
+	store, err := s3.New(s.ctx, s3.Config{
+		Bucket: s3Bucket, Prefix: fmt.Sprintf("run-%v-%d", s.latency, s.run), Region: "us-east-1",
+		Endpoint: s.endpoint, PathStyle: true, Transport: s.delayed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.Create(s.ctx, "first", storage.Meta{}, storage.Bytes()); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// client is the SDK with room for all connections, and without checksums beside
+// the payload's SHA-256, which is part of the signature.
+func (s *s3Bench) client() *awss3.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 2 * s3InFlight
+	transport.DisableCompression = true
+	return awss3.New(awss3.Options{
+		Region: "us-east-1", BaseEndpoint: &s.endpoint, UsePathStyle: true,
+		Credentials:                credentials.NewStaticCredentialsProvider(s3AccessKey, s3SecretKey, ""),
+		HTTPClient:                 &http.Client{Transport: s.delayed(transport)},
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+	})
+}
+
+// writes measures publishing and snapshots. Pages have headers beside the entities'
+// bodies, so more bytes are put than published; plain PutObject gets as many.
+func (s *s3Bench) writes() error {
+	publish, err := s.publishStore()
+	if err != nil {
+		return err
+	}
+	snapshot, err := s.snapshotStore()
+	if err != nil {
+		return err
+	}
+	other, err := s.putObjects(publish.stored)
+	if err != nil {
+		return err
+	}
+	const otherName = "PutObject of the same bytes, 1 MiB each, 16 in flight"
+	most := map[time.Duration]float64{0: 1.5, 50 * time.Millisecond: 3}[s.latency]
+	name := fmt.Sprintf("S3 +%v: ", s.latency)
+	s.report.add(name+"publish 1 KB", "s", publish.took.Seconds(), other.took.Seconds(), otherName, atMostRatio(most))
+	s.report.add(name+"publish 1 KB", "MB/s of bodies", publish.rate(s.s3Bytes), other.rate(other.stored), otherName, noTarget())
+	s.report.add(name+"publish 1 KB", "requests", float64(publish.requests), float64(other.requests), otherName, noTarget())
+	s.report.add(name+"snapshot of 1 KB", "MB/s", snapshot.rate(snapshot.stored), other.rate(other.stored), otherName, atLeastRatio(0.8))
+	s.report.add(name+"snapshot of 1 KB", "MB/s of bodies", snapshot.rate(s.s3Bytes), other.rate(other.stored), otherName, noTarget())
+	return nil
+}
+
+// A putting is what it took to put so many bytes.
+type putting struct {
+	took     time.Duration
+	requests uint64
+	stored   int64
+}
+
+// rate returns how many MB of something were put in a second.
+func (p putting) rate(bytes int64) float64 { return float64(bytes) / 1e6 / p.took.Seconds() }
+
+// putObjects writes plain objects.
+func (s *s3Bench) putObjects(size int64) (putting, error) {
+	client, data := s.client(), bytes.Repeat(newEntity(1).Body, s3Object/entitySize+1)[:s3Object]
+	s.run++
+	prefix := fmt.Sprintf("plain-%v-%d/", s.latency, s.run)
+	count := size / s3Object
+	took, err := parallel(s.ctx, s3InFlight, int(count), func(ctx context.Context, n int) error {
+		_, err := client.PutObject(ctx, &awss3.PutObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String(fmt.Sprint(prefix, n)), Body: bytes.NewReader(data),
+		})
+		return err
+	})
+	return putting{took, uint64(count), count * s3Object}, errors.Join(err, s.clear())
+}
+
+// parallel calls do for the numbers below n, so many at a time, and returns how
+// long that took.
+func parallel(ctx context.Context, workers, n int, do func(context.Context, int) error) (time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range workers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				k := int(next.Add(1)) - 1
+				if k >= n {
+					return
+				}
+				if err := do(ctx, k); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start), context.Cause(ctx)
+}
+
+// s3Batch is how many entities are published at a time.
+const s3Batch = 1000
+
+// s3Entities returns a function that makes batches of entities. They have bodies
+// in common, so that it is not making them that is measured.
+func (s *s3Bench) s3Entities() (count int, batch func(n int) []*feed.Entity) {
+	models := make([]*feed.Entity, s3Batch)
+	for i := range models {
+		models[i] = newEntity(i)
+	}
+	count = int(s.s3Bytes / entitySize)
+	return count, func(n int) []*feed.Entity {
+		first := n * s3Batch
+		entities := make([]feed.Entity, min(s3Batch, count-first))
+		pointers := make([]*feed.Entity, len(entities))
+		for i := range entities {
+			entities[i] = *models[i]
+			pointers[i] = &entities[i]
+		}
+		return pointers
+	}
+}
+
+// publishStore publishes into one feed, in order.
+func (s *s3Bench) publishStore() (put putting, err error) {
+	store, err := s.open()
+	if err != nil {
+		return put, err
+	}
+	defer func() { err = errors.Join(err, store.Close(), s.clear()) }()
+	f, err := producer.Open(s.ctx, store, "bench", producer.Config{})
+	if err != nil {
+		return put, err
+	}
+	before, start := requestsOf(store), time.Now()
+	err = s.publishAll(f)
+	put.took, put.requests = time.Since(start), requestsOf(store)-before
+	if err = errors.Join(err, f.Close()); err != nil {
+		return put, err
+	}
+	put.stored, err = s.stored(store)
+	return put, err
+}
+
+// stored returns how many bytes the objects of a store have.
+func (s *s3Bench) stored(store storage.Store) (size int64, err error) {
+	for entry, err := range store.List(s.ctx, "", "") {
+		if err != nil {
+			return 0, err
+		}
+		size += entry.Size
+	}
+	return size, nil
+}
+
+func requestsOf(store storage.Store) (n uint64) {
+	for _, count := range store.(storage.Counter).Requests() {
+		n += count
+	}
+	return n
+}
+
+// publishAll begins batch after batch. No more of them wait than the producer lets in.
+func (s *s3Bench) publishAll(f *producer.Feed) error {
+	count, batch := s.s3Entities()
+	begun := make(chan *producer.Publication, count/s3Batch+1)
+	var ended errgroup.Group
+	ended.Go(func() error {
+		for p := range begun {
+			if _, err := p.Wait(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var last *producer.Publication
+	for n := 0; n*s3Batch < count; n++ {
+		p, err := f.Begin(s.ctx, producer.Batch{Entities: batch(n), After: last})
+		if err != nil {
+			close(begun)
+			return errors.Join(err, ended.Wait())
+		}
+		begun <- p
+		last = p
+	}
+	close(begun)
+	return ended.Wait()
+}
+
+// snapshotStore writes a snapshot.
+func (s *s3Bench) snapshotStore() (put putting, err error) {
+	store, err := s.open()
+	if err != nil {
+		return put, err
+	}
+	defer func() { err = errors.Join(err, store.Close(), s.clear()) }()
+	start := time.Now()
+	_, err = producer.WriteSnapshot(s.ctx, store, "bench", s.sequence(), producer.SnapshotConfig{})
+	put.took = time.Since(start)
+	if err != nil {
+		return put, err
+	}
+	put.stored, err = s.stored(store)
+	return put, err
+}
+
+func (s *s3Bench) sequence() iter.Seq2[*feed.Entity, error] {
+	count, batch := s.s3Entities()
+	return func(yield func(*feed.Entity, error) bool) {
+		for n := 0; n*s3Batch < count; n++ {
+			for _, e := range batch(n) {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// clear empties the bucket, past the server.
+func (s *s3Bench) clear() error {
+	entries, err := filepath.Glob(filepath.Join(s.dir, "s3", s3Bucket, "*"))
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(entry))
+	}
+	return err
+}
