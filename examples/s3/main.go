@@ -1,0 +1,139 @@
+// Command s3 publishes a feed into a bucket and reads it from there, with no server
+// in between: the feed with the rights that the AWS SDK finds, and a snapshot of
+// it with a URL that is its own credential.
+//
+//	$ go run ./examples/s3 's3://my-bucket/weather?region=eu-central-1'
+//	feed: PUT Bern {"temperature":11}
+//	feed: PUT Lima {"temperature":24}
+//	feed: DELETE Bern
+//	snapshot: Lima {"temperature":24}
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/s3"
+)
+
+const name = "weather"
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: s3 's3://BUCKET/PREFIX?region=REGION'")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, storeURL string) error {
+	store, err := storage.Registry{"s3": s3.Open}.Open(ctx, storeURL)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := publish(ctx, store); err != nil {
+		return err
+	}
+	if err := readFeed(ctx, out, store); err != nil {
+		return err
+	}
+	index, err := share(ctx, store)
+	if err != nil {
+		return err
+	}
+	return readSnapshot(ctx, out, index)
+}
+
+// publish adds to the feed. Other machines may do the same at the same time. What is
+// in the feed already is not added again.
+func publish(ctx context.Context, store storage.Store) error {
+	weather, err := producer.Open(ctx, store, name, producer.Config{})
+	if err != nil {
+		return err
+	}
+	defer weather.Close()
+	_, err = weather.Publish(ctx,
+		entity("<Bern-1@example>", feed.Put, "Bern", `{"temperature":11}`),
+		entity("<Lima-1@example>", feed.Put, "Lima", `{"temperature":24}`),
+		entity("<Bern-2@example>", feed.Delete, "Bern", ""),
+	)
+	return err
+}
+
+func entity(id string, operation feed.Operation, key, body string) *feed.Entity {
+	return &feed.Entity{
+		ContentID:       id,
+		Operation:       operation,
+		ContentType:     "application/json",
+		ContentLocation: feed.EncodeKey(key),
+		Body:            []byte(body),
+	}
+}
+
+// readFeed reads the feed as a client of a server would: the server is in this
+// process, and its origin is made up.
+func readFeed(ctx context.Context, out io.Writer, store storage.Store) error {
+	const origin = "http://store.invalid"
+	handler, err := server.New(store, server.Config{PublicURL: origin})
+	if err != nil {
+		return err
+	}
+	defer handler.Close(ctx)
+	client, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
+	if err != nil {
+		return err
+	}
+	for e, err := range client.Entities(ctx, origin+layout.FeedPath(name), consumer.Beginning()) {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "feed: %s %s %s\n", e.Operation, e.Key(), e.Body)
+	}
+	return nil
+}
+
+// share writes a snapshot that can be read for an hour by whoever has the URL that
+// it returns. For good, and for everybody, there is SnapshotConfig.PublicURL.
+func share(ctx context.Context, store storage.Store) (indexURL string, err error) {
+	const valid = time.Hour
+	var state iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {
+		yield(entity("<Lima-1@example>", feed.Put, "Lima", `{"temperature":24}`), nil)
+	}
+	index, err := producer.WriteSnapshot(ctx, store, name, state, producer.SnapshotConfig{Presign: valid})
+	if err != nil {
+		return "", err
+	}
+	return store.(storage.Presigner).Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
+}
+
+// readSnapshot reads a snapshot by plain HTTP. It knows nothing of S3.
+func readSnapshot(ctx context.Context, out io.Writer, indexURL string) error {
+	client, err := consumer.New(consumer.Config{})
+	if err != nil {
+		return err
+	}
+	for e, err := range client.Snapshot(ctx, indexURL, feed.SnapshotPosition{}) {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "snapshot: %s %s\n", e.Key(), e.Body)
+	}
+	return nil
+}
