@@ -30,6 +30,11 @@ demo: build ## Publish a data set, consume it into SQLite while the consumer is 
 	@scripts/need sqlite3 curl
 	@scripts/demo
 
+.PHONY: demo-s3
+demo-s3: build versitygw ## The same on an S3 server of its own
+	@scripts/need sqlite3 curl
+	@scripts/with-s3 scripts/demo
+
 .PHONY: test
 test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace mvn=maven javac=default-jdk-headless
