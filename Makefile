@@ -37,12 +37,12 @@ demo-s3: build versitygw ## The same on an S3 server of its own
 
 .PHONY: test
 test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	@scripts/need sqlite3 strace mvn=maven javac=default-jdk-headless
+	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless
 	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
 
 .PHONY: race
 race: build versitygw ## Run the tests, without Java, under the race detector (needs a C compiler)
-	@scripts/need gcc sqlite3 strace
+	@scripts/need gcc sqlite3 strace initdb=postgresql pgbouncer
 	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m $$(go list ./... | grep -v /interop)
 
 .PHONY: versitygw
@@ -54,7 +54,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 
 .PHONY: bench
 bench: build versitygw ## Measure against named alternatives; writes bench.json
-	@scripts/need nginx=nginx-light wrk curl
+	@scripts/need nginx=nginx-light wrk curl initdb=postgresql
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
 .PHONY: lint

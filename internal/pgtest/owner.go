@@ -1,0 +1,102 @@
+package pgtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+)
+
+// An owner runs programs that refuse to run as root. The zero owner is this
+// process's user.
+type owner struct {
+	other    bool // than the user of this process
+	uid, gid uint32
+}
+
+// unprivileged returns this user or, for root, one that has no rights.
+func unprivileged() (*owner, error) {
+	if os.Geteuid() != 0 {
+		return &owner{}, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("user %s: %w", name, err)
+		}
+		return &owner{other: true, uid: uint32(uid), gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("this is root, and there is no user postgres or nobody to run PostgreSQL as")
+}
+
+// tempDir makes a directory that only the owner (and root) can enter.
+func (o *owner) tempDir() (string, error) {
+	dir, err := os.MkdirTemp("", "pgtest-")
+	if err != nil || !o.other {
+		return dir, err
+	}
+	if err := os.Chown(dir, int(o.uid), int(o.gid)); err != nil {
+		return "", errors.Join(err, os.Remove(dir))
+	}
+	return dir, nil
+}
+
+// writeFile writes a file that the owner can read.
+func (o *owner) writeFile(path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil || !o.other {
+		return err
+	}
+	return os.Chown(path, int(o.uid), int(o.gid))
+}
+
+func (o *owner) command(dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	if o.other {
+		cmd.SysProcAttr = credential(o.uid, o.gid)
+	}
+	return cmd
+}
+
+// run runs a command to its end.
+func (o *owner) run(dir, name string, args ...string) error {
+	cmd := o.command(dir, name, args...)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, bytes.TrimSpace(output.Bytes()))
+	}
+	return nil
+}
+
+// background starts a command that ends when its standard input does. Close ends
+// that and waits; the end of this process ends it in any case.
+func (o *owner) background(dir, name string, args ...string) (io.Closer, error) {
+	cmd := o.command(dir, name, args...)
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	return &background{cmd, input}, nil
+}
+
+type background struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+func (b *background) Close() error { return errors.Join(b.input.Close(), b.cmd.Wait()) }

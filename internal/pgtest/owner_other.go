@@ -1,0 +1,8 @@
+//go:build !unix
+
+package pgtest
+
+import "syscall"
+
+// credential is for root, whom only Unix has.
+func credential(_, _ uint32) *syscall.SysProcAttr { return nil }
