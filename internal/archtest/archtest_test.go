@@ -39,9 +39,10 @@ var rooms = map[string]room{
 	"snapshot":          {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
-	"storage":             {},
-	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":           {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage":                 {},
+	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
+	"storage/*":               {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/postgres/schema": {rooms: []string{"storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"layout", "page", "storage"}},
