@@ -35,6 +35,7 @@ var rooms = map[string]room{
 	"internal/pgtest":   {},
 	"internal/jsonptr":  {},
 	"internal/filepart": {},
+	"internal/pgerr":    {},
 	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":          {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
@@ -42,6 +43,7 @@ var rooms = map[string]room{
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":               {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/postgres":        {rooms: []string{"internal/pgerr", "storage", "storage/postgres/schema"}, libraries: []string{"golang.org/x/sys"}},
 	"storage/postgres/schema": {rooms: []string{"storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
 
 	// Producing.

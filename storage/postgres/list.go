@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A listing is read a page at a time: the first is short, since many want but one
+// entry.
+const (
+	firstPage   = 16
+	largestPage = 1024
+)
+
+// list yields what page returns, page after page.
+func list(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		fail := func(err error) { yield(storage.Entry{}, fmt.Errorf("list %q: %w", prefix, err)) }
+		if err := storage.CheckPrefix(prefix); err != nil {
+			fail(err)
+			return
+		}
+		after := comparable(after)
+		for limit := firstPage; ; limit = min(8*limit, largestPage) {
+			var entries []storage.Entry
+			err := ctx.Err()
+			if err == nil {
+				entries, err = page(after, limit)
+			}
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, entry := range entries {
+				if err := ctx.Err(); err != nil {
+					fail(err)
+					return
+				}
+				if !yield(entry, nil) {
+					return
+				}
+				after = entry.Key
+			}
+			if len(entries) < limit {
+				return
+			}
+		}
+	}
+}
+
+// comparable returns a text that the server takes and that is in the same place
+// among keys, which are printable ASCII: any bytes may be given.
+func comparable(after string) string {
+	for i := range len(after) {
+		switch c := after[i]; {
+		case c == 0:
+			return after[:i]
+		case c > '~':
+			return after[:i] + strings.Repeat("~", storage.MaxKey)
+		}
+	}
+	return after
+}
+
+// list reads one page of a listing.
+func (t tables) list(ctx context.Context, db database, prefix, after string, limit int) ([]storage.Entry, error) {
+	rows, err := db.Query(ctx, t.sql.list, mode, prefix, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e storage.Entry, err error) {
+		err = row.Scan(&e.Key, &e.Size, &e.Modified)
+		e.Modified = e.Modified.UTC()
+		return e, err
+	})
+}
