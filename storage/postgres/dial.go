@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"net"
+	"time"
+)
+
+// deadAfter is how long the network may be silent, when an answer is due, before the
+// connection is taken for lost. A machine that loses its power says nothing.
+const deadAfter = 30 * time.Second
+
+// dialer returns one for connections that notice that the other side is gone; a timeout
+// of 0 is none.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{
+		Timeout:         timeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 6, Count: 3},
+		Control:         control,
+	}
+}

@@ -1,0 +1,223 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+// A Store keeps objects in the tables of one schema. It implements
+// [storage.Store], [storage.Watcher] and [storage.Clock].
+type Store struct {
+	pool  *pgxpool.Pool
+	table tables
+	hints *hints
+	watch *watches
+}
+
+// Open opens the store that a URL names, such as
+// "postgres://user@host/database?schema=feedctl"; see the package documentation
+// for its parameters. It is the opener for the schemes "postgres" and "postgresql".
+func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
+	return New(ctx, u, slog.Default())
+}
+
+// New is [Open] with a logger for what an operator should know.
+func New(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
+	rest, name, err := schema.Cut(u)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(rest.String())
+	if err != nil {
+		return nil, fmt.Errorf("database URL: %w", err) // without the password
+	}
+	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
+		config.ConnConfig.RuntimeParams["application_name"] = "feedctl"
+	}
+	config.ConnConfig.DefaultQueryExecMode = mode
+	config.ConnConfig.DialFunc = dialer(config.ConnConfig.ConnectTimeout).DialContext
+	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		pool:  pool,
+		table: newTables(name),
+		hints: newHints(pool, channel(name)),
+		watch: newWatches(config.ConnConfig, channel(name), log),
+	}
+	return s, nil
+}
+
+// Close implements [storage.Store]. The channels of Watch are closed.
+func (s *Store) Close() error {
+	s.watch.close()
+	s.hints.close()
+	s.pool.Close()
+	return nil
+}
+
+// Create implements [storage.Store].
+func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	return s.write(ctx, &write{kind: create, key: key, meta: meta, body: body})
+}
+
+// Append implements [storage.Store].
+func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	return s.write(ctx, &write{kind: grow, key: key, at: at, meta: meta, body: tail})
+}
+
+// Replace implements [storage.Store].
+func (s *Store) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	return s.write(ctx, &write{kind: replace, key: key, at: at, meta: meta, body: body})
+}
+
+// write does a write until its outcome is known. All attempts write the same
+// version, so that one that took effect unseen is recognised by it.
+func (s *Store) write(ctx context.Context, w *write) (storage.Version, error) {
+	defer w.done(s.table)
+	if err := w.prepare(ctx, s.table); err != nil {
+		return "", w.failed(err)
+	}
+	err := retryWrite(ctx, func(doubt bool) error {
+		err := w.do(ctx, s.pool, s.table)
+		if doubt && (errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)) {
+			return s.resolve(ctx, w, err)
+		}
+		return err
+	})
+	if err != nil {
+		return "", w.failed(err)
+	}
+	s.hints.add(w.key)
+	return w.version, nil
+}
+
+// resolve finds out whether a write that finds the object changed did that itself
+// before, in an attempt whose outcome is not known.
+func (s *Store) resolve(ctx context.Context, w *write, conflict error) error {
+	info, err := s.table.stat(ctx, s.pool, w.key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	if info.Version == w.version {
+		return nil
+	}
+	return unknown(fmt.Errorf("the connection was lost, and somebody else has written the object since: %w", conflict))
+}
+
+// Delete implements [storage.Store].
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := checkKey(ctx, key); err != nil {
+		return failed("delete", key, err)
+	}
+	var at storage.Version // what an attempt has deleted, or not: that is not known
+	err := retryWrite(ctx, func(bool) error {
+		for {
+			info, err := s.table.stat(ctx, s.pool, key)
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				return nil
+			case err != nil:
+				return err
+			case at != "" && info.Version != at:
+				return unknown(errors.New("the connection was lost, and somebody else has written the object since"))
+			}
+			at = info.Version
+			if deleted, err := s.table.remove(ctx, s.pool, key, at); err != nil || deleted {
+				return err
+			}
+			at = "" // somebody else has just written it
+		}
+	})
+	if err != nil {
+		return failed("delete", key, err)
+	}
+	s.hints.add(key)
+	return nil
+}
+
+// Get implements [storage.Store]. The body takes no connection between reads; what
+// was replaced or deleted since, it can read no further than it has in memory. Its
+// reads end with ctx.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if err := checkRange(ctx, key, offset); err != nil {
+		return nil, failed("get", key, err)
+	}
+	var o opened
+	err := retry(ctx, func() (err error) {
+		o, err = s.table.open(ctx, s.pool, key, offset, length)
+		return err
+	})
+	if err != nil {
+		return nil, failed("get", key, err)
+	}
+	return o.object(ctx, func(id, from, to int64, buffer []byte) (data []byte, err error) {
+		err = retry(ctx, func() (err error) {
+			data, err = s.table.read(ctx, s.pool, id, from, to, buffer)
+			return err
+		})
+		return data, err
+	}), nil
+}
+
+// Stat implements [storage.Store].
+func (s *Store) Stat(ctx context.Context, key string) (info storage.Info, err error) {
+	if err := checkKey(ctx, key); err != nil {
+		return storage.Info{}, failed("stat", key, err)
+	}
+	err = retry(ctx, func() (err error) {
+		info, err = s.table.stat(ctx, s.pool, key)
+		return err
+	})
+	if err != nil {
+		return storage.Info{}, failed("stat", key, err)
+	}
+	return info, nil
+}
+
+// List implements [storage.Store].
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
+	return list(ctx, prefix, after, func(after string, limit int) (entries []storage.Entry, err error) {
+		err = retry(ctx, func() (err error) {
+			entries, err = s.table.list(ctx, s.pool, prefix, after, limit)
+			return err
+		})
+		return entries, err
+	})
+}
+
+// Now implements [storage.Clock] by the clock of the server, which is that of
+// Info.Modified, too.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = retry(ctx, func() error {
+		return s.pool.QueryRow(ctx, "SELECT clock_timestamp()", mode).Scan(&now)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for the time: %w", err)
+	}
+	return now.UTC(), nil
+}
+
+// Watch implements [storage.Watcher].
+func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	return s.watch.add(ctx, prefix)
+}
+
+// WithTx returns the store as a transaction of the caller's sees and changes it.
+// See [Tx].
+func (s *Store) WithTx(tx pgx.Tx) *Tx { return newTx(tx, s.table, s.hints.channel) }

@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+const (
+	// pollEvery is how often a change is supposed when the server cannot tell.
+	pollEvery = time.Second
+	// checkEvery is how long a connection may be silent before it is tried.
+	checkEvery = 30 * time.Second
+)
+
+// watches is what all watches of a store share: one connection that listens, from
+// the first Watch until Close.
+type watches struct {
+	config  *pgx.ConnConfig
+	channel string
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	closed bool
+	subs   map[*subscription]struct{}
+	cancel context.CancelFunc // ends run; nil if that does not run
+	done   chan struct{}      // closed when run has ended
+}
+
+type subscription struct {
+	prefix  string
+	changed chan struct{} // holds one value
+}
+
+func newWatches(config *pgx.ConnConfig, channel string, log *slog.Logger) *watches {
+	return &watches{config: config, channel: channel, log: log, subs: make(map[*subscription]struct{}), done: make(chan struct{})}
+}
+
+func (w *watches) add(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	err := storage.CheckPrefix(prefix)
+	if err == nil && !strings.HasSuffix(prefix, "/") {
+		err = fmt.Errorf("%w: prefix does not end in \"/\"", storage.ErrKey)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil && w.closed {
+		err = os.ErrClosed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch %q: %w", prefix, err)
+	}
+	if w.cancel == nil {
+		var running context.Context
+		running, w.cancel = context.WithCancel(context.Background())
+		go w.run(running)
+	}
+	sub := &subscription{prefix: prefix, changed: make(chan struct{}, 1)}
+	w.subs[sub] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.drop(sub)
+	})
+	return sub.changed, nil
+}
+
+func (w *watches) drop(sub *subscription) {
+	if _, ok := w.subs[sub]; ok {
+		delete(w.subs, sub)
+		close(sub.changed)
+	}
+}
+
+func (w *watches) close() {
+	w.mu.Lock()
+	w.closed = true
+	for sub := range w.subs {
+		w.drop(sub)
+	}
+	cancel := w.cancel
+	w.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-w.done
+	}
+}
+
+// changed tells of a key; "" stands for any.
+func (w *watches) changed(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for sub := range w.subs {
+		if key == "" || strings.HasPrefix(key, sub.prefix) {
+			select {
+			case sub.changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// errNoListen: the server, or what stands before it, does not deliver.
+var errNoListen = errors.New("the session is not the client's own, as with PgBouncer")
+
+// run listens, again and again. While it does not, anything may have changed.
+func (w *watches) run(ctx context.Context) {
+	defer close(w.done)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	told := false
+	for {
+		err := w.listen(ctx, func() { told = false })
+		if ctx.Err() != nil {
+			return
+		}
+		if !told {
+			w.log.Warn("no notifications from PostgreSQL, looking for changes by time", "every", pollEvery, "error", err)
+			told = true
+		}
+		w.changed("")
+		for wait := true; wait; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				w.changed("")
+				wait = errors.Is(err, errNoListen) // it will not get better
+			}
+		}
+	}
+}
+
+// listen passes notifications on until the connection is lost.
+func (w *watches) listen(ctx context.Context, listening func()) error {
+	conn, err := pgx.ConnectConfig(ctx, w.config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var process uint32
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", mode).Scan(&process); err != nil {
+		return err
+	}
+	if process != conn.PgConn().PID() {
+		return errNoListen
+	}
+	for _, sql := range []string{"SET idle_session_timeout = 0", "LISTEN " + w.channel} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	listening()
+	w.changed("") // what came before
+	for {
+		key, err := next(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if key != nil {
+			w.changed(*key)
+		}
+	}
+}
+
+// next waits for a notification and returns its key; nil if there was none for a
+// while and the connection is in order.
+func next(ctx context.Context, conn *pgx.Conn) (*string, error) {
+	silence, cancel := context.WithTimeout(ctx, checkEvery)
+	defer cancel()
+	n, err := conn.WaitForNotification(silence)
+	switch {
+	case err == nil:
+		return &n.Payload, nil
+	case ctx.Err() != nil || silence.Err() == nil:
+		return nil, err
+	}
+	answer, cancel := context.WithTimeout(ctx, checkEvery)
+	defer cancel()
+	return nil, conn.Ping(answer)
+}
