@@ -1,0 +1,89 @@
+package postgres_test
+
+import (
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"sync/atomic"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/postgres"
+	"github.com/feedctl/feedctl/storage/storagetest"
+)
+
+var registry = storage.Registry{"postgres": postgres.Open, "postgresql": postgres.Open}
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(openVariable); url != "" {
+		openOnly(url)
+		return
+	}
+	storagetest.Main(m, registry.Open)
+}
+
+// TestStore runs on a server that syncs, since writers are killed. The suite runs alone:
+// it looks at the memory that the process uses.
+func TestStore(t *testing.T) {
+	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"))
+}
+
+// allTests asks for what takes long and hardly ever finds more.
+var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, and with a body of 1 GiB")
+
+// TestPgBouncer is all of it through a PgBouncer in transaction mode, but for the part
+// that the suite does twice, with other keys, and for waiting for hints that time gives.
+func TestPgBouncer(t *testing.T) {
+	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"))
+}
+
+var leftOut = regexp.MustCompile("^TestPgBouncer/(shallow/|deep/watch$)")
+
+// counters is how many writers count with one object: more than a pool has
+// connections, so that they compete for these, too.
+const counters = 10
+
+// testStore runs the suite, each store in a schema of its own.
+func testStore(t *testing.T, database string) {
+	var n atomic.Int32
+	urls := make(map[storage.Store]string)
+	storagetest.Run(t, func(t *testing.T) storage.Store {
+		if leftOut.MatchString(t.Name()) && !*allTests {
+			t.Skip("only with -all")
+		}
+		u := withSchema(t, database, fmt.Sprintf("s%d", n.Add(1)))
+		store := open(t, u)
+		urls[store] = u
+		return store
+	}, storagetest.Options{
+		URL:      func(s storage.Store) string { return urls[s] },
+		Kills:    50,
+		Counters: counters,
+		Watcher:  true,
+		Clock:    true,
+	})
+}
+
+func withSchema(t *testing.T, database, name string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("schema", name)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func open(t *testing.T, u string) *postgres.Store {
+	t.Helper()
+	store, err := registry.Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.(*postgres.Store)
+}
