@@ -51,6 +51,9 @@ var rooms = map[string]room{
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
+	"outbox": {rooms: []string{
+		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema",
+	}},
 
 	// Consuming.
 	"consumer": {
@@ -93,7 +96,7 @@ var drivers = map[string][]string{
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
-	"github.com/jackc/pgx/v5":             {"storage/postgres/...", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"github.com/jackc/pgx/v5":             {"storage/postgres/...", "outbox", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/evanphx/json-patch/v5":    {"sink/patch"},
 	"github.com/prometheus/client_golang": {"server", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"cmd/feedctl"},

@@ -1,0 +1,106 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+// A DB is a database with an outbox. Its methods may be called concurrently, and work
+// through a PgBouncer in transaction mode: nothing outlives a transaction.
+type DB struct {
+	pool   *pgxpool.Pool
+	schema string
+	begin  string
+}
+
+// stallLimit is how long a transaction waits for its next statement.
+const stallLimit = 5 * time.Second
+
+// Open connects to the database that a URL names, such as
+// "postgres://user@host/database?schema=feedctl", and brings its schema up to date.
+// What the URL leaves out is taken from the variables and the password file of libpq
+// (PGPASSWORD, PGPASSFILE and so on). The password does not show in errors.
+func Open(ctx context.Context, rawURL string) (*DB, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The error shows the URL, and its cause what may be a part of the password.
+		return nil, errors.New("database URL is invalid: write % / ? # @ within a password as %25 %2F %3F %23 %40")
+	}
+	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, fmt.Errorf("parse database URL: scheme %q is not postgres", u.Scheme)
+	}
+	rest, name, err := schema.Cut(u)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(rest.String())
+	if err != nil {
+		return nil, fmt.Errorf("database URL: %w", err)
+	}
+	// Descriptions of statements are kept on this side only.
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
+		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
+	}
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
+	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return Use(pool, name), nil
+}
+
+// Use returns the outbox in a schema that is there, such as "feedctl". The pool is
+// closed with it.
+//
+// In a transaction, tables are read by their indexes: statistics of a table that is
+// empty at one moment and full at the next mislead. And a row that was committed
+// asynchronously must not be published before it is durable: a synchronous commit
+// after it sees to that. A process that does not go on, or whose host is gone, must
+// not keep its locks: the server ends its transaction.
+func Use(pool *pgxpool.Pool, schema string) *DB {
+	return &DB{pool, schema, fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+		SET LOCAL search_path = %s, pg_catalog, pg_temp;
+		SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8';
+		SET LOCAL idle_in_transaction_session_timeout = %d;
+		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+		SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,
+		pgx.Identifier{schema}.Sanitize(), stallLimit.Milliseconds())}
+}
+
+// Close closes the connections.
+func (d *DB) Close() { d.pool.Close() }
+
+// outbox returns the full name of the table, for statements outside of transactions.
+func (d *DB) outbox() string { return pgx.Identifier{d.schema, "outbox"}.Sanitize() }
+
+// do runs f in a transaction. After an error nobody knows whether it was committed,
+// unless the error is f's.
+func (d *DB) do(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return setup(pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{BeginQuery: d.begin}, f))
+}
+
+// setup names the errors of a database that lacks something.
+func setup(err error) error {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch server.Code {
+		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
+			return fmt.Errorf("%w: %w: let feedctl migrate it", ErrSetup, err)
+		case "42501": // insufficient_privilege
+			return fmt.Errorf("%w: %w: GRANT it to the user", ErrSetup, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package outbox
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestMark simulates transactions that draw ids and end in any order, and a runner
+// that looks at times, and takes rows or uses those that it has read ahead. No row may
+// appear below the mark after the runner has passed it, and each is taken once.
+func TestMark(t *testing.T) {
+	for seed := range uint64(300) {
+		s := markSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
+		for range 400 {
+			switch s.rng.IntN(4) {
+			case 0:
+				s.names++
+				s.open = append(s.open, transaction{name: fmt.Sprint(s.names)})
+			case 1:
+				s.draw()
+			case 2:
+				s.end()
+			default:
+				s.move()
+			}
+		}
+		if len(s.open) == 0 && s.mark.from == 0 {
+			t.Errorf("seed %d: the mark never moved", seed)
+		}
+	}
+}
+
+type transaction struct {
+	name string
+	ids  []int64
+}
+
+type markSimulation struct {
+	*testing.T
+	rng     *rand.Rand
+	seed    uint64
+	open    []transaction
+	names   int
+	drawn   int64
+	visible []int64
+	taken   map[int64]bool
+	mark    mark
+	ahead   *rows
+}
+
+func (s *markSimulation) draw() {
+	if len(s.open) > 0 {
+		s.drawn++
+		n := s.rng.IntN(len(s.open))
+		s.open[n].ids = append(s.open[n].ids, s.drawn)
+	}
+}
+
+func (s *markSimulation) end() {
+	if len(s.open) == 0 {
+		return
+	}
+	n := s.rng.IntN(len(s.open))
+	for _, id := range s.open[n].ids {
+		if id < s.mark.from {
+			s.Fatalf("seed %d: row %d appears below the mark %d", s.seed, id, s.mark.from)
+		}
+		s.visible = append(s.visible, id)
+	}
+	s.open = append(s.open[:n], s.open[n+1:]...)
+}
+
+func (s *markSimulation) move() {
+	// Between the two statements of a look, transactions may draw, begin, end.
+	before := s.drawn
+	if s.rng.IntN(2) == 0 {
+		s.draw()
+	}
+	var holders []string
+	for _, o := range s.open {
+		holders = append(holders, o.name)
+	}
+	s.mark.see(before, holders)
+	now := s.ahead
+	if s.ahead = nil; now == nil {
+		now = s.take(s.mark, nil)
+	}
+	for _, id := range now.ids {
+		if s.taken[id] {
+			s.Fatalf("seed %d: row %d is taken twice", s.seed, id)
+		}
+		s.taken[id] = true
+	}
+	after := s.mark
+	after.pass(*now)
+	if s.rng.IntN(2) == 0 {
+		s.ahead = s.take(after, now.ids)
+	}
+	s.mark = after
+	for _, id := range s.visible {
+		if id < s.mark.from && !s.taken[id] {
+			s.Fatalf("seed %d: row %d is below the mark %d and was not taken", s.seed, id, s.mark.from)
+		}
+	}
+}
+
+// take does what Config.take does.
+func (s *markSimulation) take(m mark, except []int64) *rows {
+	last := int64(math.MaxInt64 - 1)
+	if s.rng.IntN(2) == 0 { // a batch that is full
+		last = s.rng.Int64N(s.drawn + 1)
+	}
+	r := &rows{passed: min(m.settled, last) + 1}
+	for _, id := range s.visible {
+		if id >= m.from && id <= last && !slices.Contains(except, id) && !s.taken[id] {
+			r.ids = append(r.ids, id)
+		}
+	}
+	return r
+}
+
+// With nobody at work, the mark is behind the last id at once.
+func TestMarkMoves(t *testing.T) {
+	var m mark
+	m.see(10, nil)
+	m.pass(rows{passed: m.settled + 1})
+	if m.from != 11 {
+		t.Errorf("mark is %d", m.from)
+	}
+	m.see(20, []string{"a"})
+	m.see(30, []string{"a", "b"})
+	m.pass(rows{passed: m.settled + 1})
+	if m.from != 11 {
+		t.Errorf("mark is %d while a transaction is open that may have drawn before", m.from)
+	}
+	m.see(40, []string{"b"})
+	m.pass(rows{passed: m.settled + 1})
+	if m.from != 21 {
+		t.Errorf("mark is %d", m.from)
+	}
+}
+
+// A prepared transaction gets another name when the server is started again.
+func TestMarkRenamed(t *testing.T) {
+	var m mark
+	m.see(10, []string{"3/7"})
+	m.see(20, []string{"-1/7"})
+	if m.settled != 0 {
+		t.Errorf("settled is %d, and a transaction is open that may have drawn before", m.settled)
+	}
+	m.see(30, []string{"-1/7"})
+	m.see(30, nil)
+	if m.settled != 30 {
+		t.Errorf("settled is %d", m.settled)
+	}
+}
