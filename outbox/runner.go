@@ -1,0 +1,226 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A mover brings rows into the feed.
+type mover interface {
+	// move moves the next rows. After an error, they may have been moved or not;
+	// the next call finds out.
+	move(ctx context.Context) (moved, error)
+	close()
+}
+
+// moved is what one move did.
+type moved struct {
+	rows  int
+	bytes int64 // of bodies
+	bad   []badRow
+	full  bool // there may be more
+}
+
+// Stats are what a Runner has done since it was made.
+type Stats struct {
+	Rows        int64 // moved
+	Bytes       int64 // of their bodies
+	Quarantined int64
+	Working     bool // it has the lease now
+}
+
+// A Runner moves the rows of one feed.
+type Runner struct {
+	config Config
+	db     *DB
+	lease  *lease
+
+	rows, bytes, quarantined atomic.Int64
+	working                  atomic.Bool
+}
+
+// NewRunner returns a Runner, which uses up to three connections at the same time.
+func (d *DB) NewRunner(c Config) (*Runner, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &Runner{config: c, db: d, lease: newLease(d, c)}, nil
+}
+
+// Stats may be called at any time.
+func (r *Runner) Stats() Stats {
+	return Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load()}
+}
+
+// Run moves rows as they are committed, while no other runner does, until ctx ends;
+// what has been begun is finished then. Errors that may pass are logged, and what
+// failed is tried again. Run returns the cause of the context's end, or an error
+// that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
+// storage.ErrPermission or storage.ErrLayout.
+func (r *Runner) Run(ctx context.Context) error {
+	retry := backoff{}
+	for {
+		taken, err := r.lease.take(ctx)
+		if err == nil && taken {
+			err = r.work(ctx, false)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case final(err):
+			return err
+		case errors.Is(err, errLeaseLost):
+			r.config.Logger.Warn("another runner works on the feed now", "feed", r.config.Feed)
+		case err != nil:
+			r.config.Logger.Warn("outbox is interrupted, trying again", "feed", r.config.Feed, "error", err)
+			if err := sleepFor(ctx, retry.next()); err != nil {
+				return err
+			}
+			continue
+		}
+		retry.reset()
+		if err := sleepFor(ctx, r.config.Lease/5); err != nil {
+			return err
+		}
+	}
+}
+
+// Drain moves the rows that are committed now, and those that are while it does so,
+// then returns. If another runner has the lease, Drain returns when that one has moved
+// the rows that are committed now, and takes over if it is gone. The first error ends it.
+func (r *Runner) Drain(ctx context.Context) error {
+	last, err := r.newest(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		taken, err := r.lease.take(ctx)
+		if err != nil {
+			return err
+		}
+		if taken {
+			if err := r.work(ctx, true); !errors.Is(err, errLeaseLost) {
+				return err
+			}
+		}
+		if left, err := r.left(ctx, last); err != nil || !left {
+			return err
+		}
+		if err := sleepFor(ctx, r.config.Lease/5); err != nil {
+			return err
+		}
+	}
+}
+
+// newest returns the greatest id that waits, 0 if none does.
+func (r *Runner) newest(ctx context.Context) (id int64, err error) {
+	err = r.db.do(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM outbox WHERE feed = $1`, r.config.Feed).Scan(&id)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read outbox of feed %q: %w", r.config.Feed, err)
+	}
+	return id, nil
+}
+
+// left reports whether rows up to this id wait. Whoever moves rows deletes them last.
+func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
+	err = r.db.do(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outbox WHERE feed = $1 AND id <= $2)`, r.config.Feed, last).Scan(&some)
+	})
+	if err != nil {
+		return false, fmt.Errorf("read outbox of feed %q: %w", r.config.Feed, err)
+	}
+	return some, nil
+}
+
+// work moves rows while the runner has the lease; with drain, until there are none.
+func (r *Runner) work(ctx context.Context, drain bool) (err error) {
+	holding, stop := context.WithCancelCause(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		r.lease.keep(holding, stop)
+	}()
+	m := r.mover()
+	r.working.Store(true)
+	defer func() {
+		r.working.Store(false)
+		m.close()
+		stop(nil)
+		<-kept
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Lease)
+		defer cancel()
+		if e := r.lease.release(cleanup); e != nil {
+			r.config.Logger.Warn("the lease was not released, another runner waits until it has run out", "feed", r.config.Feed, "error", e)
+		}
+	}()
+	idle := r.config.Poll
+	for {
+		// A move that has begun is finished: it ends by the producer's RetryFor.
+		done, err := m.move(context.WithoutCancel(holding))
+		if err != nil {
+			return err
+		}
+		r.count(done)
+		wait := r.config.Poll
+		switch {
+		case holding.Err() != nil:
+			return context.Cause(holding)
+		case done.full:
+			continue
+		case done.rows+len(done.bad) > 0:
+			idle = r.config.Poll
+		case drain:
+			return nil
+		default:
+			idle = min(2*idle, 10*r.config.Poll)
+			wait = idle
+		}
+		if err := sleepFor(holding, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Runner) mover() mover {
+	return newInside(r.db, r.config)
+}
+
+func (r *Runner) count(m moved) {
+	r.rows.Add(int64(m.rows))
+	r.bytes.Add(m.bytes)
+	r.quarantined.Add(int64(len(m.bad)))
+	for _, b := range m.bad {
+		r.config.Logger.Error("row cannot be published, it is in the quarantine now", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
+	}
+}
+
+// final reports whether an error needs somebody to do something.
+func final(err error) bool {
+	for _, e := range []error{ErrForeign, ErrDestination, ErrSetup, chain.ErrCorrupt, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// A backoff waits longer after each failure.
+type backoff struct{ delay time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.delay = min(max(2*b.delay, 100*time.Millisecond), 5*time.Second)
+	return b.delay
+}
+
+func (b *backoff) reset() { b.delay = 0 }

@@ -1,0 +1,186 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A txStore is the store as the present transaction sees it, while there is one:
+// between open and shut. A producer tells that a batch is durable as soon as it knows,
+// and may still be about to look at something: that waits for the next transaction.
+// After an error that leaves the transaction in doubt, broken is closed.
+type txStore struct {
+	broken chan struct{}
+
+	mu      sync.Mutex
+	changed *sync.Cond    // of what follows
+	store   storage.Store // nil if there is no transaction
+	users   int           // operations under way, and bodies that are open
+	cause   error         // of broken
+}
+
+func newTxStore() *txStore {
+	t := &txStore{broken: make(chan struct{})}
+	t.changed = sync.NewCond(&t.mu)
+	return t
+}
+
+// open lets operations begin.
+func (t *txStore) open(store storage.Store) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.store = store
+	t.changed.Broadcast()
+}
+
+// shut waits for operations that have begun and lets no other begin. The transaction
+// is the caller's then. It returns the cause of broken.
+func (t *txStore) shut() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.store = nil
+	for t.users > 0 {
+		t.changed.Wait()
+	}
+	return t.cause
+}
+
+// enter waits for a transaction. Who has it, leaves it.
+func (t *txStore) enter() (storage.Store, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.store == nil && t.cause == nil {
+		t.changed.Wait()
+	}
+	if t.cause != nil {
+		return nil, t.cause
+	}
+	t.users++
+	return t.store, nil
+}
+
+func (t *txStore) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users--
+	t.changed.Broadcast()
+}
+
+// fail ends the store.
+func (t *txStore) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause == nil {
+		t.cause = err
+		close(t.broken)
+		t.changed.Broadcast()
+	}
+}
+
+// see passes on the outcome of an operation.
+func (t *txStore) see(err error) error {
+	for _, harmless := range []error{storage.ErrExists, storage.ErrConflict, storage.ErrNotFound} {
+		if errors.Is(err, harmless) {
+			return err
+		}
+	}
+	if err != nil {
+		t.fail(err)
+	}
+	return err
+}
+
+// within performs an operation in the transaction.
+func within[T any](t *txStore, do func(storage.Store) (T, error)) (T, error) {
+	store, err := t.enter()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer t.leave()
+	result, err := do(store)
+	return result, t.see(err)
+}
+
+func (t *txStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	return within(t, func(s storage.Store) (storage.Version, error) { return s.Create(ctx, key, meta, body) })
+}
+
+func (t *txStore) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	return within(t, func(s storage.Store) (storage.Version, error) { return s.Append(ctx, key, at, meta, tail) })
+}
+
+func (t *txStore) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	return within(t, func(s storage.Store) (storage.Version, error) { return s.Replace(ctx, key, at, meta, body) })
+}
+
+// Get implements [storage.Store]. The body uses the transaction until it is closed.
+func (t *txStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	store, err := t.enter()
+	if err != nil {
+		return nil, err
+	}
+	o, err := store.Get(ctx, key, offset, length)
+	if err != nil {
+		t.leave()
+		return nil, t.see(err)
+	}
+	o.Body = &txBody{ReadCloser: o.Body, leave: sync.OnceFunc(t.leave)}
+	return o, nil
+}
+
+// A txBody leaves its transaction when it is closed.
+type txBody struct {
+	io.ReadCloser
+	leave func()
+}
+
+func (b *txBody) Close() error {
+	defer b.leave()
+	return b.ReadCloser.Close()
+}
+
+func (t *txStore) Stat(ctx context.Context, key string) (storage.Info, error) {
+	return within(t, func(s storage.Store) (storage.Info, error) { return s.Stat(ctx, key) })
+}
+
+// List implements [storage.Store].
+func (t *txStore) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
+	return func(yield func(storage.Entry, error) bool) {
+		store, err := t.enter()
+		if err != nil {
+			yield(storage.Entry{}, err)
+			return
+		}
+		defer t.leave()
+		for e, err := range store.List(ctx, prefix, after) {
+			if !yield(e, t.see(err)) {
+				return
+			}
+		}
+	}
+}
+
+func (t *txStore) Delete(ctx context.Context, key string) error {
+	_, err := within(t, func(s storage.Store) (struct{}, error) { return struct{}{}, s.Delete(ctx, key) })
+	return err
+}
+
+// Now is the time of the database, if the store tells it.
+func (t *txStore) Now(ctx context.Context) (time.Time, error) {
+	return within(t, func(s storage.Store) (time.Time, error) {
+		if clock, ok := s.(storage.Clock); ok {
+			return clock.Now(ctx)
+		}
+		return time.Now(), nil
+	})
+}
+
+// Close does nothing: the store is the transaction's.
+func (t *txStore) Close() error { return nil }
