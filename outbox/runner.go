@@ -193,7 +193,10 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 }
 
 func (r *Runner) mover() mover {
-	return newInside(r.db, r.config)
+	if r.config.Local != nil {
+		return newInside(r.db, r.config)
+	}
+	return newOutside(r.db, r.config)
 }
 
 func (r *Runner) count(m moved) {

@@ -1,0 +1,107 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+)
+
+// adoptSlack is how much the clocks of the database and of the feed's producers may
+// differ.
+const adoptSlack = time.Hour
+
+// Adopt lets the outbox continue the feed as it is now: after the database or the
+// store was restored from a backup, or to move the feed to another place. Rows whose
+// Content-ID is in the feed, in pages that are not older than the rows by more than an
+// hour, were published, and are deleted; Adopt returns how many. No runner may work
+// on the feed meanwhile. What the feed has lost with its store is lost.
+func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return 0, err
+	}
+	l := newLease(d, c)
+	taken, err := l.take(ctx)
+	if err == nil && !taken {
+		err = errors.New("a runner works on it: stop it first")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("adopt feed %q: %w", c.Feed, err)
+	}
+	err = d.do(ctx, func(tx pgx.Tx) error {
+		deleted, err = c.adopt(ctx, tx)
+		return err
+	})
+	if err = errors.Join(err, l.release(context.WithoutCancel(ctx))); err != nil {
+		return 0, fmt.Errorf("adopt feed %q: %w", c.Feed, err)
+	}
+	return deleted, nil
+}
+
+func (c Config) adopt(ctx context.Context, tx pgx.Tx) (int64, error) {
+	// The store may take long to be read, and nobody else has to go on meanwhile.
+	if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		return 0, err
+	}
+	destination, store := inStore, c.Store
+	if c.Local != nil {
+		destination, store = inDatabase, c.Local
+	}
+	if _, err := tx.Exec(ctx, `UPDATE outbox_feed SET destination = $2 WHERE feed = $1`, c.Feed, destination); err != nil {
+		return 0, err
+	}
+	s, err := c.lock(ctx, tx, destination)
+	if err != nil {
+		return 0, err
+	}
+	checkpoint, err := producer.ReadCheckpoint(ctx, store, c.Feed)
+	if err != nil {
+		return 0, err
+	}
+	var oldest *time.Time
+	if err := tx.QueryRow(ctx, `SELECT min(created_at) FROM outbox WHERE feed = $1`, c.Feed).Scan(&oldest); err != nil {
+		return 0, err
+	}
+	deleted := int64(0)
+	if oldest != nil {
+		if deleted, err = c.deletePublished(ctx, tx, chain.NewReader(store, c.Feed), oldest.Add(-adoptSlack)); err != nil {
+			return 0, err
+		}
+	}
+	return deleted, c.save(ctx, tx, s.settled(string(checkpoint)))
+}
+
+// deletePublished deletes the rows whose Content-IDs are in the feed, on pages that
+// reach back to a time.
+func (c Config) deletePublished(ctx context.Context, tx pgx.Tx, pages *chain.Reader, since time.Time) (deleted int64, err error) {
+	newest, err := newestOrNil(ctx, pages)
+	if err != nil || newest == nil {
+		return 0, err
+	}
+	for n := newest.Number; n > 0; n-- {
+		p, err := pages.Stat(ctx, n)
+		if errors.Is(err, chain.ErrPruned) || err == nil && p.Last.Before(since) {
+			return deleted, nil
+		}
+		var ids []string
+		if err == nil {
+			err = eachOn(ctx, pages, n, func(h page.Header) { ids = append(ids, string(h.Get("Content-ID"))) })
+		}
+		if err != nil {
+			return 0, err
+		}
+		tag, err := tx.Exec(ctx, `DELETE FROM outbox WHERE feed = $1 AND content_id = ANY($2)`, c.Feed, ids)
+		if err != nil {
+			return 0, err
+		}
+		deleted += tag.RowsAffected()
+	}
+	return deleted, nil
+}

@@ -1,0 +1,18 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Mark is a mark that looks whenever it is asked to.
+type Mark struct{ mark mark }
+
+// Look returns the id up to which all rows are visible, or never will be.
+func (m *Mark) Look(ctx context.Context, d *DB) (settled int64, err error) {
+	m.mark.looked = time.Time{}
+	err = d.do(ctx, func(tx pgx.Tx) error { return m.mark.look(ctx, tx, time.Now()) })
+	return m.mark.settled, err
+}

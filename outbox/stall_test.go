@@ -1,0 +1,107 @@
+package outbox_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+// A runner that does not go on in the middle of a transaction, or whose host is gone,
+// does not keep others out.
+func TestStalledInTransaction(t *testing.T) {
+	t.Parallel()
+	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
+		t.Parallel()
+		w.publish("1", "2")
+		stalled, resume := make(chan struct{}), make(chan struct{})
+		s := &staller{at: "DELETE FROM outbox WHERE", call: func() { close(stalled); <-resume }}
+		if c.Local == nil {
+			s.at = "UPDATE outbox_feed SET"
+		}
+		c.Feed = testFeed
+		done := make(chan error)
+		go func() {
+			_, err := drain(t.Context(), outbox.Use(w.connect(s), schema.Default), c)
+			done <- err
+		}()
+		<-stalled
+		w.exec("DELETE FROM feedctl.outbox_lease")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		context.AfterFunc(ctx, func() { close(resume) })
+		_, err := drain(ctx, w.db, c)
+		if err != nil || ctx.Err() != nil {
+			t.Errorf("nobody has taken over: %v", err)
+		}
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("the runner that stood still went on")
+		}
+		w.drain(c)
+		if diff := cmp.Diff([]string{"1", "2"}, bodies(t, store)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A staller calls something before a statement, once.
+type staller struct {
+	at   string
+	once sync.Once
+	call func()
+}
+
+func (p *staller) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, p.at) {
+		p.once.Do(p.call)
+	}
+	return ctx
+}
+
+func (p *staller) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A lease that a clock gave that was wrong for a while does not keep others out.
+func TestLeaseOfTheFuture(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.publish("1")
+	w.exec("INSERT INTO feedctl.outbox_lease VALUES ('things', 'somebody', clock_timestamp() + interval '1 day')")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := drain(ctx, w.db, outbox.Config{Store: memory.New()}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ids that are drawn again, as after a failover, are not taken for those from before.
+func TestIDsGoBack(t *testing.T) {
+	t.Parallel()
+	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
+		r := w.run(w.db, c)
+		w.publish("1", "2", "3")
+		w.await()
+		var m outbox.Mark
+		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
+			t.Fatal(settled, err)
+		}
+		w.exec("TRUNCATE feedctl.outbox RESTART IDENTITY")
+		if _, err := m.Look(t.Context(), w.db); err == nil {
+			t.Error("a mark is worth something after ids went back")
+		}
+		w.publish("4")
+		w.await()
+		r.mustStop(t)
+		if diff := cmp.Diff([]string{"1", "2", "3", "4"}, bodies(t, store)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// Status is how an outbox stands at one moment.
+type Status struct {
+	Feeds []FeedStatus
+	// Transaction is the one that has been open for longest of those that have
+	// written to the outbox, and whose rows therefore wait; nil if there is none that
+	// began more than a second ago.
+	Transaction *Transaction
+}
+
+// FeedStatus is how the outbox of one feed stands.
+type FeedStatus struct {
+	Feed        string
+	Waiting     int64         // rows that are committed and not moved
+	Bytes       int64         // of their bodies
+	Lag         time.Duration // since the oldest of them was inserted
+	Quarantined int64
+	Runner      string    // that works, empty if there is none
+	Until       time.Time // its lease runs out unless it is renewed
+	Destination string    // "database", "store", or empty before the first row was moved
+	Batch       int64     // number of the last batch to another store
+}
+
+// A Transaction is open and has written to the outbox.
+type Transaction struct {
+	PID         int    // 0 if it is prepared
+	Prepared    string // its identifier, if it is prepared
+	Since       time.Time
+	State       string // as in pg_stat_activity, such as "idle in transaction"
+	User        string
+	Application string
+}
+
+// Status returns how the outbox stands: that of the feeds named, or of all.
+func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
+	var s Status
+	err := d.do(ctx, func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, `
+			WITH waiting AS (
+				SELECT feed, count(*) AS rows, sum(octet_length(body)) AS bytes, min(created_at) AS oldest FROM outbox GROUP BY feed
+			), bad AS (
+				SELECT feed, count(*) AS rows FROM outbox_quarantine GROUP BY feed
+			), holder AS (
+				SELECT * FROM outbox_lease WHERE until >= clock_timestamp()
+			)
+			SELECT feed, coalesce(w.rows, 0), coalesce(w.bytes, 0)::bigint,
+				coalesce(extract(epoch FROM clock_timestamp() - w.oldest), 0)::float8, coalesce(b.rows, 0),
+				coalesce(h.runner, ''), coalesce(h.until, 'epoch'), coalesce(f.destination, ''), coalesce(f.batch, 0)
+			FROM waiting w FULL JOIN bad b USING (feed) FULL JOIN holder h USING (feed) FULL JOIN outbox_feed f USING (feed)
+			WHERE cardinality($1::text[]) = 0 OR feed = ANY($1) ORDER BY feed`, append([]string{}, feeds...))
+		if err != nil {
+			return err
+		}
+		s.Feeds, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (FeedStatus, error) {
+			var f FeedStatus
+			var lag float64
+			err := row.Scan(&f.Feed, &f.Waiting, &f.Bytes, &lag, &f.Quarantined, &f.Runner, &f.Until, &f.Destination, &f.Batch)
+			f.Lag = max(0, time.Duration(lag*float64(time.Second)))
+			return f, err
+		})
+		if err != nil {
+			return err
+		}
+		s.Transaction, err = oldest(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return Status{}, fmt.Errorf("read status of the outbox: %w", err)
+	}
+	return s, nil
+}
+
+// oldest returns the oldest transaction that holds the lock of those who insert.
+func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
+	var t Transaction
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(l.pid, 0), coalesce(p.gid, ''), coalesce(a.xact_start, p.prepared) AS since,
+			coalesce(a.state, 'prepared'), coalesce(a.usename, p.owner, ''), coalesce(a.application_name, '')
+		FROM pg_locks l
+			LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+			LEFT JOIN pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.virtualtransaction = l.virtualtransaction
+			LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+		WHERE l.locktype = 'relation' AND l.relation = 'outbox'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND coalesce(a.xact_start, p.prepared) < clock_timestamp() - interval '1 second'
+		ORDER BY since LIMIT 1`).Scan(&t.PID, &t.Prepared, &t.Since, &t.State, &t.User, &t.Application)
+	if err == pgx.ErrNoRows {
+		return nil, nil
+	}
+	return &t, err
+}
+
+// Feeds returns the names of the feeds that have rows in the outbox, or had. It
+// steps from name to name, whatever the number of rows.
+func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
+	err = d.do(ctx, func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, `
+			WITH RECURSIVE waiting AS (
+				(SELECT feed FROM outbox ORDER BY feed LIMIT 1)
+				UNION ALL
+				SELECT (SELECT o.feed FROM outbox o WHERE o.feed > w.feed ORDER BY o.feed LIMIT 1) FROM waiting w WHERE w.feed IS NOT NULL
+			)
+			SELECT feed FROM waiting WHERE feed IS NOT NULL UNION SELECT feed FROM outbox_feed UNION SELECT feed FROM outbox_capture ORDER BY feed`)
+		if err != nil {
+			return err
+		}
+		feeds, err = pgx.CollectRows(found, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list feeds of the outbox: %w", err)
+	}
+	named := feeds[:0]
+	for _, f := range feeds {
+		if layout.CheckName(f) == nil { // the table refuses others
+			named = append(named, f)
+		}
+	}
+	return named, nil
+}
