@@ -1,0 +1,282 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// A Capture says which table's changes go to which feed, and how.
+//
+// A row that is inserted or updated becomes a PUT with the row as a JSON object; one
+// that is deleted or truncated a DELETE; one whose key changes a DELETE of the
+// old key and a PUT of the new. An update that changes nothing that is published
+// publishes nothing.
+//
+// The JSON is that of PostgreSQL's row_to_json, whatever the settings of the
+// session: numbers with all their digits, NaN and the infinities as strings; times
+// in ISO 8601 with up to six digits of the second, timestamptz in UTC; intervals in
+// ISO 8601; bytea as "\x" and hex digits; json as it is stored; arrays and
+// composite types as arrays and objects; all other types as strings in their text
+// form.
+//
+// The key is the text of the key column; of several, a JSON array of their values.
+type Capture struct {
+	Feed string
+	// Table may be qualified by its schema, and quoted as in SQL.
+	Table string
+	// Key columns are not null and together have a unique index that is checked at
+	// once. Defaults to the primary key.
+	Key []string
+	// Columns that are published. Defaults to all, also those added later.
+	Columns []string
+}
+
+// A relation is a table that is captured.
+type relation struct {
+	Capture
+	oid         uint32
+	name        string // quoted and qualified
+	partitioned bool
+	leaves      []string // names of the partitions that hold rows
+	id          int32    // in outbox_capture
+}
+
+// lockPatience is how long writers are made to wait for the lock on a table before
+// they are let through again, and lockPause for how long.
+const (
+	lockPatience = time.Second
+	lockPause    = 500 * time.Millisecond
+)
+
+// Attach installs the triggers that publish the table's changes, and replaces those
+// of an earlier Attach. It waits until nobody writes to the table: it stands in line
+// for a second at a time, so that it holds up writers no longer than that, until ctx
+// ends. The user must own the table. Changes are published in the transactions in
+// which they are made, and these need no rights for it.
+func (d *DB) Attach(ctx context.Context, c Capture) error {
+	err := d.attach(ctx, c, func(pgx.Tx, relation) error { return nil })
+	if err != nil {
+		return fmt.Errorf("attach table %s to feed %q: %w", c.Table, c.Feed, err)
+	}
+	return nil
+}
+
+// attach calls also with the transaction in which the triggers were installed, and
+// in which nobody else can write to the table.
+func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relation) error) error {
+	if err := layout.CheckName(c.Feed); err != nil {
+		return err
+	}
+	oid, err := d.lookUp(ctx, c.Table)
+	if err != nil {
+		return err
+	}
+	return d.locking(ctx, func(tx pgx.Tx) error {
+		r := relation{Capture: c, oid: oid}
+		if err := r.describe(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "LOCK TABLE "+r.name+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		// It may have been changed before it was locked.
+		if err := r.describe(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.checkColumns(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.checkKey(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.enter(ctx, tx); err != nil {
+			return err
+		}
+		if err := d.install(ctx, tx, r); err != nil {
+			return err
+		}
+		return also(tx, r)
+	})
+}
+
+// Detach removes the triggers and all else that Attach has made. What has been
+// published stays. The error for a table that is not captured is ErrNotCaptured.
+func (d *DB) Detach(ctx context.Context, table string) error {
+	oid, err := d.lookUp(ctx, table)
+	if errors.Is(err, ErrCapture) {
+		err = fmt.Errorf("%w: it does not exist", ErrNotCaptured)
+	}
+	if err == nil {
+		err = d.locking(ctx, func(tx pgx.Tx) error {
+			r := relation{Capture: Capture{Table: table}, oid: oid}
+			if err := r.describe(ctx, tx); err != nil {
+				return err
+			}
+			err := tx.QueryRow(ctx, `DELETE FROM outbox_capture WHERE relation = $1::oid RETURNING id`, r.oid).Scan(&r.id)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return ErrNotCaptured
+			}
+			if err != nil {
+				return err
+			}
+			return d.uninstall(ctx, tx, r)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("detach table %s: %w", table, err)
+	}
+	return nil
+}
+
+// locking runs f in a transaction in which locks are not waited for for long, again
+// and again until they are had.
+func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
+	for {
+		err := d.do(ctx, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockPatience.Milliseconds())); err != nil {
+				return err
+			}
+			return f(tx)
+		})
+		server, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || server.Code != "55P03" && server.Code != "40P01" { // lock_not_available, deadlock_detected
+			return err
+		}
+		if stopped := sleepFor(ctx, lockPause); stopped != nil {
+			return fmt.Errorf("%w while waiting for the lock on the table: %w", stopped, err)
+		}
+	}
+}
+
+// lookUp finds a table by its name, as the user's sessions do.
+func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
+	var found *uint32
+	if err := d.pool.QueryRow(ctx, "SELECT to_regclass($1)::oid", table).Scan(&found); err != nil {
+		return 0, err
+	}
+	if found == nil {
+		return 0, fmt.Errorf("%w: it does not exist", ErrCapture)
+	}
+	return *found, nil
+}
+
+// describe reads what kind of table it is.
+func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
+	var kind, persistence, schema, name string
+	var children, own bool
+	err := tx.QueryRow(ctx, `
+		SELECT relkind::text, relpersistence::text, nspname, relname,
+			EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid),
+			nspname = current_schema() OR nspname IN ('pg_catalog', 'information_schema', 'pg_toast')
+		FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = $1`, r.oid).
+		Scan(&kind, &persistence, &schema, &name, &children, &own)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: it was dropped", ErrCapture)
+	}
+	if err != nil {
+		return err
+	}
+	r.name, r.partitioned = pgx.Identifier{schema, name}.Sanitize(), kind == "p"
+	switch {
+	case kind != "r" && kind != "p":
+		return fmt.Errorf("%w: it is no table", ErrCapture)
+	case persistence == "t":
+		return fmt.Errorf("%w: it is temporary", ErrCapture)
+	case own:
+		return fmt.Errorf("%w: it belongs to feedctl or to the system", ErrCapture)
+	case kind == "r" && children:
+		return fmt.Errorf("%w: other tables inherit from it; attach these", ErrCapture)
+	}
+	leaves, err := tx.Query(ctx, `
+		SELECT quote_ident(nspname) || '.' || quote_ident(relname)
+		FROM pg_partition_tree($1::oid) JOIN pg_class c ON c.oid = relid JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE isleaf AND relkind = 'r' ORDER BY 1`, r.oid)
+	if err != nil {
+		return err
+	}
+	r.leaves, err = pgx.CollectRows(leaves, pgx.RowTo[string])
+	return err
+}
+
+// checkKey checks that the key is one, and completes it.
+func (r *relation) checkKey(ctx context.Context, tx pgx.Tx) error {
+	found, err := tx.Query(ctx, `
+		SELECT indisprimary, array_agg(attname::text ORDER BY place), bool_and(attnotnull)
+		FROM pg_index, unnest(indkey[:indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, place) JOIN pg_attribute a USING (attnum)
+		WHERE indrelid = $1::oid AND attrelid = $1::oid
+			AND indisunique AND indimmediate AND indisvalid AND indpred IS NULL AND indexprs IS NULL
+		GROUP BY indexrelid, indisprimary ORDER BY indisprimary DESC`, r.oid)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var primary, notNull bool
+		var columns []string
+		if err := found.Scan(&primary, &columns, &notNull); err != nil {
+			return err
+		}
+		if len(r.Key) == 0 && primary {
+			r.Key = columns
+		}
+		if notNull && sameSet(r.Key, columns) {
+			return nil
+		}
+	}
+	if err := found.Err(); err != nil {
+		return err
+	}
+	if len(r.Key) == 0 {
+		return fmt.Errorf("%w: it has no primary key: name the columns that are its key", ErrCapture)
+	}
+	return fmt.Errorf("%w: key %s has no unique index of just these columns, all not null, that is neither partial nor deferrable",
+		ErrCapture, strings.Join(r.Key, ", "))
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// checkColumns checks that the columns that are named are there.
+func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
+	for _, column := range slices.Concat(r.Key, r.Columns) {
+		var there bool
+		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = $1::oid AND attname = $2 AND attnum > 0 AND NOT attisdropped)`,
+			r.oid, column).Scan(&there)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return fmt.Errorf("%w: it has no column %q", ErrCapture, column)
+		}
+	}
+	return nil
+}
+
+// enter notes the capture, in place of an earlier one of the same table.
+func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM outbox_capture WHERE relation::oid NOT IN (SELECT oid FROM pg_class)`); err != nil {
+		return err
+	}
+	var other string
+	err := tx.QueryRow(ctx, `SELECT relation::text FROM outbox_capture WHERE feed = $1 AND relation <> $2::oid`, r.Feed, r.oid).Scan(&other)
+	if err == nil {
+		return fmt.Errorf("%w: the feed has the changes of table %s: detach that first, or take another feed", ErrCapture, other)
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return tx.QueryRow(ctx, `
+		INSERT INTO outbox_capture (feed, relation, key, columns) VALUES ($1, $2::oid, $3, $4)
+		ON CONFLICT (relation) DO UPDATE SET feed = excluded.feed, key = excluded.key, columns = excluded.columns
+		RETURNING id`, r.Feed, r.oid, r.Key, r.Columns).Scan(&r.id)
+}

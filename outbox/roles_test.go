@@ -1,0 +1,163 @@
+package outbox_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+// A role with the rights that the documentation says may publish, and nothing else.
+func TestPublisherRole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DO $$ BEGIN IF to_regrole('shop_app') IS NULL THEN CREATE ROLE shop_app; END IF; END $$`)
+	w.exec(`GRANT USAGE ON SCHEMA feedctl TO shop_app;
+		GRANT INSERT (feed, key, op, body, content_type, headers, content_id) ON feedctl.outbox TO shop_app`)
+	as := func(sql string) error {
+		tx := w.begin()
+		w.in(tx, "SET LOCAL ROLE shop_app")
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			return errors.Join(err, tx.Rollback(t.Context()))
+		}
+		return tx.Commit(t.Context())
+	}
+	for _, may := range []string{
+		`SELECT feedctl.publish('things', '1', 'PUT', '{}'::jsonb, headers => '{"A": "b"}')`,
+		`SELECT feedctl.publish('things', '2', 'DELETE')`,
+		`INSERT INTO feedctl.outbox (feed, key, body) VALUES ('things', '3', 'x')`,
+	} {
+		if err := as(may); err != nil {
+			t.Errorf("%s: %v", may, err)
+		}
+	}
+	for _, mayNot := range []string{
+		`SELECT * FROM feedctl.outbox`,
+		`DELETE FROM feedctl.outbox`,
+		`UPDATE feedctl.outbox SET key = 'x'`,
+		`TRUNCATE feedctl.outbox`,
+		`INSERT INTO feedctl.outbox (feed, id) OVERRIDING SYSTEM VALUE VALUES ('things', 1)`,
+		`INSERT INTO feedctl.outbox (feed, created_at) VALUES ('things', now())`,
+		`INSERT INTO feedctl.outbox (feed) VALUES ('things') RETURNING id`,
+		`SELECT nextval('feedctl.outbox_id_seq')`,
+		`SELECT * FROM feedctl.outbox_feed`,
+		`DELETE FROM feedctl.outbox_lease`,
+		`SELECT * FROM feedctl.objects`,
+	} {
+		if err := as(mayNot); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("%s: %v", mayNot, err)
+		}
+	}
+	// Only to one feed, by row security.
+	w.exec(`ALTER TABLE feedctl.outbox ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY shop ON feedctl.outbox FOR INSERT TO shop_app WITH CHECK (feed = 'things')`)
+	if err := as(`SELECT feedctl.publish('things', '4')`); err != nil {
+		t.Error(err)
+	}
+	if err := as(`SELECT feedctl.publish('others', '4')`); err == nil {
+		t.Error("publishes to another feed")
+	}
+	store := memory.New()
+	w.drain(outbox.Config{Store: store})
+	if n := len(entities(t, store)); n != 4 {
+		t.Errorf("%d entities", n)
+	}
+}
+
+// A role with all rights on the tables, which are not its own, may run an outbox.
+func TestRunnerRole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DO $$ BEGIN IF to_regrole('shop_runner') IS NULL THEN CREATE ROLE shop_runner BYPASSRLS; END IF; END $$`)
+	w.exec(`GRANT USAGE ON SCHEMA feedctl TO shop_runner;
+		GRANT ALL ON ALL TABLES IN SCHEMA feedctl TO shop_runner; GRANT ALL ON ALL SEQUENCES IN SCHEMA feedctl TO shop_runner;
+		ALTER TABLE feedctl.outbox ENABLE ROW LEVEL SECURITY`)
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("role", "shop_runner")
+	u.RawQuery = query.Encode()
+	as := *w
+	as.url = u.String()
+	if as.db, err = outbox.Open(t.Context(), as.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(as.db.Close)
+	w.publish("1", "2")
+	local := as.localStore()
+	as.drain(outbox.Config{Local: local})
+	if diff := cmp.Diff([]string{"1", "2"}, bodies(t, local)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := as.db.Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := as.db.Feeds(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Everything works through a PgBouncer in transaction mode.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	direct := s.URL("pooled")
+	config, err := pgx.ParseConfig(direct)
+	if err == nil {
+		err = schema.Migrate(t.Context(), config, schema.Default)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, url: pgtest.PgBouncer(t, s, "pooled"), feed: testFeed}
+	w.pool = w.connect(nil)
+	if w.db, err = outbox.Open(t.Context(), w.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.db.Close)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
+	local := w.localStore()
+	r := w.run(w.db, outbox.Config{Local: local, MaxRows: 3})
+	w.attach(outbox.Capture{Table: "products"})
+	w.exec(`INSERT INTO products VALUES (1), (2), (3), (4)`)
+	w.await()
+	w.publish("x")
+	w.await()
+	r.mustStop(t)
+	if diff := cmp.Diff([]string{`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":4}`, "x"}, bodies(t, local)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := w.db.Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSetupErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := drain(t.Context(), outbox.Use(w.pool, "nowhere"), outbox.Config{Store: memory.New()}); !errors.Is(err, outbox.ErrSetup) {
+		t.Error(err)
+	}
+	for _, bad := range []string{"mysql://h/d", "postgres://u:topsecret@h:port/d", "postgres://u:topsecret@%zz/d", "postgres://u:topsecret@127.0.0.1:1/d?schema=No"} {
+		if _, err := outbox.Open(t.Context(), bad); err == nil || strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for _, bad := range []outbox.Config{
+		{}, {Feed: "a b", Store: memory.New()}, {Feed: "a"}, {Feed: "a", Store: memory.New(), MaxRows: -1},
+	} {
+		if _, err := w.db.NewRunner(bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}

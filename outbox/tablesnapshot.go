@@ -1,0 +1,272 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrEmpty: the table has no rows, and a snapshot cannot be empty. The triggers are
+// installed all the same.
+var ErrEmpty = errors.New("table is empty")
+
+// AttachSnapshot does what [DB.Attach] does and writes the present contents of the
+// table as a snapshot with the name of the feed. Whoever reads the snapshot and then
+// the feed from the snapshot's position gets every change once.
+//
+// The cut is exact, while others go on writing. The triggers are installed under a
+// lock that keeps writers out for a moment. All changes before it are committed by
+// then, and those after it publish. Under the same lock an event is published that
+// marks the place, a PUT of one of the rows as it is, and a second transaction
+// takes the snapshot of the database that the rows are read from, for as long as
+// that takes. So the rows are as they were at the marker; an event of the table that
+// was published before has a smaller id than the marker and can be seen wherever the
+// marker can, so it comes before it in the feed; and one that is published
+// after the lock has a greater id and is never seen without the marker. The
+// position of the snapshot is that of the marker.
+//
+// The marker has to be in the feed before the snapshot can say so. It is moved there
+// by a runner with this configuration, or by the one that is at work. Progress, in
+// the snapshot's configuration, may be set; Feed and CreatedAt are not.
+func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
+	index, err := d.attachSnapshot(ctx, c, move, write)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of table %s for feed %q: %w", c.Table, c.Feed, err)
+	}
+	return index, nil
+}
+
+func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
+	move.Feed = c.Feed
+	store := move.Store
+	if move.Local != nil {
+		store = move.Local
+	}
+	var old reading
+	defer func() { old.close(context.WithoutCancel(ctx)) }()
+	var marker string
+	err := d.attach(ctx, c, func(tx pgx.Tx, r relation) (err error) {
+		old.close(ctx) // of an attempt before
+		if marker, err = d.mark(ctx, tx, r); err == nil && marker != "" {
+			old, err = d.read(ctx, r)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if marker == "" {
+		return nil, ErrEmpty
+	}
+	if err := d.moveUntil(ctx, move, marker); err != nil {
+		return nil, err
+	}
+	if write.Feed, err = find(ctx, store, c.Feed, marker); err != nil {
+		return nil, err
+	}
+	return producer.WriteSnapshot(ctx, store, c.Feed, old.entities(ctx), write)
+}
+
+// mark publishes one of the rows as it is, and returns the event's Content-ID, or
+// nothing if the table is empty.
+func (d *DB) mark(ctx context.Context, tx pgx.Tx, r relation) (id string, err error) {
+	if err := render(ctx, tx); err != nil {
+		return "", err
+	}
+	err = tx.QueryRow(ctx, `INSERT INTO outbox (feed, key, body) SELECT $1, `+r.key("r")+`, convert_to(`+r.body("r")+`, 'UTF8') FROM `+
+		r.name+` AS r LIMIT 1 RETURNING content_id`, r.Feed).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+// render makes values become text in the transaction as in the triggers.
+func render(ctx context.Context, tx pgx.Tx) error {
+	var set strings.Builder
+	for _, s := range rendering {
+		fmt.Fprintf(&set, "SET LOCAL %s = %s; ", s.name, s.value)
+	}
+	_, err := tx.Exec(ctx, set.String()+"SET LOCAL row_security = off; SET LOCAL idle_in_transaction_session_timeout = 0")
+	return err
+}
+
+// moveUntil returns when the event has left the outbox.
+func (d *DB) moveUntil(ctx context.Context, c Config, id string) error {
+	runner, err := d.NewRunner(c)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	var failure error
+	go func() {
+		defer close(ended)
+		failure = runner.Run(running)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	for {
+		var waiting bool
+		err := d.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+d.outbox()+` WHERE feed = $1 AND content_id = $2)`, c.Feed, id).Scan(&waiting)
+		if err != nil || !waiting {
+			return setup(err)
+		}
+		select {
+		case <-ended:
+			return failure
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// find returns the position of an entity that is near the end of the feed.
+func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.FeedPosition, error) {
+	pages := chain.NewReader(store, name)
+	newest, err := pages.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for n := newest.Number; n > 0; n-- {
+		var at *snapshot.FeedPosition
+		var bad error
+		err := eachOn(ctx, pages, n, func(h page.Header) {
+			if string(h.Get("Content-ID")) == id {
+				at = &snapshot.FeedPosition{URL: layout.FeedPath(name), Page: layout.FeedPagePath(name, n), ContentID: id}
+				at.LastModified, bad = feed.ParseTime(string(h.Get("Last-Modified")))
+			}
+		})
+		if err = errors.Join(err, bad); err != nil || at != nil {
+			return at, err
+		}
+	}
+	return nil, fmt.Errorf("%w: it does not have %s, which was moved: another store?", ErrForeign, id)
+}
+
+// A reading is a transaction that sees a table as it was.
+type reading struct {
+	tx pgx.Tx
+	r  relation
+}
+
+// Rows are read so many at a time, and their JSON with them up to this size, in
+// bytes. Longer texts are read in pieces.
+const (
+	readRows   = 64
+	readInline = 64 << 10
+	readPiece  = 4 << 20
+)
+
+func (d *DB) read(ctx context.Context, r relation) (reading, error) {
+	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return reading{}, err
+	}
+	old := reading{tx, r}
+	// The first statement that needs a snapshot takes it, for all that follow.
+	if err = render(ctx, tx); err == nil {
+		_, err = tx.Exec(ctx, `SET LOCAL lock_timeout = 1000; DECLARE feedctl NO SCROLL CURSOR FOR SELECT key, CASE WHEN size <= `+fmt.Sprint(readInline)+` THEN body END, size, place, part
+			FROM (SELECT `+r.key("r")+` AS key, body, octet_length(body) AS size, r.ctid::text AS place, r.tableoid AS part
+				FROM `+r.name+` AS r, LATERAL (SELECT convert_to(`+r.body("r")+`, 'UTF8') AS body OFFSET 0) AS json) AS rows`)
+	}
+	if err != nil {
+		old.close(ctx)
+		return reading{}, err
+	}
+	return old, nil
+}
+
+func (r *reading) close(ctx context.Context) {
+	if r.tx != nil {
+		_ = r.tx.Rollback(ctx) // it was for reading
+		r.tx = nil
+	}
+}
+
+// entities yields the rows.
+func (r *reading) entities(ctx context.Context) func(yield func(*feed.Entity, error) bool) {
+	return func(yield func(*feed.Entity, error) bool) {
+		for {
+			some, err := r.next(ctx)
+			if err != nil {
+				yield(nil, fmt.Errorf("read table: %w", err))
+				return
+			}
+			if len(some) == 0 {
+				return
+			}
+			for _, e := range some {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *reading) next(ctx context.Context) ([]*feed.Entity, error) {
+	found, err := r.tx.Query(ctx, fmt.Sprintf("FETCH %d FROM feedctl", readRows))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(found, func(row pgx.CollectableRow) (*feed.Entity, error) {
+		e := &feed.Entity{ContentType: "application/json"}
+		var key, place string
+		var part uint32
+		if err := row.Scan(&key, &e.Body, &e.Size, &place, &part); err != nil {
+			return nil, err
+		}
+		e.ContentLocation = feed.EncodeKey(key)
+		if e.Size > readInline {
+			e.Stream = &rowReader{ctx: ctx, reading: r, place: place, part: part, left: e.Size}
+		}
+		return e, nil
+	})
+}
+
+// A rowReader reads the JSON of a large row in pieces.
+type rowReader struct {
+	*reading
+	ctx   context.Context
+	place string // ctid
+	part  uint32 // table or partition
+	piece []byte
+	at    int64
+	left  int64
+}
+
+func (b *rowReader) Read(p []byte) (int, error) {
+	if len(b.piece) == 0 {
+		if b.left == 0 {
+			return 0, io.EOF
+		}
+		err := b.tx.QueryRow(b.ctx, `SELECT substring(convert_to(`+b.r.body("r")+`, 'UTF8') FROM $3::int FOR $4::int) FROM `+b.r.name+
+			` AS r WHERE ctid = $1::tid AND tableoid = $2`, b.place, b.part, b.at+1, readPiece).Scan(&b.piece)
+		if err == nil && len(b.piece) == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read row at %s: %w", b.place, err)
+		}
+		b.at += int64(len(b.piece))
+		b.left -= int64(len(b.piece))
+	}
+	n := copy(p, b.piece)
+	b.piece = b.piece[n:]
+	return n, nil
+}

@@ -1,0 +1,263 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// read returns the entities of a snapshot, body by key.
+func read(t *testing.T, store storage.Store, index *snapshot.Index) map[string]string {
+	t.Helper()
+	state := map[string]string{}
+	for n := range index.Pages {
+		object, err := store.Get(t.Context(), layout.SnapshotPage(testFeed, index.ID, n), 0, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(object.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, boundary, _ := strings.Cut(object.Meta.ContentType, "boundary=")
+		for part, err := range page.NewReader(bytes.NewReader(data), strings.Trim(boundary, `"`), page.ReaderOptions{MaxWhole: 1 << 30}).Parts() {
+			e := &feed.Entity{}
+			if err == nil {
+				err = feed.Parse(e, part, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, twice := state[e.Key()]; twice {
+				t.Errorf("the snapshot has %s twice", e.Key())
+			}
+			state[e.Key()] = string(e.Body)
+		}
+	}
+	return state
+}
+
+// TestSnapshotUnderLoad makes snapshots while many write. The table is always what
+// the snapshot and the feed from its position on come to, and each snapshot is what
+// the feed up to its position comes to.
+func TestSnapshotUnderLoad(t *testing.T) {
+	t.Parallel()
+	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
+		w.exec(`CREATE TABLE products (id int PRIMARY KEY, v int)`)
+		w.exec(`INSERT INTO products SELECT n, 0 FROM generate_series(1, 100) n`)
+		c.Producer.MaxPageEntities = 50
+		r := w.run(w.db, c)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for n := range 6 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(n), 2))
+				for ctx.Err() == nil {
+					if err := w.write(t.Context(), rng); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		var made []*snapshot.Index
+		for range 3 {
+			index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, c, producer.SnapshotConfig{})
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			made = append(made, index)
+		}
+		stop()
+		wg.Wait()
+		w.await()
+		r.mustStop(t)
+		all := entities(t, store)
+		want := w.table()
+		for n, index := range made {
+			state := read(t, store, index)
+			if n > 0 { // before the first, nothing was captured
+				first := read(t, store, made[0])
+				at := apply(t, first, after(t, all, made[0].Feed.ContentID), index.Feed.ContentID)
+				if diff := cmp.Diff(at, state); diff != "" {
+					t.Errorf("snapshot %d is not the state at its position: %s", n, diff)
+				}
+			}
+			if diff := cmp.Diff(want, apply(t, state, after(t, all, index.Feed.ContentID), "")); diff != "" {
+				t.Errorf("snapshot %d and the feed: %s", n, diff)
+			}
+			checkPosition(t, store, index)
+		}
+	})
+}
+
+// write changes some rows in one transaction. Some of it is rolled back.
+func (w *world) write(ctx context.Context, rng *rand.Rand) error {
+	tx, err := w.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	id := 1 + rng.IntN(40)
+	for range 1 + rng.IntN(3) {
+		id += 1 + rng.IntN(40)
+		switch rng.IntN(4) {
+		case 0:
+			_, err = tx.Exec(ctx, "DELETE FROM products WHERE id = $1", id)
+		case 1:
+			_, err = tx.Exec(ctx, "INSERT INTO products VALUES ($1, $2) ON CONFLICT DO NOTHING", id, rng.IntN(1000))
+		default:
+			_, err = tx.Exec(ctx, "UPDATE products SET v = v + 1 WHERE id = $1", id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if rng.IntN(5) == 0 {
+		return nil
+	}
+	return tx.Commit(ctx)
+}
+
+// table returns what is in the table products, as JSON by key.
+func (w *world) table() map[string]string {
+	w.Helper()
+	rows, err := w.pool.Query(w.Context(), "SELECT id::text, row_to_json(products.*)::text FROM products")
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer rows.Close()
+	state := map[string]string{}
+	for rows.Next() {
+		var key, body string
+		if err := rows.Scan(&key, &body); err != nil {
+			w.Fatal(err)
+		}
+		state[key] = body
+	}
+	if err := rows.Err(); err != nil {
+		w.Fatal(err)
+	}
+	return state
+}
+
+// after returns the entities after the one with this Content-ID.
+func after(t *testing.T, all []*feed.Entity, id string) []*feed.Entity {
+	t.Helper()
+	for n, e := range all {
+		if e.ContentID == id {
+			return all[n+1:]
+		}
+	}
+	t.Fatalf("%s is not in the feed", id)
+	return nil
+}
+
+// apply applies entities to a state, up to the one with this Content-ID.
+func apply(t *testing.T, state map[string]string, entities []*feed.Entity, until string) map[string]string {
+	t.Helper()
+	for _, e := range entities {
+		if e.Operation == feed.Delete {
+			delete(state, e.Key())
+		} else {
+			state[e.Key()] = string(e.Body)
+		}
+		if e.ContentID == until {
+			return state
+		}
+	}
+	if until != "" {
+		t.Fatalf("%s is not in the feed", until)
+	}
+	return state
+}
+
+// checkPosition checks that a reader finds the position where the index says.
+func checkPosition(t *testing.T, store storage.Store, index *snapshot.Index) {
+	t.Helper()
+	name, n, err := layout.ParseFeedPageURL(index.Feed.Page)
+	if err != nil || name != testFeed || index.Feed.URL != layout.FeedPath(testFeed) {
+		t.Errorf("position is %+v, %v", index.Feed, err)
+	}
+	_, object, err := chain.NewReader(store, testFeed).Open(t.Context(), n, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer object.Body.Close()
+	data, err := io.ReadAll(object.Body)
+	if err != nil || !bytes.Contains(data, []byte(index.Feed.ContentID)) {
+		t.Errorf("page %d does not have %s (%v)", n, index.Feed.ContentID, err)
+	}
+	if index.CreatedAt.After(index.Feed.LastModified) {
+		t.Errorf("created at %v, after its position %v", index.CreatedAt, index.Feed.LastModified)
+	}
+}
+
+func TestSnapshotOfLargeRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.localStore()
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
+	w.exec(`INSERT INTO products VALUES (1, 'small'), (2, repeat('äb', 30000)), (3, repeat('abcdefgh', 1100000)), (4, 'small')`)
+	index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, producer.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.table(), read(t, store, index)); diff != "" {
+		t.Errorf("%.1000s", diff)
+	}
+}
+
+func TestSnapshotOfNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
+	_, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, producer.SnapshotConfig{})
+	if !errors.Is(err, outbox.ErrEmpty) {
+		t.Error(err)
+	}
+	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
+}
+
+// A transaction that writes to the table for long delays the triggers, but other
+// writers only for a moment.
+func TestAttachWaitsItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
+	long := w.begin()
+	w.in(long, `INSERT INTO products VALUES (1)`)
+	done := make(chan error, 1)
+	go func() { done <- w.db.Attach(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}) }()
+	for n := range 3 {
+		w.exec(`SET lock_timeout = 5000`)
+		w.exec(`INSERT INTO products VALUES ($1)`, n+2)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	w.commit(long)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.does(`INSERT INTO products VALUES (9)`, `PUT 9 {"id":9}`)
+}

@@ -1,0 +1,159 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// rendering are the settings under which values become text, so that it does not
+// depend on the session.
+var rendering = []struct{ name, value string }{
+	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
+	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
+}
+
+// The names sort before others: triggers fire in the order of their names, and one
+// that changes the row again must not come first.
+const (
+	rowTrigger      = `"000_feedctl"`
+	truncateTrigger = `"000_feedctl_truncate"`
+)
+
+// key returns the SQL expression for the key of a row.
+func (r relation) key(row string) string {
+	if len(r.Key) == 1 {
+		return r.columns(row) + "::text"
+	}
+	return "json_build_array(" + r.columns(row) + ")::text"
+}
+
+// columns returns the columns of the key of a row, joined by commas.
+func (r relation) columns(row string) string {
+	columns := make([]string, len(r.Key))
+	for n, c := range r.Key {
+		columns[n] = row + "." + pgx.Identifier{c}.Sanitize()
+	}
+	return strings.Join(columns, ", ")
+}
+
+// body returns the SQL expression for the JSON of a row.
+func (r relation) body(row string) string {
+	if len(r.Columns) == 0 {
+		return "row_to_json(" + row + ".*)::text"
+	}
+	columns := make([]string, len(r.Columns))
+	for n, c := range r.Columns {
+		name := pgx.Identifier{c}.Sanitize()
+		columns[n] = row + "." + name + " AS " + name
+	}
+	return "(SELECT row_to_json(chosen.*) FROM (SELECT " + strings.Join(columns, ", ") + ") AS chosen)::text"
+}
+
+// install makes the functions and the triggers. The functions run with the rights of
+// their owner, who has to own the table: so writers need none for the outbox.
+func (d *DB) install(ctx context.Context, tx pgx.Tx, r relation) error {
+	outbox, feed, function := d.outbox(), literal(r.Feed), d.capture(r)
+	changed := `
+DECLARE
+	was text;
+	body text;
+BEGIN
+	IF TG_OP = 'DELETE' THEN
+		INSERT INTO ` + outbox + ` (feed, key, op) VALUES (` + feed + `, ` + r.key("OLD") + `, 'DELETE');
+		RETURN NULL;
+	END IF;
+	IF num_nulls(` + r.columns("NEW") + `) > 0 THEN
+		RAISE not_null_violation USING MESSAGE = 'the key of a row that is captured is NULL: attach the table again with another key';
+	END IF;
+	body := ` + r.body("NEW") + `;
+	IF TG_OP = 'UPDATE' THEN
+		was := ` + r.key("OLD") + `;
+		IF was <> ` + r.key("NEW") + ` COLLATE "C" THEN
+			INSERT INTO ` + outbox + ` (feed, key, op) VALUES (` + feed + `, was, 'DELETE');
+		ELSIF body = ` + r.body("OLD") + ` COLLATE "C" THEN
+			RETURN NULL;
+		END IF;
+	END IF;
+	INSERT INTO ` + outbox + ` (feed, key, op, body) VALUES (` + feed + `, ` + r.key("NEW") + `, 'PUT', convert_to(body, 'UTF8'));
+	RETURN NULL;
+END`
+	// The trigger of a partitioned table speaks for partitions that have none.
+	remove := `INSERT INTO ` + outbox + ` (feed, key, op) SELECT ` + feed + `, ` + r.key("r") + `, 'DELETE' FROM `
+	truncated := `
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'TRUNCATE of a table that is captured needs the isolation level READ COMMITTED'
+			USING HINT = 'Its rows become DELETE events, and an older snapshot may not show all of them. DELETE works at any level.';
+	END IF;
+	EXECUTE ` + literal(remove) + ` || TG_RELID::regclass::text || ' AS r WHERE tableoid = $1 OR tableoid NOT IN (SELECT tgrelid FROM pg_trigger WHERE tgname = $2)'
+		USING TG_RELID, TG_NAME;
+	RETURN NULL;
+END`
+	// Nothing here takes a lock that keeps out readers: DROP TRIGGER would.
+	statements := append(r.define(function, changed), r.define(function+"_truncate", truncated)...)
+	statements = append(statements,
+		"CREATE OR REPLACE TRIGGER "+rowTrigger+" AFTER INSERT OR UPDATE OR DELETE ON "+r.name+" FOR EACH ROW EXECUTE FUNCTION "+function+"()",
+		"ALTER TABLE "+r.name+" ENABLE ALWAYS TRIGGER "+rowTrigger)
+	for _, table := range r.holders() {
+		statements = append(statements,
+			"CREATE OR REPLACE TRIGGER "+truncateTrigger+" BEFORE TRUNCATE ON "+table+" FOR EACH STATEMENT EXECUTE FUNCTION "+function+"_truncate()",
+			"ALTER TABLE "+table+" ENABLE ALWAYS TRIGGER "+truncateTrigger)
+	}
+	return run(ctx, tx, statements)
+}
+
+// capture returns the name of the function of the row trigger; that of the other
+// has "_truncate" at its end.
+func (d *DB) capture(r relation) string { return d.schema + ".capture_" + fmt.Sprint(r.id) }
+
+// define returns the statements that make a trigger function, for the triggers of
+// the tables of its owner only.
+func (r relation) define(function, body string) []string {
+	var set strings.Builder
+	for _, s := range rendering {
+		fmt.Fprintf(&set, " SET %s = %s", s.name, s.value)
+	}
+	return []string{
+		"CREATE OR REPLACE FUNCTION " + function + "() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER" +
+			" SET search_path = pg_catalog, pg_temp SET row_security = off" + set.String() + " AS " + literal(body),
+		"REVOKE ALL ON FUNCTION " + function + "() FROM PUBLIC",
+	}
+}
+
+// literal quotes a text for SQL. Strings are standard-conforming in the transactions
+// of a DB.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// holders returns the tables that hold rows, and the partitioned table.
+func (r relation) holders() []string {
+	if r.partitioned {
+		return append([]string{r.name}, r.leaves...)
+	}
+	return []string{r.name}
+}
+
+// drops returns the statements that remove the triggers.
+func (r relation) drops() []string {
+	all := []string{"DROP TRIGGER IF EXISTS " + rowTrigger + " ON " + r.name}
+	for _, table := range r.holders() {
+		all = append(all, "DROP TRIGGER IF EXISTS "+truncateTrigger+" ON "+table)
+	}
+	return all
+}
+
+// uninstall removes what install has made.
+func (d *DB) uninstall(ctx context.Context, tx pgx.Tx, r relation) error {
+	return run(ctx, tx, append(r.drops(), "DROP FUNCTION IF EXISTS "+d.capture(r)+"(), "+d.capture(r)+"_truncate()"))
+}
+
+func run(ctx context.Context, tx pgx.Tx, statements []string) error {
+	for _, sql := range statements {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
