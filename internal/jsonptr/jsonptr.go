@@ -1,13 +1,16 @@
-// Package jsonptr reads one scalar out of a JSON text by its JSON Pointer
+// Package jsonptr reads one value out of a JSON text by its JSON Pointer
 // (RFC 6901), without decoding the rest of the text.
 package jsonptr
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -15,7 +18,7 @@ import (
 var (
 	// ErrSyntax: the pointer is not well-formed.
 	ErrSyntax = errors.New("invalid JSON Pointer")
-	// ErrJSON: the document is not JSON in UTF-8.
+	// ErrJSON: the document is not JSON in UTF-8, or has half of a surrogate pair.
 	ErrJSON = errors.New("not valid JSON")
 	// ErrNotFound: the document has no value at the pointer.
 	ErrNotFound = errors.New("no such value")
@@ -69,6 +72,26 @@ func (p Pointer) String(doc []byte) (string, error) {
 // for callers that look up more than one pointer. What it returns for any other
 // document is unspecified.
 func (p Pointer) Lookup(doc []byte) (string, error) {
+	text, err := scalar(p.find(doc))
+	if err != nil {
+		return "", fmt.Errorf("look up %q: %w", p.text, err)
+	}
+	return text, nil
+}
+
+// Raw returns the JSON text of the value at p, of any type, as a part of doc; nil
+// if there is none. The document is known to be valid JSON; what is returned for any
+// other is unspecified.
+func (p Pointer) Raw(doc []byte) []byte {
+	value := p.find(doc)
+	if len(value) == 0 {
+		return nil
+	}
+	return value[:skip(value, 0)]
+}
+
+// find returns what begins with the value at p; nothing if there is none.
+func (p Pointer) find(doc []byte) []byte {
 	value := doc[space(doc, 0):]
 	for _, token := range p.tokens {
 		switch {
@@ -77,17 +100,10 @@ func (p Pointer) Lookup(doc []byte) (string, error) {
 		case len(value) > 0 && value[0] == '[':
 			value = element(value, token)
 		default:
-			value = nil
-		}
-		if len(value) == 0 {
-			return "", fmt.Errorf("look up %q: %w", p.text, ErrNotFound)
+			return nil
 		}
 	}
-	text, err := scalar(value)
-	if err != nil {
-		return "", fmt.Errorf("look up %q: %w", p.text, err)
-	}
-	return text, nil
+	return value
 }
 
 // member returns the value of the last member with the name, nil if there is
@@ -165,8 +181,8 @@ func matches(quoted []byte, name string) bool {
 	return err == nil && text == name
 }
 
-// unquote decodes a JSON string. Bytes that are not UTF-8 are an error, as to
-// replace them would make different strings equal.
+// unquote decodes a JSON string. Bytes that are not UTF-8, and half of a surrogate
+// pair, are an error, as to replace them would make different strings equal.
 func unquote(quoted []byte) (string, error) {
 	if len(quoted) < 2 || !utf8.Valid(quoted) {
 		return "", fmt.Errorf("%w: string %q is not UTF-8", ErrJSON, quoted)
@@ -178,7 +194,44 @@ func unquote(quoted []byte) (string, error) {
 	if err := json.Unmarshal(quoted, &text); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrJSON, err)
 	}
+	if strings.ContainsRune(text, utf8.RuneError) && halved(quoted) {
+		return "", fmt.Errorf("%w: string %s has half of a surrogate pair, which is not a character", ErrJSON, quoted)
+	}
 	return text, nil
+}
+
+// halved reports whether a JSON string has an escape of half of a surrogate pair (RFC 8259,
+// section 8.2), which encoding/json replaces.
+func halved(quoted []byte) bool {
+	for i := 0; i < len(quoted); i++ {
+		if quoted[i] != '\\' {
+			continue
+		}
+		i++
+		if quoted[i] != 'u' {
+			continue
+		}
+		first, second := codeUnit(quoted[i+1:]), rune(0)
+		i += 4
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		if bytes.HasPrefix(quoted[i+1:], []byte(`\u`)) {
+			second = codeUnit(quoted[i+3:])
+			i += 6
+		}
+		if utf16.DecodeRune(first, second) == utf8.RuneError {
+			return true
+		}
+	}
+	return false
+}
+
+// codeUnit reads the four digits of an escape.
+func codeUnit(digits []byte) rune {
+	var unit [2]byte
+	_, _ = hex.Decode(unit[:], digits[:4]) // they are known to be right
+	return rune(binary.BigEndian.Uint16(unit[:]))
 }
 
 // space returns the index of the first byte from i on that is not white
