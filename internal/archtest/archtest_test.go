@@ -64,6 +64,7 @@ var rooms = map[string]room{
 	"sink/patch":        {rooms: []string{"sink/internal/..."}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr"}},
+	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgerr"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys"}},
 
 	// Serving and checking.
@@ -96,7 +97,7 @@ var drivers = map[string][]string{
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
-	"github.com/jackc/pgx/v5":             {"storage/postgres/...", "outbox", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"github.com/jackc/pgx/v5":             {"storage/postgres/...", "sink/postgres", "outbox", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/evanphx/json-patch/v5":    {"sink/patch"},
 	"github.com/prometheus/client_golang": {"server", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"cmd/feedctl"},

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// A projection is a column with a value out of the entity.
+type projection struct {
+	name     string
+	field    string          // "@key", "@content_id" or "@last_modified"; "" for a pointer
+	pointer  jsonptr.Pointer // into the body
+	declared string          // type, as given
+	notNull  bool
+
+	// What the server knows of the type.
+	typ  string // its name, without length and precision
+	kind kind
+}
+
+// A kind is how a JSON value becomes one of a type.
+type kind int
+
+const (
+	scalar   kind = iota // by its text
+	record               // an array or a composite type, by json_to_record
+	jsonText             // as it is
+)
+
+var (
+	columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+	// typeName keeps out all that could be more than the name of a type.
+	typeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. ]*(\([0-9]+(, ?-?[0-9]+)?\))?( with(out)? time zone)?(\[\])*$`)
+	notNull  = regexp.MustCompile(`(?i)\s+not\s+null$`)
+)
+
+// parseColumns reads the columns of [Options.Columns].
+func parseColumns(text string) ([]projection, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var all []projection
+	names, keys := map[string]bool{}, 0
+	for _, part := range splitColumns(text) {
+		p, err := parseColumn(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		if names[p.name] {
+			return nil, fmt.Errorf("%w: column %q is named twice", sink.ErrSpec, p.name)
+		}
+		names[p.name] = true
+		if p.field == fieldKey {
+			keys++
+		}
+		all = append(all, p)
+	}
+	if keys > 1 {
+		return nil, fmt.Errorf("%w: more than one column is @key", sink.ErrSpec)
+	}
+	if keys == 0 {
+		if names[keyColumn] {
+			return nil, fmt.Errorf("%w: column %q is the key of the entity: have it be @key, or use another name", sink.ErrSpec, keyColumn)
+		}
+		key := projection{name: keyColumn, field: fieldKey, declared: "text", notNull: true}
+		all = append([]projection{key}, all...)
+	}
+	return all, nil
+}
+
+// splitColumns splits at the commas that are not within parentheses.
+func splitColumns(text string) (parts []string) {
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts = append(parts, text[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(parts, text[start:])
+}
+
+func parseColumn(text string) (p projection, err error) {
+	bad := func(why string) error {
+		return fmt.Errorf("%w: column %q: %s; want NAME=POINTER:TYPE, as in price=/price:numeric", sink.ErrSpec, text, why)
+	}
+	name, rest, ok := strings.Cut(text, "=")
+	// A pointer may have colons, a type has none.
+	colon := strings.LastIndexByte(rest, ':')
+	if !ok || colon < 0 {
+		return p, bad("something is missing")
+	}
+	p.name = strings.TrimSpace(name)
+	if !columnName.MatchString(p.name) {
+		return p, bad("the name is not one of letters, digits and _")
+	}
+	switch from := rest[:colon]; {
+	case from == fieldKey, from == fieldContentID, from == fieldLastModified:
+		p.field = from
+	case strings.HasPrefix(from, "@"):
+		return p, bad("there are @key, @content_id and @last_modified")
+	default:
+		if p.pointer, err = jsonptr.Compile(from); err != nil {
+			return p, bad(err.Error())
+		}
+	}
+	declared := strings.TrimSpace(rest[colon+1:])
+	p.declared = notNull.ReplaceAllString(declared, "")
+	p.notNull = p.declared != declared || p.field == fieldKey
+	if !typeName.MatchString(p.declared) {
+		return p, bad("the type is not one that is known by a name")
+	}
+	return p, nil
+}

@@ -1,0 +1,235 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/feedctl/feedctl/sink/internal/content"
+)
+
+// held is how many bytes of a batch are kept in memory.
+const held = 32 << 20
+
+// A spool holds the rows of a batch as COPY takes them (PostgreSQL documentation,
+// COPY, "Binary Format"). What does not fit into memory is in a temporary file, so that
+// a row is wholly in one of the two.
+type spool struct {
+	mem     []byte // what follows the file
+	file    *os.File
+	size    int64 // of the file
+	entries []entry
+}
+
+// An entry is a row.
+type entry struct {
+	start, end int64
+	replaced   bool // by a later one for the same key
+}
+
+func (s *spool) reset() error {
+	s.mem, s.entries, s.size = s.mem[:0], s.entries[:0], 0
+	if s.file == nil {
+		return nil
+	}
+	file := s.file
+	s.file = nil
+	return file.Close()
+}
+
+// end is the offset after the last row.
+func (s *spool) end() int64 { return s.size + int64(len(s.mem)) }
+
+// begin begins a row with its number of fields.
+func (s *spool) begin(fields int) {
+	s.entries = append(s.entries, entry{start: s.end()})
+	s.mem = binary.BigEndian.AppendUint16(s.mem, uint16(fields))
+}
+
+func (s *spool) null() { s.mem = append(s.mem, 0xff, 0xff, 0xff, 0xff) }
+
+// field appends a field.
+func (s *spool) field(value []byte) {
+	s.mem = append(binary.BigEndian.AppendUint32(s.mem, uint32(len(value))), value...)
+}
+
+func (s *spool) text(value string) {
+	s.mem = append(binary.BigEndian.AppendUint32(s.mem, uint32(len(value))), value...)
+}
+
+func (s *spool) int32(value int32) {
+	s.mem = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(s.mem, 4), uint32(value))
+}
+
+func (s *spool) int64(value int64) {
+	s.mem = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(s.mem, 8), uint64(value))
+}
+
+// stream appends a field of size bytes, or of as many as there are if that is -1: then
+// limit+1 at most. It returns how many bytes there were.
+func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
+	s.mem = append(s.mem, 0, 0, 0, 0)
+	if err := s.flush(); err != nil {
+		return 0, err
+	}
+	at := s.size
+	// Nothing but Write: the file must not take another buffer for itself.
+	n, err := io.Copy(struct{ io.Writer }{s.file}, io.LimitReader(r, limit+1))
+	s.size += n
+	if err != nil {
+		return n, fmt.Errorf("spool body, after %d bytes: %w", n, err)
+	}
+	if err := content.CheckSize(size, n); err != nil {
+		return n, err
+	}
+	if _, err := s.file.WriteAt(binary.BigEndian.AppendUint32(nil, uint32(n)), at-4); err != nil {
+		return n, fmt.Errorf("spool body: %w", err)
+	}
+	return n, nil
+}
+
+// finish ends a row.
+func (s *spool) finish() error {
+	s.entries[len(s.entries)-1].end = s.end()
+	if len(s.mem) < held {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush moves what is in memory to the file, which has no name and goes away when it is
+// closed.
+func (s *spool) flush() error {
+	if s.file == nil {
+		file, err := os.CreateTemp("", ".feedctl-batch-*")
+		if err != nil {
+			return fmt.Errorf("spool batch: %w", err)
+		}
+		s.file = file
+		if err := os.Remove(file.Name()); err != nil {
+			return fmt.Errorf("spool batch: %w", err)
+		}
+	}
+	n, err := s.file.Write(s.mem)
+	s.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("spool batch: %w", err)
+	}
+	s.mem = s.mem[:0]
+	return nil
+}
+
+// read returns the fields of a row; nil is null.
+func (s *spool) read(e entry) ([][]byte, error) {
+	row := make([]byte, e.end-e.start)
+	if err := s.readAt(row, e.start); err != nil {
+		return nil, err
+	}
+	fields := make([][]byte, binary.BigEndian.Uint16(row))
+	row = row[2:]
+	for i := range fields {
+		n := int32(binary.BigEndian.Uint32(row))
+		row = row[4:]
+		if n >= 0 {
+			fields[i], row = row[:n:n], row[n:]
+		}
+	}
+	return fields, nil
+}
+
+// readAt fills p from an offset; p does not cross from the file to memory.
+func (s *spool) readAt(p []byte, offset int64) error {
+	if offset >= s.size {
+		copy(p, s.mem[offset-s.size:])
+		return nil
+	}
+	if _, err := s.file.ReadAt(p, offset); err != nil {
+		return fmt.Errorf("read spooled batch: %w", err)
+	}
+	return nil
+}
+
+// readSome reads what is between two offsets, from the file or from memory.
+func (s *spool) readSome(p []byte, start, end int64) (int, error) {
+	if start < s.size {
+		end = min(end, s.size)
+	}
+	n := int(min(int64(len(p)), end-start))
+	if err := s.readAt(p[:n], start); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// replaced returns the numbers of rows that later ones have replaced.
+func (s *spool) replaced() (numbers []int32) {
+	for n, e := range s.entries {
+		if e.replaced {
+			numbers = append(numbers, int32(n))
+		}
+	}
+	return numbers
+}
+
+var (
+	copyHeader  = []byte("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+	copyTrailer = []byte{0xff, 0xff}
+)
+
+// rows reads the batch as COPY takes it: all rows, or only those that were not
+// replaced.
+func (s *spool) rows(all bool) io.Reader {
+	r := &rowReader{s: s, head: copyHeader}
+	for _, e := range s.entries {
+		switch last := len(r.runs) - 1; {
+		case e.replaced && !all:
+		case last >= 0 && r.runs[last].end == e.start:
+			r.runs[last].end = e.end
+		default:
+			r.runs = append(r.runs, entry{start: e.start, end: e.end})
+		}
+	}
+	return r
+}
+
+// A rowReader fills what it is given as far as it can: each read becomes a message.
+type rowReader struct {
+	s     *spool
+	head  []byte // to read before the next run
+	runs  []entry
+	ended bool // head is the last
+}
+
+func (r *rowReader) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		switch {
+		case len(r.head) > 0:
+			m := copy(p[n:], r.head)
+			r.head = r.head[m:]
+			n += m
+		case len(r.runs) > 0:
+			m, err := r.run(p[n:])
+			n += m
+			if err != nil {
+				return n, err
+			}
+		case !r.ended:
+			r.head, r.ended = copyTrailer, true
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+	return n, nil
+}
+
+func (r *rowReader) run(p []byte) (int, error) {
+	run := &r.runs[0]
+	n, err := r.s.readSome(p, run.start, run.end)
+	if run.start += int64(n); run.start == run.end {
+		r.runs = r.runs[1:]
+	}
+	return n, err
+}

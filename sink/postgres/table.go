@@ -1,0 +1,291 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/sink"
+)
+
+const (
+	keyColumn       = "key"
+	positionsTable  = "feedctl_positions"
+	quarantineTable = "feedctl_quarantine"
+)
+
+// What a projection takes from the entity rather than from its body.
+const (
+	fieldKey          = "@key"
+	fieldContentID    = "@content_id"
+	fieldLastModified = "@last_modified"
+)
+
+// A column is one of the table.
+type column struct {
+	name   string
+	define string // its type and constraints, for CREATE TABLE
+	value  string // expression for its value, over the staging table s
+}
+
+// staged are the first columns of the staging table; those with the contents follow.
+var staged = []string{
+	`n integer`, // in the order of the feed
+	`op "char"`, // P, D, or C for a PATCH that was refused
+	`key text`,
+	`content_id text`,
+	`last_modified timestamptz`,
+	`reason text`, // why it goes into quarantine
+}
+
+// A table is the one that the sink writes, and the staging table before it.
+type table struct {
+	schema, name string
+	columns      []column
+	key          string   // the column with the key
+	contents     []string // columns of the staging table after those that all have
+}
+
+// generic are the columns of a table with whole entities.
+func (t *table) generic() {
+	t.key = keyColumn
+	t.columns = []column{
+		{keyColumn, "text NOT NULL PRIMARY KEY", "s.key"},
+		{"content_type", "text NOT NULL", "s.content_type"},
+		{"last_modified", "timestamptz NOT NULL", "s.last_modified"},
+		{"content_id", "text NOT NULL", "s.content_id"},
+		{"headers", "json NOT NULL", "s.headers"},
+		{"body", "json", "s.body"},
+		{"bytes", "bytea", "s.bytes"},
+	}
+	t.contents = []string{"content_type text", "headers json", "body json", "bytes bytea"}
+}
+
+// projected are columns of one's own.
+func (t *table) projected(projections []projection) {
+	t.columns, t.contents = nil, nil
+	for _, p := range projections {
+		c := column{name: p.name, define: p.declared}
+		if p.notNull {
+			c.define += " NOT NULL"
+		}
+		switch p.field {
+		case fieldKey:
+			t.key = p.name
+			c.define += " PRIMARY KEY"
+			c.value = "s.key::" + p.typ
+		case fieldContentID:
+			c.value = "s.content_id::" + p.typ
+		case fieldLastModified:
+			c.value = "s.last_modified::" + p.typ
+		default:
+			staged := fmt.Sprintf("c%d", len(t.contents))
+			t.contents = append(t.contents, staged+" text")
+			c.value = p.value("s." + staged)
+		}
+		t.columns = append(t.columns, c)
+	}
+}
+
+// value is an expression for a text as a value of the column. The type has no length
+// or precision: a cast cuts silently what an assignment refuses.
+func (p *projection) value(text string) string {
+	if p.kind == record {
+		return fmt.Sprintf("(SELECT x FROM json_to_record(json_build_object('x', %s::json)) AS r(x %s))", text, p.typ)
+	}
+	return text + "::" + p.typ
+}
+
+// tableName is what a table or a schema may be called: a letter, and up to 62 letters,
+// digits and underscores.
+var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
+
+// parseTable reads the name of a table, after that of a schema and a dot if there is
+// one. Upper case stays upper case.
+func parseTable(text string) (t table, err error) {
+	t.name = text
+	if schema, name, ok := strings.Cut(text, "."); ok {
+		t.schema, t.name = schema, name
+	}
+	lower := strings.ToLower(t.name)
+	if !tableName.MatchString(t.name) || strings.HasPrefix(lower, "pg_") || strings.HasPrefix(lower, "feedctl_") ||
+		t.schema != "" && !tableName.MatchString(t.schema) || t.schema == "" && strings.Contains(text, ".") {
+		return t, fmt.Errorf("%w: table %q: want TABLE or SCHEMA.TABLE, each a letter, then up to 62 letters, digits and underscores, and not pg_ or feedctl_ at the start of the table", sink.ErrSpec, text)
+	}
+	return t, nil
+}
+
+func (t *table) String() string { return strings.TrimPrefix(t.schema+"."+t.name, ".") }
+
+// quoted names another table in the same schema, or the table itself.
+func (t *table) quoted(name string) string {
+	return pgx.Identifier{t.schema, name}.Sanitize()
+}
+
+func (t *table) create() string {
+	var columns []string
+	for _, c := range t.columns {
+		columns = append(columns, pgx.Identifier{c.name}.Sanitize()+" "+c.define)
+	}
+	return "CREATE TABLE " + t.quoted(t.name) + " (" + strings.Join(columns, ", ") + ")"
+}
+
+// stage creates a staging table for the session, unless it has it from before.
+// Its name tells its columns, since a session behind a PgBouncer is used by others, too.
+func (t *table) stage(name, constraint, onCommit string) string {
+	columns := append(append([]string{}, staged...), t.contents...)
+	if constraint != "" {
+		columns = append(columns, constraint)
+	}
+	return "CREATE TEMPORARY TABLE IF NOT EXISTS " + pgx.Identifier{name}.Sanitize() + " (" + strings.Join(columns, ", ") + ") ON COMMIT " + onCommit
+}
+
+// copy copies into a staging table.
+func (t *table) copy(stage string) string {
+	return "COPY pg_temp." + pgx.Identifier{stage}.Sanitize() + " FROM STDIN (FORMAT binary)"
+}
+
+// keyValue is the expression for the key of a staged row s.
+func (t *table) keyValue() string {
+	for _, c := range t.columns {
+		if c.name == t.key {
+			return c.value
+		}
+	}
+	return ""
+}
+
+// notRemoved is a condition for staged changes: no later deletion has the same value
+// of the key. Only keys that are not text can be the same and look different.
+func (t *table) notRemoved(stage string) string {
+	key := t.keyValue()
+	if key == "s.key" || key == "s.key::text" {
+		return ""
+	}
+	removed := fmt.Sprintf("(SELECT s.n, %s AS key FROM pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL) AS d", key, pgx.Identifier{stage}.Sanitize())
+	// The first is a look into a hash table, whatever the planner thinks of the table.
+	return fmt.Sprintf("AND (%[1]s NOT IN (SELECT d.key FROM %[2]s) OR s.n > (SELECT max(d.n) FROM %[2]s WHERE d.key = %[1]s)) ", key, removed)
+}
+
+// remove deletes the rows of staged deletions.
+func (t *table) remove(stage string) string {
+	return fmt.Sprintf("DELETE FROM %s AS t USING pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL AND t.%s = %s",
+		t.quoted(t.name), pgx.Identifier{stage}.Sanitize(), pgx.Identifier{t.key}.Sanitize(), t.keyValue())
+}
+
+// upsert inserts or replaces the rows of staged changes, of which there is one for each
+// key. Removals says whether deletions are staged, too.
+func (t *table) upsert(stage string, removals bool) string {
+	names, values := t.lists()
+	unless := ""
+	if removals {
+		unless = t.notRemoved(stage)
+	}
+	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM pg_temp.%s AS s WHERE s.op = 'P' AND s.reason IS NULL %s%s",
+		t.quoted(t.name), strings.Join(names, ", "), strings.Join(values, ", "), pgx.Identifier{stage}.Sanitize(), unless, t.onConflict())
+}
+
+// lists are the names of the columns and their values.
+func (t *table) lists() (names, values []string) {
+	for _, c := range t.columns {
+		names = append(names, pgx.Identifier{c.name}.Sanitize())
+		values = append(values, c.value)
+	}
+	return names, values
+}
+
+func (t *table) onConflict() string {
+	var set []string
+	for _, c := range t.columns {
+		if c.name != t.key {
+			name := pgx.Identifier{c.name}.Sanitize()
+			set = append(set, name+" = excluded."+name)
+		}
+	}
+	conflict := "ON CONFLICT (" + pgx.Identifier{t.key}.Sanitize() + ") DO "
+	if len(set) == 0 {
+		return conflict + "NOTHING"
+	}
+	return conflict + "UPDATE SET " + strings.Join(set, ", ")
+}
+
+// sift merges staged rows in the order of the feed, as many at a time as go, and
+// marks those that the table refuses with the reason. Of several rows for one key the
+// last counts, but all must be of the right types. If strict, the first that is
+// refused is an error.
+func (t *table) sift(stage string, rows int, strict bool) string {
+	names, values := t.lists()
+	typed := make([]string, len(names))
+	for i := range names {
+		typed[i] = values[i] + " AS " + names[i]
+	}
+	refuse := "UPDATE pg_temp.%[2]s SET reason = why WHERE n = low; low := low + 1;"
+	if strict {
+		refuse = `SELECT format('entity "%%s" with key "%%s": %%s', content_id, key, why) INTO why FROM pg_temp.%[2]s WHERE n = low;
+				RAISE EXCEPTION USING ERRCODE = code, MESSAGE = why;`
+	}
+	return fmt.Sprintf(`DO $feedctl$
+#variable_conflict use_column
+DECLARE
+	low integer := 0;
+	many integer := %[1]d;
+	why text; detail text; code text;
+BEGIN
+	WHILE low < %[1]d LOOP
+		BEGIN
+			WITH typed AS MATERIALIZED (
+				SELECT s.n AS "feedctl n", s.op AS "feedctl op", %[3]s
+				FROM pg_temp.%[2]s AS s WHERE s.n >= low AND s.n < low + many AND s.reason IS NULL
+			), newest AS (
+				SELECT DISTINCT ON (%[4]s) * FROM typed ORDER BY %[4]s, "feedctl n" DESC
+			), gone AS (
+				DELETE FROM %[5]s AS t USING newest WHERE newest."feedctl op" = 'D' AND t.%[4]s = newest.%[4]s
+			)
+			INSERT INTO %[5]s AS t (%[6]s) SELECT %[6]s FROM newest WHERE "feedctl op" = 'P' ORDER BY "feedctl n" %[7]s;
+			low := low + many; many := least(2 * many, %[1]d);
+		EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded OR raise_exception THEN
+			IF many > 1 THEN
+				many := greatest(1, many / 8);
+			ELSE
+				GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, code = RETURNED_SQLSTATE;
+				why := why || coalesce(': ' || nullif(detail, ''), '');
+				`+refuse+`
+			END IF;
+		END;
+	END LOOP;
+END $feedctl$`,
+		rows, pgx.Identifier{stage}.Sanitize(), strings.Join(typed, ", "), pgx.Identifier{t.key}.Sanitize(), t.quoted(t.name),
+		strings.Join(names, ", "), t.onConflict())
+}
+
+// quarantine moves what was refused to the side.
+func (t *table) quarantine(stage string) string {
+	return fmt.Sprintf(`INSERT INTO %s (table_name, name, content_id, key, operation, last_modified, reason)
+		SELECT $1, $2, s.content_id, s.key, CASE s.op WHEN 'D' THEN 'DELETE' WHEN 'C' THEN 'PATCH' ELSE 'PUT' END, s.last_modified, s.reason
+		FROM pg_temp.%s AS s WHERE s.reason IS NOT NULL ORDER BY s.n`, t.quoted(quarantineTable), pgx.Identifier{stage}.Sanitize())
+}
+
+func (t *table) createPositions() string {
+	return "CREATE TABLE " + t.quoted(positionsTable) + ` (
+		table_name text NOT NULL,
+		name       text NOT NULL,
+		position   text NOT NULL,
+		owner      text NOT NULL,
+		commits    bigint NOT NULL,
+		PRIMARY KEY (table_name, name))`
+}
+
+func (t *table) createQuarantine() string {
+	return "CREATE TABLE " + t.quoted(quarantineTable) + ` (
+		id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		table_name    text NOT NULL,
+		name          text NOT NULL,
+		content_id    text NOT NULL,
+		key           text NOT NULL,
+		operation     text NOT NULL,
+		last_modified timestamptz NOT NULL,
+		reason        text NOT NULL,
+		quarantined   timestamptz NOT NULL DEFAULT now())`
+}
