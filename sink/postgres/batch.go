@@ -1,0 +1,297 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+func (t *target) Begin(ctx context.Context) error {
+	t.ctx = ctx
+	return t.reset()
+}
+
+// Rollback forgets the batch, of which the server knows nothing.
+func (t *target) Rollback() error { return t.reset() }
+
+func (t *target) reset() error {
+	t.abandon()
+	t.sent, t.alone, t.looked = 0, t.looked, false
+	clear(t.last)
+	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
+	return t.spool.reset()
+}
+
+func (t *target) Apply(e *feed.Entity) error {
+	if err := t.stage(e); err != nil {
+		return err
+	}
+	t.advance()
+	return nil
+}
+
+// stage adds an entity to the batch.
+func (t *target) stage(e *feed.Entity) error {
+	key := e.Key()
+	if key == "" {
+		return sink.ErrNoKey
+	}
+	switch e.Operation {
+	case feed.Put, "":
+		if len(t.projections) > 0 {
+			return t.putColumns(key, e)
+		}
+		return t.put(key, e)
+	case feed.Delete:
+		return t.remove(key, e)
+	case feed.Patch:
+		if err := t.patch(key, e); err != nil {
+			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown operation %q", e.Operation)
+}
+
+// begin begins a row that counts for a key.
+func (t *target) begin(op byte, key string, e *feed.Entity) {
+	n := len(t.spool.entries)
+	if before, ok := t.last[key]; ok {
+		t.spool.entries[before].replaced = true
+	}
+	t.last[key] = n
+	t.head(op, key, e)
+	t.spool.null() // reason
+}
+
+// head appends the fields that all rows have, but for the reason.
+func (t *target) head(op byte, key string, e *feed.Entity) {
+	s := &t.spool
+	n := len(s.entries)
+	s.begin(len(staged) + len(t.table.contents))
+	s.int32(int32(n))
+	s.field([]byte{op})
+	s.text(asText(key))
+	s.text(asText(e.ContentID))
+	s.int64((e.LastModified.Unix() - epoch) * int64(time.Second/time.Microsecond))
+	if op == 'D' {
+		t.kinds.deletes++
+	} else {
+		t.kinds.puts++
+	}
+}
+
+// epoch is 2000-01-01, from which PostgreSQL counts, in Unix time.
+const epoch = 946684800
+
+// asText returns what a text can hold: each byte that it cannot, and the escape itself,
+// as the escape and two digits.
+func asText(s string) string {
+	const escape = '\x1a' // SUBSTITUTE
+	if utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\x1a") {
+		return s
+	}
+	var b []byte
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || r == 0 || r == escape {
+			b = hex.AppendEncode(append(b, escape), []byte{s[i]})
+		} else {
+			b = append(b, s[i:i+n]...)
+		}
+		i += n
+	}
+	return string(b)
+}
+
+func (t *target) remove(key string, e *feed.Entity) error {
+	t.begin('D', key, e)
+	for range t.table.contents {
+		t.spool.null()
+	}
+	return t.spool.finish()
+}
+
+// put stages a whole entity.
+func (t *target) put(key string, e *feed.Entity) error {
+	body, stream, size, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	if size > MaxBody {
+		return &TooLargeError{key, e.ContentID, size, MaxBody}
+	}
+	t.begin('P', key, e)
+	t.buf = content.AppendHeaders(t.buf[:0], e.Header)
+	t.spool.text(asText(e.ContentType))
+	t.spool.field(t.buf)
+	if stream == nil {
+		t.contents(body, content.IsJSON(e.ContentType) && t.isJSON(body))
+		return t.spool.finish()
+	}
+	t.spool.null()
+	n, err := t.spool.stream(stream, size, MaxBody)
+	if err != nil {
+		return err
+	}
+	if n > MaxBody {
+		return &TooLargeError{key, e.ContentID, -1, MaxBody}
+	}
+	return t.spool.finish()
+}
+
+// contents appends body and bytes.
+func (t *target) contents(body []byte, isJSON bool) {
+	if isJSON {
+		t.spool.field(body)
+		t.spool.null()
+		return
+	}
+	t.spool.null()
+	t.spool.field(body)
+}
+
+// isJSON reports whether PostgreSQL's json takes a text: it limits the depth, too.
+func (t *target) isJSON(text []byte) (ok bool) {
+	t.buf, ok = jsontext.AppendCompact(t.buf[:0], text)
+	return ok
+}
+
+// patch stages a document that is changed.
+func (t *target) patch(key string, e *feed.Entity) error {
+	if len(t.projections) > 0 && t.document < 0 {
+		return errNoDocument
+	}
+	change, stream, _, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	var was current
+	if stream != nil {
+		err = patch.ErrTooLarge
+	} else {
+		was, err = t.current(key)
+	}
+	var result []byte
+	if err == nil {
+		result, err = patch.Apply(was.document, e.ContentType, change)
+	}
+	if len(t.projections) > 0 {
+		if isPatchError(err) {
+			return t.refuse(key, e, err)
+		}
+		if err != nil {
+			return err
+		}
+		return t.putDocument(key, e, result)
+	}
+	if err != nil {
+		return err
+	}
+	t.begin('P', key, e)
+	t.spool.field(was.contentType)
+	t.spool.field(was.headers)
+	t.contents(result, true)
+	return t.spool.finish()
+}
+
+var errNoDocument = errors.New("none of the columns has the whole document, which a PATCH needs: add one, as in document=:jsonb")
+
+func isPatchError(err error) bool {
+	for _, e := range []error{patch.ErrMissing, patch.ErrContentType, patch.ErrTooLarge, patch.ErrInvalid, patch.ErrNoFit} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// A current row is what a patch changes.
+type current struct {
+	contentType, headers, document []byte
+}
+
+// current returns the row of a key as the batch has left it, if its document is small
+// enough to patch.
+func (t *target) current(key string) (c current, err error) {
+	n, ok := t.last[key]
+	if !ok {
+		return t.stored(key)
+	}
+	e := t.spool.entries[n]
+	if e.end-e.start > 2*patch.MaxSize {
+		return c, patch.ErrTooLarge
+	}
+	fields, err := t.spool.read(e)
+	if err != nil {
+		return c, err
+	}
+	if fields[1][0] == 'D' {
+		return c, patch.ErrMissing
+	}
+	if t.document >= 0 {
+		c.document = fields[t.document]
+	} else {
+		fields = fields[len(staged):]
+		c = current{fields[0], fields[1], fields[2]}
+		if c.document == nil {
+			c.document = fields[3]
+		}
+	}
+	if len(c.document) > patch.MaxSize {
+		return c, patch.ErrTooLarge
+	}
+	return c, nil
+}
+
+func (t *target) Commit(at feed.Position) error {
+	position, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := graceful(t.ctx)
+	defer cancel()
+	refused, err := t.merge(ctx, string(position))
+	if err != nil {
+		return err
+	}
+	t.commits++
+	t.quarantined += refused
+	if refused > 0 {
+		t.log.WarnContext(ctx, "entities are in quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
+	}
+	return t.reset()
+}
+
+// commitWait is how long a commit may go on after the context of the batch has ended.
+const commitWait = 30 * time.Second
+
+// graceful returns a context that ends some time after ctx: what was applied is
+// committed also then.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(commitWait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-later.Done():
+		}
+	})
+	return later, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/feedctl/feedctl/sink"
+)
+
+const (
+	// lockWait is how long a sink waits for one that has just ended.
+	lockWait = "1s"
+	// maxAge of the connection that writes. It has a temporary table, which the server
+	// cannot vacuum, and which must not become old in terms of transactions.
+	maxAge = time.Hour
+	// closeWait is how long to wait for the server at the end.
+	closeWait = 5 * time.Second
+)
+
+// keepAlive has a host that is gone noticed within half a minute, so that what it has
+// locked is free again. It is for a transaction.
+const keepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
+	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
+
+// asWritten has values read independently of the settings of a database or a user: without a
+// time zone they are UTC.
+const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true), set_config('intervalstyle', 'postgres', true)`
+
+// undisturbed has the server leave the idle holder of the lock alone, and limits how
+// long it waits for the lock. Not every version has all of the settings.
+const undisturbed = `SELECT set_config(name, value, true) FROM (VALUES
+	('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'), ('statement_timeout', '0'), ('lock_timeout', '` + lockWait + `')
+) AS settings (name, value) JOIN pg_catalog.pg_settings USING (name)`
+
+// A link is a connection that is made anew when it was lost.
+type link struct {
+	config *pgx.ConnConfig
+	conn   *pgx.Conn // nil if there is none
+	since  time.Time
+}
+
+func (l *link) connect(ctx context.Context) error {
+	if l.conn != nil && !l.conn.IsClosed() {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, l.config)
+	if err != nil {
+		return err
+	}
+	l.conn, l.since = conn, time.Now()
+	return nil
+}
+
+func (l *link) close(ctx context.Context) error {
+	if l.conn == nil {
+		return nil
+	}
+	conn := l.conn
+	l.conn = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+	defer cancel()
+	return conn.Close(ctx)
+}
+
+// lock takes the advisory lock, unless the sink has it: in a transaction that stays
+// open, so that it ends with the connection also behind a PgBouncer.
+func (t *target) lock(ctx context.Context) error {
+	if t.holder.conn != nil {
+		if err := t.step(); err != nil {
+			return err
+		}
+		if _, err := t.holder.conn.Exec(ctx, "SELECT 1"); err == nil {
+			return nil
+		}
+		// The lock is lost with the transaction.
+		if err := t.holder.close(ctx); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	if err := t.holder.connect(ctx); err != nil {
+		return err
+	}
+	err := t.takeLock(ctx)
+	if err == nil {
+		return nil
+	}
+	// What is not whole must not be taken for a lock.
+	_ = t.holder.close(ctx)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
+		return fmt.Errorf("%w (table %s, name %q)", sink.ErrLocked, &t.table, t.name)
+	}
+	return err
+}
+
+func (t *target) takeLock(ctx context.Context) error {
+	if err := t.step(); err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue(keepAlive)
+	b.Queue(undisturbed)
+	b.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl sink "+t.table.String()+" "+t.name)
+	return t.holder.conn.SendBatch(ctx, b).Close()
+}
+
+// A place is what the row of the position says.
+type place struct {
+	position string
+	owner    string
+	commits  int64
+}
+
+// look reads the row of the position, when no transaction has it any more.
+func (t *target) look(ctx context.Context) (p place, err error) {
+	if err := t.step(); err != nil {
+		return p, err
+	}
+	err = t.writer.conn.QueryRow(ctx, "SELECT position, owner, commits FROM "+t.table.quoted(positionsTable)+
+		" WHERE table_name = $1 AND name = $2 FOR UPDATE", t.table.name, t.name).Scan(&p.position, &p.owner, &p.commits)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, fmt.Errorf("the row of %s, name %q, is gone from %s", &t.table, t.name, positionsTable)
+	}
+	return p, err
+}
+
+// take makes the sink the owner of the position. Whoever was the owner before can no
+// longer commit.
+func (t *target) take(ctx context.Context) (p place, err error) {
+	if err := t.step(); err != nil {
+		return p, err
+	}
+	err = t.writer.conn.QueryRow(ctx, "UPDATE "+t.table.quoted(positionsTable)+
+		" SET owner = $3 WHERE table_name = $1 AND name = $2 RETURNING position, owner, commits",
+		t.table.name, t.name, t.owner).Scan(&p.position, &p.owner, &p.commits)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, fmt.Errorf("the row of %s, name %q, is gone from %s", &t.table, t.name, positionsTable)
+	}
+	return p, err
+}

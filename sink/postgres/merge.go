@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// errTakenOver is for a sink that lost its lock to another, or whose position was
+// changed by hand or went back with the database.
+var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked)
+
+// stored returns the row of a key in the table, if its document is small enough to patch.
+func (t *target) stored(key string) (c current, err error) {
+	var size int64
+	// The connection cannot do two things. A feed that patches goes on without a COPY
+	// ahead in the next batch.
+	t.abandon()
+	t.looked, t.alone = true, true
+	err = t.retry(t.ctx, func() error {
+		if err := t.connect(t.ctx); err != nil {
+			return err
+		}
+		if err := t.step(); err != nil {
+			return err
+		}
+		return t.selectRow(key, &c, &size)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return c, patch.ErrMissing
+	case err == nil && size > patch.MaxSize:
+		return c, patch.ErrTooLarge
+	}
+	return c, err
+}
+
+func (t *target) selectRow(key string, c *current, size *int64) error {
+	if t.document < 0 {
+		return t.writer.conn.QueryRow(t.ctx, fmt.Sprintf(`
+			SELECT content_type, headers::text, size, CASE WHEN size <= %d THEN coalesce(convert_to(body::text, 'UTF8'), bytes) END
+			FROM (SELECT *, coalesce(octet_length(body::text), octet_length(bytes)) AS size FROM %s WHERE key = $1) AS t`,
+			patch.MaxSize, t.table.quoted(t.table.name)), asText(key)).Scan(&c.contentType, &c.headers, size, &c.document)
+	}
+	var column, typ string
+	for _, p := range t.projections {
+		if p.field == fieldKey {
+			typ = p.typ
+		}
+	}
+	for _, p := range t.projections {
+		if p.kind == jsonText && p.field == "" && p.pointer.Text() == "" {
+			column = pgx.Identifier{p.name}.Sanitize()
+			break
+		}
+	}
+	return t.writer.conn.QueryRow(t.ctx, fmt.Sprintf(`
+		SELECT size, CASE WHEN size <= %d THEN document END
+		FROM (SELECT %[2]s::text AS document, coalesce(octet_length(%[2]s::text), 0) AS size FROM %[3]s WHERE %[4]s = $1::text::%[5]s) AS t`,
+		patch.MaxSize, column, t.table.quoted(t.table.name), pgx.Identifier{t.table.key}.Sanitize(), typ),
+		asText(key)).Scan(size, &c.document)
+}
+
+// connect makes the connection to write with anew if it was lost, or is old.
+func (t *target) connect(ctx context.Context) error {
+	if t.writer.conn != nil && time.Since(t.writer.since) > maxAge {
+		if err := t.writer.close(ctx); err != nil {
+			return err
+		}
+	}
+	return t.writer.connect(ctx)
+}
+
+// merge brings the batch and its position into the database, in one transaction. What
+// fails for a while is tried again. It returns how many entities went into quarantine.
+func (t *target) merge(ctx context.Context, position string) (refusals int64, err error) {
+	doubt, sift := false, false
+	staged := t.finish(ctx) // in a transaction that this connection alone has
+	err = t.retry(ctx, func() (err error) {
+		if !staged {
+			if err := t.connect(ctx); err != nil {
+				return err
+			}
+		}
+		if doubt {
+			if done, err := t.committed(ctx); err != nil || done {
+				return err
+			}
+		}
+		refusals, err = t.transact(ctx, position, staged, sift)
+		staged = false
+		if err != nil && refused(err) && !sift {
+			// Begin again, and find out which are refused.
+			sift = true
+			if _, err = t.writer.conn.Exec(ctx, "ROLLBACK"); err == nil {
+				refusals, err = t.transact(ctx, position, false, sift)
+			}
+		}
+		if err != nil {
+			doubt = true
+			_ = t.writer.close(ctx) // what is wrong with it is in err
+		}
+		return err
+	})
+	if err != nil && refused(err) && len(t.projections) == 0 {
+		err = fmt.Errorf("%w: nothing is put aside from a table with whole entities; change what refuses it, or use a table with --columns", err)
+	}
+	return refusals, err
+}
+
+// committed reports whether a transaction whose outcome was not known has been committed.
+func (t *target) committed(ctx context.Context) (bool, error) {
+	p, err := t.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if p.owner != t.owner || p.commits != t.commits && p.commits != t.commits+1 {
+		return false, errTakenOver
+	}
+	// The server may not have noticed yet that the connection with the lock was lost.
+	// As long as nobody else owns the position, the lock can wait.
+	if err := t.lock(ctx); err != nil && !errors.Is(err, sink.ErrLocked) {
+		return false, err
+	}
+	return p.commits == t.commits+1, nil
+}
+
+// transact is one transaction with the batch: one that has begun, if its rows are staged;
+// if sift, with all rows of it one after another. After an error of COMMIT the outcome is
+// unknown.
+func (t *target) transact(ctx context.Context, position string, isStaged, sift bool) (refusals int64, err error) {
+	stage := t.staging
+	if sift {
+		stage += "_all"
+	}
+	if !isStaged {
+		if err := t.beginTransaction(ctx, stage, sift); err != nil {
+			return 0, err
+		}
+		if len(t.spool.entries) > 0 {
+			if err := t.step(); err != nil {
+				return 0, err
+			}
+			if _, err := t.writer.conn.PgConn().CopyFrom(ctx, t.spool.rows(sift), t.table.copy(stage)); err != nil {
+				return 0, fmt.Errorf("copy batch: %w", err)
+			}
+		}
+	}
+	if err := t.step(); err != nil {
+		return 0, err
+	}
+	var replaced []int32
+	if isStaged {
+		replaced = t.spool.replaced()
+	}
+	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, sift); err != nil {
+		return 0, fmt.Errorf("merge batch: %w", err)
+	}
+	if err := t.step(); err != nil {
+		return 0, err
+	}
+	tag, err := t.writer.conn.Exec(ctx, "COMMIT")
+	if err == nil && tag.String() != "COMMIT" {
+		err = errors.New("the server has rolled the transaction back")
+	}
+	return refusals, err
+}
+
+// beginTransaction begins a transaction with an empty staging table. It does not touch the
+// row of the position yet, which others may want while entities are still applied.
+func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) error {
+	if err := t.step(); err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue(keepAlive)
+	b.Queue(asWritten)
+	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
+	if sift {
+		b.Queue(t.table.stage(stage, "PRIMARY KEY (n)", "DROP"))
+	} else {
+		b.Queue(t.table.stage(stage, "", "DELETE ROWS"))
+	}
+	if err := t.writer.conn.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	return nil
+}
+
+// inTransaction is the status of a connection in a transaction that has not failed
+// (PostgreSQL documentation, Message Formats, ReadyForQuery).
+const inTransaction = 'T'
+
+// one makes sure that the row of the position was there.
+func one(tag pgconn.CommandTag) error {
+	if tag.RowsAffected() != 1 {
+		return errTakenOver
+	}
+	return nil
+}
+
+// mergeStaged moves the position and merges what is staged, without the rows that were
+// replaced. It begins with the row of the position: a sink that is not its owner any more
+// gets no further, and a transaction whose outcome is not known is waited for.
+func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, sift bool) (refusals int64, err error) {
+	if t.writer.conn.PgConn().TxStatus() != inTransaction {
+		return 0, fmt.Errorf("the transaction is gone: %w", io.ErrUnexpectedEOF)
+	}
+	b := &pgx.Batch{}
+	b.Queue("UPDATE "+t.table.quoted(positionsTable)+` SET position = $5, commits = commits + 1
+		WHERE table_name = $1 AND name = $2 AND owner = $3 AND commits = $4`,
+		t.table.name, t.name, t.owner, t.commits, position).Exec(one)
+	if len(replaced) > 0 {
+		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
+	}
+	if sift && len(t.spool.entries) > 0 {
+		b.Queue(t.table.sift(stage, len(t.spool.entries), t.strict || len(t.projections) == 0))
+	} else {
+		if t.kinds.deletes > 0 {
+			b.Queue(t.table.remove(stage))
+		}
+		if t.kinds.puts > 0 {
+			b.Queue(t.table.upsert(stage, t.kinds.deletes > 0))
+		}
+	}
+	if len(t.projections) > 0 && (sift || t.kinds.refused > 0) {
+		b.Queue(t.table.quarantine(stage), t.table.name, t.name).Exec(func(tag pgconn.CommandTag) error {
+			refusals = tag.RowsAffected()
+			return nil
+		})
+	}
+	err = t.writer.conn.SendBatch(ctx, b).Close() // sets refusals
+	return refusals, err
+}

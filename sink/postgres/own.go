@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A there is a column of a table that is there.
+type there struct {
+	typ string // its name, without length and precision
+	// needed: it takes no NULL and has no default, and there is no trigger that may fill it.
+	needed bool
+	// unique: an index keeps two rows from having the same value, always and at once.
+	unique bool
+}
+
+// checkTable looks whether a table that is there will do: whether it has the columns, with
+// the types that were given, and takes rows without the others.
+func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
+	have, isView, err := t.columnsThere(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, c := range t.table.columns {
+		if _, ok := have[c.name]; ok {
+			continue
+		}
+		err := fmt.Errorf("the table has no column %s: use another table, or ALTER TABLE %s ADD %s %s",
+			c.name, t.table.quoted(t.table.name), pgx.Identifier{c.name}.Sanitize(), c.define)
+		if len(t.projections) > 0 && c.name == t.table.key && c.name == keyColumn {
+			err = fmt.Errorf("%w; or say which column has the key, as in id=@key:bigint", err)
+		}
+		return err
+	}
+	for _, p := range t.projections {
+		if typ := have[p.name].typ; typ != p.typ {
+			return fmt.Errorf("column %s of the table has the type %s, not %s: give that type, or use another table", p.name, typ, p.typ)
+		}
+	}
+	if !isView && !have[t.table.key].unique {
+		return fmt.Errorf("column %s, which has the key, needs a primary key or a unique index of its own, not partial and not deferrable", t.table.key)
+	}
+	for _, c := range t.table.columns {
+		delete(have, c.name)
+	}
+	for name, c := range have {
+		if c.needed {
+			return fmt.Errorf("column %s of the table is NOT NULL, has no default and gets no value: give it one of the two", name)
+		}
+	}
+	return nil
+}
+
+// columnsThere asks the server for the columns of the table.
+func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]there, isView bool, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT c.relkind = 'v', a.attname, format_type(a.atttypid, -1),
+			a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND NOT EXISTS (
+				SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = c.oid AND tgtype & 7 = 7), -- BEFORE INSERT FOR EACH ROW
+			EXISTS (SELECT FROM pg_catalog.pg_index WHERE indrelid = c.oid AND indisunique AND indimmediate AND indisvalid
+				AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = a.attnum)
+		FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+		WHERE c.oid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped`, t.table.quoted(t.table.name))
+	if err != nil {
+		return nil, false, err
+	}
+	have = make(map[string]there)
+	var name string
+	var c there
+	_, err = pgx.ForEachRow(rows, []any{&isView, &name, &c.typ, &c.needed, &c.unique}, func() error { have[name] = c; return nil })
+	return have, isView, err
+}

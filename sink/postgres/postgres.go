@@ -1,0 +1,252 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// Options say what a sink writes.
+type Options struct {
+	// Table is TABLE or SCHEMA.TABLE, as it stands: upper case stays upper case. The
+	// schema must exist; without one, it is the first of the search_path.
+	Table string
+	// Name tells consumers of one table apart; usually empty.
+	Name string
+	// Columns are columns of one's own, as in the documentation of the package; empty
+	// for a table with whole entities.
+	Columns string
+	// Strict makes an entity that the columns refuse an error.
+	Strict bool
+	// Logger is told what goes into quarantine; nil for none.
+	Logger *slog.Logger
+}
+
+// A Sink is a table. It implements [consumer.Sink].
+type Sink struct {
+	*session.Sink
+	target *target
+}
+
+// Quarantined returns how many entities the sink has put into quarantine since it was
+// opened.
+func (s *Sink) Quarantined() int64 { return s.target.quarantined }
+
+// Opener returns an opener for sinks named
+// postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE, with the optional parameters name,
+// columns and strict=true; all others are for the connection.
+func Opener(log *slog.Logger) sink.Opener {
+	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
+		o := Options{Logger: log}
+		rest := make(map[string][]string)
+		for name, values := range s.Params {
+			value := values[len(values)-1]
+			switch name {
+			case "table":
+				o.Table = value
+			case "name":
+				o.Name = value
+			case "columns":
+				o.Columns = value
+			case "strict":
+				if value != "true" && value != "false" {
+					return nil, fmt.Errorf("%w: strict=%s: want true or false", sink.ErrSpec, value)
+				}
+				o.Strict = value == "true"
+			default:
+				rest[name] = values
+				continue
+			}
+			if len(values) > 1 {
+				return nil, fmt.Errorf("%w: parameter %q is given twice", sink.ErrSpec, name)
+			}
+		}
+		if o.Table == "" {
+			return nil, fmt.Errorf("%w: it has no table: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
+		}
+		s.Params = rest
+		return Open(ctx, s.String(), o)
+	}
+}
+
+// Open opens a table in the database of a URL. It is created if it does not exist. It is
+// refused with [sink.ErrLocked] if another consumer has it open, and if the table has
+// rows but no position.
+func Open(ctx context.Context, url string, o Options) (*Sink, error) { return open(ctx, url, o, nil) }
+
+func open(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
+	t, err := newTarget(url, o)
+	if err != nil {
+		return nil, fmt.Errorf("open sink: %w", err)
+	}
+	t.before = before
+	name := "postgres table " + o.Table
+	t.ctx = ctx
+	if err := t.retry(ctx, func() error { return t.prepare(ctx) }); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
+	s, err := session.New(name, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{s, t}, nil
+}
+
+// A target is a table.
+type target struct {
+	table       table
+	projections []projection // none: a table with whole entities
+	document    int          // field of the staged row with the whole body; -1 if there is none
+	name        string
+	strict      bool
+	log         *slog.Logger
+
+	writer, holder link
+	staging        string // name of the staging table
+	owner          string // names this sink in the row of the position
+	commits        int64  // in the row of the position
+	before         func() error
+
+	ctx   context.Context // of the batch
+	spool spool
+	last  map[string]int // keys of the batch, with their last entry
+	kinds struct{ puts, deletes, refused int }
+	body  content.Reader
+	buf   []byte
+
+	ahead  *ahead // takes rows already; nil if there is none
+	pieces []byte // for it
+	sent   int64  // offset in the spool of what it has not got
+	alone  bool   // the batch has none
+	looked bool   // the batch has needed rows of the table
+
+	quarantined int64
+}
+
+func newTarget(url string, o Options) (*target, error) {
+	table, err := parseTable(o.Table)
+	if err != nil {
+		return nil, err
+	}
+	projections, err := parseColumns(o.Columns)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: database URL: %w", sink.ErrSpec, err) // without the password
+	}
+	if _, ok := config.RuntimeParams["application_name"]; !ok {
+		config.RuntimeParams["application_name"] = "feedctl consume"
+	}
+	config.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	config.DialFunc = dialer.DialContext                // a server that is gone without a word is noticed
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
+	t := &target{
+		table: table, projections: projections, document: -1, name: o.Name, strict: o.Strict, log: o.Logger,
+		writer: link{config: config}, holder: link{config: config}, owner: rand.Text(), last: make(map[string]int),
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	return t, nil
+}
+
+// prepare makes the tables, or looks whether those that are there will do.
+func (t *target) prepare(ctx context.Context) error {
+	if err := t.writer.connect(ctx); err != nil {
+		return err
+	}
+	err := pgx.BeginTxFunc(ctx, t.writer.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		return t.setUp(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	// The name tells the columns.
+	sum := sha256.Sum256([]byte(strings.Join(t.table.contents, ",")))
+	t.staging = fmt.Sprintf("feedctl_batch_%x", sum[:8])
+	return t.explain(ctx)
+}
+
+// explain has the server look at the statements of a batch: whether the types fit
+// and the rights are there.
+func (t *target) explain(ctx context.Context) error {
+	if err := t.step(); err != nil {
+		return err
+	}
+	tx, err := t.writer.conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue(t.table.stage(t.staging, "", "DELETE ROWS"))
+	b.Queue("EXPLAIN " + t.table.remove(t.staging))
+	b.Queue("EXPLAIN " + t.table.upsert(t.staging, true))
+	if len(t.projections) > 0 {
+		b.Queue("EXPLAIN "+t.table.quarantine(t.staging), t.table.name, t.name)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return errors.Join(fmt.Errorf("the table will not do: %w", err), tx.Rollback(context.WithoutCancel(ctx)))
+	}
+	return tx.Commit(ctx) // the session has its staging table now
+}
+
+// step is called ahead of each request to the server.
+func (t *target) step() error {
+	if t.before == nil {
+		return nil
+	}
+	return t.before()
+}
+
+// recoverWait limits how long a recovery may take.
+const recoverWait = time.Minute
+
+// Recover forgets what was not committed, makes sure of the lock, and reads the
+// position.
+func (t *target) Recover() (at feed.Position, err error) {
+	if err := t.reset(); err != nil {
+		return at, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), recoverWait)
+	defer cancel()
+	var p place
+	err = t.retry(ctx, func() (err error) {
+		if err = t.writer.connect(ctx); err == nil {
+			err = t.lock(ctx)
+		}
+		if err == nil {
+			p, err = t.take(ctx)
+		}
+		if err != nil {
+			_ = t.writer.close(ctx) // what is wrong with it is in err
+		}
+		return err
+	})
+	if err != nil {
+		return at, err
+	}
+	t.commits = p.commits
+	return parsePosition(p.position)
+}
+
+func (t *target) Close() error {
+	return errors.Join(t.reset(), t.writer.close(t.ctx), t.holder.close(t.ctx))
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// A misfit is an entity that the columns cannot hold, and why.
+type misfit struct{ err error }
+
+func (m *misfit) Error() string { return m.err.Error() }
+func (m *misfit) Unwrap() error { return m.err }
+
+var (
+	errNull    = errors.New("null, or nothing, is not allowed")
+	errNotJSON = errors.New("the body is not JSON, or nested too deep")
+	errLong    = fmt.Errorf("the body is larger than %d bytes", sink.MaxInline)
+)
+
+// putColumns stages the columns of an entity.
+func (t *target) putColumns(key string, e *feed.Entity) error {
+	body, stream, _, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	switch {
+	case stream != nil:
+		return t.refuse(key, e, errLong)
+	case !t.isJSON(body):
+		return t.refuse(key, e, errNotJSON)
+	}
+	return t.putDocument(key, e, body)
+}
+
+// putDocument stages the columns of a document, which is JSON.
+func (t *target) putDocument(key string, e *feed.Entity, document []byte) error {
+	texts := make([]*string, 0, len(t.projections))
+	for i := range t.projections {
+		p := &t.projections[i]
+		if p.field != "" {
+			continue
+		}
+		text, err := p.text(document)
+		if err == nil && text == nil && p.notNull {
+			err = errNull
+		}
+		if err != nil {
+			return t.refuse(key, e, fmt.Errorf("column %s: %w", p.name, err))
+		}
+		texts = append(texts, text)
+	}
+	t.begin('P', key, e)
+	for _, text := range texts {
+		if text == nil {
+			t.spool.null()
+		} else {
+			t.spool.text(*text)
+		}
+	}
+	return t.spool.finish()
+}
+
+// text returns the value of a column as the server reads it; nil is NULL.
+func (p *projection) text(document []byte) (*string, error) {
+	raw := p.pointer.Raw(document)
+	if raw == nil || bytes.Equal(raw, []byte("null")) && p.kind != jsonText {
+		return nil, nil
+	}
+	if p.kind != scalar {
+		text := string(raw)
+		return &text, nil
+	}
+	text, err := (jsonptr.Pointer{}).Lookup(raw)
+	if errors.Is(err, jsonptr.ErrType) {
+		return nil, fmt.Errorf("an object or an array does not go into type %s", p.typ)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return nil, errors.New("PostgreSQL's types hold no U+0000")
+	}
+	return &text, nil
+}
+
+// refuse stages an entity for the quarantine. It takes nothing away from what was there
+// for its key.
+func (t *target) refuse(key string, e *feed.Entity, reason error) error {
+	if t.strict {
+		return &misfit{fmt.Errorf("the columns do not hold entity %q with key %q: %w", e.ContentID, key, reason)}
+	}
+	op := byte('P')
+	if e.Operation == feed.Patch {
+		op = 'C'
+	}
+	t.head(op, key, e)
+	t.spool.text(asText(reason.Error()))
+	for range t.table.contents {
+		t.spool.null()
+	}
+	t.kinds.refused++
+	return t.spool.finish()
+}
