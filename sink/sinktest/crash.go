@@ -227,9 +227,6 @@ func (s suite) killAtSteps(t *testing.T) {
 	}
 }
 
-// kills is how often a process is killed at random; a tenth of it with -short.
-const kills = 100
-
 // killAtRandom kills processes that continue each other's work.
 func (s suite) killAtRandom(t *testing.T) {
 	t.Parallel()
@@ -238,9 +235,12 @@ func (s suite) killAtRandom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	n, endless := 0, 1<<30
-	times := kills
+	times := s.Kills
+	if times == 0 {
+		times = 100
+	}
 	if testing.Short() {
-		times = kills / 10
+		times /= 10
 	}
 	for range times {
 		if !runChild(t, dir, endless, 0, 1+rand.IntN(20_000)) {

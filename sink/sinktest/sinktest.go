@@ -28,6 +28,9 @@ type Options struct {
 	// ahead of each step that changes the disk, and does not do the step if it
 	// returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
+	// Kills is how often a process is killed at random, 100 if it is 0; a tenth of it with
+	// -short.
+	Kills int
 }
 
 // A Record is what a sink holds of an entity.

@@ -1,0 +1,395 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/patch"
+	"github.com/feedctl/feedctl/sink/postgres"
+)
+
+// testServerErrors has the server fail within the merge, once or always. What passes is
+// tried again; after all else the batch is gone, and the position tells so.
+func testServerErrors(t *testing.T, w *world) {
+	w.exec("CREATE SEQUENCE calls")
+	k := w.open(t, postgres.Options{Table: "t"})
+	write(t, k, entity(1, "a", `1`))
+	for i, c := range []struct {
+		name, failure string
+		times         int
+		want          string // in the error; "" if there is none
+	}{
+		{"serialization failure", "40001", 2, ""},
+		{"deadlock", "40P01", 2, ""},
+		{"connection ended by the administrator", "terminate", 2, ""},
+		{"disk full", "53100", 1e6, "make room"},
+		{"no right", "42501", 1e6, "GRANT"},
+		{"timeout", "57014", 1e6, "statement_timeout"},
+		{"lock", "55P03", 1e6, "lock_timeout"},
+		{"standby", "25006", 1e6, "target_session_attrs"},
+		{"constraint", "23514", 1e6, "injected"}, // there is no quarantine for whole entities
+		{"anything else", "XX000", 1e6, "injected"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			failure := fmt.Sprintf("RAISE EXCEPTION 'injected' USING ERRCODE = '%s'", c.failure)
+			if c.failure == "terminate" {
+				failure = "PERFORM pg_terminate_backend(pg_backend_pid())"
+			}
+			w.exec("ALTER SEQUENCE calls RESTART", fmt.Sprintf(`
+				CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF nextval('calls') <= %d THEN %s; END IF;
+					RETURN NULL;
+				END $$`, c.times, failure),
+				"CREATE TRIGGER fail AFTER INSERT OR UPDATE ON t EXECUTE FUNCTION fail()")
+			n := 2 + i
+			before, err := k.Position(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = tryWrite(t.Context(), k, entity(n, "a", fmt.Sprint(n)))
+			w.exec("DROP FUNCTION fail CASCADE")
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+			after, e := k.Position(t.Context())
+			if e != nil {
+				t.Fatal(e)
+			}
+			want := before
+			if err == nil {
+				want = at(n)
+			}
+			if after.ContentID != want.ContentID {
+				t.Errorf("position is %v, want %v", after, want)
+			}
+			if id := w.value("SELECT content_id FROM t"); id != want.ContentID {
+				t.Errorf("the row is that of %s, the position %s", id, want.ContentID)
+			}
+		})
+	}
+}
+
+// testIdleSession has the server end connections that nobody uses between batches.
+func testIdleSession(t *testing.T, w *world) {
+	k, err := postgres.Open(t.Context(), w.url+"&idle_session_timeout=100", postgres.Options{Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	for n := range 3 {
+		write(t, k, entity(n+1, "a", fmt.Sprint(n)))
+		for w.value(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state = 'idle' AND pid <> pg_backend_pid()`) != "0" {
+		}
+	}
+	if got := w.value("SELECT body::text FROM t WHERE key = 'a'"); got != "2" {
+		t.Errorf("the table has %s", got)
+	}
+}
+
+// testLost cuts the connection at each kind of message, ahead of it and after its answer. The
+// batch takes effect once.
+func testLost(t *testing.T, w *world) {
+	p := pgtest.StartProxy(t, w.url, nil)
+	k, err := postgres.Open(t.Context(), p.URL(), postgres.Options{Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	w.exec("CREATE TABLE changes (n int)",
+		"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO changes VALUES (1); RETURN NEW; END $$",
+		"CREATE TRIGGER count AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION note()")
+	n, changes := 0, 0
+	for _, mark := range []string{"BEGIN ISOLATION", "COPY", "INSERT INTO", "COMMIT"} {
+		for _, moment := range []pgtest.Moment{pgtest.BeforeRequest, pgtest.AfterAnswer} {
+			for _, rows := range []int{1, 600} { // 600 are copied ahead of the end of the batch
+				n++
+				changes += rows
+				var entities []*feed.Entity
+				for i := range rows {
+					entities = append(entities, entity(n, fmt.Sprint(i), fmt.Sprintf(`{"n":%d,"pad":"%01000d"}`, n, i)))
+				}
+				p.CutAt(mark, moment, func() {})
+				write(t, k, entities...)
+				if !p.WasCut() {
+					t.Errorf("%s (moment %d): not cut", mark, moment)
+				}
+				got := w.value(fmt.Sprintf("SELECT count(*) || ' ' || (SELECT count(*) FROM changes) FROM t WHERE body->>'n' = '%d'", n))
+				if want := fmt.Sprint(rows, " ", changes); got != want {
+					t.Errorf("%s (moment %d), %d rows: %s, want %s", mark, moment, rows, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestRestart restarts and kills the server under a sink.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.StartOwn(t), "a")
+	k := w.open(t, postgres.Options{Table: "t"})
+	var down sync.WaitGroup
+	down.Go(func() {
+		for range 2 {
+			w.server.Kill()
+			w.server.Start()
+			w.server.Restart()
+		}
+	})
+	ended := make(chan struct{})
+	go func() { down.Wait(); close(ended) }()
+	n := 0
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		default:
+		}
+		n++
+		write(t, k, entity(n, fmt.Sprint(n), `{}`))
+	}
+	k.Close()
+	w.connect()
+	if got := w.value("SELECT count(*)::text FROM t"); got != fmt.Sprint(n) {
+		t.Errorf("%s rows, want %d", got, n)
+	}
+	k = w.open(t, postgres.Options{Table: "t"})
+	if p, err := k.Position(t.Context()); err != nil || p.ContentID != at(n).ContentID {
+		t.Errorf("position is %v (%v)", p, err)
+	}
+}
+
+// testTakenOver takes the lock from a sink that does not notice: it can commit nothing more.
+func testTakenOver(t *testing.T, w *world) {
+	for name, url := range map[string]func(*pgtest.TestServer) string{
+		"direct":    func(*pgtest.TestServer) string { return w.url },
+		"pgbouncer": func(s *pgtest.TestServer) string { return pgtest.PgBouncer(t, s, "TakenOver") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.exec("DROP TABLE IF EXISTS t, feedctl_positions")
+			url := url(w.server)
+			open := func() (*postgres.Sink, error) {
+				return postgres.Open(t.Context(), url, postgres.Options{Table: "t"})
+			}
+			first, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			write(t, first, entity(1, "a", `1`))
+			b, err := first.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 400 { // some are copied already
+				if err := b.Apply(t.Context(), entity(2, "a", fmt.Sprintf(`"%01000d"`, i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.exec("SELECT pg_terminate_backend(l.pid) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()")
+			second, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Close()
+			if err := b.Commit(t.Context(), at(2)); !errors.Is(err, sink.ErrLocked) {
+				t.Errorf("commit without the lock: %v", err)
+			}
+			if _, err := first.Position(t.Context()); !errors.Is(err, sink.ErrLocked) {
+				t.Errorf("position without the lock: %v", err)
+			}
+			write(t, second, entity(3, "a", `3`))
+			if got := w.value("SELECT body::text FROM t"); got != "3" {
+				t.Errorf("the row is %s", got)
+			}
+			second.Close()
+			if p, err := first.Position(t.Context()); err != nil || p.ContentID != at(3).ContentID {
+				t.Errorf("after the second has gone: position is %v (%v)", p, err)
+			}
+			write(t, first, entity(4, "a", `4`))
+		})
+	}
+}
+
+// testNames has consumers with other names write to one table at once.
+func testNames(t *testing.T, w *world) {
+	names := []string{"", "b", "it's"}
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			k, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t", Name: name})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer k.Close()
+			for n := range 20 {
+				if err := tryWrite(t.Context(), k, entity(n, fmt.Sprint(i, "/", n), `{}`)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := w.value("SELECT count(*)::text FROM t"); got != "60" {
+		t.Errorf("%s rows", got)
+	}
+	if diff := cmp.Diff(map[string]string{"": "20", "b": "20", "it's": "20"}, w.pairs("SELECT name, commits::text FROM feedctl_positions")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func testRefused(t *testing.T, w *world) {
+	for _, table := range []string{"", "1", "a b", `a"b`, "a;b", "pg_x", "Feedctl_positions", "s.feedctl_x", "a.b.c", ".t", "t.", strings.Repeat("a", 64), "ü"} {
+		if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: table}); !errors.Is(err, sink.ErrSpec) {
+			t.Errorf("table %q: %v", table, err)
+		}
+	}
+	for name, c := range map[string]struct{ script, want string }{
+		"columns":  {"DROP TABLE t; CREATE TABLE t (key text PRIMARY KEY, body json)", "no column content_type"},
+		"rows":     {"DELETE FROM feedctl_positions", "no position"},
+		"position": {"UPDATE feedctl_positions SET position = '{'", "read position"},
+		"unique":   {"ALTER TABLE t DROP CONSTRAINT t_pkey", "unique index"},
+		"types":    {"ALTER TABLE t ALTER content_id TYPE int USING 1", "type integer"},
+	} {
+		k := w.open(t, postgres.Options{Table: "t"})
+		write(t, k, entity(1, "a", `1`))
+		k.Close()
+		w.exec(c.script)
+		if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		w.exec("DROP TABLE t, feedctl_positions")
+	}
+	if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "none.t"}); err == nil || !strings.Contains(err.Error(), "CREATE SCHEMA") {
+		t.Errorf("no schema: %v", err)
+	}
+	opener := postgres.Opener(nil)
+	for params, want := range map[string]string{
+		"":                   "no table",
+		"table=t&table=u":    "twice",
+		"table=t&strict=yes": "true or false",
+	} {
+		s, err := sink.ParseSpec("postgres://h/d?" + params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := opener(t.Context(), s); !errors.Is(err, sink.ErrSpec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", params, err, want)
+		}
+	}
+}
+
+// testSpec opens a sink by its name, with a schema and a table in upper case.
+func testSpec(t *testing.T, w *world) {
+	w.exec(`CREATE SCHEMA "S"`)
+	s, err := sink.ParseSpec(w.url + "&table=S.T&name=n&columns=v=/v:int")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := postgres.Opener(nil)(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	write(t, k.(*postgres.Sink), entity(1, "a", `{"v":1}`))
+	if got := w.value(`SELECT v || name FROM "S"."T", "S".feedctl_positions`); got != "1n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A key that no index takes, and a body that no value can be.
+func testTooLarge(t *testing.T, w *world) {
+	k := w.open(t, postgres.Options{Table: "t"})
+	var key strings.Builder
+	for range 4000 {
+		key.WriteByte(byte('0' + rand.N(64)))
+	}
+	if err := tryWrite(t.Context(), k, entity(1, key.String(), `1`)); err == nil || !strings.Contains(err.Error(), "a key is longer") {
+		t.Errorf("a long key: %v", err)
+	}
+	if _, err := k.Position(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := entity(2, "large", "")
+	e.Stream, e.Size = zeros{}, postgres.MaxBody+1
+	var large *postgres.TooLargeError
+	if err := tryWrite(t.Context(), k, e); !errors.As(err, &large) || large.Key != "large" || large.Size != postgres.MaxBody+1 {
+		t.Errorf("a large body: %v", err)
+	}
+	write(t, k, entity(3, "a", `1`))
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// testSpill has batches that do not fit into memory, with rows that later ones replace.
+func testSpill(t *testing.T, w *world) {
+	k := w.open(t, postgres.Options{Table: "t"})
+	body := `"` + strings.Repeat("x", 1<<19) + `"`
+	var entities []*feed.Entity
+	for n := range 90 {
+		entities = append(entities, entity(n, fmt.Sprint(n%20), body[:len(body)-1-n]+`"`))
+	}
+	b, err := k.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range entities {
+		if i == 80 { // it looks into the table, while rows are copied to it
+			missing := entity(0, "missing", "{}")
+			missing.Operation, missing.ContentType = feed.Patch, patch.Merge
+			if err := b.Apply(t.Context(), missing); !errors.Is(err, patch.ErrMissing) {
+				t.Fatal(err)
+			}
+			if err := b.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err := b.Apply(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, k, entities...) // not ahead, after a patch
+	write(t, k, entities...)
+	want := map[string]string{}
+	for n := 70; n < 90; n++ {
+		want[fmt.Sprint(n%20)] = fmt.Sprint(len(body) - n)
+	}
+	if diff := cmp.Diff(want, w.pairs("SELECT key, length(body::text)::text FROM t")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// testInterrupted ends the context while a commit waits for another's lock.
+func testInterrupted(t *testing.T, w *world) {
+	k := w.open(t, postgres.Options{Table: "t"})
+	write(t, k, entity(1, "a", `1`))
+	w.exec("BEGIN", "UPDATE t SET headers = '{}'")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- tryWrite(ctx, k, entity(2, "a", `2`)) }()
+	for w.value("SELECT 'yes' FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == "" {
+		w.exec("SELECT pg_stat_clear_snapshot()")
+	}
+	cancel()
+	w.exec("COMMIT")
+	if err := <-done; err != nil {
+		t.Errorf("what was applied was not committed: %v", err)
+	}
+}
