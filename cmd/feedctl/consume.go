@@ -17,14 +17,16 @@ import (
 )
 
 type consumeFlags struct {
-	client        clientFlags
-	into          string
-	follow        bool
-	from          string
-	key           string
-	onGap         string
-	batchEntities int
-	batchBytes    int64
+	client          clientFlags
+	into            string
+	follow          bool
+	from            string
+	key             string
+	onGap           string
+	batchEntities   int
+	batchBytes      int64
+	columns         string
+	strict          bool
 }
 
 func newConsume(a *app) *cobra.Command {
@@ -46,6 +48,14 @@ The sink is one of:
   -                    the same on standard output, without a position: at least once
   dir:DIR              one file for each key
   sqlite:FILE?table=T  one row for each key
+  postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE
+                       one row for each key; what the URL leaves out is taken from PGHOST,
+                       PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does
+
+With --columns a table in PostgreSQL has fields of the bodies, which are JSON, as columns
+with types: NAME=POINTER:TYPE, joined by commas. An entity that does not fit is put into the
+table feedctl_quarantine, with its Content-ID and the reason, and the rest goes on; with
+--strict the first one ends the command, and nothing of its batch is kept.
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -63,10 +73,12 @@ what to do then:
   snapshot  start over from the snapshot
 
 Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
-is asked to answer when there is something new, a directory tells, and a
+is asked to answer when there is something new, a directory and a database tell, and a
 bucket is looked at again and again, at most every 10 seconds while nothing comes. Ctrl-C
 commits what was applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
+  feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
+    --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
   feedctl consume https://data.example.org/feeds/events --into jsonl:events.jsonl --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
@@ -79,6 +91,8 @@ commits what was applied and ends; the next run goes on there.` + exitStatus(exi
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.into, "into", "", "`SINK` to copy to")
+	flags.StringVar(&f.columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, as 'id=/id:bigint,price=/price:numeric'")
+	flags.BoolVar(&f.strict, "strict", false, "end at the first entity that does not fit the columns")
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&f.from, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
@@ -110,7 +124,11 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	to, err := a.openSink(ctx, f.into)
+	spec, err := f.columnsOf()
+	if err != nil {
+		return err
+	}
+	to, err := a.openSink(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -148,8 +166,14 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 		Gaps:     stats.Gaps,
 		Position: position,
 	}
+	aside := ""
+	if q, ok := job.Sink.(quarantining); ok {
+		if result.Quarantined = q.Quarantined(); result.Quarantined > 0 {
+			aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
+		}
+	}
 	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "consumed %s into %s\n", plural(stats.Entities, "entity", "entities"), into)
+		_, err := fmt.Fprintf(w, "consumed %s into %s%s\n", plural(stats.Entities, "entity", "entities"), into, aside)
 		return err
 	})
 }

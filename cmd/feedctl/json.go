@@ -61,6 +61,8 @@ type consumeJSON struct {
 	Bytes    int64  `json:"bytes"`    // of their bodies
 	Commits  int64  `json:"commits"`
 	Gaps     int    `json:"gaps"` // that were passed as --on-gap says
+	// Quarantined are entities that the sink has put aside; 0 for sinks that have no quarantine.
+	Quarantined int64 `json:"quarantined"`
 	// Position is where the sink is now.
 	Position feed.Position `json:"position"`
 }

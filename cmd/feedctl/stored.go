@@ -11,12 +11,17 @@ import (
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/postgres"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
 // drivers returns the stores that there are.
 func drivers() storage.Registry {
-	return storage.Registry{"file": file.Open, "memory": memory.Open, "s3": openS3}
+	return storage.Registry{
+		"file": file.Open, "memory": memory.Open, "s3": openS3,
+		"postgres": postgres.Open, "postgresql": postgres.Open,
+	}
 }
 
 // s3Memory is what the S3 driver may hold in buffers, in bytes: pages of the usual
@@ -33,7 +38,7 @@ func openS3(ctx context.Context, u *url.URL) (storage.Store, error) {
 }
 
 // storeForms is how the URLs of stores are written, for help and errors.
-const storeForms = "file:DIR, s3://BUCKET/PREFIX, or memory: for a trial"
+const storeForms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?schema=feedctl, or memory: for a trial"
 
 // isStoreURL tells the URL of a store, with or without a name after "#", from that
 // of a server and from a name.
@@ -80,11 +85,26 @@ func (s stored) identity() string {
 	}
 	if dir, ok := directoryOf(s.store); ok {
 		u = &url.URL{Scheme: u.Scheme, Path: filepath.ToSlash(dir)}
+	} else if strings.HasPrefix(u.Scheme, "postgres") {
+		u = databaseOf(u)
 	} else if u.Host != "" {
 		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	}
 	u.Fragment = s.name
 	return u.String()
+}
+
+// databaseOf returns the URL of the schema of a database without what says how, and
+// as whom, it is reached.
+func databaseOf(u *url.URL) *url.URL {
+	query := u.Query()
+	where := url.Values{"schema": {schema.Default}}
+	for _, name := range []string{"host", "port", "dbname", "schema"} {
+		if query.Has(name) {
+			where.Set(name, query.Get(name))
+		}
+	}
+	return &url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: where.Encode()}
 }
 
 // directoryOf returns the directory of a store that is one.
@@ -126,11 +146,16 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, er
 	if strings.Contains(rawURL, "#") {
 		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
 	}
-	if strings.HasPrefix(rawURL, "s3:") {
+	switch scheme, _, _ := strings.Cut(rawURL, ":"); scheme {
+	case "s3":
 		if u, err := url.Parse(rawURL); err == nil {
 			if _, err := s3.ParseURL(u); err != nil {
 				return nil, usagef("store %q: %w", u.Redacted(), err)
 			}
+		}
+	case "postgres", "postgresql":
+		if _, err := parseDatabase("store", rawURL); err != nil {
+			return nil, err
 		}
 	}
 	store, err := drivers().Open(ctx, rawURL)

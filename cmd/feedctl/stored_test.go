@@ -433,6 +433,11 @@ func TestIdentity(t *testing.T) {
 		"s3://b/p/?endpoint=http://h":  "s3://b/p#f",
 		"s3://b":                       "s3://b#f",
 		"s3://b/p/q?path_style=true&x": "s3://b/p/q#f",
+
+		"postgres://u:secret@h/d":                          "postgres://h/d?schema=feedctl#f",
+		"postgresql://h/d?sslmode=disable&schema=feedctl":  "postgres://h/d?schema=feedctl#f",
+		"postgres://h/d?schema=other":                      "postgres://h/d?schema=other#f",
+		"postgres:///d?password=secret&host=%2Frun&port=1": "postgres:///d?host=%2Frun&port=1&schema=feedctl#f",
 	}
 	for store := range want {
 		got[store] = stored{store, "f"}.identity()
