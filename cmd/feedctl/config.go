@@ -44,6 +44,9 @@ func setFlags(c *cobra.Command, path string) error {
 		if f.Changed || !settings.Exists(f.Name) || unconfigurable(f.Name) {
 			return
 		}
+		if _, section := settings.Get(f.Name).(map[string]any); section {
+			return // of the command with the flag's name
+		}
 		if err := setFlag(c.Flags(), f, settings); err != nil {
 			source := "configuration file"
 			if fromEnv.Exists(f.Name) {

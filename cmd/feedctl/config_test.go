@@ -38,6 +38,7 @@ func configured(t *testing.T, file string, env map[string]string, args ...string
 	command.Flags().IntVar(&s.Limit, "max-limit", 1, "")
 	command.Flags().BoolVar(&s.Force, "force", false, "")
 	command.Flags().StringArrayVar(&s.Header, "header", nil, "")
+	command.Flags().Bool("group", false, "as a section is called, too")
 	must(command.MarkFlagRequired("max-limit"))
 	group.AddCommand(command)
 	root.AddCommand(group)

@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
@@ -36,7 +37,7 @@ var meaning = [...]struct {
 	{exitOK, "success"},
 	{exitError, "any other error: the network, the store, the input"},
 	{exitUsage, "the command line or the configuration is wrong"},
-	{exitNotFound, "a feed, page, snapshot or file does not exist"},
+	{exitNotFound, "a feed, page, snapshot, file or captured table does not exist"},
 	{exitGap, "the feed no longer has the entities that come next"},
 	{exitInvalid, "the feed or snapshot breaks the specification"},
 	{exitInterrupted, "interrupted by a signal; what was begun is finished or undone"},
@@ -125,7 +126,7 @@ func isNotFound(err error) bool {
 		return status == http.StatusNotFound || status == http.StatusGone
 	}
 	return errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
-		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
+		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured)
 }
 
 // statusCode returns the HTTP status that err is about, or 0.

@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
@@ -34,6 +35,7 @@ func TestExitCode(t *testing.T) {
 		{"no feed", chain.ErrNoFeed, exitNotFound, ""},
 		{"no object", storage.ErrNotFound, exitNotFound, ""},
 		{"no file", fs.ErrNotExist, exitNotFound, ""},
+		{"table that is not captured", outbox.ErrNotCaptured, exitNotFound, ""},
 		{"404", &consumer.StatusError{StatusCode: 404}, exitNotFound, ""},
 		{"410", &consumer.StatusError{StatusCode: 410}, exitNotFound, ""},
 		{"401", &consumer.StatusError{StatusCode: 401}, exitError, "--credentials-file"},

@@ -102,6 +102,7 @@ func newRoot(a *app) *cobra.Command {
 		newSnapshot(a),
 		newDoctor(a),
 		newPrune(a),
+		newOutbox(a),
 		newCompletion(),
 		newVersion(a),
 		newGenDocs(),

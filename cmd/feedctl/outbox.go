@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/postgres"
+)
+
+const outboxLong = `Outbox publishes what applications write to a PostgreSQL database in their own
+transactions: by calling feedctl.publish, or by changing tables that are captured. An event
+of a transaction that is rolled back is never published, and one of a transaction that is
+committed is published exactly once.
+
+  SELECT feedctl.publish('orders', '1017', 'PUT', '{"total": 12.5}');
+
+The database is --db URL, as postgres://USER@HOST/DATABASE?schema=feedctl. What the URL
+leaves out is taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does. The
+first command creates the tables in the schema, by default "feedctl".
+
+Without --store, the pages are in the same database, and rows become pages in one
+transaction. "feedctl serve --store URL" with the same URL serves them.`
+
+func newOutbox(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "outbox",
+		Short: "Publish what applications write to PostgreSQL in their own transactions",
+		Long:  outboxLong + exitStatus(exitOK, exitError, exitUsage),
+		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders
+  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
+  feedctl outbox status --db postgres://feedctl@db.example.org/shop`,
+		Args: cobra.NoArgs,
+		RunE: needCommand,
+	}
+	c.AddCommand(newOutboxRun(a), newOutboxStatus(a), newOutboxAttach(a), newOutboxDetach(a))
+	return c
+}
+
+// outboxFlags say where the outbox is and where its pages go.
+type outboxFlags struct{ db string }
+
+func (f *outboxFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.db, "db", "", "`URL` of the database: postgres://USER@HOST/DATABASE?schema=feedctl")
+	must(c.MarkFlagRequired("db"))
+}
+
+// pages opens the store that the rows are moved to, and sets it in the configuration.
+func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config) (io.Closer, error) {
+	local, err := parseDatabase("--db", f.db)
+	if err != nil {
+		return nil, err
+	}
+	to := local
+	if c.Flags().Changed("store") {
+		scheme, _, _ := strings.Cut(a.store, ":")
+		if scheme != "postgres" && scheme != "postgresql" {
+			store, err := a.openStore(ctx)
+			config.Store = store
+			return store, err
+		}
+		if to, err = parseDatabase("--store", a.store); err != nil {
+			return nil, err
+		}
+	}
+	store, err := postgres.New(ctx, to, a.log)
+	if err != nil {
+		return nil, fmt.Errorf("open the store of the outbox: %w", err)
+	}
+	if sameDatabase(local, to) {
+		config.Local = store
+	} else {
+		config.Store = store
+	}
+	return store, nil
+}
+
+// sameDatabase reports whether two URLs name the same schema of the same database, in
+// the same words.
+func sameDatabase(a, b *url.URL) bool {
+	return a.Host == b.Host && a.Path == b.Path && a.RawQuery == b.RawQuery
+}
+
+// open opens the database.
+func (f *outboxFlags) open(ctx context.Context) (*outbox.DB, error) {
+	if _, err := parseDatabase("--db", f.db); err != nil {
+		return nil, err
+	}
+	db, err := outbox.Open(ctx, f.db)
+	if err != nil {
+		return nil, fmt.Errorf("open the database of the outbox: %w", err)
+	}
+	return db, nil
+}
+
+// outboxHint adds what the user can do about an error of the outbox. A runner with
+// another store than before has the wrong command line.
+func outboxHint(err error) error {
+	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
+	switch {
+	case errors.Is(err, outbox.ErrDestination):
+		return &usageError{&hinted{err, "the --store that it had before; or " + adopt}}
+	case errors.Is(err, outbox.ErrForeign):
+		return &hinted{err, adopt}
+	case errors.Is(err, outbox.ErrNotCaptured):
+		return &hinted{err, "another --table: those that are captured are in the table outbox_capture"}
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/producer"
+)
+
+type outboxAttachFlags struct {
+	outboxFlags
+	capture  outbox.Capture
+	snapshot bool
+}
+
+func newOutboxAttach(a *app) *cobra.Command {
+	var f outboxAttachFlags
+	c := &cobra.Command{
+		Use:   "attach --db URL --table TABLE --feed FEED",
+		Short: "Publish the changes of a table",
+		Long: `Attach installs triggers that publish the changes of TABLE to FEED, by way of the outbox, in
+the transactions that make them: a PUT with the row as a JSON object when it is inserted or
+updated, a DELETE when it is deleted or truncated, and both when its key changes. An update
+that changes nothing in --columns publishes nothing. The user must own the table.
+
+The triggers are installed under a lock that waits for transactions that write to the table.
+Other writers are held up for a second at a time, no longer. To attach a table again
+replaces its columns, its key and its feed.
+
+With --snapshot the present contents become a snapshot with the name of the feed, which
+continues in the feed exactly: new consumers begin with it ("feedctl consume --from
+snapshot"). Writers go on meanwhile. It needs the store that the runner has.` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
+		Example: `  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
+  feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runOutboxAttach(c.Context(), a, &f, c)
+		},
+	}
+	f.add(c)
+	flags := c.Flags()
+	flags.StringVar(&f.capture.Table, "table", "", "`TABLE` whose changes are published")
+	flags.StringVar(&f.capture.Feed, "feed", "", "`FEED` to publish to")
+	flags.StringSliceVar(&f.capture.Key, "key", nil, "`COLUMNS` that are the key, joined by commas (default: the primary key)")
+	flags.StringSliceVar(&f.capture.Columns, "columns", nil, "`COLUMNS` that are published, joined by commas (default: all)")
+	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot of the present contents")
+	must(c.MarkFlagRequired("table"))
+	must(c.MarkFlagRequired("feed"))
+	return c
+}
+
+func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra.Command) error {
+	if err := layout.CheckName(f.capture.Feed); err != nil {
+		return err
+	}
+	db, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	result := outboxCaptureJSON{Table: f.capture.Table, Feed: f.capture.Feed}
+	if !f.snapshot {
+		err = db.Attach(ctx, f.capture)
+	} else {
+		result.Snapshot, err = f.makeSnapshot(ctx, a, db, c)
+	}
+	if err != nil {
+		return outboxHint(err)
+	}
+	return a.print(result, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "changes of %s are published to %s\n", result.Table, result.Feed)
+		if s := result.Snapshot; s != nil && err == nil {
+			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, plural(s.Entities, "entity", "entities"))
+		}
+		return err
+	})
+}
+
+func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
+	config := outbox.Config{Logger: a.log}
+	store, err := f.pages(ctx, a, c, &config)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(&err, store.Close, "store")
+	var entities atomic.Int64
+	stop := a.progress("snapshot", func() status { return status{Entities: entities.Load(), Lag: -1} })
+	defer stop()
+	index, err := db.AttachSnapshot(ctx, f.capture, config, producer.SnapshotConfig{
+		Progress: func(n int64, _ int) { entities.Store(n) },
+	})
+	if errors.Is(err, outbox.ErrEmpty) {
+		return nil, &hinted{err, "again when it has rows; its changes are published from now on"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := snapshotResult(f.capture.Feed, index)
+	return &result, nil
+}
+
+func newOutboxDetach(a *app) *cobra.Command {
+	var f outboxFlags
+	var table string
+	c := &cobra.Command{
+		Use:   "detach --db URL --table TABLE",
+		Short: "Publish the changes of a table no more",
+		Long: `Detach removes the triggers and all else that attach has made. What has been published
+stays, and what is in the outbox is still moved.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runOutboxDetach(c.Context(), a, &f, table)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&table, "table", "", "`TABLE` that is captured")
+	must(c.MarkFlagRequired("table"))
+	return c
+}
+
+func runOutboxDetach(ctx context.Context, a *app, f *outboxFlags, table string) error {
+	db, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.Detach(ctx, table); err != nil {
+		return outboxHint(err)
+	}
+	return a.print(outboxCaptureJSON{Table: table}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "changes of %s are published no more\n", table)
+		return err
+	})
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+)
+
+func newOutboxStatus(a *app) *cobra.Command {
+	var f outboxFlags
+	var feeds []string
+	c := &cobra.Command{
+		Use:   "status --db URL",
+		Short: "Show what waits in the outbox, for how long, and who moves it",
+		Long: `Status shows for each feed how many rows of the outbox are committed and not moved yet, how
+long the oldest of them has waited since it was inserted, how many are in quarantine, and
+which runner works on it. If a transaction that has written to the outbox has been open for
+more than a second, it is shown, too: its rows wait until it ends.` + exitStatus(exitOK, exitError, exitUsage),
+		Example: `  feedctl outbox status --db postgres://feedctl@db.example.org/shop
+  feedctl outbox status --db postgres://feedctl@db.example.org/shop --feed orders --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runOutboxStatus(c.Context(), a, &f, feeds)
+		},
+	}
+	f.add(c)
+	c.Flags().StringSliceVar(&feeds, "feed", nil, "only this `FEED`; may be repeated")
+	return c
+}
+
+func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string) error {
+	for _, name := range feeds {
+		if err := layout.CheckName(name); err != nil {
+			return err
+		}
+	}
+	db, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s, err := db.Status(ctx, feeds...)
+	if err != nil {
+		return err
+	}
+	return a.print(outboxStatusResult(s), func(w io.Writer) error { return printOutboxStatus(w, s) })
+}
+
+func outboxStatusResult(s outbox.Status) outboxStatusJSON {
+	result := outboxStatusJSON{Feeds: []outboxFeedJSON{}}
+	for _, f := range s.Feeds {
+		one := outboxFeedJSON{
+			Feed: f.Feed, Waiting: f.Waiting, Bytes: f.Bytes, LagSeconds: f.Lag.Seconds(), Quarantined: f.Quarantined,
+			Runner: f.Runner, Destination: f.Destination,
+		}
+		if f.Runner != "" {
+			until := f.Until.UTC()
+			one.Until = &until
+		}
+		result.Feeds = append(result.Feeds, one)
+	}
+	if t := s.Transaction; t != nil {
+		result.Transaction = &outboxTransactionJSON{
+			PID: t.PID, Prepared: t.Prepared, Since: t.Since.UTC(), State: t.State, User: t.User, Application: t.Application,
+		}
+	}
+	return result
+}
+
+func printOutboxStatus(w io.Writer, s outbox.Status) error {
+	rows := make([][]string, len(s.Feeds))
+	for n, f := range s.Feeds {
+		runner := "-"
+		if f.Runner != "" {
+			runner = f.Runner
+		}
+		rows[n] = []string{f.Feed, formatCount(f.Waiting), formatBytes(f.Bytes), formatDuration(f.Lag), formatCount(f.Quarantined), runner}
+	}
+	err := writeTable(w, []string{"FEED", "WAITING", "BYTES", "LAG", "QUARANTINED", "RUNNER"}, rows)
+	if t := s.Transaction; t != nil && err == nil {
+		who := fmt.Sprintf("process %d of the server, %s", t.PID, t.State)
+		if t.Prepared != "" {
+			who = "prepared as " + t.Prepared
+		}
+		_, err = fmt.Fprintf(w, "The rows of a transaction wait until it ends: open for %s, %s, user %s, application %q\n",
+			formatDuration(time.Since(t.Since)), who, t.User, t.Application)
+	}
+	return err
+}

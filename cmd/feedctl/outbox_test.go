@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/outbox"
+)
+
+// Errors that need somebody say what to do, and have an exit status to tell them by.
+func TestOutboxHints(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		hint string
+	}{
+		{outbox.ErrForeign, exitError, "--adopt"},
+		{outbox.ErrDestination, exitUsage, "--store"},
+		{outbox.ErrDestination, exitUsage, "--adopt"},
+		{outbox.ErrNotCaptured, exitNotFound, "outbox_capture"},
+		{outbox.ErrSetup, exitError, ""},
+	} {
+		// As a command returns it.
+		err := error(&runError{outboxHint(fmt.Errorf("feed %q: %w", "orders", c.err))})
+		if got := exitCode(err); got != c.code {
+			t.Errorf("%v: exit status %d, want %d", err, got, c.code)
+		}
+		if got := hint(err); !strings.Contains(got, c.hint) || (got == "") != (c.hint == "") {
+			t.Errorf("%v: hint %q, want %q in it", err, got, c.hint)
+		}
+	}
+}
+
+// What is wrong with a URL is the user's to mend, and does not show a password.
+func TestWrongDatabases(t *testing.T) {
+	for url, want := range map[string]string{
+		"shop.db":                                    "postgres://USER@HOST/DATABASE",
+		"mysql://ann:secret@h/d":                     "postgres://USER@HOST/DATABASE",
+		"mysql://ann@h/d?password=secret":            "postgres://USER@HOST/DATABASE",
+		"postgres://ann:secret/x@h/d":                "no URL",
+		"postgres://ann:sec%zzret@h/d":               "no URL",
+		"postgres://ann:secret@h:99999/d":            "invalid port",
+		"postgres://ann:secret@h/d?schema=":          "invalid schema",
+		"postgres://ann:secret@h/d?sslmode=x":        "sslmode",
+		"postgres://ann:secret@h/d?pool_max_conns=x": "pool_max_conns",
+	} {
+		for _, args := range [][]string{
+			{"outbox", "status", "--db", url},
+			{"outbox", "run", "--all", "--db", url},
+			{"outbox", "attach", "--table", "t", "--feed", "f", "--db", url},
+			{"serve", "--store", url},
+		} {
+			code, _, stderr := feedctl(t, "", args...)
+			if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") || strings.Contains(stderr, "ret@") {
+				t.Errorf("%q: exit status %d, want %d and %q\n%s", args, code, exitUsage, want, stderr)
+			}
+		}
+	}
+}
