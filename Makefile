@@ -37,7 +37,7 @@ demo-s3: build versitygw ## The same on an S3 server of its own
 
 .PHONY: test
 test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless
+	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
 	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
 
 .PHONY: race

@@ -85,6 +85,7 @@ var rooms = map[string]room{
 	"internal/lintest": top,
 	"examples/...":     top,
 	"interop":          top,
+	"interop/clients":  top,
 }
 
 var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
