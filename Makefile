@@ -35,6 +35,11 @@ demo-s3: build versitygw ## The same on an S3 server of its own
 	@scripts/need sqlite3 curl
 	@scripts/with-s3 scripts/demo
 
+.PHONY: demo-postgres
+demo-postgres: build ## Copy a table of one PostgreSQL database into another while all that takes part is killed, and compare
+	@scripts/need curl
+	@scripts/with-postgres scripts/demo-postgres
+
 .PHONY: test
 test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
