@@ -55,6 +55,9 @@ var rooms = map[string]room{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema",
 	}},
 
+	// CouchDB, whichever side it is on.
+	"internal/jsonscan": {},
+
 	// Consuming.
 	"consumer": {
 		rooms:     []string{"feed", "page", "snapshot", "internal/jsonptr"},

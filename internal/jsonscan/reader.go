@@ -1,0 +1,360 @@
+package jsonscan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// A SyntaxError says that what was read is not JSON, or not the JSON that was
+// asked for.
+type SyntaxError struct {
+	Offset int64 // in bytes from the beginning of the stream
+	Reason string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Reason) }
+
+// firstBuffer is the size of a new Reader's buffer, in bytes. It grows with
+// the values that are asked for as a whole.
+const firstBuffer = 64 << 10
+
+// A Reader reads JSON step by step: it enters objects and arrays, and hands out
+// values as bytes. Bytes that it returns are valid until the next call.
+//
+// Its errors are a [*SyntaxError], io.ErrUnexpectedEOF if the stream ends too
+// early, or those of the stream.
+type Reader struct {
+	src   io.Reader
+	buf   []byte
+	pos   int // buf[pos:end] is not read yet
+	end   int
+	base  int64 // offset of buf[0] in the stream
+	err   error // of src
+	hold  int   // where the value begins that is being read; -1: nowhere
+	mark  int   // where Mark was called; -1: nowhere
+	depth int   // of stack at the mark
+	stack []level
+	value value
+	key   []byte
+	// Blocks, if set, is called before each Read of the stream, which may take
+	// long.
+	Blocks func()
+	// Lines says that each value is on a line of its own: a line break in it is a
+	// syntax error. Otherwise a value that breaks off would be awaited in the
+	// lines after it.
+	Lines bool
+}
+
+// A level is an object or an array that was entered.
+type level struct {
+	end   byte // '}' or ']'
+	comma comma
+}
+
+// A comma says whether there is one before the next element.
+type comma uint8
+
+const (
+	never comma = iota // it is the first one
+	must
+	may // something was passed over
+)
+
+// NewReader returns a Reader of a stream.
+func NewReader(src io.Reader) *Reader { return &Reader{src: src, hold: -1, mark: -1} }
+
+// Reset makes r read another stream. It keeps the buffer, Blocks and Lines.
+func (r *Reader) Reset(src io.Reader) {
+	*r = Reader{
+		src: src, buf: r.buf, hold: -1, mark: -1,
+		stack: r.stack[:0], value: value{stack: r.value.stack[:0]}, key: r.key[:0], Blocks: r.Blocks, Lines: r.Lines,
+	}
+}
+
+// Offset returns how many bytes of the stream were read.
+func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
+
+// fill reads more. What hold and mark keep, and what was not read, may move in
+// the buffer.
+func (r *Reader) fill() error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.end == len(r.buf) {
+		r.makeRoom()
+	}
+	if r.Blocks != nil {
+		r.Blocks()
+	}
+	n, err := r.src.Read(r.buf[r.end:])
+	r.end += n
+	r.err = err
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// makeRoom drops what is not needed any more, and makes the buffer larger if
+// more than half of it is.
+func (r *Reader) makeRoom() {
+	keep := r.pos
+	for _, at := range [...]*int{&r.hold, &r.mark} {
+		if *at >= 0 {
+			keep = min(keep, *at)
+		}
+	}
+	buf := r.buf
+	if r.end-keep > len(buf)/2 || len(buf) == 0 {
+		buf = make([]byte, max(2*len(buf), firstBuffer))
+	}
+	copy(buf, r.buf[keep:r.end])
+	r.buf = buf
+	r.base += int64(keep)
+	r.pos -= keep
+	r.end -= keep
+	for _, at := range [...]*int{&r.hold, &r.mark} {
+		if *at >= 0 {
+			*at -= keep
+		}
+	}
+}
+
+// unexpected makes the error of the end of the stream.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (r *Reader) syntax(at int, format string, args ...any) error {
+	return &SyntaxError{Offset: r.base + int64(at), Reason: fmt.Sprintf(format, args...)}
+}
+
+// Peek returns the next byte that is not white space, without reading it. The
+// error is io.EOF if there is none.
+func (r *Reader) Peek() (byte, error) {
+	inside := r.Lines && len(r.stack) > 0
+	for {
+		for ; r.pos < r.end; r.pos++ {
+			c := r.buf[r.pos]
+			if !space(c) {
+				return c, nil
+			}
+			if c == '\n' && inside {
+				return 0, r.syntax(r.pos, "line ends in a value")
+			}
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// next reads the next byte that is not white space. It must be there.
+func (r *Reader) next() (byte, error) {
+	c, err := r.Peek()
+	if err != nil {
+		return 0, unexpected(err)
+	}
+	r.pos++
+	return c, nil
+}
+
+// Enter reads the beginning of an object ('{') or of an array ('[').
+func (r *Reader) Enter(kind byte) error {
+	c, err := r.next()
+	if err != nil {
+		return err
+	}
+	if c != kind {
+		return r.syntax(r.pos-1, "found %q, not %q", c, kind)
+	}
+	if len(r.stack) == maxDepth {
+		return r.syntax(r.pos-1, "nested deeper than %d", maxDepth)
+	}
+	r.stack = append(r.stack, level{end: kind + 2}) // ASCII has '}' and ']' there
+	return nil
+}
+
+// More reports whether there is another element in the array, or another
+// member in the object, that was entered last. If there is none, it leaves it.
+func (r *Reader) More() (bool, error) {
+	at := &r.stack[len(r.stack)-1]
+	c, err := r.next()
+	if err != nil {
+		return false, err
+	}
+	if c == at.end {
+		r.stack = r.stack[:len(r.stack)-1]
+		return false, nil
+	}
+	switch {
+	case c == ',' && at.comma != never:
+		if c, err = r.Peek(); err != nil {
+			return false, unexpected(err)
+		}
+		if c == at.end && at.comma == may {
+			at.comma = never
+			return r.More()
+		}
+		if c == at.end || c == ',' {
+			return false, r.syntax(r.pos, "found %q after a comma", c)
+		}
+	case c == ',' || at.comma == must:
+		return false, r.syntax(r.pos-1, "found %q, not a comma or %q", c, at.end)
+	default:
+		r.pos-- // the element itself
+	}
+	at.comma = must
+	return true, nil
+}
+
+// Key reads the name of the next member of the object that was entered last,
+// with its quotes and escapes, and the colon. It returns nil at the end of the
+// object, which it leaves. A name of more than 64 KiB is a syntax error.
+func (r *Reader) Key() ([]byte, error) {
+	if more, err := r.More(); err != nil || !more {
+		return nil, err
+	}
+	if c, err := r.Peek(); err != nil || c != '"' {
+		if err != nil {
+			return nil, unexpected(err)
+		}
+		return nil, r.syntax(r.pos, "found %q where a member's name must be", c)
+	}
+	name, whole, err := r.Value(64 << 10)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, r.syntax(r.pos, "a member's name is too long")
+	}
+	r.key = append(r.key[:0], name...) // what follows may move the buffer
+	c, err := r.next()
+	if err == nil && c != ':' {
+		err = r.syntax(r.pos-1, "found %q after a member's name", c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.key, nil
+}
+
+// Value reads the next value, whatever it is. If it is larger than limit, in
+// bytes, whole is false, and [Reader.Rest] must be called for what comes after
+// the bytes that are returned.
+func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
+	if err := r.begin(); err != nil {
+		return nil, false, err
+	}
+	r.hold = r.pos
+	for err == nil && r.value.state != ended && r.pos-r.hold <= limit {
+		err = r.advance()
+	}
+	b = r.buf[r.hold:r.pos]
+	r.hold = -1
+	return b, err == nil && len(b) <= limit, err
+}
+
+// Rest writes to w what is left of a value that Value did not return as a whole.
+// If w fails, so does Rest, with the same error. There is no mark any more.
+func (r *Reader) Rest(w io.Writer) error {
+	r.mark = -1
+	for r.value.state != ended {
+		r.hold = r.pos
+		err := r.advance()
+		part := r.buf[r.hold:r.pos]
+		r.hold = -1
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Skip reads the next value and forgets it.
+func (r *Reader) Skip() error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	for r.value.state != ended {
+		if err := r.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin finds the next value.
+func (r *Reader) begin() error {
+	if _, err := r.Peek(); err != nil {
+		return unexpected(err)
+	}
+	r.value.reset()
+	r.value.lines = r.Lines
+	return nil
+}
+
+// advance reads as much of a value as is there, at least one byte.
+func (r *Reader) advance() error {
+	if r.pos == r.end {
+		if err := r.fill(); err != nil {
+			if err == io.EOF && r.value.atEnd() {
+				r.value.state = ended
+				return nil
+			}
+			return unexpected(err)
+		}
+	}
+	n, err := r.value.scan(r.buf[r.pos:r.end])
+	r.pos += n
+	if err != nil {
+		return r.syntax(r.pos, "%v", err)
+	}
+	return nil
+}
+
+// Mark remembers this place, at which an element or a text on a line of its own
+// begins, for [Reader.Resync]. What follows is kept in memory, until the next
+// Mark or a call of Rest.
+func (r *Reader) Mark() {
+	r.mark, r.depth = r.pos, len(r.stack)
+}
+
+// Resync goes on after a syntax error behind the end of the line on which the
+// marked place is, or if it is forgotten behind the end of this line, in the
+// same array or object as there. It returns the bytes that it passed over from
+// the mark on, up to the first limit of them.
+func (r *Reader) Resync(limit int) ([]byte, error) {
+	if r.mark >= 0 {
+		r.pos = r.mark
+	}
+	r.mark, r.hold = -1, -1
+	r.stack = r.stack[:r.depth]
+	if r.depth > 0 {
+		r.stack[r.depth-1].comma = may
+	}
+	var passed []byte
+	for {
+		line := r.buf[r.pos:r.end]
+		i := bytes.IndexByte(line, '\n')
+		if i >= 0 {
+			line = line[:i]
+		}
+		passed = append(passed, line[:min(len(line), limit-len(passed))]...)
+		r.pos += len(line)
+		if i >= 0 {
+			r.pos++
+			return passed, nil
+		}
+		if err := r.fill(); err != nil {
+			return passed, unexpected(err)
+		}
+	}
+}
