@@ -7,6 +7,10 @@ VERSITYGW_VERSION     := v1.8.0
 
 TOOLS := $(CURDIR)/.cache/bin
 
+# The CouchDB server of the tests comes from npm; another lock file is another installation.
+COUCHDB_SOURCE := internal/couchtest/server
+COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/package-lock.json | cut -c 1-12)
+
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
 
@@ -41,24 +45,27 @@ demo-postgres: build ## Copy a table of one PostgreSQL database into another whi
 	@scripts/with-postgres scripts/demo-postgres
 
 .PHONY: test
-test: build versitygw ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
 	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
 
 .PHONY: race
-race: build versitygw ## Run the tests, without Java, under the race detector (needs a C compiler)
+race: build versitygw couchdb ## Run the tests, without Java, under the race detector (needs a C compiler)
 	@scripts/need gcc sqlite3 strace initdb=postgresql pgbouncer
 	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m $$(go list ./... | grep -v /interop)
 
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server that the tests run on
 
+.PHONY: couchdb
+couchdb: $(COUCHDB) ## Install the CouchDB-compatible server that the tests run on
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build versitygw ## Measure against named alternatives; writes bench.json
+bench: build versitygw couchdb ## Measure against named alternatives; writes bench.json
 	@scripts/need nginx=nginx-light wrk curl initdb=postgresql
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
@@ -100,3 +107,7 @@ $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION):
 
 $(TOOLS)/versitygw-$(VERSITYGW_VERSION):
 	scripts/go-tool github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) $@
+
+$(COUCHDB):
+	@scripts/need node=nodejs npm
+	scripts/npm-ci $(COUCHDB_SOURCE) $@

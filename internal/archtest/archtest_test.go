@@ -27,17 +27,18 @@ type room struct {
 // A room may always import what is internal to it (room/internal/...).
 var rooms = map[string]room{
 	// The model: pure packages.
-	"page":              {},
-	"layout":            {},
-	"internal/archtest": {},
-	"internal/s3test":   {},
-	"internal/s3fault":  {},
-	"internal/pgtest":   {},
-	"internal/jsonptr":  {},
-	"internal/filepart": {},
-	"internal/pgerr":    {},
-	"feed":              {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
-	"snapshot":          {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"page":               {},
+	"layout":             {},
+	"internal/archtest":  {},
+	"internal/s3test":    {},
+	"internal/s3fault":   {},
+	"internal/pgtest":    {},
+	"internal/couchtest": {},
+	"internal/jsonptr":   {},
+	"internal/filepart":  {},
+	"internal/pgerr":     {},
+	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"snapshot":           {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":                 {},

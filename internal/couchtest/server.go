@@ -1,0 +1,197 @@
+// Package couchtest gives tests servers that speak CouchDB's HTTP API: PouchDB
+// Server's engine, which the tests start from npm, and a scriptable fake that
+// answers as Apache CouchDB 3.5 does.
+//
+// Where PouchDB's engine differs from CouchDB: multipart/mixed is never sent;
+// timeout, Range and the limit of a continuous feed are ignored; a continuous feed
+// outlives its database; sequences are integers without pending; a bad since
+// answers 200; POST _selector is 404; JSON is parsed and written anew;
+// instance_start_time is the start of the process. The [Fake] does in these places
+// what CouchDB does.
+package couchtest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A Server is a process with PouchDB Server's engine on a loopback port.
+type Server struct {
+	url  string // without a slash at its end
+	dir  string // of the databases; "" in memory
+	mu   sync.Mutex
+	proc *process // nil while it is stopped
+}
+
+// A process is a run of the server.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer // the server ends with it
+	ended  chan struct{}
+	stderr *bytes.Buffer // complete when ended is closed
+}
+
+var (
+	// shared is the server that the tests of a process have in common: it takes a
+	// quarter of a second to start.
+	shared = sync.OnceValues(func() (*Server, error) { return Launch("") })
+	// databases counts the databases with a name from NewDB.
+	databases atomic.Int64
+)
+
+// Start returns a server that keeps databases in memory. All tests of the process
+// share it, and it ends with the process. That it cannot be had ends the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatalf("start CouchDB server: %v", err)
+	}
+	return s
+}
+
+// StartOwn returns a server of the test's own that keeps databases in files, so
+// that they are there again after [Server.Restart]. It ends with the test.
+func StartOwn(t testing.TB) *Server {
+	t.Helper()
+	s, err := Launch(t.TempDir())
+	if err != nil {
+		t.Fatalf("start CouchDB server: %v", err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Launch starts a server outside of a test. It keeps databases in files in a
+// directory, or, if that is empty, in memory, and ends with the process at the
+// latest.
+func Launch(dir string) (*Server, error) {
+	s := &Server{dir: dir}
+	return s, s.start()
+}
+
+// URL returns the server's root, without a slash at its end.
+func (s *Server) URL() string { return s.url }
+
+// NewDB creates an empty database with a name of its own and returns its URL,
+// without a slash at its end. It is deleted when the test ends.
+func (s *Server) NewDB(t testing.TB) string {
+	t.Helper()
+	u := s.url + "/db" + strconv.FormatInt(databases.Add(1), 10)
+	if err := request(http.MethodPut, u, http.StatusCreated); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The server may have been stopped, and the database been deleted.
+		_ = request(http.MethodDelete, u, http.StatusOK)
+	})
+	return u
+}
+
+// NewDB creates an empty database on the shared server of [Start], and returns its
+// URL, without a slash at its end. It is deleted when the test ends.
+func NewDB(t testing.TB) string {
+	t.Helper()
+	return Start(t).NewDB(t)
+}
+
+// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the
+// server does not run. Requests in flight lose their connection.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return
+	}
+	_ = s.proc.cmd.Process.Kill() // it may have ended
+	<-s.proc.ended
+	s.proc.stdin.Close()
+	s.proc = nil
+}
+
+// Restart starts the server again, at the same URL, after [Server.Kill].
+func (s *Server) Restart() error { return s.start() }
+
+// start starts the server: on a free port, or on that of the run before.
+func (s *Server) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		return errors.New("the server runs")
+	}
+	install, err := installation()
+	if err != nil {
+		return err
+	}
+	port := "0"
+	if s.url != "" {
+		port = s.url[strings.LastIndexByte(s.url, ':')+1:]
+	}
+	args := []string{install.script, install.modules, port}
+	if s.dir != "" {
+		args = append(args, s.dir)
+	}
+	p := &process{cmd: exec.Command("node", args...), ended: make(chan struct{}), stderr: new(bytes.Buffer)}
+	p.cmd.Stderr = p.stderr
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	output := bufio.NewReader(stdout)
+	line, err := output.ReadString('\n')
+	go func() {
+		_, _ = io.Copy(io.Discard, output) // ends with the process
+		_ = p.cmd.Wait()                   // it may have been killed
+		close(p.ended)
+	}()
+	if err != nil {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		return fmt.Errorf("node %s ended: %s", strings.Join(args, " "), p.stderr.Bytes())
+	}
+	s.url = "http://127.0.0.1:" + strings.TrimSpace(line)
+	s.proc = p
+	return nil
+}
+
+// request sends a request without a body.
+func request(method, address string, want int) error {
+	r, err := http.NewRequest(method, address, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return fmt.Errorf("%s %s: %w", method, address, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("%s %s: read answer: %w", method, address, err)
+	}
+	if response.StatusCode != want {
+		return fmt.Errorf("%s %s: %s: %s", method, address, response.Status, body)
+	}
+	return nil
+}
