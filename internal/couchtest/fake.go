@@ -1,0 +1,257 @@
+package couchtest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A Fake is a server that answers as Apache CouchDB 3.5 with two shards, from
+// memory, and breaks on demand.
+//
+// Its sequences are opaque and say the same in another way at every request; the
+// order of the rows changes too. It keeps the bytes of the JSON that it gets.
+// Fields may be set before the first request.
+type Fake struct {
+	// Validate refuses documents, as the functions of design documents do: an error
+	// makes the document "forbidden", with its text as the reason.
+	Validate func(id string, doc []byte) error
+	// Filters are the filter functions, such as "app/important", and the views that
+	// filter=_view names. They get the winning revision.
+	Filters map[string]func(doc []byte, query url.Values) bool
+	// MaxDocument limits a document's JSON, in bytes.
+	MaxDocument int
+	// OldStartTime makes instance_start_time "0", as before CouchDB 3.3.
+	OldStartTime bool
+
+	server *httptest.Server
+
+	mu        sync.Mutex
+	databases map[string]*database
+	created   int           // databases in all
+	changed   chan struct{} // closed, and made anew, with every change
+	random    *rand.Rand
+	requests  []string
+	faults    []*fault
+	auth      auth
+}
+
+// NewFake starts a fake that ends with the test.
+func NewFake(t testing.TB) *Fake {
+	f := LaunchFake()
+	t.Cleanup(f.Close)
+	return f
+}
+
+// LaunchFake starts a fake outside of a test.
+func LaunchFake() *Fake {
+	f := &Fake{
+		Filters:     map[string]func([]byte, url.Values) bool{},
+		MaxDocument: 8_000_000,
+		databases:   map[string]*database{},
+		changed:     make(chan struct{}),
+		random:      rand.New(rand.NewPCG(1, 2)),
+	}
+	f.server = httptest.NewServer(f)
+	return f
+}
+
+// Close ends the server, and the feeds that nobody reads any more.
+func (f *Fake) Close() {
+	f.server.CloseClientConnections()
+	f.server.Close()
+}
+
+// URL returns the server's root, without a slash at its end.
+func (f *Fake) URL() string { return f.server.URL }
+
+// NewDB creates an empty database with a name of its own and returns its URL,
+// without a slash at its end.
+func (f *Fake) NewDB(t testing.TB) string {
+	t.Helper()
+	name := "db" + strconv.FormatInt(databases.Add(1), 10)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.create(name)
+	return f.server.URL + "/" + name
+}
+
+// Requests returns the requests so far, such as "GET /db1/_changes?since=0", and
+// forgets them.
+func (f *Fake) Requests() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	requests := f.requests
+	f.requests = nil
+	return requests
+}
+
+// Drop cuts all connections, as a restart does.
+func (f *Fake) Drop() { f.server.CloseClientConnections() }
+
+// A failure is an answer that says no.
+type failure struct {
+	status       int
+	code, reason string
+}
+
+func (e *failure) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.code, e.reason) }
+
+var (
+	errConflict = &failure{http.StatusConflict, "conflict", "Document update conflict."}
+	errMissing  = &failure{http.StatusNotFound, "not_found", "missing"}
+	errDeleted  = &failure{http.StatusNotFound, "not_found", "deleted"}
+)
+
+func badRequest(reason string) *failure {
+	return &failure{http.StatusBadRequest, "bad_request", reason}
+}
+
+// ServeHTTP answers a request.
+func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.requests = append(f.requests, r.Method+" "+r.URL.RequestURI())
+	broken := f.faultFor(r)
+	f.mu.Unlock()
+	w.Header().Set("Server", "CouchDB/3.5.2 (Erlang OTP/27)")
+	healthy := http.HandlerFunc(f.serve)
+	if broken != nil {
+		broken(w, r, healthy)
+		return
+	}
+	healthy(w, r)
+}
+
+// serve answers as a healthy server. An answer is made before it is sent, so that a
+// slow client holds up nobody else; only feeds are sent as they come.
+func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/_changes") {
+		if err := f.answer(w, r); err != nil {
+			writeFailure(w, err)
+		}
+		return
+	}
+	made := httptest.NewRecorder()
+	if err := f.answer(made, r); err != nil {
+		clear(made.Header())
+		writeFailure(made, err)
+	}
+	maps.Copy(w.Header(), made.Header())
+	w.WriteHeader(made.Code)
+	w.Write(made.Body.Bytes())
+}
+
+func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
+	parts, err := pathParts(r)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 1 && parts[0] == "_session" {
+		return f.session(w, r)
+	}
+	if len(parts) == 0 {
+		return writeJSON(w, http.StatusOK, []byte(`{"couchdb":"Welcome","version":"3.5.2","git_sha":"ad30249",`+
+			`"uuid":"0123456789abcdef0123456789abcdef","features":["quickjs","partitioned","reshard","scheduler"],`+
+			`"vendor":{"name":"The Apache Software Foundation"}}`))
+	}
+	if err := f.authorize(r); err != nil {
+		return err
+	}
+	if len(parts) == 1 {
+		return f.databaseRequest(w, r, parts[0])
+	}
+	f.mu.Lock()
+	db := f.databases[parts[0]]
+	f.mu.Unlock()
+	if db == nil {
+		return errNoDatabase
+	}
+	return f.documentRequest(w, r, db, parts[1:])
+}
+
+// pathParts splits the path of a request. A design document's id or that of a local
+// document is one part, however its slash was written.
+func pathParts(r *http.Request) (parts []string, err error) {
+	for part := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
+		text, err := url.PathUnescape(part)
+		if err != nil {
+			return nil, badRequest("Malformed URL")
+		}
+		if last := len(parts) - 1; last == 1 && (parts[1] == "_design" || parts[1] == "_local") {
+			parts[last] += "/" + text
+			continue
+		}
+		if part != "" {
+			parts = append(parts, text)
+		}
+	}
+	return parts, nil
+}
+
+func (f *Fake) documentRequest(w http.ResponseWriter, r *http.Request, db *database, parts []string) error {
+	handlers := map[string]func(http.ResponseWriter, *http.Request, *database) error{
+		"GET _changes":             f.changes,
+		"POST _changes":            f.changes,
+		"GET _all_docs":            f.allDocs,
+		"POST _all_docs":           f.allDocs,
+		"POST _bulk_docs":          f.bulkDocs,
+		"POST _bulk_get":           f.bulkGet,
+		"POST _revs_diff":          f.revsDiff,
+		"POST _ensure_full_commit": f.ensureFullCommit,
+	}
+	if handler := handlers[r.Method+" "+parts[0]]; handler != nil && len(parts) == 1 {
+		return handler(w, r, db)
+	}
+	switch {
+	case strings.HasPrefix(parts[0], "_local/"):
+		return f.local(w, r, db, parts[0])
+	case strings.HasPrefix(parts[0], "_") && !strings.HasPrefix(parts[0], "_design/"):
+		return &failure{http.StatusNotFound, "not_found", "missing handler: " + parts[0]}
+	case len(parts) > 1:
+		return f.attachment(w, r, db, parts[0], path.Join(parts[1:]...))
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return f.get(w, r, db, parts[0])
+	case http.MethodPut:
+		return f.put(w, r, db, parts[0])
+	case http.MethodDelete:
+		return f.delete(w, r, db, parts[0])
+	}
+	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT,COPY allowed"}
+}
+
+// change tells all feeds that something happened; f.mu is held.
+func (f *Fake) change() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// byURL returns the database with a URL; f.mu is held.
+func (f *Fake) byURL(database string) *database { return f.databases[path.Base(database)] }
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) error {
+	w.Header().Set("Cache-Control", "must-revalidate")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(slices.Concat(body, []byte("\n")))
+	return nil
+}
+
+func writeFailure(w http.ResponseWriter, err error) {
+	var e *failure
+	if !errors.As(err, &e) {
+		e = &failure{http.StatusInternalServerError, "unknown_error", err.Error()}
+	}
+	_ = writeJSON(w, e.status, object(member{"error", quote(e.code)}, member{"reason", quote(e.reason)}))
+}

@@ -1,0 +1,207 @@
+package couchtest
+
+import (
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A Fault answers a request in place of the healthy handler, or spoils its answer.
+type Fault func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc)
+
+type fault struct {
+	left  int // requests to spoil; 0: all
+	match func(*http.Request) bool
+	fault Fault
+}
+
+// Inject lets the next n requests that match meet a fault, or all if n is 0. Of
+// several faults that fit, the one that was injected first counts.
+func (f *Fake) Inject(n int, match func(*http.Request) bool, how Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, &fault{n, match, how})
+}
+
+// Heal takes all faults away.
+func (f *Fake) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = nil
+}
+
+// faultFor returns the fault that a request meets; nil for none. f.mu is held.
+func (f *Fake) faultFor(r *http.Request) Fault {
+	for i, x := range f.faults {
+		if !x.match(r) {
+			continue
+		}
+		if x.left == 1 {
+			f.faults = append(f.faults[:i:i], f.faults[i+1:]...)
+		}
+		x.left--
+		return x.fault
+	}
+	return nil
+}
+
+// On matches requests by their method and by a part of their path and query; empty
+// is any.
+func On(method, part string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return (method == "" || r.Method == method) && strings.Contains(r.URL.RequestURI(), part)
+	}
+}
+
+// Refuse answers with an error, such as 429 "too_many_requests"; header is pairs of
+// names and values.
+func Refuse(status int, code, reason string, header ...string) Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		writeFailure(w, &failure{status, code, reason})
+	}
+}
+
+// TooManyRequests answers 429 and asks to wait for some seconds.
+func TooManyRequests(seconds int) Fault {
+	return Refuse(http.StatusTooManyRequests, "too_many_requests", "You've exceeded your current limit.",
+		"Retry-After", strconv.Itoa(seconds))
+}
+
+// Cut breaks the connection after some bytes of the body: the last chunk is missing.
+func Cut(after int) Fault {
+	return spoil(after, func(*http.Request) { panic(http.ErrAbortHandler) })
+}
+
+// Stall sends some bytes of the body and then nothing more, no heartbeat either,
+// until the client goes or release is closed. What release receives lets one more
+// write through: rows then come slowly.
+func Stall(after int, release <-chan struct{}) Fault {
+	return spoil(after, func(r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+// spoil calls then before each write behind the first bytes of a body.
+func spoil(after int, then func(*http.Request)) Fault {
+	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
+		healthy(&spoiledWriter{w, after, func() { then(r) }}, r)
+	}
+}
+
+type spoiledWriter struct {
+	http.ResponseWriter
+	left int
+	then func()
+}
+
+func (w *spoiledWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *spoiledWriter) Write(p []byte) (int, error) {
+	whole := min(len(p), w.left)
+	w.left -= whole
+	n, err := w.ResponseWriter.Write(p[:whole])
+	if err != nil || whole == len(p) {
+		return n, err
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // the client must get what is healthy
+	w.then()
+	rest, err := w.ResponseWriter.Write(p[whole:])
+	return n + rest, err
+}
+
+// Edit changes the bodies of answers that are not feeds.
+func Edit(edit func(body []byte) []byte) Fault {
+	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
+		healthy(&editedWriter{w, edit}, r)
+	}
+}
+
+type editedWriter struct {
+	http.ResponseWriter
+	edit func([]byte) []byte
+}
+
+func (w *editedWriter) Write(p []byte) (int, error) {
+	if _, err := w.ResponseWriter.Write(w.edit(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Rewind makes a database forget how far its feeds have got: all sequences that were
+// given out, and feeds that are open, go on at a sequence that was given out
+// earlier, or at the beginning if that is "" or "0". Newer ones are as good as ever.
+func (f *Fake) Rewind(database, seq string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	db := f.byURL(database)
+	to, err := db.since(seq)
+	if err != nil {
+		panic(err) // not one of ours
+	}
+	db.rewinds = append(db.rewinds, to)
+	f.change()
+}
+
+// AddRow adds a row to the feed of a database that is sent as it is, with the
+// sequence in place of SEQ.
+func (f *Fake) AddRow(database, row string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	db := f.byURL(database)
+	db.log[0] = append(db.log[0], entry{row: row})
+	f.change()
+}
+
+// AddDoc stores a document with any id, which may be empty or no UTF-8, and returns
+// its revision. Content is a JSON object without _id.
+func (f *Fake) AddDoc(database, id, content string) string {
+	in, err := f.parseInput([]byte(content))
+	if err != nil {
+		panic(err) // the test's own
+	}
+	in.id = id
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rev, err := f.store(f.byURL(database), in, true, nil)
+	if err != nil {
+		panic(err)
+	}
+	return rev
+}
+
+// Purge removes a document without a trace in the feed.
+func (f *Fake) Purge(database, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	db := f.byURL(database)
+	if d := db.docs[id]; d != nil {
+		delete(db.docs, id)
+		d.seq = 0
+	}
+}
+
+// Delete removes a database while feeds are open; [Fake.Create] makes one of the
+// same name.
+func (f *Fake) Delete(database string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.byURL(database).gone = true
+	delete(f.databases, path.Base(database))
+	f.change()
+}
+
+// Create creates a database.
+func (f *Fake) Create(database string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.create(path.Base(database))
+}

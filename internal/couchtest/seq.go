@@ -1,0 +1,119 @@
+package couchtest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// A vector is how far each shard was read.
+type vector [shards]int
+
+func (v vector) sum() (n int) {
+	for _, seq := range v {
+		n += seq
+	}
+	return n
+}
+
+// end is the position behind all updates.
+func (db *database) end() (v vector) {
+	for shard := range db.log {
+		v[shard] = len(db.log[shard])
+	}
+	return v
+}
+
+// A position is what the opaque part of a sequence says. The salt makes it another
+// text every time.
+type position struct {
+	Salt     uint64
+	Database int
+	Rewinds  int // that had happened
+	Vector   vector
+}
+
+// token writes a position as a JSON string; f.mu is held.
+func (f *Fake) token(db *database, v vector) []byte {
+	text, err := json.Marshal(position{f.random.Uint64(), db.number, len(db.rewinds), v})
+	if err != nil {
+		panic(err) // numbers
+	}
+	return quote(fmt.Sprintf("%d-g1AAAA%s", v.sum(), base64.RawURLEncoding.EncodeToString(text)))
+}
+
+var errMalformedSequence = badRequest("Malformed sequence supplied in 'since' parameter.")
+
+// parsePosition reads a token.
+func parsePosition(token string) (p position, err error) {
+	_, opaque, ok := strings.Cut(strings.Trim(token, `"`), "-g1AAAA")
+	text, err := base64.RawURLEncoding.DecodeString(opaque)
+	if !ok || err != nil || json.Unmarshal(text, &p) != nil {
+		return p, errMalformedSequence
+	}
+	return p, nil
+}
+
+// since returns where a feed begins. What another database wrote is worth nothing:
+// it begins at 0. So is, of what this one wrote, all that a rewind has forgotten.
+func (db *database) since(token string) (vector, error) {
+	switch token {
+	case "", "0":
+		return vector{}, nil
+	case "now":
+		return db.end(), nil
+	}
+	p, err := parsePosition(token)
+	if err != nil || p.Database != db.number {
+		return vector{}, err
+	}
+	return db.rewound(p.Vector, p.Rewinds), nil
+}
+
+// rewound returns a position after the rewinds that it has not seen.
+func (db *database) rewound(v vector, seen int) vector {
+	for _, to := range db.rewinds[seen:] {
+		for shard := range v {
+			v[shard] = min(v[shard], to[shard])
+		}
+	}
+	return v
+}
+
+// A cursor walks the rows of a database.
+type cursor struct {
+	db     *database
+	random *rand.Rand // decides which shard is next
+	at     vector
+	seen   int // rewinds
+}
+
+// next returns the next row and moves past it; f.mu is held.
+func (c *cursor) next() (entry, bool) {
+	c.at, c.seen = c.db.rewound(c.at, c.seen), len(c.db.rewinds)
+	shard := c.random.IntN(shards)
+	for range shards {
+		for log := c.db.log[shard]; c.at[shard] < len(log); {
+			c.at[shard]++
+			if c.db.live(shard, c.at[shard]) {
+				return log[c.at[shard]-1], true
+			}
+		}
+		shard = (shard + 1) % shards
+	}
+	return entry{}, false
+}
+
+// pending counts the rows behind the cursor; f.mu is held.
+func (c *cursor) pending() (n int) {
+	for shard, log := range c.db.log {
+		for seq := c.at[shard] + 1; seq <= len(log); seq++ {
+			if c.db.live(shard, seq) {
+				n++
+			}
+		}
+	}
+	return n
+}
