@@ -1,0 +1,201 @@
+package couchdb
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// check refuses what cannot be meant.
+func (a *Auth) check() error {
+	ways := 0
+	if a.Username != "" || a.Password != "" {
+		ways++
+	}
+	if a.Token != nil {
+		ways++
+	}
+	if a.Proxy != nil {
+		ways++
+	}
+	switch {
+	case ways > 1:
+		return errors.New("authorize: give only one of a user name, a token and proxy authentication")
+	case a.Session && a.Username == "":
+		return errors.New("authorize: a session needs a user name and a password")
+	case a.Proxy != nil && a.Proxy.Username == "":
+		return errors.New("authorize: proxy authentication needs a user name")
+	}
+	return nil
+}
+
+// authorize adds what r is authorized with. It returns the session's cookie, if
+// it is one.
+func (db *DB) authorize(r *http.Request) (cookie string, err error) {
+	a := &db.config.Auth
+	switch {
+	case a.Session:
+		cookie, err = db.session.get(r.Context(), db)
+		if err == nil {
+			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: cookie})
+		}
+		return cookie, err
+	case a.Username != "" || a.Password != "":
+		r.SetBasicAuth(a.Username, a.Password)
+	case a.Token != nil:
+		token, err := a.Token(r.Context())
+		if err != nil {
+			return "", &authError{err}
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
+	case a.Proxy != nil:
+		r.Header.Set("X-Auth-CouchDB-UserName", a.Proxy.Username)
+		r.Header.Set("X-Auth-CouchDB-Roles", strings.Join(a.Proxy.Roles, ","))
+		if a.Proxy.Secret != "" {
+			r.Header.Set("X-Auth-CouchDB-Token", a.Proxy.token())
+		}
+	}
+	return "", nil
+}
+
+// An authError is a credential that cannot be had.
+type authError struct{ err error }
+
+func (e *authError) Error() string { return "get bearer token: " + e.err.Error() }
+func (e *authError) Unwrap() error { return e.err }
+
+// token returns the hexadecimal HMAC of the user name.
+func (p *ProxyAuth) token() string {
+	algorithm := func() hash.Hash { return sha1.New() }
+	if p.SHA256 {
+		algorithm = sha256.New
+	}
+	mac := hmac.New(algorithm, []byte(p.Secret))
+	_, _ = io.WriteString(mac, p.Username) // a hash does not fail
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+const sessionCookie = "AuthSession"
+
+// sessionAge is how long a cookie is used if the server does not say how long it is good
+// for: CouchDB's default is 10 min.
+const sessionAge = 9 * time.Minute
+
+// A session is the cookie that a user has from _session. There is one at a
+// time.
+type session struct {
+	turn   chan struct{} // has something in it while there is a login
+	mu     sync.Mutex
+	cookie string
+	until  time.Time // when it is not used any more
+}
+
+// current returns the cookie, or "" if there is none that is good. One that is too old is
+// not tried: where everybody may read, the server takes its user for nobody, and says so
+// with the first document that nobody may write.
+func (s *session) current() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.until) {
+		return ""
+	}
+	return s.cookie
+}
+
+// keep keeps a cookie. s.mu is held.
+func (s *session) keep(cookie *http.Cookie) {
+	age := sessionAge
+	if cookie.MaxAge > 0 {
+		age = time.Duration(cookie.MaxAge) * time.Second * 9 / 10
+	}
+	s.cookie, s.until = cookie.Value, time.Now().Add(age)
+}
+
+// get returns the cookie, and logs in if there is none.
+func (s *session) get(ctx context.Context, db *DB) (string, error) {
+	if cookie := s.current(); cookie != "" {
+		return cookie, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if cookie := s.current(); cookie != "" {
+		return cookie, nil // from the login that was awaited
+	}
+	cookie, err := db.login(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(cookie)
+	return cookie.Value, nil
+}
+
+// expire forgets a cookie that was refused, unless it was replaced already.
+func (s *session) expire(cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cookie == cookie {
+		s.cookie = ""
+	}
+}
+
+// renew keeps a cookie that the server gave before the old one expires.
+func (s *session) renew(old string, resp *http.Response) {
+	cookie := findCookie(resp)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cookie != nil && s.cookie == old {
+		s.keep(cookie)
+	}
+}
+
+// findCookie returns the session's cookie in an answer, or nil.
+func findCookie(resp *http.Response) *http.Cookie {
+	for _, c := range resp.Cookies() {
+		if c.Name == sessionCookie && c.Value != "" {
+			return c
+		}
+	}
+	return nil
+}
+
+// login makes a session (CouchDB documentation, "/_session").
+func (db *DB) login(ctx context.Context) (*http.Cookie, error) {
+	body, err := json.Marshal(map[string]string{"name": db.config.Auth.Username, "password": db.config.Auth.Password})
+	if err != nil {
+		return nil, err
+	}
+	q := jsonRequest(http.MethodPost, "/_session", body)
+	q.Repeat = true
+	var cookie *http.Cookie
+	err = db.repeat(ctx, q, func() error {
+		resp, _, err := db.try(ctx, q, false)
+		if err != nil {
+			return err
+		}
+		cookie = findCookie(resp)
+		return resp.Body.Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if cookie == nil {
+		return nil, &Error{Method: q.Method, URL: db.address(q), Status: http.StatusUnauthorized, Reason: "the answer has no session cookie"}
+	}
+	return cookie, nil
+}

@@ -1,0 +1,294 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A DB is a database. Its methods may be called concurrently.
+type DB struct {
+	config  Config
+	http    *http.Client
+	base    string // URL of the database, without credentials, query and final slash
+	root    string // URL of the server, likewise
+	name    string
+	host    string // for Limits
+	secrets []string
+	session session
+}
+
+// Open returns a DB, or an error if c cannot be right. It makes no request.
+func Open(c Config) (*DB, error) {
+	db := &DB{config: c, session: session{turn: make(chan struct{}, 1)}}
+	if err := db.setURL(); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := db.config.Auth.check(); err != nil {
+		return nil, fmt.Errorf("open database %s: %w", db.base, err)
+	}
+	db.setDefaults()
+	if db.config.HTTP.Timeout != 0 {
+		return nil, fmt.Errorf("open database %s: HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout", db.base)
+	}
+	client := *db.config.HTTP
+	client.CheckRedirect = db.checkRedirect
+	db.http = &client
+	return db, nil
+}
+
+// setURL takes the configured URL apart. Its errors do not repeat it, as it may
+// have a password.
+func (db *DB) setURL() error {
+	u, err := url.Parse(db.config.URL)
+	if err != nil {
+		return errors.New("the URL is not well-formed")
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	root, name := cutLast(path)
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("the URL of %q must begin with http:// or https:// and a host", name)
+	case name == "":
+		return fmt.Errorf("the URL of %s has no name of a database", u.Host)
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("the URL of %s on %s has a query or a fragment", name, u.Host)
+	}
+	if a := &db.config.Auth; u.User != nil && a.Username == "" && a.Token == nil && a.Proxy == nil {
+		a.Username = u.User.Username()
+		a.Password, _ = u.User.Password()
+	}
+	for _, secret := range []string{db.config.Auth.Password, url.QueryEscape(db.config.Auth.Password), url.PathEscape(db.config.Auth.Password)} {
+		if secret != "" {
+			db.secrets = append(db.secrets, secret)
+		}
+	}
+	origin := u.Scheme + "://" + u.Host
+	db.root, db.base = origin+root, origin+path
+	db.name, err = url.PathUnescape(name)
+	db.host = originOf(u)
+	return err
+}
+
+// cutLast cuts a path before its last segment.
+func cutLast(path string) (before, last string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+func (db *DB) setDefaults() {
+	c := &db.config
+	if c.HTTP == nil {
+		c.HTTP = &http.Client{Transport: newTransport()}
+	}
+	if c.Limits == nil {
+		c.Limits = new(Limits)
+	}
+	if c.MaxWhole <= 0 {
+		c.MaxWhole = 1 << 20
+	}
+	if c.HeaderTimeout <= 0 {
+		c.HeaderTimeout = time.Minute
+	}
+	if c.IdleTimeout <= 0 {
+		c.IdleTimeout = time.Minute
+	}
+	if c.Attempts <= 0 {
+		c.Attempts = 6
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// newTransport returns a transport that keeps as many connections to a host
+// as CouchDB's own replicator does by default.
+func newTransport() *http.Transport {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    20,
+		IdleConnTimeout:        60 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         64 << 10,
+		WriteBufferSize:        64 << 10,
+	}
+}
+
+// checkRedirect keeps credentials and documents at the origin that they are for.
+func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errRedirects
+	}
+	if originOf(r.URL) != db.host {
+		return errOrigin
+	}
+	return nil
+}
+
+// originOf returns scheme, host and port (RFC 6454), for comparison.
+func originOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// URL returns the URL of the database, without credentials.
+func (db *DB) URL() string { return db.base }
+
+// Name returns the name of the database.
+func (db *DB) Name() string { return db.name }
+
+// CloseIdleConnections closes connections that are kept for further requests.
+func (db *DB) CloseIdleConnections() { db.http.CloseIdleConnections() }
+
+// maxJSON limits an answer that is decoded as a whole, in bytes.
+const maxJSON = 64 << 20
+
+// JSON makes a request and decodes its answer, of at most 64 MiB, into v. v may
+// be nil. An answer that breaks off is asked for again, like one that does not
+// come.
+func (db *DB) JSON(ctx context.Context, q Request, v any) error {
+	if q.Method == "" {
+		q.Method = http.MethodGet
+	}
+	var data []byte
+	err := db.repeat(ctx, q, func() error {
+		resp, err := db.trySession(ctx, q)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		data, err = io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(data) > maxJSON:
+		return fmt.Errorf("%s %s: %w: more than %d bytes", q.Method, db.address(q), ErrMalformed, maxJSON)
+	case v == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
+	}
+	return nil
+}
+
+// Server is what a server says about itself, in answer to GET /.
+type Server struct {
+	Version string `json:"version"`
+	UUID    string `json:"uuid"` // may be empty; nodes of a cluster may differ
+	Vendor  struct {
+		Name string `json:"name"`
+	} `json:"vendor"`
+}
+
+// Server asks the server what it is.
+func (db *DB) Server(ctx context.Context) (Server, error) {
+	var s Server
+	err := db.JSON(ctx, Request{Path: "/"}, &s)
+	return s, err
+}
+
+// Info is what a server says about a database, in answer to GET /db.
+type Info struct {
+	Name string `json:"db_name"`
+	// UpdateSeq is where the changes feed ends: opaque JSON, as the server wrote
+	// it.
+	UpdateSeq json.RawMessage `json:"update_seq"`
+	// InstanceStartTime is what the server says; see [Info.Instance].
+	InstanceStartTime string `json:"instance_start_time"`
+	DocCount          int64  `json:"doc_count"`
+	DocDelCount       int64  `json:"doc_del_count"`
+	// Cluster has the numbers of shards and copies. Only CouchDB from 2.0 on and
+	// Cloudant have it.
+	Cluster json.RawMessage `json:"cluster"`
+}
+
+// Instance tells the database from another of the same name, such as one that
+// was created after this one was deleted. It is empty if the server does not
+// tell: CouchDB before 3.3 has "0" as the instance start time, and PouchDB Server
+// the time when its process was started, which means nothing.
+func (i Info) Instance() string {
+	if i.InstanceStartTime == "0" || len(i.Cluster) == 0 {
+		return ""
+	}
+	return i.InstanceStartTime
+}
+
+// Info asks for information about the database. The error matches ErrNotFound
+// if there is no such database.
+func (db *DB) Info(ctx context.Context) (Info, error) {
+	var i Info
+	err := db.JSON(ctx, Request{}, &i)
+	if err == nil && len(i.UpdateSeq) == 0 {
+		err = fmt.Errorf("GET %s: %w: there is no update_seq: is it the URL of a database?", db.base, ErrMalformed)
+	}
+	return i, err
+}
+
+// Exists checks that the database exists, with HEAD as the protocol does
+// ("Verify Peers"). The error matches ErrNotFound if it does not.
+func (db *DB) Exists(ctx context.Context) error {
+	return db.JSON(ctx, Request{Method: http.MethodHead}, nil)
+}
+
+// Create creates the database. The error matches ErrPreconditionFailed if it
+// exists.
+func (db *DB) Create(ctx context.Context) error {
+	return db.JSON(ctx, Request{Method: http.MethodPut}, nil)
+}
+
+// EnsureFullCommit makes the server write everything to disk (protocol, "Ensure
+// In Commit"), and returns the database's instance start time. Servers that
+// do not know the request have nothing to do for it: then it returns "" and no
+// error.
+func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
+	var answer struct {
+		InstanceStartTime string `json:"instance_start_time"`
+	}
+	q := jsonRequest(http.MethodPost, "_ensure_full_commit", nil)
+	q.Repeat = true
+	err := db.JSON(ctx, q, &answer)
+	var e *Error
+	if errors.As(err, &e) && e.unsupported() {
+		return "", nil
+	}
+	return answer.InstanceStartTime, err
+}
+
+// Local reads the document _local/name into v. The error matches ErrNotFound if
+// there is none.
+func (db *DB) Local(ctx context.Context, name string, v any) error {
+	return db.JSON(ctx, Request{Path: DocPath("_local/" + name)}, v)
+}
+
+// PutLocal writes the document _local/name and returns its new revision. doc is
+// encoded as JSON; it needs the _rev of the document that is there. The error
+// matches ErrConflict if that is another one.
+func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return "", fmt.Errorf("encode _local/%s: %w", name, err)
+	}
+	var answer struct {
+		Rev string `json:"rev"`
+	}
+	err = db.JSON(ctx, jsonRequest(http.MethodPut, DocPath("_local/"+name), body), &answer)
+	return answer.Rev, err
+}

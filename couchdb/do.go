@@ -1,0 +1,333 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/page"
+)
+
+// A Request is what to ask for. Only what differs from a GET of the database
+// itself needs to be given.
+type Request struct {
+	Method string // empty: GET
+	// Path below the database, percent-encoded (see [DocPath]): "_changes".
+	// One that begins with "/" is below the server: "/" or "/_session".
+	Path   string
+	Query  url.Values
+	Header http.Header
+	// Body returns the request's body, anew for each try; it is closed if it has
+	// a method Close. nil: none.
+	Body func() (io.Reader, error)
+	// Length is the size of Body in bytes, or -1: unknown.
+	Length int64
+	// Repeat allows to repeat a request that is not a GET or HEAD. Set it if
+	// doing it twice is the same as doing it once. One that was refused by 429
+	// is repeated in any case.
+	Repeat bool
+	// Once forbids to repeat the request, but for an expired session.
+	Once bool
+	// IdleTimeout is how long the answer may bring no byte while it is waited
+	// for. 0: that of [Config].
+	IdleTimeout time.Duration
+}
+
+// jsonRequest returns a request with a body of JSON.
+func jsonRequest(method, path string, body []byte) Request {
+	return Request{
+		Method: method, Path: path,
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   func() (io.Reader, error) { return bytes.NewReader(body), nil },
+		Length: int64(len(body)),
+	}
+}
+
+// Do makes a request. Its answer has a status of 2xx or 304, and a body that
+// the caller must close. A body fails if it brings no byte for too long.
+// Otherwise the error is an [*Error], or about the network, or that of ctx; it
+// does not show credentials. See also [Retryable].
+//
+// A 401 of a session that expired is answered by logging in and asking again.
+func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
+	if q.Method == "" {
+		q.Method = http.MethodGet
+	}
+	var resp *http.Response
+	err := db.repeat(ctx, q, func() (err error) {
+		resp, err = db.trySession(ctx, q) //nolint:bodyclose // the caller closes it
+		return err
+	})
+	return resp, err
+}
+
+// repeat tries a request until it succeeds, or another try is of no use.
+func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
+	for n := 1; ; n++ {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if ended := ctx.Err(); ended != nil {
+			return ended
+		}
+		if n >= db.config.Attempts || !q.mayRepeat(err) {
+			return err
+		}
+		pause := backoff(n)
+		db.config.Log.WarnContext(ctx, "will ask again", "error", err, "try", n, "pause", pause)
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// mayRepeat reports whether the request may be made again after err.
+func (q *Request) mayRepeat(err error) bool {
+	if q.Once || !Retryable(err) {
+		return false
+	}
+	if q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead {
+		return true
+	}
+	var refused *Error // before it had any effect
+	return errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests
+}
+
+// backoff returns the pause after the nth failure, from 1. A random part of up to
+// a half is off, so that those who failed together do not come back together.
+func backoff(n int) time.Duration {
+	const least, most = 250 * time.Millisecond, 30 * time.Second
+	pause := least
+	for i := 1; i < n && pause < most; i++ {
+		pause *= 2
+	}
+	pause = min(pause, most)
+	return pause - rand.N(pause/2+1)
+}
+
+// logins is how often a session may have expired during one request. Even a new one
+// may: its server was restarted with another secret, or does not share one with others.
+const logins = 3
+
+// trySession makes a request once, and again if the session has expired.
+func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error) {
+	resp, cookie, err := db.try(ctx, q, true)
+	if cookie == "" {
+		return resp, err
+	}
+	for range logins {
+		if !errors.Is(err, ErrUnauthorized) || cookie == "" {
+			break
+		}
+		db.session.expire(cookie)
+		resp, cookie, err = db.try(ctx, q, true)
+	}
+	if err == nil {
+		db.session.renew(cookie, resp)
+	}
+	return resp, err
+}
+
+// try makes a request once, when it is its turn. It returns the session's
+// cookie that was used, if any.
+func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Response, cookie string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer func() {
+		if err != nil {
+			cancel(nil)
+		}
+	}()
+	r, err := db.request(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	if authorize {
+		if cookie, err = db.authorize(r); err != nil {
+			return nil, "", err
+		}
+	}
+	for name, values := range db.config.Header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	began, err := db.config.Limits.wait(ctx, db.host)
+	if err != nil {
+		return nil, "", err
+	}
+	patience := newPatience(db.config.HeaderTimeout, func() { cancel(errHeaderTimeout) })
+	if err := q.open(r, patience); err != nil {
+		patience.end()
+		return nil, "", fmt.Errorf("%s %s: open the body: %w", q.Method, db.address(q), err)
+	}
+	resp, err := db.http.Do(r)
+	if !patience.end() && err == nil {
+		resp.Body.Close() // the timer won: the body is cancelled already
+		err = errHeaderTimeout
+	}
+	if err != nil {
+		return nil, "", db.transportError(q, err, context.Cause(ctx))
+	}
+	after := retryAfter(resp.Header, time.Now())
+	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, after)
+	idle := q.IdleTimeout
+	if idle == 0 {
+		idle = db.config.IdleTimeout
+	}
+	resp.Body = &idleBody{src: resp.Body, what: q.Method + " " + db.address(q), ctx: ctx, cancel: cancel, timeout: idle}
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
+		return resp, cookie, nil
+	}
+	defer resp.Body.Close()
+	return nil, cookie, db.newError(q, resp, after)
+}
+
+// address returns the URL of a request, without credentials.
+func (db *DB) address(q Request) string {
+	address := db.base
+	switch {
+	case strings.HasPrefix(q.Path, "/"):
+		address = db.root + q.Path
+	case q.Path != "":
+		address += "/" + q.Path
+	}
+	if len(q.Query) > 0 {
+		address += "?" + q.Query.Encode()
+	}
+	return address
+}
+
+func (db *DB) request(ctx context.Context, q Request) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, q.Method, db.address(q), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", q.Method, db.address(q), err)
+	}
+	r.Header.Set("User-Agent", "feedctl")
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept-Encoding", "identity") // what is compressed is held back until a block is full
+	for name, values := range q.Header {
+		r.Header[name] = values
+	}
+	return r, nil
+}
+
+// open gives a request its body, while which is read the answer is not awaited.
+func (q *Request) open(r *http.Request, patience *patience) (err error) {
+	if q.Body == nil || q.Length == 0 {
+		return nil
+	}
+	r.ContentLength = q.Length
+	r.GetBody = func() (io.ReadCloser, error) {
+		body, err := q.Body()
+		if err != nil {
+			return nil, err
+		}
+		closer, ok := body.(io.ReadCloser)
+		if !ok {
+			closer = io.NopCloser(body)
+		}
+		return &upload{closer, patience}, nil
+	}
+	r.Body, err = r.GetBody()
+	return err
+}
+
+// maxError is how much of an error's body is read, in bytes.
+const maxError = 64 << 10
+
+func (db *DB) newError(q Request, resp *http.Response, after time.Duration) *Error {
+	e := &Error{Method: q.Method, URL: db.address(q), Status: resp.StatusCode, RetryAfter: after}
+	var body struct {
+		Error  string          `json:"error"`
+		Reason json.RawMessage `json:"reason"` // not a string everywhere
+	}
+	// What cannot be read is no reason to hide the status.
+	if data, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err == nil && json.Unmarshal(data, &body) == nil {
+		e.Code = db.scrub(body.Error)
+		e.Reason = db.scrub(textOf(body.Reason))
+	}
+	return e
+}
+
+// scrub takes the password out of what a server says, which may repeat a URL
+// that it was given.
+func (db *DB) scrub(s string) string {
+	for _, secret := range db.secrets {
+		s = strings.ReplaceAll(s, secret, "***")
+	}
+	return s
+}
+
+// retryAfter reads Retry-After in both its forms (RFC 9110, section 10.2.3): 0
+// if there is none.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// A transportError is a request or an answer that broke. It is worth another
+// try.
+type transportError struct {
+	what string // method and URL
+	err  error
+}
+
+func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *transportError) Unwrap() error { return e.err }
+
+var (
+	errHeaderTimeout = errors.New("no answer within the time limit")
+	errIdleTimeout   = errors.New("no data within the time limit")
+	errRedirects     = errors.New("redirected too often")
+	errOrigin        = errors.New("redirected to another origin: give the URL that it leads to")
+)
+
+// transportError makes the error of a request that got no answer.
+func (db *DB) transportError(q Request, err, cause error) error {
+	if errors.Is(cause, errHeaderTimeout) {
+		err = cause
+	}
+	var repeated *url.Error // repeats the URL
+	if errors.As(err, &repeated) {
+		err = repeated.Err
+	}
+	what := q.Method + " " + db.address(q)
+	if errors.Is(err, errOrigin) || errors.Is(err, errRedirects) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return &transportError{what: what, err: err}
+}
+
+// Retryable reports whether the same request may succeed later: the network
+// broke, an answer was cut short, or the server answered 408, 425, 429 or 5xx.
+func Retryable(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		switch e.Status {
+		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+			return true
+		}
+		return e.Status >= 500 && e.Code != "doc_validation" // which PouchDB Server sends as 500
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return false
+	}
+	var broken *transportError
+	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
+}
