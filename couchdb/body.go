@@ -1,0 +1,105 @@
+package couchdb
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A Body is a sequence of bytes: in memory, or in a temporary file if there are
+// many.
+type Body struct {
+	data []byte
+	file *os.File
+	size int64
+}
+
+// NewBody returns a Body of bytes in memory, which it keeps.
+func NewBody(data []byte) *Body { return &Body{data: data, size: int64(len(data))} }
+
+// Spool returns a Body with what fill writes, in a temporary file in dir (empty:
+// the system's directory for them) if it is more than whole bytes. An error of
+// fill is returned as it is.
+func Spool(dir string, whole int, fill func(io.Writer) error) (*Body, error) {
+	s := &spool{dir: dir, whole: whole}
+	if err := fill(s); err != nil {
+		s.body.Close()
+		return nil, err
+	}
+	return &s.body, nil
+}
+
+// A spool is a Body that is being written.
+type spool struct {
+	dir   string
+	whole int
+	body  Body
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	b := &s.body
+	if b.file == nil && len(b.data)+len(p) <= s.whole {
+		b.data = append(b.data, p...)
+		b.size += int64(len(p))
+		return len(p), nil
+	}
+	if b.file == nil {
+		if err := s.spill(); err != nil {
+			return 0, fmt.Errorf("spool a large document: %w", err)
+		}
+	}
+	n, err := b.file.Write(p)
+	b.size += int64(n)
+	if err != nil {
+		err = fmt.Errorf("spool a large document: %w", err)
+	}
+	return n, err
+}
+
+// spill moves what is there into a file.
+func (s *spool) spill() error {
+	file, err := os.CreateTemp(s.dir, "feedctl-couchdb-*")
+	if err != nil {
+		return err
+	}
+	// Without a name the file ends with the process. Where this cannot be,
+	// Close removes it.
+	os.Remove(file.Name())
+	b := &s.body
+	b.file = file
+	_, err = file.Write(b.data)
+	b.data = nil
+	return err
+}
+
+// Bytes returns the whole body, not nil, if it is in memory, and nil otherwise.
+// They must not be changed.
+func (b *Body) Bytes() []byte {
+	if b.file == nil && b.data == nil {
+		return []byte{}
+	}
+	return b.data
+}
+
+// Size returns how many bytes there are.
+func (b *Body) Size() int64 { return b.size }
+
+// Reader returns a new reader from the first byte on. It can be used until
+// Close. Several can be used at a time.
+func (b *Body) Reader() io.Reader {
+	if b.file == nil {
+		return bytes.NewReader(b.data)
+	}
+	return io.NewSectionReader(b.file, 0, b.size)
+}
+
+// Close removes the temporary file, if there is one.
+func (b *Body) Close() error {
+	if b == nil || b.file == nil {
+		return nil
+	}
+	err := b.file.Close()
+	os.Remove(b.file.Name())
+	return err
+}

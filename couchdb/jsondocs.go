@@ -1,0 +1,166 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/page"
+)
+
+// broken makes the error of an answer that cannot be read to its end. One that
+// is cut short is worth another try.
+func (d *docReader) broken(err error) error {
+	what := d.q.Method + " " + d.db.address(d.q)
+	var cut *transportError
+	var syntax *jsonscan.SyntaxError
+	var bad *page.Error
+	switch {
+	case errors.As(err, &cut), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, page.ErrTruncated):
+		return &transportError{what: what, err: err}
+	case errors.As(err, &syntax), errors.As(err, &bad):
+		return fmt.Errorf("%s: %w: %w", what, ErrMalformed, err)
+	}
+	return err
+}
+
+// json reads {"results":[{"id":...,"docs":[...]}]}, the answer of _bulk_get, or
+// the array that open_revs gives.
+func (d *docReader) json(body io.Reader) error {
+	r := jsonscan.NewReader(body)
+	if c, err := r.Peek(); err == nil && c == '[' {
+		first := d.asked[0] // all are of one document
+		return d.each(r, func() error { return d.leaf(r, first) })
+	}
+	return d.members(r, func(name string) error {
+		if name != `"results"` {
+			return r.Skip()
+		}
+		return d.results(r)
+	})
+}
+
+// results reads what there is for each document, whose id comes first.
+func (d *docReader) results(r *jsonscan.Reader) error {
+	return d.each(r, func() error {
+		var asked IDRev
+		return d.members(r, func(name string) error {
+			switch name {
+			case `"id"`:
+				value, whole, err := r.Value(maxMember)
+				if err == nil && !whole {
+					err = fmt.Errorf("%w: document id of more than %d bytes", ErrMalformed, maxMember)
+				}
+				if err != nil {
+					return err
+				}
+				asked.ID, _ = jsonscan.Unquote(value) // empty, if it makes no sense
+				return nil
+			case `"docs"`:
+				return d.each(r, func() error { return d.leaf(r, asked) })
+			}
+			return r.Skip()
+		})
+	})
+}
+
+// each calls f for each element of an array.
+func (d *docReader) each(r *jsonscan.Reader, f func() error) error {
+	if err := r.Enter('['); err != nil {
+		return err
+	}
+	for {
+		if more, err := r.More(); err != nil || !more {
+			return err
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+}
+
+// members calls f for each member of an object.
+func (d *docReader) members(r *jsonscan.Reader, f func(name string) error) error {
+	if err := r.Enter('{'); err != nil {
+		return err
+	}
+	for {
+		name, err := r.Key()
+		if err != nil || name == nil {
+			return err
+		}
+		if err := f(string(name)); err != nil {
+			return err
+		}
+	}
+}
+
+// leaf reads {"ok":document}, {"missing":"rev"}, {"error":{...}}, or PouchDB's
+// {"error":"...","reason":"..."}.
+func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
+	no := refusal{ID: asked.ID}
+	err := d.members(r, func(name string) error {
+		if name == `"ok"` {
+			return d.doc(r)
+		}
+		value, whole, err := r.Value(maxMember)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			return r.Rest(io.Discard)
+		}
+		switch name {
+		case `"missing"`:
+			no.Missing, _ = jsonscan.Unquote(value) // empty, if it makes no sense
+		case `"reason"`:
+			no.Reason = bytes.Clone(value)
+		case `"error"`:
+			if json.Unmarshal(value, &no.Error) == nil {
+				break
+			}
+			if err := json.Unmarshal(value, &no); err != nil {
+				no.Error = "unknown_error"
+			}
+		}
+		return nil
+	})
+	if err != nil || no.Error == "" && no.Missing == "" {
+		return err
+	}
+	return d.refusal(no)
+}
+
+// doc reads a document, which is the next value.
+func (d *docReader) doc(r *jsonscan.Reader) error {
+	b, whole, err := r.Value(d.db.config.MaxWhole)
+	if err != nil {
+		return err
+	}
+	body, err := Spool(d.db.config.SpoolDir, d.db.config.MaxWhole, func(w io.Writer) error {
+		if _, err := w.Write(b); err != nil || whole {
+			return err
+		}
+		return r.Rest(w)
+	})
+	if err != nil {
+		return err
+	}
+	return d.giveJSON(body)
+}
+
+// giveJSON yields a document that is valid JSON.
+func (d *docReader) giveJSON(body *Body) error {
+	meta, err := body.Scan()
+	if err != nil {
+		body.Close()
+		return err
+	}
+	return d.give(&Doc{Meta: meta, ContentType: "application/json", Body: body})
+}

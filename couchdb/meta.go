@@ -1,0 +1,88 @@
+package couchdb
+
+import (
+	"io"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+// Meta is what a document says about itself.
+type Meta struct {
+	ID, Rev        string
+	Deleted        bool
+	HasAttachments bool // there is an _attachments member
+}
+
+// Scan returns what the document says about itself, if it is a JSON object. An
+// error means that it is not valid JSON, or that the temporary file cannot be
+// read.
+func (b *Body) Scan() (Meta, error) {
+	var m Meta
+	if b.file == nil {
+		return ScanDoc(b.data), nil
+	}
+	r := jsonscan.NewReader(b.Reader())
+	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
+		return m, nil
+	}
+	if err := r.Enter('{'); err != nil {
+		return m, err
+	}
+	for {
+		name, err := r.Key()
+		if err != nil || name == nil {
+			return m, err
+		}
+		if err := m.read(r, name); err != nil {
+			return m, err
+		}
+	}
+}
+
+// read reads the value of a member.
+func (m *Meta) read(r *jsonscan.Reader, name []byte) error {
+	if len(name) < 2 || name[1] != '_' {
+		return r.Skip()
+	}
+	own := string(name)
+	value, whole, err := r.Value(maxMember)
+	if err != nil {
+		return err
+	}
+	if whole {
+		m.set([]byte(own), value)
+		return nil
+	}
+	m.set([]byte(own), nil) // an id or a revision as large as that is none
+	return r.Rest(io.Discard)
+}
+
+// maxMember limits _id and _rev of a document in a file, in bytes.
+const maxMember = 64 << 10
+
+// ScanDoc returns what a document says about itself. It must be valid JSON; if
+// it is not an object, the Meta is empty. Members whose names are escaped are not
+// seen, as no server writes them so.
+func ScanDoc(doc []byte) Meta {
+	var m Meta
+	for name, value := range jsonscan.Members(doc) {
+		m.set(name, value)
+	}
+	return m
+}
+
+func (m *Meta) set(name, value []byte) {
+	if len(name) < 2 || name[1] != '_' {
+		return
+	}
+	switch string(name) {
+	case `"_id"`:
+		m.ID, _ = jsonscan.Unquote(value) // empty, if it is not a string
+	case `"_rev"`:
+		m.Rev, _ = jsonscan.Unquote(value)
+	case `"_deleted"`:
+		m.Deleted = string(value) == "true"
+	case `"_attachments"`:
+		m.HasAttachments = true
+	}
+}

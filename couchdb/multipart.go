@@ -1,0 +1,144 @@
+package couchdb
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/page"
+)
+
+// multipart reads multipart/mixed: a part for each document. It is JSON, or
+// multipart/related if the document has attachments, or JSON with the reason
+// why it is not there and the media type's parameter error="true".
+func (d *docReader) multipart(body io.Reader, contentType string) error {
+	boundary, err := page.Boundary(contentType)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	parts := page.NewReader(body, boundary, page.ReaderOptions{MaxWhole: d.db.config.MaxWhole})
+	for part, err := range parts.Parts() {
+		if err != nil {
+			return err
+		}
+		if err := d.part(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *docReader) part(part *page.Part) error {
+	contentType := string(part.Header.Get("Content-Type"))
+	kind, params, err := mime.ParseMediaType(contentType)
+	switch {
+	case err == nil && strings.HasPrefix(kind, "multipart/"):
+		return d.related(part, contentType)
+	case err == nil && params["error"] == "true":
+		return d.refused(part)
+	}
+	body, err := Spool(d.db.config.SpoolDir, d.db.config.MaxWhole, func(w io.Writer) error {
+		_, err := io.Copy(w, content(part))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := valid(body); err != nil {
+		body.Close()
+		return err
+	}
+	return d.giveJSON(body)
+}
+
+// content returns the body of a part.
+func content(part *page.Part) io.Reader {
+	if part.Stream != nil {
+		return part.Stream
+	}
+	return bytes.NewReader(part.Body)
+}
+
+// valid checks that a body is JSON.
+func valid(b *Body) error {
+	r := jsonscan.NewReader(b.Reader())
+	if err := r.Skip(); err != nil {
+		return fmt.Errorf("%w: document: %w", ErrMalformed, err)
+	}
+	if _, err := r.Peek(); err != io.EOF {
+		return fmt.Errorf("%w: more than a document in a part", ErrMalformed)
+	}
+	return nil
+}
+
+// refused reads why a document is not there.
+func (d *docReader) refused(part *page.Part) error {
+	data, err := io.ReadAll(io.LimitReader(content(part), maxError))
+	if err != nil {
+		return err
+	}
+	var no refusal
+	if err := json.Unmarshal(data, &no); err != nil {
+		return fmt.Errorf("%w: error in a part: %w", ErrMalformed, err)
+	}
+	return d.refusal(no)
+}
+
+// related reads a document with attachments.
+func (d *docReader) related(part *page.Part, contentType string) error {
+	doc := &Doc{ContentType: contentType}
+	if part.Stream == nil {
+		doc.Body = NewBody(bytes.Clone(part.Body))
+		var err error
+		if doc.Meta, err = d.relatedMeta(doc.Body.Reader(), contentType); err != nil {
+			return err
+		}
+		return d.give(doc)
+	}
+	// The JSON is at the beginning. What is read to see it is kept, for the
+	// document is handed out as a whole.
+	var meta Meta
+	head, err := Spool(d.db.config.SpoolDir, 2*d.db.config.MaxWhole, func(w io.Writer) (err error) {
+		meta, err = d.relatedMeta(io.TeeReader(part.Stream, w), contentType)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	doc.Meta = meta
+	doc.Stream = io.MultiReader(head.Reader(), part.Stream)
+	return d.give(doc)
+}
+
+// relatedMeta returns what the document in multipart/related says about itself:
+// its first part.
+func (d *docReader) relatedMeta(r io.Reader, contentType string) (m Meta, err error) {
+	whole := d.db.config.MaxWhole
+	boundary, err := page.Boundary(contentType)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	for part, err := range page.NewReader(r, boundary, page.ReaderOptions{MaxWhole: whole}).Parts() {
+		if err != nil {
+			return m, err
+		}
+		body, err := Spool(d.db.config.SpoolDir, whole, func(w io.Writer) error {
+			_, err := io.Copy(w, content(part))
+			return err
+		})
+		if err != nil {
+			return m, err
+		}
+		defer body.Close()
+		if err := valid(body); err != nil {
+			return m, err
+		}
+		return body.Scan()
+	}
+	return m, fmt.Errorf("%w: document without parts", ErrMalformed)
+}
