@@ -58,6 +58,7 @@ var rooms = map[string]room{
 
 	// CouchDB, whichever side it is on.
 	"internal/jsonscan": {},
+	"internal/memnet":   {},
 	"couchdb":           {rooms: []string{"page", "internal/jsonscan"}},
 
 	// Consuming.

@@ -1,0 +1,132 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxHistory is how many sessions a replication log keeps, as in CouchDB.
+const MaxHistory = 50
+
+// logVersion is the replication_id_version of CouchDB 2.x and 3.x.
+const logVersion = 4
+
+// A Log is a replication log: the document _local/<replication id> that both
+// peers of a replication hold (protocol, "Retrieve Replication Logs from Source
+// and Target"). Sequences are opaque JSON.
+type Log struct {
+	ID            string          `json:"_id,omitempty"`
+	Rev           string          `json:"_rev,omitempty"`
+	History       []Session       `json:"history"` // newest first
+	Version       int             `json:"replication_id_version"`
+	SessionID     string          `json:"session_id"`
+	SourceLastSeq json.RawMessage `json:"source_last_seq"`
+}
+
+// A Session is an entry of a replication log: what a run of a replicator did.
+// Times are as [FormatTime] writes them.
+type Session struct {
+	SessionID        string          `json:"session_id"`
+	StartTime        string          `json:"start_time"`
+	EndTime          string          `json:"end_time"`
+	StartLastSeq     json.RawMessage `json:"start_last_seq"`
+	EndLastSeq       json.RawMessage `json:"end_last_seq"`
+	RecordedSeq      json.RawMessage `json:"recorded_seq"`
+	MissingChecked   int64           `json:"missing_checked"`
+	MissingFound     int64           `json:"missing_found"`
+	DocsRead         int64           `json:"docs_read"`
+	DocsWritten      int64           `json:"docs_written"`
+	DocWriteFailures int64           `json:"doc_write_failures"`
+}
+
+// FormatTime returns a time as replication logs have it (RFC 2822, in GMT).
+func FormatTime(t time.Time) string { return t.UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT") }
+
+// Record puts s at the head of the history, in the place of what it has of the
+// same session, and forgets the oldest sessions beyond MaxHistory. A sequence
+// that is nil is the beginning, 0.
+func (l *Log) Record(s Session) {
+	for _, seq := range [...]*json.RawMessage{&s.StartLastSeq, &s.EndLastSeq, &s.RecordedSeq} {
+		if *seq == nil {
+			*seq = json.RawMessage("0")
+		}
+	}
+	history := slices.DeleteFunc(l.History, func(old Session) bool { return old.SessionID == s.SessionID })
+	l.History = slices.Insert(history, 0, s)
+	l.History = l.History[:min(len(l.History), MaxHistory)]
+	l.SessionID = s.SessionID
+	l.SourceLastSeq = s.RecordedSeq
+	l.Version = logVersion
+}
+
+// ReplicationLog reads the replication log with this id. If there is none, the
+// Log is a new one without history.
+func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
+	l := new(Log)
+	switch err := db.Local(ctx, id, l); {
+	case errors.Is(err, ErrNotFound):
+		l = &Log{Version: logVersion}
+	case err != nil:
+		return nil, err
+	}
+	l.ID = "_local/" + id
+	return l, nil
+}
+
+// PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to
+// its new revision. If another has written it in the meantime, the error
+// matches ErrConflict: read it again. The outcome of any other error is unknown,
+// and the same holds.
+func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
+	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
+	if err == nil {
+		l.Rev = rev
+	}
+	return err
+}
+
+// CommonAncestor returns the sequence up to which two replication logs agree
+// (protocol, "Compare Replication Logs"), or nil if there is none: then
+// everything has to be replicated.
+func CommonAncestor(source, target *Log) json.RawMessage {
+	if source.SessionID != "" && source.SessionID == target.SessionID {
+		return known(source.SourceLastSeq)
+	}
+	for _, s := range source.History { // the newest first
+		if s.SessionID == "" {
+			continue
+		}
+		for _, t := range target.History {
+			if s.SessionID == t.SessionID {
+				return known(s.RecordedSeq)
+			}
+		}
+	}
+	return nil
+}
+
+// known returns a sequence, or nil if it is null.
+func known(seq json.RawMessage) json.RawMessage {
+	if bytes.Equal(bytes.TrimSpace(seq), []byte("null")) {
+		return nil
+	}
+	return seq
+}
+
+// ReplicationID returns the id of the replication that is described by parts:
+// 32 hexadecimal digits of a hash (protocol, "Generate Replication ID"). The
+// order of parts matters; they should have no credentials, whose change would
+// make it another replication.
+func ReplicationID(parts ...string) string {
+	// JSON keeps ("ab", "c") from ("a", "bc").
+	text, _ := json.Marshal(parts) // strings can always be encoded
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,70 @@
+package couchdb_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// slowly is a server that takes a byte of a body each 50 seconds, and then answers
+// after a pause.
+type slowly struct{ pause time.Duration }
+
+func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	wait := func(d time.Duration) error {
+		select {
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+	for b := make([]byte, 1); ; {
+		if err := wait(50 * time.Second); err != nil {
+			return nil, err
+		}
+		if _, err := r.Body.Read(b); err == io.EOF {
+			break
+		}
+	}
+	if err := wait(s.pause); err != nil {
+		return nil, err
+	}
+	_, _ = r.Body.Read(make([]byte, 1)) // a transport may ask again
+	return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: slowAnswer{}, Request: r}, nil
+}
+
+// A slowAnswer comes after 50 seconds.
+type slowAnswer struct{}
+
+func (slowAnswer) Read(b []byte) (int, error) {
+	time.Sleep(50 * time.Second)
+	return copy(b, `{"rev":"1-aa"}`), io.EOF
+}
+
+func (slowAnswer) Close() error { return nil }
+
+// A large document may take longer to send than an answer may take to begin.
+func TestSlowUpload(t *testing.T) {
+	for pause, fine := range map[time.Duration]bool{50 * time.Second: true, 61 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			db, err := couchdb.Open(couchdb.Config{URL: "http://couch.example.com/db", Attempts: 1, HTTP: &http.Client{Transport: slowly{pause}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = db.Put(t.Context(), couchdb.Put{
+				ID:     "a",
+				Open:   func() (io.Reader, error) { return strings.NewReader("123456"), nil },
+				Length: 6,
+			})
+			if (err == nil) != fine {
+				t.Errorf("answer after %v: %v", pause, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+package couchdb_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/memnet"
+)
+
+// TestDatabase goes through the life of a database.
+func TestDatabase(t *testing.T) {
+	for name, root := range map[string]string{"fake": couchtest.NewFake(t).URL(), "pouchdb": couchtest.Start(t).URL()} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			db := openURL(t, root+"/life-"+name)
+			if err := db.Exists(ctx); !errors.Is(err, couchdb.ErrNotFound) {
+				t.Error(err)
+			}
+			if _, err := db.Info(ctx); !errors.Is(err, couchdb.ErrNotFound) {
+				t.Error(err)
+			}
+			if _, err := db.EnsureFullCommit(ctx); !errors.Is(err, couchdb.ErrNotFound) {
+				t.Error(err)
+			}
+			must(t, db.Create(ctx))
+			if err := db.Create(ctx); !errors.Is(err, couchdb.ErrPreconditionFailed) {
+				t.Error(err)
+			}
+			must(t, db.Exists(ctx))
+			server, err := db.Server(ctx)
+			if err != nil || server.Version == "" || server.Vendor.Name == "" {
+				t.Errorf("%+v, %v", server, err)
+			}
+			start, err := db.EnsureFullCommit(ctx)
+			if err != nil || start == "" {
+				t.Errorf("%q, %v", start, err)
+			}
+			info, err := db.Info(ctx)
+			if err != nil || info.Name != "life-"+name || (info.Instance() != "") != (name == "fake") {
+				t.Errorf("%+v, %v", info, err)
+			}
+
+			results, err := db.BulkDocs(ctx, [][]byte{[]byte(`{"_id":"a","n":1}`), []byte(`{"_id":"b","_rev":"1-wrong"}`)}, true)
+			must(t, err)
+			if results[0].Err != nil || results[0].ID != "a" || !errors.Is(results[1].Err, couchdb.ErrConflict) || results[1].ID != "b" {
+				t.Errorf("%+v", results)
+			}
+			missing, err := db.RevsDiff(ctx, map[string][]string{"a": {results[0].Rev, "2-x"}, "b": {"1-x"}, "c": {}})
+			must(t, err)
+			if diff := cmp.Diff([]string{"2-x"}, missing["a"].Missing); diff != "" || len(missing["b"].Missing) != 1 {
+				t.Errorf("%+v", missing)
+			}
+			if missing, err := db.RevsDiff(ctx, map[string][]string{"a": {results[0].Rev}}); err != nil || len(missing) != 0 {
+				t.Errorf("%+v, %v", missing, err)
+			}
+			if results, err := db.BulkDocs(ctx, nil, false); err != nil || len(results) != 0 {
+				t.Errorf("%+v, %v", results, err)
+			}
+			rev, err := db.Put(ctx, put("ä/+", `{"_id":"ä/+","n":1}`, true))
+			must(t, err)
+			if _, err := db.Put(ctx, put("ä/+", `{"_id":"ä/+","n":2}`, true)); !errors.Is(err, couchdb.ErrConflict) {
+				t.Error(err)
+			}
+			again, err := db.Put(ctx, put("ä/+", fmt.Sprintf(`{"_id":"ä/+","_rev":%q,"n":2}`, rev), true))
+			if err != nil || !strings.HasPrefix(again, "2-") {
+				t.Errorf("%s, %v", again, err)
+			}
+			must(t, func() error {
+				_, err := db.Put(ctx, put("_design/x", `{"_id":"_design/x","_rev":"1-x","views":{}}`, false))
+				return err
+			}())
+			if l := leaves(t, db.OpenRevs(ctx, "_design/x", nil, couchdb.GetOptions{})); len(l) != 1 || l[0].Rev != "1-x" {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+func put(id, text string, newEdits bool) couchdb.Put {
+	return couchdb.Put{ID: id, Length: int64(len(text)), NewEdits: newEdits, Open: func() (io.Reader, error) { return strings.NewReader(text), nil }}
+}
+
+// TestBulkErrors: what a server says about one document becomes the error that
+// a PUT of it would have had.
+func TestBulkErrors(t *testing.T) {
+	kinds := map[string]error{
+		"unauthorized": couchdb.ErrUnauthorized, "forbidden": couchdb.ErrForbidden, "conflict": couchdb.ErrConflict,
+		"not_found": couchdb.ErrNotFound, "missing_stub": couchdb.ErrPreconditionFailed, "document_too_large": couchdb.ErrTooLarge,
+	}
+	for code, kind := range kinds {
+		inWorld(t, func(w http.ResponseWriter, r *http.Request) {
+			sent, _ := io.ReadAll(r.Body)
+			if want := `{"docs":[{"_id":"a","n":1.10},` + "\n" + `{"_id":"b"}],"new_edits":false}`; string(sent) != want || r.ContentLength != int64(len(want)) {
+				t.Errorf("sent %q", sent)
+			}
+			w.WriteHeader(http.StatusCreated)
+			_, _ = fmt.Fprintf(w, `[{"ok":true,"id":"a","rev":"1-a"},{"id":"b","rev":"1-b","error":%q,"reason":{"not":"a string"}}]`, code)
+		}, func(t *testing.T, n *memnet.Net) {
+			results, err := open(t, n, couchdb.Config{}).BulkDocs(t.Context(), [][]byte{[]byte(`{"_id":"a","n":1.10}`), []byte(`{"_id":"b"}`)}, false)
+			must(t, err)
+			var e *couchdb.Error
+			if len(results) != 2 || results[0] != (couchdb.BulkResult{ID: "a", Rev: "1-a"}) || results[1].ID != "b" || results[1].Rev != "1-b" ||
+				!errors.Is(results[1].Err, kind) || !errors.As(results[1].Err, &e) || e.Code != code || e.Reason != `{"not":"a string"}` {
+				t.Errorf("%+v", results)
+			}
+		})
+	}
+}
+
+// TestOutcomeUnknown: writing is repeated only where twice is the same as once.
+func TestOutcomeUnknown(t *testing.T) {
+	writes := map[string]struct {
+		write    func(context.Context, *couchdb.DB) error
+		requests int
+	}{
+		"documents with revisions": {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, false); return err }, 2},
+		"documents without":        {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, true); return err }, 1},
+		"a document with one": {func(ctx context.Context, db *couchdb.DB) error {
+			_, err := db.Put(ctx, put("a", "{}", false))
+			return err
+		}, 2},
+		"a document without": {func(ctx context.Context, db *couchdb.DB) error {
+			_, err := db.Put(ctx, put("a", "{}", true))
+			return err
+		}, 1},
+		"a local document": {func(ctx context.Context, db *couchdb.DB) error { _, err := db.PutLocal(ctx, "a", 1); return err }, 1},
+		"a database":       {func(ctx context.Context, db *couchdb.DB) error { return db.Create(ctx) }, 1},
+		"a question":       {func(ctx context.Context, db *couchdb.DB) error { _, err := db.RevsDiff(ctx, nil); return err }, 2},
+		"a commit":         {func(ctx context.Context, db *couchdb.DB) error { _, err := db.EnsureFullCommit(ctx); return err }, 2},
+	}
+	for name, test := range writes {
+		first := true
+		inWorld(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if first {
+				first = false
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, map[bool]string{true: "[]", false: "{}"}[strings.HasSuffix(r.URL.Path, "_bulk_docs")])
+		}, func(t *testing.T, n *memnet.Net) {
+			err := test.write(t.Context(), open(t, n, couchdb.Config{}))
+			if got := len(n.Requests()); got != test.requests || (err != nil) != (got == 1) {
+				t.Errorf("%s: %d requests, %v", name, got, err)
+			}
+		})
+	}
+}
+
+// TestReplicationLog writes logs and finds where two agree.
+func TestReplicationLog(t *testing.T) {
+	eachServer(t, func(t *testing.T, db *couchdb.DB, _ bool) {
+		ctx := t.Context()
+		id := couchdb.ReplicationID("source", "target")
+		l, err := db.ReplicationLog(ctx, id)
+		if err != nil || len(l.History) != 0 || l.Rev != "" {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		for i := range couchdb.MaxHistory + 3 {
+			for _, seq := range []string{`1`, `"2-x"`, `[3,"y"]`} { // checkpoints of one session
+				l.Record(couchdb.Session{SessionID: fmt.Sprint(i), RecordedSeq: json.RawMessage(seq), StartTime: couchdb.FormatTime(time.Unix(0, 0))})
+			}
+			must(t, db.PutReplicationLog(ctx, l))
+		}
+		stale, err := db.ReplicationLog(ctx, id)
+		must(t, err)
+		if diff := cmp.Diff(l, stale); diff != "" {
+			t.Errorf("read back: %s", diff)
+		}
+		if l.Rev == "" || len(l.History) != couchdb.MaxHistory || l.History[0].SessionID != fmt.Sprint(couchdb.MaxHistory+2) ||
+			l.History[0].StartTime != "Thu, 01 Jan 1970 00:00:00 GMT" || string(l.SourceLastSeq) != `[3,"y"]` {
+			t.Errorf("%+v", l.History[0])
+		}
+		sessions := make(map[string]bool)
+		for _, s := range l.History {
+			sessions[s.SessionID] = true
+		}
+		if len(sessions) != couchdb.MaxHistory {
+			t.Errorf("history of %d sessions", len(sessions))
+		}
+		must(t, db.PutReplicationLog(ctx, l))
+		if err := db.PutReplicationLog(ctx, stale); !errors.Is(err, couchdb.ErrConflict) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCommonAncestor follows the protocol, "Compare Replication Logs".
+func TestCommonAncestor(t *testing.T) {
+	// A log is its sessions, the newest first; each has its name as its sequence.
+	makeLog := func(sessions string) *couchdb.Log {
+		l := new(couchdb.Log)
+		for id := range strings.FieldsSeq(sessions) {
+			l.History = append(l.History, couchdb.Session{SessionID: id, RecordedSeq: json.RawMessage(`"` + id + `"`)})
+		}
+		if len(l.History) > 0 {
+			l.SessionID, l.SourceLastSeq = l.History[0].SessionID, json.RawMessage(`"last `+l.History[0].SessionID+`"`)
+		}
+		return l
+	}
+	for _, test := range []struct{ source, target, want string }{
+		{"", "", ""}, {"a", "", ""}, {"", "a", ""}, {"a", "b", ""},
+		{"a", "a", `"last a"`}, {"b a", "b a", `"last b"`}, {"b a", "b c", `"last b"`},
+		{"c b a", "b a", `"b"`}, {"b a", "c b a", `"b"`}, {"d c a", "f e a", `"a"`}, {"d b a", "e a b", `"b"`},
+	} {
+		if got := couchdb.CommonAncestor(makeLog(test.source), makeLog(test.target)); string(got) != test.want {
+			t.Errorf("%q and %q: %s, want %s", test.source, test.target, got, test.want)
+		}
+	}
+	null := &couchdb.Log{SessionID: "a", SourceLastSeq: json.RawMessage("null")}
+	if got := couchdb.CommonAncestor(null, null); got != nil {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestReplicationID(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab", "c"}, {"a", "bc"}, {"c", "ab"}, {`a","bc`}} {
+		id := couchdb.ReplicationID(parts...)
+		if seen[id] || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" || id != couchdb.ReplicationID(parts...) {
+			t.Errorf("%q: %s", parts, id)
+		}
+		seen[id] = true
+	}
+}
