@@ -57,9 +57,10 @@ var rooms = map[string]room{
 	}},
 
 	// CouchDB, whichever side it is on.
-	"internal/jsonscan": {},
-	"internal/memnet":   {},
-	"couchdb":           {rooms: []string{"page", "internal/jsonscan"}},
+	"internal/jsonscan":      {},
+	"internal/memnet":        {},
+	"couchdb":                {rooms: []string{"page", "internal/jsonscan"}},
+	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 
 	// Consuming.
 	"consumer": {

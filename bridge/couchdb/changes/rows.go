@@ -1,0 +1,208 @@
+package changes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+const (
+	maxPart = 4 << 20  // of a row besides its document, each member, in bytes
+	maxRaw  = 64 << 10 // of a row that makes no sense, in bytes
+)
+
+// errNonsense: an object in the feed is valid JSON but no row.
+var errNonsense = errors.New("not a row of a changes feed")
+
+// A line is an object in the feed: a row, the end of the feed, or an error that
+// the server met on its way.
+type line struct {
+	row     Row
+	hasID   bool
+	end     bool // there is a last_seq
+	lastSeq json.RawMessage
+	pending int64
+	code    string // of an error
+	reason  string
+}
+
+// A lineReader reads the objects of a feed.
+type lineReader struct {
+	json     *jsonscan.Reader
+	maxWhole int
+	spoolDir string
+	arena    arena
+}
+
+// read reads an object. What it returns does not depend on the reader.
+func (l *lineReader) read() (line, error) {
+	out := line{pending: -1}
+	err := l.json.Enter('{')
+	for err == nil {
+		var name []byte
+		if name, err = l.json.Key(); err == nil && name == nil {
+			return out, nil
+		}
+		if err == nil {
+			err = l.member(&out, name)
+		}
+	}
+	out.row.Doc.Close()
+	return out, err
+}
+
+func (l *lineReader) member(out *line, name []byte) (err error) {
+	switch string(name) {
+	case `"doc"`:
+		return l.doc(&out.row)
+	case `"seq"`:
+		out.row.Seq, err = l.seq(&out.row)
+	case `"id"`:
+		out.row.ID, err = l.text(&out.row)
+		out.hasID = err == nil
+	case `"changes"`:
+		out.row.Revs, err = l.revs(&out.row)
+	case `"deleted"`:
+		var value []byte
+		value, err = l.value(&out.row)
+		out.row.Deleted = string(value) == "true"
+	case `"last_seq"`:
+		out.lastSeq, err = l.seq(&out.row)
+		out.end = true
+	case `"pending"`:
+		out.pending, err = l.pending(&out.row)
+	case `"error"`:
+		out.code, err = l.text(&out.row)
+	case `"reason"`:
+		out.reason, err = l.text(&out.row)
+	default:
+		err = l.skip()
+	}
+	return err
+}
+
+// skip passes over a value. One that is large is not kept for [jsonscan.Reader.Resync].
+func (l *lineReader) skip() error {
+	_, whole, err := l.json.Value(maxRaw)
+	if err != nil || whole {
+		return err
+	}
+	return l.json.Rest(io.Discard)
+}
+
+// value reads a small value. It is valid until the next call.
+func (l *lineReader) value(row *Row) ([]byte, error) {
+	b, whole, err := l.json.Value(maxPart)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, fmt.Errorf("%w: a member has more than %d bytes", errNonsense, maxPart)
+	}
+	row.size += len(b)
+	return b, nil
+}
+
+// seq reads a sequence, and returns nil for null.
+func (l *lineReader) seq(row *Row) (json.RawMessage, error) {
+	b, err := l.value(row)
+	if err != nil || string(b) == "null" {
+		return nil, err
+	}
+	return l.arena.keep(b), nil
+}
+
+func (l *lineReader) text(row *Row) (string, error) {
+	b, err := l.value(row)
+	if err != nil {
+		return "", err
+	}
+	text, err := jsonscan.Unquote(b)
+	if err != nil {
+		return "", fmt.Errorf("%w: %.100s is not a string", errNonsense, b)
+	}
+	return text, nil
+}
+
+func (l *lineReader) pending(row *Row) (int64, error) {
+	b, err := l.value(row)
+	if err != nil {
+		return -1, err
+	}
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n >= 0 {
+		return n, nil
+	}
+	return -1, nil // it is only for show
+}
+
+// revs reads [{"rev":"..."},...].
+func (l *lineReader) revs(row *Row) ([]string, error) {
+	b, err := l.value(row)
+	if err != nil {
+		return nil, err
+	}
+	revs := make([]string, 0, 1)
+	for change := range jsonscan.Elements(b) {
+		n := len(revs)
+		for name, value := range jsonscan.Members(change) {
+			if string(name) != `"rev"` {
+				continue
+			}
+			rev, err := jsonscan.Unquote(value)
+			if err != nil {
+				return nil, fmt.Errorf("%w: a revision is not a string", errNonsense)
+			}
+			revs = append(revs, rev)
+		}
+		if len(revs) != n+1 {
+			return nil, fmt.Errorf("%w: a change has no revision", errNonsense)
+		}
+	}
+	return revs, nil
+}
+
+// doc reads a document, of any size.
+func (l *lineReader) doc(row *Row) error {
+	row.Doc.Close() // a second one replaces the first
+	row.Doc = nil
+	b, whole, err := l.json.Value(l.maxWhole)
+	switch {
+	case err != nil:
+		return err
+	case whole && string(b) == "null":
+		return nil
+	case whole:
+		row.Doc = couchdb.NewBody(l.arena.keep(b))
+		row.size += len(b)
+	default:
+		row.Doc, err = couchdb.Spool(l.spoolDir, 0, func(w io.Writer) error {
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			return l.json.Rest(w)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	row.Meta, err = row.Doc.Scan()
+	return err
+}
+
+// check says whether an object in the feed is a row.
+func (o *line) check() error {
+	switch {
+	case o.end:
+		return fmt.Errorf("%w: there is a last_seq", errNonsense)
+	case !o.hasID:
+		return fmt.Errorf("%w: there is no document id", errNonsense)
+	case len(o.row.Revs) == 0:
+		return fmt.Errorf("%w: there is no revision", errNonsense)
+	}
+	return nil
+}
