@@ -1,0 +1,56 @@
+package changes_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// One-shot: read what has changed since a position that was stored.
+func Example() {
+	// In the place of a CouchDB.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/recipes" {
+			_, _ = io.WriteString(w, `{"db_name":"recipes","update_seq":"2-g1AB","instance_start_time":"1795176138","cluster":{"q":2}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"results":[
+{"seq":"2-g1AB","id":"soup","changes":[{"rev":"3-c0ffee"}],"doc":{"_id":"soup","_rev":"3-c0ffee","litres":1.50}}
+],
+"last_seq":"2-g1AB","pending":0}`)
+	}))
+	defer server.Close()
+
+	db, err := couchdb.Open(couchdb.Config{URL: server.URL + "/recipes"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	f, err := changes.New(db, changes.Options{IncludeDocs: true, Since: []byte(`"1-g1AA"`), Instance: "1795176138"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		b, err := f.Next(context.Background())
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, row := range b.Rows {
+			fmt.Printf("%s %s: %s\n", row.ID, row.Revs[0], row.Doc.Bytes())
+		}
+		f.Confirm(b) // once the rows, and the position, are stored
+	}
+	fmt.Printf("go on from %s of %s\n", f.Position(), f.Instance())
+	// Output:
+	// soup 3-c0ffee: {"_id":"soup","_rev":"3-c0ffee","litres":1.50}
+	// go on from "2-g1AB" of 1795176138
+}

@@ -1,0 +1,298 @@
+package changes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+// checkpointAfter is how long a filtered feed may be silent until the position
+// is moved on by other means.
+const checkpointAfter = time.Minute
+
+// A run is the reading of a feed, over as many connections as it takes.
+type run struct {
+	f     *Follower
+	since json.RawMessage // the last position that was read
+	read  int64           // rows, for Limit
+	tries int             // without progress
+
+	batch   *Batch // what is being read; nil: nothing
+	kind    Feed   // of the present answer
+	rows    int    // in the present answer
+	body    io.ReadCloser
+	lines   lineReader
+	last    time.Time // when a row came, or the request was made
+	catchUp bool      // the next request is to find the position only
+	silence bool      // the connection was ended because of it
+	noPost  bool      // the server wants a selector in the URL
+	rereads bool      // after a row that made no sense
+}
+
+var (
+	errCut     = errors.New("feed ends without its last sequence")
+	errEmpty   = errors.New("server does not wait for something to happen")
+	errSilence = errors.New("filtered feed is silent")
+)
+
+// A serverError is an error in the middle of the feed.
+type serverError struct{ code, reason string }
+
+func (e *serverError) Error() string { return "server ended the feed: " + e.code + ": " + e.reason }
+
+// A nonsenseError is a row that makes no sense.
+type nonsenseError struct{ err error }
+
+func (e *nonsenseError) Error() string { return "row makes no sense: " + e.err.Error() }
+func (e *nonsenseError) Unwrap() error { return e.err }
+
+// follow reads the feed to its end, which most feeds have not got.
+func (r *run) follow() error {
+	o := &r.f.options
+	r.lines = lineReader{maxWhole: o.MaxWhole, spoolDir: o.SpoolDir, json: jsonscan.NewReader(nil)}
+	if r.f.now() {
+		if err := r.startNow(); err != nil {
+			return err
+		}
+	}
+	for {
+		began := time.Now()
+		done, err := r.connect()
+		lasted := time.Since(began)
+		switch {
+		case r.f.ctx.Err() != nil:
+			return errClosed
+		case done:
+			return io.EOF
+		case err == errSilence:
+			continue
+		case err == nil && (r.rows > 0 || lasted >= o.MinRetry || r.kind == Normal):
+			continue // a live feed that ended, as they do
+		case err == nil:
+			err = errEmpty
+		}
+		if lasted >= o.MaxRetry {
+			r.tries = 0 // it was well for a while
+		}
+		if err := r.pause(err); err != nil {
+			return err
+		}
+	}
+}
+
+// startNow takes the place where the feed ends from the database. To begin with
+// since=now would lose what happens before a reconnect.
+func (r *run) startNow() error {
+	info, err := r.f.db.Info(r.f.ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.identify(info); err != nil {
+		return err
+	}
+	r.since = info.UpdateSeq
+	return r.f.offer(&Batch{Seq: r.since, Pending: -1})
+}
+
+// identify compares the database with the one that was followed so far.
+func (r *run) identify(info couchdb.Info) error {
+	f := r.f
+	instance := info.Instance()
+	if instance == "" && len(info.Cluster) > 0 {
+		// An old CouchDB. At least it is the same name on the same server.
+		server, err := f.db.Server(f.ctx)
+		if err != nil && !final(err) { // a proxy may show nothing but databases
+			return err
+		}
+		if server.UUID != "" {
+			instance = serverPrefix + server.UUID + "/" + f.db.Name()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.info = info
+	switch {
+	case instance == "":
+	case strings.HasPrefix(instance, serverPrefix) != strings.HasPrefix(f.instance, serverPrefix), f.instance == "":
+		f.instance = instance // nothing to compare it with: the server was upgraded
+	case f.instance != instance:
+		return fmt.Errorf("%w: it was %s, and is %s now", ErrRecreated, f.instance, instance)
+	}
+	return nil
+}
+
+// serverPrefix tells a server's uuid from a database's instance.
+const serverPrefix = "server "
+
+// pause waits before the next try. It returns an error if there is none.
+func (r *run) pause(err error) error {
+	o := &r.f.options
+	if final(err) {
+		return err
+	}
+	r.tries++
+	if o.Attempts > 0 && r.tries >= o.Attempts {
+		return fmt.Errorf("no progress in %d attempts: %w", r.tries, err)
+	}
+	pause := o.MinRetry
+	for i := 1; i < r.tries && pause < o.MaxRetry; i++ {
+		pause *= 2
+	}
+	pause = min(pause, o.MaxRetry)
+	pause -= rand.N(pause/2 + 1)
+	r.f.count(func(s *Stats) { s.Reconnects++ })
+	o.Log.WarnContext(r.f.ctx, "will follow changes again", "database", r.f.db.URL(), "error", err, "try", r.tries, "pause", pause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.f.ctx.Done():
+		return errClosed
+	}
+}
+
+// final reports whether asking again is of no use.
+func final(err error) bool {
+	if errors.Is(err, ErrRecreated) || errors.Is(err, errClosed) {
+		return true
+	}
+	var status *couchdb.Error
+	return errors.As(err, &status) && !couchdb.Retryable(err)
+}
+
+// connect reads an answer. It reports whether the feed is done.
+func (r *run) connect() (done bool, err error) {
+	o := &r.f.options
+	limit := int64(0)
+	if o.Limit > 0 {
+		limit = o.Limit - r.read
+	}
+	paged := o.Feed == Normal && o.PageRows > 0 && (limit == 0 || limit > o.PageRows)
+	if paged {
+		limit = o.PageRows
+	}
+	r.kind, r.rows, r.silence = o.Feed, 0, false
+	if r.catchUp {
+		r.kind = Normal
+	}
+	q, err := o.request(r.kind, r.since, limit)
+	if err != nil {
+		return false, err
+	}
+	if r.noPost {
+		q.Query.Set("selector", string(o.Selector))
+		q.Method, q.Body = http.MethodGet, nil
+	}
+	r.f.count(func(s *Stats) { s.Requests++ })
+	r.last = time.Now()
+	resp, err := r.f.db.Do(r.f.ctx, q)
+	if errors.Is(err, couchdb.ErrNotFound) && o.Selector != nil && !r.noPost && r.f.db.Exists(r.f.ctx) == nil {
+		r.noPost = true // PouchDB Server
+		return r.connect()
+	}
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	// A position in the old database is one in the new one, too, for all that
+	// the server says. Asked in this order, the answer is the one of the database
+	// that the feed is of.
+	info, err := r.f.db.Info(r.f.ctx)
+	if err == nil {
+		err = r.identify(info)
+	}
+	if err != nil {
+		return false, err
+	}
+	r.body = resp.Body
+	r.lines.json.Reset(&countingReader{src: resp.Body, f: r.f})
+	r.lines.json.Blocks, r.lines.json.Lines = r.wait, r.kind == Continuous
+	end, err := r.answer()
+	if flushed := r.flush(); flushed != nil {
+		return false, flushed
+	}
+	switch {
+	case r.silence:
+		r.catchUp = true
+		return false, errSilence
+	case err == errLimit:
+		return true, nil
+	case err != nil:
+		return false, err
+	case !end:
+		return false, errCut
+	}
+	r.catchUp, r.rereads = false, false
+	// So that the connection can be used again.
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
+	if paged && int64(r.rows) >= limit {
+		return false, nil
+	}
+	return o.Feed == Normal || o.Limit > 0 && r.read >= o.Limit, nil
+}
+
+// wait is called before the feed is waited for: what was read is handed out.
+func (r *run) wait() {
+	if r.flush() != nil || r.kind == Normal || !r.f.options.filtered() || time.Since(r.last) < checkpointAfter {
+		return // a follower that is closed has a connection that is closed
+	}
+	r.silence = true
+	r.body.Close()
+}
+
+// flush hands out what was read.
+func (r *run) flush() error {
+	if r.batch == nil {
+		return nil
+	}
+	b := r.batch
+	r.batch = nil
+	err := r.f.offer(b)
+	if err != nil {
+		b.release()
+	}
+	return err
+}
+
+// countingReader counts bytes.
+type countingReader struct {
+	src io.Reader
+	f   *Follower
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	c.f.count(func(s *Stats) { s.Bytes += int64(n) })
+	return n, err
+}
+
+// Pending asks the server how many rows there are after a position, or -1 if
+// it does not say, as PouchDB Server. With a filter it is an upper bound.
+func Pending(ctx context.Context, db *couchdb.DB, o Options) (int64, error) {
+	o.setDefaults()
+	o.IncludeDocs = false
+	q, err := o.request(Normal, o.Since, 1)
+	if err != nil {
+		return -1, err
+	}
+	q.Once, q.Repeat = false, true
+	q.Query.Set("limit", "0")
+	answer := struct {
+		Results []json.RawMessage `json:"results"`
+		Pending *int64            `json:"pending"`
+	}{}
+	if err := db.JSON(ctx, q, &answer); err != nil || answer.Pending == nil {
+		return -1, err
+	}
+	return *answer.Pending + int64(len(answer.Results)), nil
+}
