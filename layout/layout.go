@@ -4,6 +4,7 @@
 //
 //	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
 //	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
+//	feeds/<feed>/quarantine/<name>            what a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
 //	snapshots/<name>/pages/<id>/<6 digits>    one page of a snapshot, numbered from 0
 //
@@ -71,6 +72,10 @@ func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedP
 // FeedFloor returns the key of the object that holds the number of a feed's
 // oldest page.
 func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
+
+// FeedQuarantine returns the prefix of the keys of what a bridge could not publish in
+// a feed.
+func FeedQuarantine(feed string) string { return FeedsPrefix + feed + "/quarantine/" }
 
 // ParseFeedPage returns the page number in a key made by [FeedPage].
 func ParseFeedPage(feed, key string) (int64, error) {

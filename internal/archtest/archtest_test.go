@@ -61,6 +61,10 @@ var rooms = map[string]room{
 	"internal/memnet":        {},
 	"couchdb":                {rooms: []string{"page", "internal/jsonscan"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
+	"bridge/couchdb": {
+		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "layout", "page", "producer", "snapshot", "storage"},
+		libraries: []string{"golang.org/x/sync"},
+	},
 
 	// Consuming.
 	"consumer": {
@@ -101,7 +105,7 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // along or talks to one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"bridge/couchdb", "sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},

@@ -1,0 +1,403 @@
+package couchdb
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// An index knows the pairs that the feed holds, so that what CouchDB repeats is
+// recognised. It says nothing that the feed does not say: an index that is lost,
+// damaged or behind is filled from the feed.
+//
+// It is a table in an SQLite file. A pair takes about 50 bytes there, and its
+// hashes stand for it: 128 bits for the document, 64 for the revision among those
+// of the document. Several processes may use one index.
+type index struct {
+	path string
+
+	mu   sync.Mutex
+	conn *sqlite.Conn
+	// flight has the pairs on their way into the feed, and those that are there and
+	// not in the table yet: these are true.
+	flight map[hash]bool
+	queue  []hash // those that are true, in the order of the feed
+	at     place  // with them
+}
+
+// queueLimit is how many pairs wait for being written into the table: pairs are all over
+// it, so a transaction of few writes nearly as much as one of many.
+const queueLimit = 8192
+
+// A hash stands for a pair: the first 16 bytes for the document.
+type hash [24]byte
+
+func (p pair) hash() (h hash) {
+	doc, rev := sha256.Sum256([]byte(p.id)), sha256.Sum256([]byte(p.rev))
+	copy(h[:16], doc[:])
+	copy(h[16:], rev[:])
+	return h
+}
+
+func (h *hash) doc() []byte { return h[:16] }
+func (h *hash) rev() []byte { return h[16:] }
+
+// indexVersion is changed with the form of the table; one of another version is
+// filled anew.
+const indexVersion = 1
+
+const indexSchema = `
+	CREATE TABLE IF NOT EXISTS pairs (
+		doc BLOB NOT NULL, rev BLOB NOT NULL,
+		n INTEGER NOT NULL, -- in the order of the feed
+		PRIMARY KEY (doc, rev)
+	) WITHOUT ROWID;
+	CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;`
+
+// openIndex opens the index in a file, which is created if it does not exist and
+// begun anew if it is damaged.
+func openIndex(path string) (*index, error) {
+	x := &index{path: path, flight: map[hash]bool{}}
+	err := x.open()
+	if err != nil && damaged(err) {
+		if err = x.remove(); err == nil {
+			err = x.open()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open index %s: %w", path, err), x.Close())
+	}
+	return x, nil
+}
+
+func damaged(err error) bool {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB, sqlite.ResultFormat:
+		return true
+	}
+	return false
+}
+
+func (x *index) open() (err error) {
+	path, err := filepath.Abs(x.path) // SQLite takes it as it stands, but not file:x or :memory:
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if x.conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL); err != nil {
+		return err
+	}
+	x.conn.SetBusyTimeout(10 * time.Second)
+	// A power failure may cost the last commits, but not the order of the file.
+	for _, pragma := range []string{"synchronous=NORMAL", "cache_size=-4096", "journal_size_limit=4194304"} {
+		if err := sqlitex.ExecuteTransient(x.conn, "PRAGMA "+pragma, nil); err != nil {
+			return err
+		}
+	}
+	version, err := sqlitex.ResultInt(x.conn.Prep("PRAGMA user_version"))
+	if err != nil {
+		return err
+	}
+	if version != indexVersion {
+		drop := fmt.Sprintf("DROP TABLE IF EXISTS pairs; DROP TABLE IF EXISTS state; PRAGMA user_version=%d", indexVersion)
+		if err := sqlitex.ExecuteScript(x.conn, drop, nil); err != nil {
+			return err
+		}
+	}
+	return sqlitex.ExecuteScript(x.conn, indexSchema, nil)
+}
+
+// remove deletes the file, so that it can be begun anew.
+func (x *index) remove() (err error) {
+	if x.conn != nil {
+		err = x.conn.Close()
+		x.conn = nil
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if e := os.Remove(x.path + suffix); e != nil && !errors.Is(e, os.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// Close writes what waits for it and closes the file.
+func (x *index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.conn == nil {
+		return nil
+	}
+	return errors.Join(x.write(), x.conn.Close())
+}
+
+// A claim is what the index says to a pair that is to be published.
+type claim int
+
+const (
+	claimNew    claim = iota // not in the feed, and now on its way there
+	claimNewest              // in the feed, as the newest of its document
+	claimOlder               // in the feed, and followed by another of its document
+	claimFlight              // on its way into the feed
+)
+
+// claim asks whether pairs are in the feed or on their way there. Those that are not are
+// on their way from now on.
+func (x *index) claim(pairs ...pair) (claims []claim, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ask index %s: %w", x.path, err)
+		}
+	}()
+	hashes := make([]hash, len(pairs))
+	for i, p := range pairs {
+		hashes[i] = p.hash()
+	}
+	if claims, err = x.look(hashes); err != nil {
+		return nil, err
+	}
+	if len(x.queue) > 0 && slices.ContainsFunc(claims, func(c claim) bool { return c != claimNew }) {
+		if err := x.write(); err != nil { // only the table knows which is the newest
+			return nil, err
+		}
+		if claims, err = x.look(hashes); err != nil {
+			return nil, err
+		}
+	}
+	for i, h := range hashes {
+		if claims[i] != claimNew {
+			continue
+		}
+		if _, twice := x.flight[h]; twice {
+			claims[i] = claimFlight
+		}
+		x.flight[h] = false
+	}
+	return claims, nil
+}
+
+// look returns what is known of pairs, with one look at the file for all.
+func (x *index) look(hashes []hash) (claims []claim, err error) {
+	defer sqlitex.Transaction(x.conn)(&err)
+	claims = make([]claim, len(hashes))
+	for i, h := range hashes {
+		if _, ok := x.flight[h]; ok {
+			claims[i] = claimFlight
+		} else if claims[i], err = x.find(&h); err != nil {
+			return nil, err
+		}
+	}
+	return claims, nil
+}
+
+// find returns what the table says to a pair.
+func (x *index) find(h *hash) (claim, error) {
+	get := x.conn.Prep("SELECT n FROM pairs WHERE doc=?1 AND rev=?2")
+	get.BindBytes(2, h.rev())
+	n, err := number(get, h)
+	if n == 0 || err != nil {
+		return claimNew, err
+	}
+	newest, err := number(x.conn.Prep("SELECT max(n) FROM pairs WHERE doc=?1"), h)
+	if n < newest {
+		return claimOlder, err
+	}
+	return claimNewest, err
+}
+
+// number returns the one number that a statement gives for a document, 0 for none.
+func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
+	get.BindBytes(1, h.doc())
+	found, err := get.Step()
+	if found {
+		n = get.ColumnInt64(0)
+	}
+	return n, errors.Join(err, get.Reset())
+}
+
+// isNewest reports whether a pair is the newest of its document in the feed.
+func (x *index) isNewest(p pair) (bool, error) {
+	h := p.hash()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.write()
+	if err != nil {
+		return false, err
+	}
+	claim, err := x.find(&h)
+	if err != nil {
+		return false, fmt.Errorf("ask index %s: %w", x.path, err)
+	}
+	return claim == claimNewest, nil
+}
+
+// release takes back claims: the pairs are not going to be published now.
+func (x *index) release(pairs ...pair) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range pairs {
+		delete(x.flight, p.hash())
+	}
+}
+
+// settle takes back all claims, and writes what waits for it.
+func (x *index) settle() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.write()
+	clear(x.flight)
+	return err
+}
+
+// A place is how much of the feed the index knows: everything up to, and with, the
+// entity with this Content-ID, which is on this page.
+type place struct {
+	Page      int64  `json:"page"`
+	ContentID string `json:"contentId"`
+	Pairs     int64  `json:"pairs"` // that were ever added: the number of the last
+}
+
+// add notes pairs that are in the feed, in its order, and how far the index knows the
+// feed then.
+func (x *index) add(pairs []pair, at place) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range pairs {
+		h := p.hash()
+		x.flight[h] = true
+		x.queue = append(x.queue, h)
+	}
+	x.at = at
+	if len(x.queue) < queueLimit {
+		return nil
+	}
+	return x.write()
+}
+
+// write writes what waits for it into the table.
+func (x *index) write() (err error) {
+	if x.at == (place{}) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write index %s: %w", x.path, err)
+		}
+	}()
+	end, err := sqlitex.ImmediateTransaction(x.conn)
+	if err != nil {
+		return err
+	}
+	defer end(&err)
+	var known place // another process may have added some
+	if err := x.getState("place", &known); err != nil {
+		return err
+	}
+	x.at.Pairs = known.Pairs
+	put := x.conn.Prep("INSERT INTO pairs (doc, rev, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n=?3")
+	for _, h := range x.queue {
+		x.at.Pairs++
+		put.BindBytes(1, h.doc())
+		put.BindBytes(2, h.rev())
+		put.BindInt64(3, x.at.Pairs)
+		if _, err := put.Step(); err != nil {
+			return err
+		}
+		if err := put.Reset(); err != nil {
+			return err
+		}
+	}
+	if err := x.setState("place", x.at); err != nil {
+		return err
+	}
+	for _, h := range x.queue {
+		delete(x.flight, h)
+	}
+	x.queue, x.at = x.queue[:0], place{}
+	return nil
+}
+
+// clear forgets everything.
+func (x *index) clear() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := sqlitex.ExecuteScript(x.conn, "DELETE FROM pairs; DELETE FROM state", nil); err != nil {
+		return fmt.Errorf("clear index %s: %w", x.path, err)
+	}
+	return nil
+}
+
+// A resting is a place in the source up to which everything is in the feed, although
+// the feed's checkpoint does not say so: what came after that was nothing to publish,
+// and a checkpoint needs an entity to be stored with. It holds as long as the feed's
+// checkpoint is the one that it was found under.
+type resting struct {
+	Checkpoint []byte          `json:"checkpoint"`
+	Since      json.RawMessage `json:"since"`
+}
+
+func (x *index) rest(r resting) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.setState("resting", r); err != nil {
+		return fmt.Errorf("write index %s: %w", x.path, err)
+	}
+	return nil
+}
+
+func (x *index) rested() (r resting, err error) {
+	err = x.read("resting", &r)
+	return r, err
+}
+
+func (x *index) known() (at place, err error) {
+	err = x.read("place", &at)
+	return at, err
+}
+
+func (x *index) read(name string, v any) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.getState(name, v); err != nil {
+		return fmt.Errorf("read index %s: %w", x.path, err)
+	}
+	return nil
+}
+
+func (x *index) setState(name string, v any) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	put := x.conn.Prep("INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)")
+	put.BindText(1, name)
+	put.BindBytes(2, value)
+	_, err = put.Step()
+	return errors.Join(err, put.Reset())
+}
+
+// getState reads a value; one that is not there leaves v as it is.
+func (x *index) getState(name string, v any) error {
+	get := x.conn.Prep("SELECT value FROM state WHERE name=?1")
+	get.BindText(1, name)
+	found, err := get.Step()
+	if found {
+		value := make([]byte, get.ColumnLen(0))
+		get.ColumnBytes(0, value)
+		err = json.Unmarshal(value, v)
+	}
+	return errors.Join(err, get.Reset())
+}

@@ -1,0 +1,238 @@
+package couchdb
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// world is a feed, and what it holds: the oracle of an index.
+type world struct {
+	t     *testing.T
+	store storage.Store
+	feed  *producer.Feed
+	held  map[pair]bool
+	last  map[string]string // by id, the revision published last
+	path  string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, store: memory.New(), held: map[pair]bool{}, last: map[string]string{}, path: filepath.Join(t.TempDir(), "x", "index")}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	f, err := producer.Open(w.t.Context(), w.store, "docs", producer.Config{MaxPageEntities: 7})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.feed = f
+	w.t.Cleanup(func() { f.Close() })
+}
+
+func (w *world) publish(entities ...*feed.Entity) producer.Receipt {
+	w.t.Helper()
+	r, err := w.feed.PublishBatch(w.t.Context(), producer.Batch{Entities: entities})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range entities {
+		if len(e.Header) > 0 {
+			p, _ := pairOf(e.ContentLocation, e.Header[0].Value)
+			w.held[p], w.last[p.id] = true, p.rev
+		}
+	}
+	return r
+}
+
+func (w *world) pair(rng *rand.Rand) pair {
+	return pair{fmt.Sprintf("doc %d", rng.IntN(20)), fmt.Sprintf("%d-x", rng.IntN(8))}
+}
+
+// index opens the index and fills it from the feed.
+func (w *world) index() *index {
+	w.t.Helper()
+	x, err := openIndex(w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { x.Close() })
+	w.fill(x)
+	return x
+}
+
+func (w *world) fill(x *index) {
+	w.t.Helper()
+	if _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// check compares all that the index says with the oracle.
+func (w *world) check(x *index) {
+	w.t.Helper()
+	want, got := map[pair]claim{}, map[pair]claim{}
+	for n := range 20 {
+		for r := range 8 {
+			p := pair{fmt.Sprintf("doc %d", n), fmt.Sprintf("%d-x", r)}
+			switch {
+			case !w.held[p]:
+				want[p] = claimNew
+			case w.last[p.id] == p.rev:
+				want[p] = claimNewest
+			default:
+				want[p] = claimOlder
+			}
+			claims, err := x.claim(p, p)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if got[p] = claims[0]; claims[0] == claimNew {
+				if claims[1] != claimFlight {
+					w.t.Fatalf("%v was claimed twice: %v", p, claims)
+				}
+				x.release(p)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Fatalf("index is not what the feed holds (-want +got):\n%s", diff)
+	}
+}
+
+// TestIndexIsTheFeed publishes at random, by itself and as another producer does, and
+// loses, damages and restores the file of the index in between.
+func TestIndexIsTheFeed(t *testing.T) {
+	w := newWorld(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	x := w.index()
+	var backup []byte
+	steps := 150
+	if testing.Short() {
+		steps = 40
+	}
+	for step := range steps {
+		switch k := rng.IntN(10); {
+		case k < 4: // as the bridge does
+			var entities []*feed.Entity
+			var pairs []pair
+			for range 1 + rng.IntN(10) {
+				p := w.pair(rng)
+				if c, err := x.claim(p); err != nil {
+					t.Fatal(err)
+				} else if c[0] == claimNew {
+					entities, pairs = append(entities, p.entity(feed.Put)), append(pairs, p)
+				}
+			}
+			if len(pairs) > 0 {
+				r := w.publish(entities...)
+				if err := x.add(pairs, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case k < 6: // somebody else, also a revision once more
+			p := w.pair(rng)
+			e := p.entity(feed.Put)
+			e.ContentID = fmt.Sprintf("<%d@other>", step)
+			w.publish(e, &feed.Entity{Operation: feed.Put, ContentType: "text/plain", ContentLocation: "doc%201"})
+			w.fill(x)
+		case k < 7:
+			x.Close()
+			backup, _ = os.ReadFile(w.path)
+			x = w.index()
+		case k < 8 && backup != nil: // an old one is behind
+			x.Close()
+			if err := os.WriteFile(w.path, backup, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x = w.index()
+		case k < 9:
+			x.Close()
+			if err := os.WriteFile(w.path, []byte("this is no database, but long enough to be taken for one: "+fmt.Sprint(make([]int, 2000))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x = w.index()
+		default:
+			x.Close()
+			if err := os.RemoveAll(filepath.Dir(w.path)); err != nil {
+				t.Fatal(err)
+			}
+			x = w.index()
+		}
+		w.check(x)
+	}
+}
+
+// An index of a feed that was deleted and begun anew does not believe what it knows.
+func TestIndexOfAnotherFeed(t *testing.T) {
+	w := newWorld(t)
+	w.publish(pair{"doc 1", "1-x"}.entity(feed.Put), pair{"doc 2", "1-x"}.entity(feed.Put))
+	x := w.index()
+	w.check(x)
+	w.store, w.held, w.last = memory.New(), map[pair]bool{}, map[string]string{}
+	w.fill(x)
+	w.check(x)
+	w.open()
+	w.publish(pair{"doc 3", "1-x"}.entity(feed.Put))
+	w.fill(x)
+	w.check(x)
+	for n := range 30 {
+		w.publish(pair{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.entity(feed.Put))
+	}
+	w.fill(x)
+	w.check(x)
+}
+
+// What was on pages that are gone is still known to an index that read them.
+func TestIndexOfPrunedFeed(t *testing.T) {
+	w := newWorld(t)
+	for n := range 40 {
+		w.publish(pair{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.entity(feed.Put))
+	}
+	x := w.index()
+	if _, err := chain.RaiseFloor(t.Context(), w.store, "docs", 5); err != nil {
+		t.Fatal(err)
+	}
+	w.publish(pair{"doc 1", "7-x"}.entity(feed.Put))
+	w.fill(x)
+	w.check(x)
+	// One that was behind goes on at what is left.
+	old, err := openIndex(filepath.Join(t.TempDir(), "old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	w.fill(old)
+	if c, err := old.claim(pair{"doc 1", "7-x"}); err != nil || c[0] != claimNewest {
+		t.Errorf("claim is %v, %v", c, err)
+	}
+}
+
+func TestResting(t *testing.T) {
+	w := newWorld(t)
+	w.publish(pair{"doc 1", "1-x"}.entity(feed.Put))
+	x := w.index()
+	if r, err := x.rested(); err != nil || r.Checkpoint != nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	want := resting{Checkpoint: []byte("{}"), Since: []byte(`"12-abc"`)}
+	if err := x.rest(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.rested()
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
