@@ -1,0 +1,190 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/producer"
+)
+
+// A Bridge publishes the changes of a database. Its methods may be called concurrently,
+// but for Run and Retry, of which one call may be under way.
+type Bridge struct {
+	config     Config
+	selection  string
+	index      *index
+	pages      *chain.Reader
+	feed       *producer.Feed
+	quarantine *quarantine
+	meter      meter
+	log        *replicationLog
+	pause      func(context.Context, time.Duration) error
+}
+
+// Open returns a bridge. It makes no request to the source. The caller closes it.
+func Open(ctx context.Context, c Config) (*Bridge, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bridge{
+		config: c, pages: chain.NewReader(c.Store, c.Feed), pause: sleep,
+		quarantine: &quarantine{store: c.Store, feed: c.Feed, pause: sleep},
+	}
+	b.meter.progress.Pending = -1
+	if b.selection, err = c.selection(); err != nil {
+		return nil, fmt.Errorf("configure bridge: %w", err)
+	}
+	b.log = newReplicationLog(c.Source, c.Target, b.selection, c.Log)
+	if b.index, err = openIndex(c.Index); err != nil {
+		return nil, err
+	}
+	if b.feed, err = producer.Open(ctx, c.Store, c.Feed, c.Producer); err != nil {
+		return nil, errors.Join(err, b.index.Close())
+	}
+	return b, nil
+}
+
+// Close waits for what is being published and closes what the bridge has opened.
+func (b *Bridge) Close() error { return errors.Join(b.feed.Close(), b.index.Close()) }
+
+// Progress returns how far the bridge has come.
+func (b *Bridge) Progress() Progress { return b.meter.now() }
+
+// Run publishes what is new in the source: all there is now or, with Config.Follow, until
+// ctx ends. What it has begun to publish then, it finishes.
+//
+// The error matches [changes.ErrRecreated] if the database was deleted and created again,
+// and [ErrForeign] if the feed is not this database's. After any error, Run goes on from
+// where the feed is. The report is right with an error as well.
+func (b *Bridge) Run(ctx context.Context) (Report, error) {
+	begun := time.Now()
+	session := newSession()
+	var start json.RawMessage
+	var reached json.RawMessage
+	var err error
+	for first := true; ; first = false {
+		var s *run
+		if s, err = b.newRun(ctx, session); err != nil {
+			break
+		}
+		if first {
+			start = s.reader.since
+			b.log.begin(session, begun, start, &b.meter)
+		}
+		err = s.run(ctx)
+		reached = s.reached()
+		if !errors.Is(err, producer.ErrCheckpoint) || ctx.Err() != nil {
+			break
+		}
+		b.config.Log.Warn("somebody else has published to the feed: going on from where it is now", "feed", b.config.Feed)
+		if err = b.pause(ctx, jitter(time.Second)); err != nil {
+			break
+		}
+	}
+	if reached == nil {
+		reached = start
+	}
+	done := b.meter.now()
+	if done.Rows > 0 { // else the place is the same, even if the source names it anew
+		b.log.write(context.WithoutCancel(ctx), reached)
+	}
+	report := Report{Progress: done, NoChanges: done.Published == 0 && done.Quarantined == 0}
+	report.Log.Record(b.meter.session(session, begun, start, reached))
+	if errors.Is(err, changes.ErrRecreated) {
+		err = fmt.Errorf("%w; its revisions would be taken for those of the old one, so publish it to another feed", err)
+	}
+	if err != nil {
+		return report, fmt.Errorf("bridge %s to feed %q: %w", b.config.Source.URL(), b.config.Feed, err)
+	}
+	return report, nil
+}
+
+func newSession() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+// start finds where to begin: where the feed is, as the index has it.
+func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, since json.RawMessage, err error) {
+	encoded, err = b.index.catchUp(ctx, b.pages)
+	if err != nil {
+		return at, nil, nil, err
+	}
+	if at, err = parseCheckpoint(encoded, b.config.Feed); err != nil {
+		return at, nil, nil, err
+	}
+	if err := b.checkSource(&at); err != nil {
+		return at, nil, nil, err
+	}
+	if !at.begins() && at.Selection != b.selection {
+		b.config.Log.Info("something else is published than before: reading the source from its beginning", "feed", b.config.Feed)
+		return at, encoded, nil, nil
+	}
+	resting, err := b.index.rested()
+	if err != nil {
+		return at, nil, nil, err
+	}
+	if !at.begins() && bytes.Equal(resting.Checkpoint, encoded) {
+		return at, encoded, resting.Since, nil
+	}
+	return at, encoded, at.Since, nil
+}
+
+// checkSource compares the source with that in the feed's checkpoint. A database may
+// have another URL than before, as long as it can be recognised.
+func (b *Bridge) checkSource(at *checkpoint) error {
+	if at.begins() || at.Source == b.config.Source.URL() || at.Instance != "" {
+		return nil
+	}
+	return fmt.Errorf("%w: feed %q was filled from %s, and nothing shows that this is the same database: publish to another feed",
+		ErrForeign, b.config.Feed, at.Source)
+}
+
+// follow returns the options of the changes feed.
+func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance string) changes.Options {
+	c := &b.config
+	o := changes.Options{
+		Feed: kind, Since: since, Instance: instance,
+		AllDocs: c.Conflicts,
+		Filter:  c.Filter.Name, View: c.Filter.View, DocIDs: c.Filter.DocIDs,
+		Selector: c.Filter.Selector, Query: c.Filter.Query,
+		IncludeDocs: !c.Revs && !c.Conflicts,
+		BatchRows:   batchRows, BatchBytes: batchBytes,
+		Log: c.Log,
+	}
+	if kind == changes.Normal {
+		o.SeqInterval = batchRows // a place with each batch is all that is needed
+		o.PageRows = pageRows
+	}
+	return o
+}
+
+// How much of the changes feed is read at a time. Pages have some servers gather the next
+// rows while those before are published.
+const (
+	pageRows   = 2000
+	batchRows  = 1000
+	batchBytes = 1 << 20
+)
+
+// kinds returns the kinds of changes feed to read, one after the other: the one that
+// ends is the cheapest for all there is.
+func (b *Bridge) kinds() []changes.Feed {
+	switch {
+	case !b.config.Follow:
+		return []changes.Feed{changes.Normal}
+	case b.config.LongPoll:
+		return []changes.Feed{changes.Normal, changes.LongPoll}
+	}
+	return []changes.Feed{changes.Normal, changes.Continuous}
+}

@@ -1,0 +1,288 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// A want is a revision that is to be published, unless it turns out otherwise.
+type want struct {
+	pair
+	row   *changes.Row // has the document, if chunk is nil
+	chunk *chunk       // brings it
+	// older: the feed has it already, and another revision of the document after it.
+	older bool
+}
+
+// A piece is a batch of rows on its way into the feed.
+type piece struct {
+	batch    *changes.Batch
+	follower *changes.Follower
+	since    json.RawMessage // the place behind it
+	instance string
+	wants    []want // in the order they are published
+	chunks   []*chunk
+	bad      []Quarantined
+}
+
+// A reader reads the changes feed and finds out what of it is not in the feed yet.
+type reader struct {
+	bridge    *Bridge
+	only      []string // read the changes of these documents; nil: what is configured
+	since     json.RawMessage
+	instance  string
+	followers []*changes.Follower
+	repeating bool // the last row was one that the feed has
+
+	pieces   chan *piece
+	err      error // why pieces was closed; nil at the end of the changes feed
+	slots    chan struct{}
+	fetching sync.WaitGroup
+}
+
+func newReader(b *Bridge, since json.RawMessage, instance string) *reader {
+	return &reader{
+		bridge: b, since: since, instance: instance,
+		pieces: make(chan *piece, 1),
+		slots:  make(chan struct{}, fetchers),
+	}
+}
+
+// read sends pieces until the changes feed or ctx ends.
+func (r *reader) read(ctx context.Context) {
+	defer close(r.pieces)
+	kinds := r.bridge.kinds()
+	if r.only != nil {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
+		if r.err = r.follow(ctx, kind); r.err != nil {
+			return
+		}
+	}
+}
+
+// follow reads one changes feed to its end.
+func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
+	f, err := changes.New(r.bridge.config.Source, r.options(kind))
+	if err != nil {
+		return err
+	}
+	r.followers = append(r.followers, f)
+	requests := int64(0)
+	asked := false
+	for {
+		batch, err := f.Next(ctx)
+		now := f.Stats().Requests
+		r.bridge.meter.count(func(p *Progress) { p.Requests += now - requests })
+		requests = now
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.instance = f.Instance()
+		if batch.Seq != nil {
+			r.since = batch.Seq
+		}
+		p := &piece{batch: batch, follower: f, since: r.since, instance: r.instance}
+		if err := r.classify(p); err != nil {
+			return err
+		}
+		if err := r.send(ctx, p); err != nil {
+			return err
+		}
+		if !asked && len(batch.Rows) >= batchRows/2 { // this is going to take longer
+			asked = true
+			o := r.options(kind)
+			r.fetching.Go(func() { r.askPending(ctx, o) })
+		}
+	}
+}
+
+// options says what to ask for, from where the reader is.
+func (r *reader) options(kind changes.Feed) changes.Options {
+	o := r.bridge.follow(kind, r.since, r.instance)
+	if r.only != nil {
+		o.DocIDs = r.only
+		o.Filter, o.View, o.Selector, o.Query = "", "", nil, nil
+	}
+	return o
+}
+
+// askPending asks how many rows there are, for those who watch: a feed tells it only at
+// its end.
+func (r *reader) askPending(ctx context.Context, o changes.Options) {
+	n, err := changes.Pending(ctx, r.bridge.config.Source, o)
+	if err != nil {
+		return // nothing depends on it
+	}
+	r.bridge.meter.count(func(p *Progress) { p.Pending = n })
+}
+
+// send hands out a piece and then starts to fetch its documents: whoever has the piece
+// takes them in their order, and so makes room for the next.
+func (r *reader) send(ctx context.Context, p *piece) error {
+	select {
+	case r.pieces <- p:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, c := range p.chunks {
+		select {
+		case r.slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		r.fetching.Go(func() {
+			defer func() { <-r.slots }()
+			c.fetch(ctx, r.bridge)
+		})
+	}
+	return nil
+}
+
+// close ends the followers, when nobody reads any more.
+func (r *reader) close() (err error) {
+	r.fetching.Wait()
+	for _, f := range r.followers {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// classify finds out what is to be done with the rows of a piece.
+func (r *reader) classify(p *piece) error {
+	rows := int64(len(p.batch.Rows))
+	r.bridge.meter.count(func(n *Progress) {
+		n.Rows += rows
+		if n.Pending >= 0 {
+			n.Pending = max(n.Pending-rows, 0)
+		}
+		if p.batch.Pending >= 0 {
+			n.Pending = p.batch.Pending
+		}
+	})
+	r.sort(p)
+	if len(p.wants) == 0 {
+		return nil
+	}
+	pairs := make([]pair, len(p.wants))
+	for i := range p.wants {
+		pairs[i] = p.wants[i].pair
+	}
+	claims, err := r.bridge.index.claim(pairs...)
+	if err != nil {
+		return err
+	}
+	r.compare(p, claims)
+	return nil
+}
+
+// sort makes wants of all revisions in a piece, and finds the rows that cannot be.
+func (r *reader) sort(p *piece) {
+	p.wants = make([]want, 0, len(p.batch.Rows))
+	for i := range p.batch.Rows {
+		row := &p.batch.Rows[i]
+		switch {
+		case row.Err != nil:
+			p.bad = append(p.bad, Quarantined{Reason: row.Err.Error(), Row: row.Raw})
+		case row.ID == "":
+			p.bad = append(p.bad, Quarantined{Reason: "row has no document id", Rev: first(row.Revs)})
+		case !utf8.ValidString(row.ID):
+			p.bad = append(p.bad, Quarantined{Reason: fmt.Sprintf("document id %q %v", row.ID, errNotUTF8), Rev: first(row.Revs), Row: []byte(row.ID)})
+		case len(row.Revs) == 0 && row.Meta.Rev == "":
+			p.bad = append(p.bad, Quarantined{ID: row.ID, Reason: "row has no revision"})
+		case strings.HasPrefix(row.ID, "_design/") && !r.bridge.config.DesignDocs:
+		default:
+			for _, rev := range r.revisions(row) {
+				p.wants = append(p.wants, want{pair: pair{row.ID, rev}, row: row})
+			}
+		}
+	}
+}
+
+// compare leaves those wants in a piece that the feed has not got, by what the index says
+// to them, and distributes what must be fetched over requests.
+func (r *reader) compare(p *piece, claims []claim) {
+	all := p.wants
+	p.wants = all[:0]
+	missing, repeated, rewinds := int64(0), int64(0), int64(0)
+	for i, w := range all {
+		switch {
+		case claims[i] == claimNew:
+			missing++
+			r.repeating = false
+			if r.mustFetch(w.row) {
+				w.chunk = p.chunkFor(w.pair)
+			}
+			p.wants = append(p.wants, w)
+			continue
+		case claims[i] == claimOlder && !r.bridge.config.Conflicts:
+			// As a leaf, an older one says nothing new. As a winner it may.
+			w.older = true
+			p.wants = append(p.wants, w)
+		}
+		repeated++
+		if !r.repeating {
+			rewinds++
+		}
+		r.repeating = true
+	}
+	r.bridge.meter.compared(int64(len(all)), missing)
+	r.bridge.meter.count(func(n *Progress) {
+		n.Repeated += repeated
+		n.Rewinds += rewinds
+	})
+}
+
+// revisions returns the revisions of a row, the winner last: what is read later counts
+// more for whoever knows nothing of conflicts.
+func (r *reader) revisions(row *changes.Row) []string {
+	switch {
+	case row.Doc != nil && row.Meta.Rev != "":
+		return []string{row.Meta.Rev} // the document may be newer than the row
+	case !r.bridge.config.Conflicts:
+		return row.Revs[:1]
+	}
+	revs := make([]string, 0, len(row.Revs))
+	for i := range row.Revs {
+		revs = append(revs, row.Revs[len(row.Revs)-1-i])
+	}
+	return revs
+}
+
+// mustFetch reports whether the document is to be read by itself.
+func (r *reader) mustFetch(row *changes.Row) bool {
+	a := r.bridge.config.Attachments
+	return row.Doc == nil || row.Meta.HasAttachments && (a == Inline || a == Multipart)
+}
+
+func first(revs []string) string {
+	if len(revs) == 0 {
+		return ""
+	}
+	return revs[0]
+}
+
+// chunkFor returns the request that will bring a document.
+func (p *piece) chunkFor(want pair) *chunk {
+	n := len(p.chunks)
+	if n == 0 || len(p.chunks[n-1].asks) == fetchDocs {
+		p.chunks = append(p.chunks, newChunk())
+		n++
+	}
+	c := p.chunks[n-1]
+	c.asks = append(c.asks, couchdb.IDRev{ID: want.id, Rev: want.rev})
+	return c
+}

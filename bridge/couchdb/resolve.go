@@ -1,0 +1,184 @@
+package couchdb
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// missingPause is how long to wait for a revision that the source has told of and does
+// not have: another of its nodes may have it already.
+const missingPause = 2 * time.Second
+
+// publishSuccessors publishes what a revision has become that the source has not got any
+// more (protocol, "Fetch Changed Documents"): a document may change between the row that
+// tells of it and the look at it.
+func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
+	leaves, err := s.b.leaves(ctx, gone.id, []string{gone.rev})
+	if err == nil && len(leaves) == 0 {
+		if err = s.b.pause(ctx, missingPause); err == nil {
+			leaves, err = s.b.leaves(ctx, gone.id, []string{gone.rev})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(leaves) == 0 {
+		return s.reject(ctx, Quarantined{ID: gone.id, Rev: gone.rev, Reason: "source has a row of it, but neither this revision nor a later one"})
+	}
+	if !s.b.config.Conflicts {
+		leaves = leaves[:1]
+	}
+	s.b.index.release(gone)
+	for _, l := range slices.Backward(leaves) { // the winner last
+		p := pair{gone.id, l.rev}
+		claims, err := s.b.index.claim(p)
+		if err != nil {
+			return err
+		}
+		if p.rev != gone.rev {
+			s.b.meter.count(func(p *Progress) { p.Superseded++ })
+		}
+		if claims[0] != claimNew {
+			continue // its own row was faster
+		}
+		err = s.b.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
+			if errors.Is(doc.Err, couchdb.ErrNotFound) { // gone as well: there will be a row of the next
+				s.b.index.release(p)
+				return nil
+			}
+			return s.publishDoc(ctx, p, p.contentID(), doc)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishReturned publishes a revision that the feed has already, but not as the newest of
+// its document, if it has become the winner again: that is so when the branch that had
+// won over it was deleted. Usually it has not: a node that is behind has sent an old row.
+func (s *run) publishReturned(ctx context.Context, p pair) error {
+	leaves, err := s.b.leaves(ctx, p.id, nil)
+	if err != nil {
+		return err
+	}
+	if len(leaves) == 0 || leaves[0].rev != p.rev {
+		return nil
+	}
+	for _, l := range leaves {
+		for _, rev := range l.ancestry {
+			newest, err := s.b.index.isNewest(pair{p.id, rev})
+			if err != nil {
+				return err
+			}
+			if newest {
+				return s.publishOver(ctx, p, rev)
+			}
+		}
+	}
+	return nil // the source does not know what the feed has: it is behind
+}
+
+// publishOver publishes a revision once more, now over another one.
+func (s *run) publishOver(ctx context.Context, p pair, over string) error {
+	return s.b.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
+		if errors.Is(doc.Err, couchdb.ErrNotFound) {
+			return nil // there will be a row of what it has become
+		}
+		return s.publishDoc(ctx, p, p.contentIDOver(over), doc)
+	})
+}
+
+// A leaf is the end of a branch of a document.
+type leaf struct {
+	rev      string
+	deleted  bool
+	ancestry []string // rev, the one before it, and so on, as far as the source knows
+}
+
+// leaves returns the leaves that revisions of a document have become, or all if revs is
+// nil; the winner first.
+func (b *Bridge) leaves(ctx context.Context, id string, revs []string) ([]leaf, error) {
+	retry := b.newRetry()
+	for {
+		found, err := b.requestLeaves(ctx, id, revs)
+		if err == nil {
+			slices.SortFunc(found, compareLeaves)
+			return slices.CompactFunc(found, func(a, b leaf) bool { return a.rev == b.rev }), nil
+		}
+		if err := retry.again(ctx, err); err != nil {
+			return nil, fmt.Errorf("read the revisions of document %q: %w", id, err)
+		}
+	}
+}
+
+func (b *Bridge) requestLeaves(ctx context.Context, id string, revs []string) (found []leaf, err error) {
+	for doc, err := range b.config.Source.OpenRevs(ctx, id, revs, couchdb.GetOptions{Revs: true, Latest: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if errors.Is(doc.Err, couchdb.ErrNotFound) {
+			continue
+		}
+		if doc.Err != nil {
+			return nil, doc.Err
+		}
+		l := leaf{rev: doc.Rev, deleted: doc.Deleted}
+		l.ancestry, err = ancestry(doc.Body)
+		if err := errors.Join(err, doc.Body.Close()); err != nil {
+			return nil, fmt.Errorf("read revision %q: %w", doc.Rev, err)
+		}
+		found = append(found, l)
+	}
+	return found, nil
+}
+
+// ancestry reads _revisions of a document: the names of its revisions, the newest first.
+func ancestry(body *couchdb.Body) ([]string, error) {
+	var doc struct {
+		Revisions struct {
+			Start int64    `json:"start"`
+			IDs   []string `json:"ids"`
+		} `json:"_revisions"`
+	}
+	if err := json.NewDecoder(io.LimitReader(body.Reader(), maxCut)).Decode(&doc); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(doc.Revisions.IDs))
+	for i, id := range doc.Revisions.IDs {
+		names = append(names, strconv.FormatInt(doc.Revisions.Start-int64(i), 10)+"-"+id)
+	}
+	return names, nil
+}
+
+// compareLeaves sorts the winner first: a leaf that is not deleted wins over one that is,
+// then the one with the longer history, then the one whose name is greater (CouchDB
+// documentation, "Conflict Management").
+func compareLeaves(a, b leaf) int {
+	switch {
+	case a.deleted && !b.deleted:
+		return 1
+	case b.deleted && !a.deleted:
+		return -1
+	}
+	genA, nameA := splitRev(a.rev)
+	genB, nameB := splitRev(b.rev)
+	return -cmp.Or(cmp.Compare(genA, genB), cmp.Compare(nameA, nameB))
+}
+
+func splitRev(rev string) (generation int64, name string) {
+	digits, name, _ := strings.Cut(rev, "-")
+	generation, _ = strconv.ParseInt(digits, 10, 64) // 0 for what no CouchDB writes
+	return generation, name
+}

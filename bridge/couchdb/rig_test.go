@@ -1,0 +1,292 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/verify"
+)
+
+// rig is a source, a store, and bridges from the one to the other.
+type rig struct {
+	t     *testing.T
+	fake  *couchtest.Fake // nil if the source is another server
+	url   string          // of the source
+	store storage.Store
+	dir   string
+	// configure changes the configuration of each bridge that is opened.
+	configure func(*Config)
+	options   Options // of each bridge
+}
+
+func newRig(t *testing.T) *rig {
+	fake := couchtest.NewFake(t)
+	return &rig{t: t, fake: fake, url: fake.NewDB(t), store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
+}
+
+// newRigOf returns a rig whose source is PouchDB's server.
+func newRigOf(t *testing.T, o Options) *rig {
+	return &rig{t: t, url: couchtest.NewDB(t), store: memory.New(), dir: t.TempDir(), options: o, configure: func(*Config) {}}
+}
+
+const testFeed = "docs"
+
+// open opens a bridge that never sleeps for long.
+func (r *rig) open(store storage.Store) *Bridge {
+	r.t.Helper()
+	db, err := couchdb.Open(couchdb.Config{URL: r.url, MaxWhole: 2000, SpoolDir: r.dir})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := Config{
+		Source: db, Store: store, Feed: testFeed, Index: filepath.Join(r.dir, "index"),
+		Options:  r.options,
+		Producer: producer.Config{SpoolDir: r.dir, MaxPageEntities: 50},
+	}
+	r.configure(&c)
+	b, err := Open(r.t.Context(), c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	b.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	b.quarantine.pause = b.pause
+	return b
+}
+
+// tryRun runs a bridge once, over the given store.
+func (r *rig) tryRun(store storage.Store) (Report, error) {
+	r.t.Helper()
+	b := r.open(store)
+	report, err := b.Run(r.t.Context())
+	return report, errors.Join(err, b.Close())
+}
+
+// run runs a bridge once, which must succeed.
+func (r *rig) run() Report {
+	r.t.Helper()
+	report, err := r.tryRun(r.store)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return report
+}
+
+// do makes a request to the source and returns the answer's body.
+func (r *rig) do(method, path, body string) string {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Close = true // or a connection that the test cuts would fail it
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode >= 400 {
+		r.t.Fatalf("%s %s: %s: %s, %v", method, path, answer.Status, data, err)
+	}
+	return string(data)
+}
+
+// put writes a document and returns its revision. Content is a JSON object.
+func (r *rig) put(id, content string) string {
+	r.t.Helper()
+	var result struct{ Rev string }
+	if err := json.Unmarshal([]byte(r.do(http.MethodPut, "/"+couchdb.EscapeID(id), content)), &result); err != nil {
+		r.t.Fatal(err)
+	}
+	return result.Rev
+}
+
+// graft writes a revision with a history of its own (new_edits=false).
+func (r *rig) graft(id string, deleted bool, content string, revs ...string) {
+	r.t.Helper()
+	start, ids := int64(0), []string{}
+	for i, rev := range revs {
+		generation, name := splitRev(rev)
+		if i == 0 {
+			start = generation
+		}
+		ids = append(ids, name)
+	}
+	history, err := json.Marshal(map[string]any{"start": start, "ids": ids})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	del := ""
+	if deleted {
+		del = `,"_deleted":true`
+	}
+	r.do(http.MethodPost, "/_bulk_docs", fmt.Sprintf(`{"new_edits":false,"docs":[{"_id":%q,"_rev":%q,"_revisions":%s%s,%s}]}`, id, revs[0], history, del, content))
+}
+
+// an event is an entity in the feed.
+type event struct {
+	pair
+	op        feed.Operation
+	contentID string
+	mediaType string
+	body      string
+}
+
+// events reads the feed.
+func (r *rig) events() (events []event) {
+	r.t.Helper()
+	pages := chain.NewReader(r.store, testFeed)
+	newest, err := pages.Newest(r.t.Context())
+	if errors.Is(err, chain.ErrNoFeed) {
+		return nil
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for n := int64(1); n <= newest.Number; n++ {
+		p, object, err := pages.Open(r.t.Context(), n, 0, -1)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for part, err := range page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{}).Parts() {
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			var e feed.Entity
+			if err := feed.Parse(&e, part, true); err != nil {
+				r.t.Fatal(err)
+			}
+			tag := part.Header.Get(etag)
+			held, ok := pairOf(e.ContentLocation, string(tag))
+			if !ok {
+				r.t.Fatalf("entity %+v is of no document", e)
+			}
+			body := bytes.Clone(e.Body)
+			if e.Stream != nil {
+				if body, err = io.ReadAll(e.Stream); err != nil {
+					r.t.Fatal(err)
+				}
+			}
+			events = append(events, event{held, e.Operation, e.ContentID, e.ContentType, string(body)})
+		}
+		object.Body.Close()
+	}
+	return events
+}
+
+// pairs returns what the feed holds as "id@rev", in order.
+func (r *rig) pairs() (pairs []string) {
+	r.t.Helper()
+	for _, e := range r.events() {
+		pairs = append(pairs, e.id+"@"+e.rev)
+	}
+	return pairs
+}
+
+// check holds the feed against the source: each revision is there once, the newest of
+// each document is the source's, its bytes are those that the source gives, and the feed
+// is as the specification wants it. Documents with an id in except are not looked at.
+func (r *rig) check(except ...string) {
+	r.t.Helper()
+	seen := map[string]bool{}
+	last := map[string]event{}
+	for _, e := range r.events() {
+		if seen[e.contentID] {
+			r.t.Errorf("%s is in the feed twice", e.contentID)
+		}
+		seen[e.contentID] = true
+		last[e.id] = e
+	}
+	var source struct {
+		Results []struct {
+			ID      string
+			Deleted bool
+			Changes []struct{ Rev string }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.do(http.MethodGet, "/_changes", "")), &source); err != nil {
+		r.t.Fatal(err)
+	}
+	skip := map[string]bool{}
+	for _, id := range except {
+		skip[id] = true
+	}
+	for _, row := range source.Results {
+		if skip[row.ID] {
+			delete(last, row.ID)
+			continue
+		}
+		e, ok := last[row.ID]
+		rev := row.Changes[0].Rev
+		switch {
+		case !ok:
+			r.t.Errorf("%s@%s is not in the feed", row.ID, rev)
+		case e.rev != rev || row.Deleted != (e.op == feed.Delete):
+			r.t.Errorf("%s: the feed ends with %s of %s, the source has %s, deleted %v", row.ID, e.op, e.rev, rev, row.Deleted)
+		case e.mediaType == mediaJSON && e.body != "":
+			if want := r.do(http.MethodGet, "/"+couchdb.EscapeID(row.ID)+"?"+r.query()+"rev="+rev, ""); e.body != trimLine(want) {
+				r.t.Errorf("%s@%s has the body\n%s, want\n%s", row.ID, rev, e.body, want)
+			}
+		}
+		delete(last, row.ID)
+	}
+	for id := range last {
+		r.t.Errorf("%s is in the feed, and not in the source", id)
+	}
+	r.verify()
+}
+
+// query asks for what the feed should have of a document.
+func (r *rig) query() (query string) {
+	if r.options.Revs {
+		query += "revs=true&"
+	}
+	if r.options.Attachments == Inline {
+		query += "attachments=true&"
+	}
+	return query
+}
+
+func (r *rig) verify() {
+	r.t.Helper()
+	if len(r.events()) == 0 {
+		return
+	}
+	report, err := verify.Store(r.t.Context(), r.store, testFeed)
+	if err != nil || len(report.Violations) > 0 {
+		r.t.Errorf("verify: %v, %+v", err, report)
+	}
+}
+
+func trimLine(s string) string { return string(bytes.TrimRight([]byte(s), "\n")) }
+
+// quarantined returns the reasons by id.
+func (r *rig) quarantined() map[string]string {
+	r.t.Helper()
+	reasons := map[string]string{}
+	for thing, err := range List(r.t.Context(), r.store, testFeed) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		reasons[thing.ID] = thing.Reason
+	}
+	return reasons
+}
