@@ -1,0 +1,246 @@
+package couchdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// started runs a bridge until stop is called, which returns what Run did.
+func (r *rig) started() (stop func() (Report, error)) {
+	r.t.Helper()
+	b := r.open(r.store)
+	ctx, cancel := context.WithCancelCause(r.t.Context())
+	var report Report
+	var err error
+	var done sync.WaitGroup
+	done.Go(func() { report, err = b.Run(ctx) })
+	return func() (Report, error) {
+		cancel(errors.New("enough"))
+		done.Wait()
+		return report, errors.Join(err, b.Close())
+	}
+}
+
+// await waits until the feed holds so many entities.
+func (r *rig) await(n int) {
+	r.t.Helper()
+	watch, err := r.store.(*memory.Store).Watch(r.t.Context(), "feeds/")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for len(r.events()) < n {
+		select {
+		case <-watch:
+		case <-r.t.Context().Done():
+			r.t.Fatal("the test ends")
+		}
+	}
+}
+
+// TestFollow: what changes while the bridge waits is in the feed at once, also after the
+// connection was lost.
+func TestFollow(t *testing.T) {
+	for _, longPoll := range []bool{false, true} {
+		t.Run(fmt.Sprint("long poll ", longPoll), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.configure = func(c *Config) { c.Follow, c.LongPoll = true, longPoll }
+			r.fill(0, 3)
+			stop := r.started()
+			r.await(3)
+			for n := 3; n < 10; n++ {
+				r.fill(n, n+1)
+				r.await(n + 1)
+				if n == 6 {
+					r.fake.Drop()
+				}
+			}
+			r.fake.Rewind(r.url, "0")
+			r.fill(10, 11)
+			r.await(11)
+			report, err := stop()
+			if err == nil || !strings.Contains(err.Error(), "enough") || report.Published != 11 {
+				t.Errorf("%+v, %v", report, err)
+			}
+			r.check()
+		})
+	}
+}
+
+// TestTwoBridges: two that publish to one feed, with an index each, hinder one another, and
+// that is all.
+func TestTwoBridges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.configure = func(c *Config) { c.Follow = true }
+	other := *r
+	other.dir = t.TempDir()
+	other.options = r.options
+	stop, stopOther := r.started(), other.started()
+	for n := range 30 {
+		r.fill(10*n, 10*n+10)
+		if n%10 == 5 {
+			r.await(10*n + 10)
+		}
+	}
+	r.await(300)
+	one, _ := stop()
+	two, _ := stopOther()
+	if one.Published+two.Published != 300 {
+		t.Errorf("%d and %d entities were published", one.Published, two.Published)
+	}
+	r.check()
+}
+
+// TestDuplicates: while the bridge reads, somebody else publishes what it is about to
+// publish, and before that what the source will have later. The bridge finds both in the
+// feed, and neither is read again.
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fill(0, 3)
+	r.run()
+	both, later := pair{"both", r.put("both", `{}`)}, pair{"later", "1-a"}
+	r.fake.Inject(1, couchtest.On("", "/_changes"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+		var entities []*feed.Entity
+		for _, p := range []pair{later, both} {
+			e := p.entity(feed.Put)
+			e.Body = []byte(r.do(http.MethodGet, "/both", ""))
+			entities = append(entities, e)
+		}
+		publish(t, r.store, entities...)
+		healthy(w, q)
+	})
+	if report := r.run(); report.Published != 0 {
+		t.Errorf("what was in the feed is published: %+v", report)
+	}
+	r.graft(later.id, false, `"n":1`, later.rev)
+	if report := r.run(); report.Published != 0 || report.Repeated != 1 || report.Read != 0 {
+		t.Errorf("what was in the feed is not known: %+v", report)
+	}
+}
+
+func publish(t *testing.T, store storage.Store, entities ...*feed.Entity) {
+	t.Helper()
+	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Publish(t.Context(), entities...); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEnd: a bridge that is told to end finishes what it has begun, at any moment.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	for n := range 20 {
+		held := len(r.events())
+		r.fill(30*n, 30*n+30)
+		stop := r.started()
+		if n%2 == 0 {
+			r.await(held + 1)
+		}
+		if _, err := stop(); err != nil && !strings.Contains(err.Error(), "enough") && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		r.verify()
+	}
+	r.run()
+	r.check()
+}
+
+// TestPouchDB bridges PouchDB's server, in all modes.
+func TestPouchDB(t *testing.T) {
+	t.Parallel()
+	for name, options := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigOf(t, options)
+			r.fill(0, 150)
+			r.graft("conflict", false, `"v":1`, "2-b", "1-a")
+			r.graft("conflict", false, `"v":2`, "2-c", "1-a")
+			rev := r.put("gone", `{}`)
+			r.do(http.MethodDelete, "/gone?rev="+rev, "")
+			r.put("attached", fmt.Sprintf(`{"_attachments":{"a.bin":{"content_type":"application/octet-stream","data":%q}}}`, strings.Repeat("AAAA", 3000)))
+			want := int64(153)
+			if options.Conflicts {
+				want++
+			}
+			if report := r.run(); report.Published != want {
+				t.Errorf("report is %+v", report)
+			}
+			if report := r.run(); !report.NoChanges || report.Rows != 0 {
+				t.Errorf("then %+v", report)
+			}
+			r.fill(150, 155)
+			if report := r.run(); report.Published != 5 {
+				t.Errorf("then %+v", report)
+			}
+			seen := map[string]bool{}
+			for _, e := range r.events() {
+				if seen[e.contentID] || (e.op == feed.Delete) != (e.id == "gone") {
+					t.Errorf("%+v", e)
+				}
+				seen[e.contentID] = true
+			}
+			r.verify()
+		})
+	}
+}
+
+// TestLargeAttachment: memory does not depend on the size of an attachment.
+func TestLargeAttachment(t *testing.T) {
+	const size = 64 << 20
+	r := newRig(t)
+	store, err := file.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	r.store = store
+	r.options = Options{Attachments: Multipart}
+	r.put("large", `{"_attachments":{"a":{"content_type":"text/plain","data":"aGVsbG8="}}}`)
+	r.fake.Inject(1, func(q *http.Request) bool { return strings.Contains(q.URL.Path, "/_bulk_get") }, func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+		w.Header().Set("Content-Type", `multipart/mixed; boundary="outer"`)
+		fmt.Fprintf(w, "--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n--inner\r\nContent-Type: application/json\r\n\r\n"+
+			`{"_id":"large","_rev":%q,"_attachments":{"a":{"content_type":"text/plain","length":%d,"follows":true}}}`+
+			"\r\n--inner\r\nContent-Length: %d\r\n\r\n", r.rev("large"), size, size)
+		_, _ = io.CopyN(w, zeros{}, size)
+		fmt.Fprint(w, "\r\n--inner--\r\n--outer--")
+	})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	report := r.run()
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; report.Published != 1 || grown > 16<<20 {
+		t.Errorf("%d entities were published; %d MiB were allocated for %d MiB", report.Published, grown>>20, size>>20)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}

@@ -1,0 +1,182 @@
+package couchdb
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+// TestQuarantine: what is bad does not stop the rest.
+func TestQuarantine(t *testing.T) {
+	for name, options := range modes {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.options = options
+			r.configure = func(c *Config) { c.MaxDocument = 5000 }
+			r.fill(0, 5)
+			r.put("a/b", `{}`) // an id that only needs escaping
+			r.put("../ \"%2F?#", `{}`)
+			r.fake.AddDoc(r.url, "", `{"v":1}`)
+			r.fake.AddDoc(r.url, "not \xff utf-8", `{"v":1}`)
+			r.put(strings.Repeat("ü", 6000), `{"v":"an id that is too long for a header"}`)
+			r.put("large", fmt.Sprintf(`{"t":%q}`, strings.Repeat("x", 6000)))
+			r.fake.AddRow(r.url, `{"seq":SEQ,"id":"broken","changes":[{"rev":`)
+			r.fill(5, 10)
+			report := r.run()
+			if report.Published != 12 || report.Quarantined != 5 {
+				t.Errorf("report is %+v", report)
+			}
+			r.verify()
+			pairs := strings.Join(r.pairs(), "\n")
+			for _, id := range []string{"a/b@", "../ \"%2F?#@", "doc/9 ü@"} {
+				if !strings.Contains(pairs, id) {
+					t.Errorf("%s is not in the feed", id)
+				}
+			}
+			n := 0
+			for thing, err := range List(t.Context(), r.store, testFeed) {
+				if err != nil || thing.Reason == "" || thing.Since.IsZero() || thing.Name == "" {
+					t.Errorf("%+v, %v", thing, err)
+				}
+				n++
+			}
+			if n != 5 {
+				t.Errorf("%d things are in quarantine", n)
+			}
+			// Found once more, it is the same.
+			r.fake.Rewind(r.url, "0")
+			if report := r.run(); report.Published != 0 || report.Quarantined != 0 {
+				t.Errorf("after a rewind: %+v", report)
+			}
+		})
+	}
+}
+
+func TestRetry(t *testing.T) {
+	r := newRig(t)
+	r.options = Options{Revs: true, Attachments: Inline}
+	r.configure = func(c *Config) { c.MaxDocument = 5000 }
+	large := func(mark string) string { return fmt.Sprintf(`{"t":%q,"mark":%q}`, strings.Repeat("x", 6000), mark) }
+	r.put("still", large("1"))
+	rev := r.put("replaced", large("2"))
+	r.put("purged", large("3"))
+	r.fake.AddRow(r.url, `{"seq":SEQ,"id":"","changes":[{"rev":"1-a"}]}`)
+	r.put("good", `{}`)
+	if report := r.run(); report.Published != 1 || report.Quarantined != 4 {
+		t.Fatalf("report is %+v", report)
+	}
+	r.put("replaced", fmt.Sprintf(`{"_rev":%q,"now":"small"}`, rev))
+	r.run()
+	r.fake.Purge(r.url, "purged")
+	before := r.pairs()
+
+	retry := func(want RetryReport) {
+		t.Helper()
+		b := r.open(r.store)
+		defer b.Close()
+		got, err := b.Retry(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("retry (-want +got):\n%s", diff)
+		}
+	}
+	r.options = Options{} // the feed knows its own
+	retry(RetryReport{Removed: 2, Left: 2})
+	if diff := cmp.Diff(before, r.pairs()); diff != "" {
+		t.Error(diff)
+	}
+	r.configure = func(*Config) {}
+	retry(RetryReport{Published: 1, Removed: 1, Left: 1})
+	events := r.events()
+	if e := events[len(events)-1]; e.id != "still" || !strings.Contains(e.body, `"_revisions"`) {
+		t.Errorf("%+v", e)
+	}
+	r.options = Options{Revs: true, Attachments: Inline}
+	r.fake.Requests()
+	if report := r.run(); report.Published != 0 || report.Rows != 0 {
+		t.Errorf("the place in the source has moved: %+v", report)
+	}
+	r.check("")
+}
+
+// TestRetryBesideBridge: a bridge that is at work finds out, and neither publishes what the
+// other has.
+func TestRetryBesideBridge(t *testing.T) {
+	r := newRig(t)
+	r.configure = func(c *Config) { c.MaxDocument = 5000 }
+	r.put("large", fmt.Sprintf(`{"t":%q}`, strings.Repeat("x", 6000)))
+	r.put("small", `{}`)
+	r.run()
+	r.configure = func(*Config) {}
+	r.fill(0, 10)
+	// In the middle of the run, between the row and the document, the other is done.
+	r.options = Options{Revs: true}
+	r.between(func() {
+		other := &rig{t: t, fake: r.fake, url: r.url, store: r.store, dir: t.TempDir(), configure: r.configure}
+		b := other.open(r.store)
+		defer b.Close()
+		if report, err := b.Retry(t.Context()); err != nil || report.Published != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+	if report := r.run(); report.Published != 10 {
+		t.Errorf("report is %+v", report)
+	}
+	r.options = Options{}
+	if n := len(r.pairs()); n != 12 {
+		t.Errorf("feed has %q", r.pairs())
+	}
+	r.verify()
+	if q := r.quarantined(); len(q) != 0 {
+		t.Errorf("quarantine has %v", q)
+	}
+}
+
+// TestNoneAttachments: the documents are as the source has them, but for one member.
+func TestNoneAttachments(t *testing.T) {
+	r := newRig(t)
+	r.options = Options{Attachments: None}
+	r.put("a", `{"x":1.50,"_attachments":{"a":{"content_type":"text/plain","data":"aGVsbG8="}},"y":[2e0]}`)
+	r.put("b", fmt.Sprintf(`{"_attachments":{"a":{"content_type":"text/plain","data":"aGVsbG8="}},"y":%q}`, strings.Repeat("z", 4000)))
+	r.put("c", `{"z":1}`)
+	r.run()
+	for _, e := range r.events() {
+		var stub struct {
+			Attachments json.RawMessage `json:"_attachments"`
+		}
+		whole := r.do(http.MethodGet, "/"+couchdb.EscapeID(e.id), "")
+		if err := json.Unmarshal([]byte(whole), &stub); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Replace(trimLine(whole), `,"_attachments":`+string(stub.Attachments), "", 1)
+		if e.body != want || strings.Contains(e.body, "_attachments") {
+			t.Errorf("%s is\n%s, want\n%s", e.id, e.body, want)
+		}
+	}
+}
+
+// TestForbiddenDocument: what the source does not give goes into quarantine.
+func TestForbiddenDocument(t *testing.T) {
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	rev := r.put("secret", `{}`)
+	r.fake.Inject(1, couchtest.On(http.MethodPost, "/_bulk_get"), func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"results":[{"id":"secret","docs":[{"error":{"id":"secret","rev":%q,"error":"forbidden","reason":"not for you"}}]}]}`, rev)
+	})
+	if report := r.run(); report.Published != 0 || report.Quarantined != 1 {
+		t.Errorf("report is %+v", report)
+	}
+	if reason := r.quarantined()["secret"]; !strings.Contains(reason, "not for you") {
+		t.Errorf("reason is %q", reason)
+	}
+}
