@@ -34,6 +34,7 @@ var rooms = map[string]room{
 	"internal/s3fault":   {},
 	"internal/pgtest":    {},
 	"internal/couchtest": {},
+	"internal/couchdiff": {},
 	"internal/jsonptr":   {},
 	"internal/filepart":  {},
 	"internal/pgerr":     {},
