@@ -77,6 +77,7 @@ var rooms = map[string]room{
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr"}},
 	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgerr"}},
+	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys"}},
 
 	// Serving and checking.

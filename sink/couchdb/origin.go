@@ -1,0 +1,233 @@
+package couchdb
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime"
+	"regexp"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// revisionForm is the form of revisions: a number and a hash.
+var revisionForm = regexp.MustCompile(`^[1-9][0-9]*-[!-~]+$`)
+
+// revisionOf returns the revision that the ETag of an entity names; "" if it has
+// none, or one of another kind.
+func revisionOf(e *feed.Entity) string {
+	for _, f := range e.Header {
+		if !strings.EqualFold(f.Name, "ETag") {
+			continue
+		}
+		rev := strings.TrimSuffix(strings.TrimPrefix(f.Value, `"`), `"`)
+		if len(rev) == len(f.Value)-2 && revisionForm.MatchString(rev) {
+			return rev
+		}
+	}
+	return ""
+}
+
+// An identity is what a document says of itself.
+type identity struct {
+	id, rev string
+	// history: it has _revisions, so it can be stored as it is.
+	history bool
+}
+
+// validID reports whether CouchDB stores documents with this id as such. With
+// new_edits=false it would take a local document for one.
+func validID(id string) bool {
+	return id != "" && (id[0] != '_' || strings.HasPrefix(id, "_design/") && id != "_design/")
+}
+
+// scan reads a JSON object with members, and nothing after it, in constant memory.
+// It returns false if there is none; otherwise the object is not checked.
+func (s *scanner) scan(r io.Reader) (found identity, ok bool) {
+	if s.r == nil {
+		s.r = bufio.NewReaderSize(nil, 32<<10)
+	}
+	s.r.Reset(r)
+	if s.next() != '{' {
+		return found, false
+	}
+	for c := s.next(); c == '"'; c = s.next() {
+		name, short := s.string()
+		if s.next() != ':' {
+			return found, false
+		}
+		value := s.value()
+		switch {
+		case !short: // no name that matters
+		case name == "_id":
+			found.id = value
+		case name == "_rev":
+			found.rev = value
+		case name == "_revisions":
+			found.history = true
+		}
+		switch s.next() {
+		case ',':
+		case '}':
+			return found, true
+		default:
+			return found, false
+		}
+	}
+	return found, false
+}
+
+// A scanner walks over JSON. Its buffer is used again for each text.
+type scanner struct{ r *bufio.Reader }
+
+// next returns the next byte that is not white space; 0 at the end.
+func (s *scanner) next() byte {
+	for {
+		c, err := s.r.ReadByte()
+		if err != nil {
+			return 0
+		}
+		if c > ' ' {
+			return c
+		}
+	}
+}
+
+// maxScanned is how much of a string a scanner keeps: more than any id may have.
+const maxScanned = 32 << 10
+
+// string reads a string behind its first quote. It is decoded if it is short.
+func (s *scanner) string() (decoded string, short bool) {
+	text := []byte{'"'}
+	for escaped := false; ; {
+		c, err := s.r.ReadByte()
+		if err != nil {
+			return "", false
+		}
+		if len(text) < maxScanned {
+			text = append(text, c)
+		}
+		if c == '"' && !escaped {
+			break
+		}
+		escaped = c == '\\' && !escaped
+	}
+	if len(text) == maxScanned {
+		return "", false
+	}
+	return decoded, json.Unmarshal(text, &decoded) == nil
+}
+
+// value reads a value, which it returns if it is a short string.
+func (s *scanner) value() string {
+	depth := 0
+	for {
+		switch s.next() {
+		case 0:
+			return ""
+		case '"':
+			text, _ := s.string()
+			if depth == 0 {
+				return text
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',', ':':
+			continue
+		default:
+			s.word()
+		}
+		if depth == 0 {
+			return ""
+		}
+	}
+}
+
+// word reads what is left of a number, or of true, false or null.
+func (s *scanner) word() {
+	for {
+		c, err := s.r.ReadByte()
+		if err != nil {
+			return
+		}
+		if c <= ' ' || c == ',' || c == '}' || c == ']' {
+			_ = s.r.UnreadByte() // the byte was just read
+			return
+		}
+	}
+}
+
+// A related body is multipart/related (RFC 2387): a document, and what follows.
+type related struct {
+	boundary string
+	document piece // the JSON
+	rest     piece // from the line break on that ends the JSON
+}
+
+const relatedType = "multipart/related"
+
+// boundaryOf returns the boundary of a multipart/related body; "" if it is none.
+func boundaryOf(contentType string) string {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || media != relatedType {
+		return ""
+	}
+	return params["boundary"]
+}
+
+// maxPartHeader limits the header of the first part of a multipart body.
+const maxPartHeader = 4 << 10
+
+// openRelated finds the document in a multipart body, if that is what it is.
+func (s *spool) openRelated(contentType string, body piece) (r related, ok bool, err error) {
+	boundary := boundaryOf(contentType)
+	if boundary == "" {
+		return r, false, nil
+	}
+	head := piece{body.at, min(body.size, maxPartHeader)}
+	start, err := s.append(nil, head)
+	if err != nil {
+		return r, false, err
+	}
+	delimiter := "--" + boundary
+	first := bytes.Index(start, []byte("\r\n\r\n"))
+	if first < 0 || !bytes.HasPrefix(bytes.TrimLeft(start, "\r\n"), []byte(delimiter)) {
+		return r, false, nil
+	}
+	at := int64(first + len("\r\n\r\n"))
+	end, err := index(s.reader(piece{body.at + at, body.size - at}), []byte("\r\n"+delimiter))
+	if err != nil || end < 0 {
+		return r, false, err
+	}
+	r = related{boundary, piece{body.at + at, end}, piece{body.at + at + end, body.size - at - end}}
+	return r, true, nil
+}
+
+// index returns where in a stream the bytes of sep begin, or -1.
+func index(stream io.Reader, sep []byte) (int64, error) {
+	buf := make([]byte, 64<<10)
+	kept, before := 0, int64(0)
+	for {
+		n, err := stream.Read(buf[kept:])
+		kept += n
+		if i := bytes.Index(buf[:kept], sep); i >= 0 {
+			return before + int64(i), nil
+		}
+		if err == io.EOF {
+			return -1, nil
+		}
+		if err != nil {
+			return -1, err
+		}
+		if keep := len(sep) - 1; kept > keep {
+			before += int64(kept - keep)
+			copy(buf, buf[kept-keep:kept])
+			kept = keep
+		}
+	}
+}
