@@ -84,7 +84,7 @@ func (s *speller) object(top bool) {
 			s.same = false
 		}
 		names[name] = true
-		if top && (strings.HasPrefix(name, "_") || name == "feedctl") {
+		if top && (strings.HasPrefix(name, "_") || name == metaMember) {
 			s.fits = false
 		}
 		s.pos++ // the colon

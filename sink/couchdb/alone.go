@@ -1,0 +1,76 @@
+package couchdb
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// updateOne writes a single change: that is done or not, which the document tells.
+func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
+	doc, err := t.document(c)
+	if err != nil {
+		return err
+	}
+	p.Single = &single{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
+	var o outcome
+	for range maxAttempts {
+		found, err := t.rows(ctx, []string{c.id}, true)
+		if err != nil {
+			return fmt.Errorf("look up revision: %w", err)
+		}
+		if err := t.load(ctx); err != nil {
+			return err
+		}
+		if found[0].has(c.contentID, c.deleted) {
+			return t.finish(ctx, p, o)
+		}
+		if t.state.Pending == nil {
+			if err := t.save(ctx, func(c *checkpoint) { c.Pending = &p }); err != nil {
+				return err
+			}
+		}
+		switch err = t.putOne(ctx, c, withRev(doc, found[0].rev())); {
+		case err == nil:
+			o.written = 1
+			return t.finish(ctx, p, o)
+		case errors.Is(err, couchdb.ErrConflict):
+			continue
+		case isRefusal(err):
+			t.refuse(&o, c.id, found[0].rev(), err)
+			return t.finish(ctx, p, o)
+		}
+		return fmt.Errorf("write document %q: %w", c.id, err)
+	}
+	t.refuse(&o, c.id, "", errBusy)
+	return t.finish(ctx, p, o)
+}
+
+// putOne writes a document with what belongs to it.
+func (t *target) putOne(ctx context.Context, c *change, doc []byte) error {
+	put := couchdb.Put{ID: c.id, NewEdits: true, Length: int64(len(doc))}
+	put.Open = func() (io.Reader, error) { return bytes.NewReader(doc), nil }
+	if t.multipart(c) {
+		boundary := cmp.Or(c.boundary, rand.Text())
+		before, between, body, after := c.envelope(boundary)
+		put.ContentType = mime.FormatMediaType(relatedType, map[string]string{"boundary": boundary})
+		put.Length = int64(len(before)+len(doc)+len(between)+len(after)) + body.size
+		put.Open = func() (io.Reader, error) {
+			return io.MultiReader(strings.NewReader(before), bytes.NewReader(doc),
+				strings.NewReader(between), t.spool.reader(body), strings.NewReader(after)), nil
+		}
+	}
+	if err := t.decode(ctx, &put); err != nil {
+		return err
+	}
+	_, err := t.db.Put(ctx, put)
+	return err
+}

@@ -1,0 +1,250 @@
+package couchdb
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// A step of a batch is written as a whole, and has a position of its own: it
+// consists of revisions, or of changes.
+type step struct {
+	name      string // random
+	revisions []revision
+	changes   []*change
+	alone     bool          // one change, which is too large for the log
+	through   feed.Position // after its last entity; zero if that has no Content-ID
+}
+
+// A revision is a document that is stored as it is.
+type revision struct {
+	id, rev     string
+	contentType string
+	body        piece
+}
+
+// A change is what becomes of a document without revisions: the database gives it
+// one.
+type change struct {
+	key, id      string
+	contentID    string
+	lastModified time.Time
+	about        piece // the members "content_type" and "headers" of metaMember
+	contentType  string
+	deleted      bool
+	form         form
+	body         piece // what the entity has, or the text of the members
+	// Of documents from CouchDB: the value of _attachments, and what follows
+	// the document in multipart/related.
+	attachments piece
+	boundary    string
+	rest        piece
+	// whole: body is the document of a revision. It is not written, but may be
+	// patched.
+	whole bool
+}
+
+// maxInline is the size in bytes of attachments from which on they are not sent as
+// base64 within a document (protocol, "Upload Document with Attachments").
+const maxInline = 64 << 10
+
+// maxLogged is how large a document may be, in bytes, to go into the log.
+const maxLogged = 256 << 10
+
+func (t *target) Apply(e *feed.Entity) error {
+	key := e.Key()
+	if key == "" {
+		return sink.ErrNoKey
+	}
+	switch e.Operation {
+	case feed.Put, feed.Delete, "":
+		if rev := revisionOf(e); rev != "" {
+			return t.origin(key, rev, e)
+		}
+		if e.Operation == feed.Delete {
+			return t.remove(key, docID(key), e)
+		}
+		return t.put(key, e)
+	case feed.Patch:
+		if err := t.patch(key, e); err != nil {
+			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown operation %q", e.Operation)
+}
+
+// keep spools the body of e. It returns the bytes too, if they are few.
+func (t *target) keep(e *feed.Entity) (body piece, whole []byte, err error) {
+	whole, stream, size, err := t.body.Read(e)
+	if err != nil {
+		return body, nil, err
+	}
+	if stream == nil {
+		body, err = t.spool.put(whole)
+		return body, whole, err
+	}
+	body, err = t.spool.copy(stream)
+	if err == nil {
+		err = content.CheckSize(size, body.size)
+	}
+	return body, nil, err
+}
+
+// put stages a body of any kind.
+func (t *target) put(key string, e *feed.Entity) error {
+	body, whole, err := t.keep(e)
+	if err != nil {
+		return err
+	}
+	return t.stageBody(key, e, body, whole)
+}
+
+// stageBody stages a body that is in the spool; whole has its bytes, if they are
+// few.
+func (t *target) stageBody(key string, e *feed.Entity, body piece, whole []byte) error {
+	c, err := t.newChange(key, docID(key), e)
+	if err != nil {
+		return err
+	}
+	c.body = body
+	c.form = asAttachment
+	if whole != nil {
+		c.form, t.buf = formOf(t.buf[:0], e.ContentType, whole)
+	}
+	t.stage(c, e)
+	return nil
+}
+
+func (t *target) newChange(key, id string, e *feed.Entity) (*change, error) {
+	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: e.ContentType}
+	about, err := t.spool.put(appendAbout(nil, e))
+	c.about = about
+	return c, err
+}
+
+func (t *target) remove(key, id string, e *feed.Entity) error {
+	c, err := t.newChange(key, id, e)
+	if err != nil {
+		return err
+	}
+	c.deleted, c.form = true, asMembers
+	t.stage(c, e)
+	return nil
+}
+
+// origin stages an entity that comes from CouchDB, as its ETag says.
+func (t *target) origin(key, rev string, e *feed.Entity) error {
+	if e.Operation == feed.Delete && e.Stream == nil && len(e.Body) == 0 {
+		if !validID(key) {
+			return t.remove(key, docID(key), e)
+		}
+		return t.remove(key, key, e)
+	}
+	body, whole, err := t.keep(e)
+	if err != nil {
+		return err
+	}
+	document := body
+	parts, isRelated, err := t.spool.openRelated(e.ContentType, body)
+	if err != nil {
+		return err
+	}
+	if isRelated {
+		document = parts.document
+	}
+	found, ok := t.scanner.scan(t.spool.reader(document))
+	switch {
+	case !ok || found.rev != rev || !validID(found.id):
+		// Not from CouchDB, though its ETag looks so.
+	case found.history:
+		return t.replicate(revision{found.id, rev, e.ContentType, body}, document, e)
+	case document.size <= sink.MaxInline:
+		text, err := t.spool.append(nil, document)
+		if err != nil {
+			return err
+		}
+		if own, attachments, ok := split(text, isRelated); ok {
+			return t.adopt(key, found.id, own, attachments, parts, e)
+		}
+	}
+	if e.Operation == feed.Delete {
+		return t.remove(key, docID(key), e)
+	}
+	return t.stageBody(key, e, body, whole)
+}
+
+// adopt stages a document of CouchDB without its revisions: as a change.
+func (t *target) adopt(key, id string, own, attachments []byte, parts related, e *feed.Entity) error {
+	c, err := t.newChange(key, id, e)
+	if err != nil {
+		return err
+	}
+	c.deleted = e.Operation == feed.Delete
+	c.form, c.boundary, c.rest = asMembers, parts.boundary, parts.rest
+	if c.body, err = t.spool.put(own); err != nil {
+		return err
+	}
+	if c.attachments, err = t.spool.put(attachments); err != nil {
+		return err
+	}
+	t.stage(c, e)
+	return nil
+}
+
+// replicate stages a revision. Revisions do not depend on each other.
+func (t *target) replicate(r revision, document piece, e *feed.Entity) error {
+	c, err := t.newChange(r.id, r.id, e)
+	if err != nil {
+		return err
+	}
+	c.body, c.whole, c.deleted = document, true, e.Operation == feed.Delete
+	s := t.lastStep()
+	if s == nil || s.changes != nil {
+		s = t.addStep()
+	}
+	s.revisions = append(s.revisions, r)
+	s.through = after(e)
+	t.last[r.id] = c
+	return nil
+}
+
+// stage stages a change. Of several changes of a document in a step the last
+// counts.
+func (t *target) stage(c *change, e *feed.Entity) {
+	alone := t.size(c) > maxLogged || t.multipart(c)
+	s := t.lastStep()
+	if s == nil || s.revisions != nil || s.alone || alone {
+		s = t.addStep()
+		s.alone = alone
+	}
+	s.changes = append(s.changes, c)
+	s.through = after(e)
+	t.last[c.id] = c
+}
+
+func (t *target) lastStep() *step {
+	if len(t.steps) == 0 {
+		return nil
+	}
+	return t.steps[len(t.steps)-1]
+}
+
+func (t *target) addStep() *step {
+	s := &step{name: rand.Text()}
+	t.steps = append(t.steps, s)
+	return s
+}
+
+// after returns the position after an entity, without its page.
+func after(e *feed.Entity) feed.Position {
+	if e.ContentID == "" {
+		return feed.Position{}
+	}
+	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID}
+}

@@ -1,0 +1,118 @@
+package couchdb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
+)
+
+// patience says how often a step is tried, beyond what the client repeats by itself,
+// and how long the first pause is; each pause is twice as long as the one before.
+type patience struct {
+	tries int
+	pause time.Duration
+}
+
+// retry does something until it is done, or another try is of no use. What it does
+// may have been done in part before.
+func (t *target) retry(ctx context.Context, do func(context.Context) error) error {
+	pause := t.pause
+	for n := 1; ; n++ {
+		err := do(ctx)
+		if err == nil || n == t.tries || !couchdb.Retryable(err) {
+			return err
+		}
+		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "pause", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+		pause *= 2
+	}
+}
+
+// Commit writes the batch step by step. Each step moves the position to what the
+// database then is at.
+func (t *target) Commit(at feed.Position) error {
+	ctx, cancel := graceful(t.ctx)
+	defer cancel()
+	if len(t.steps) == 0 {
+		t.addStep()
+	}
+	for i, s := range t.steps {
+		position := at
+		if i < len(t.steps)-1 {
+			position = s.through
+			position.Feed = at.Feed
+			if position.ContentID == "" || at.Snapshot != nil { // what comes again then is a PUT
+				position = t.state.Position
+			}
+		}
+		if err := t.retry(ctx, func(ctx context.Context) error { return t.write(ctx, s, position) }); err != nil {
+			return err
+		}
+	}
+	return t.forget()
+}
+
+// write writes a step, or what is left of it.
+func (t *target) write(ctx context.Context, s *step, position feed.Position) error {
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	if t.state.Step == s.name {
+		return nil // it was done, and the answer was lost
+	}
+	p := pending{Step: s.name, Position: position}
+	switch {
+	case s.revisions != nil:
+		done, err := t.replicateAll(ctx, s.revisions)
+		if err != nil {
+			return err
+		}
+		return t.finish(ctx, p, done)
+	case t.state.Pending != nil && t.state.Pending.Parts > 0:
+		return t.redo(ctx)
+	}
+	return t.update(ctx, s, p)
+}
+
+// An outcome counts what became of documents.
+type outcome struct {
+	written, failures int64
+	refused           []refusal // the last ones
+}
+
+// refuse counts a document that the database does not take: that is not retried,
+// since it would be in vain (protocol, "Upload Batch of Changed Documents").
+func (t *target) refuse(o *outcome, id, rev string, err error) {
+	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "error", err)
+	o.failures++
+	o.refused = append(o.refused, refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: reason(err)})
+	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
+}
+
+// finish makes what was written durable, and then moves the position.
+func (t *target) finish(ctx context.Context, p pending, o outcome) error {
+	if _, err := t.db.EnsureFullCommit(ctx); err != nil {
+		return fmt.Errorf("ensure full commit: %w", err)
+	}
+	err := t.save(ctx, func(c *checkpoint) {
+		c.Position, c.Step, c.Pending = p.Position, p.Step, nil
+		c.Written += o.written
+		c.Failures += o.failures
+		c.Refused = append(slices.Clip(c.Refused), o.refused...)
+		c.Refused = c.Refused[max(0, len(c.Refused)-maxRefused):]
+	})
+	if err == nil {
+		t.refused += o.failures
+	}
+	return err
+}

@@ -1,0 +1,204 @@
+package couchdb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// DefaultName is the name of a consumer that is not given one.
+const DefaultName = "feedctl"
+
+// consumerName is what a consumer may be called: its checkpoint is a document of
+// that name.
+var consumerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// A Sink is a [consumer.Sink] with a database.
+type Sink struct {
+	*session.Sink
+	target *target
+}
+
+// Refused returns how many documents the database has refused since the sink was
+// opened.
+func (s *Sink) Refused() int64 { return s.target.refused }
+
+// Opener returns an opener of sinks that are named couchdb:URL or
+// couchdb:URL?name=NAME. The rest of the configuration is c.
+func Opener(c couchdb.Config) sink.Opener {
+	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
+		if err := s.CheckParams("name"); err != nil {
+			return nil, err
+		}
+		config := c
+		config.URL = s.Path
+		opened, err := Open(ctx, config, s.Params.Get("name"))
+		if err != nil {
+			return nil, err
+		}
+		return opened, nil
+	}
+}
+
+// Open opens the database, which is created if it does not exist, for the consumer
+// with this name (empty: [DefaultName]). The error matches [sink.ErrLocked] if it is
+// open on this host; from another host it is taken away. What an interrupted commit
+// has begun is ended first.
+func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
+	return open(ctx, c, name, patience{tries: 6, pause: 250 * time.Millisecond})
+}
+
+func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink, error) {
+	name = cmp.Or(name, DefaultName)
+	if !consumerName.MatchString(name) {
+		return nil, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
+	}
+	db, err := couchdb.Open(c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
+	}
+	t := &target{db: db, name: name, patience: p, ctx: ctx, log: c.Log}
+	t.spool.dir = c.SpoolDir
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	title := "couchdb:" + db.URL()
+	if err := t.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, err), t.Close())
+	}
+	s, err := session.New(title, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{s, t}, nil
+}
+
+// A target is a database as one consumer sees it.
+type target struct {
+	db   *couchdb.DB
+	name string // of the consumer
+	log  *slog.Logger
+	lock *durable.File
+	patience
+	// ctx is that of the batch, or of Open.
+	ctx context.Context
+
+	state   checkpoint // as this sink has written it last
+	owned   bool       // state has been written by this sink
+	parts   []string   // revisions of the parts of the log that this sink has written
+	refused int64
+	vendor  string // of the server; "" if it was not asked
+
+	batch
+}
+
+// A batch is what was applied and is not committed.
+type batch struct {
+	spool   spool
+	steps   []*step
+	last    map[string]*change // the last change of each document
+	body    content.Reader
+	scanner scanner
+	buf     []byte
+}
+
+func (t *target) open(ctx context.Context) error {
+	if err := t.takeLock(); err != nil {
+		return err
+	}
+	return t.verify(ctx)
+}
+
+// verify looks whether the database exists, and creates it if not (protocol,
+// "Verify Peers").
+func (t *target) verify(ctx context.Context) error {
+	err := t.db.Exists(ctx)
+	if !errors.Is(err, couchdb.ErrNotFound) {
+		return err
+	}
+	err = t.db.Create(ctx)
+	if err == nil || errors.Is(err, couchdb.ErrPreconditionFailed) { // another was faster
+		return nil
+	}
+	// The request may have succeeded though its answer was lost.
+	if couchdb.Retryable(err) && t.db.Exists(ctx) == nil {
+		return nil
+	}
+	return fmt.Errorf("create database: %w", err)
+}
+
+// commitTimeout is how long a commit may take after the context of its batch has
+// ended.
+const commitTimeout = 30 * time.Second
+
+// graceful returns a context that ends some time after ctx, so that what was
+// applied can still be committed.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(commitTimeout, cancel)
+		context.AfterFunc(later, func() { timer.Stop() })
+	})
+	return later, func() {
+		stop()
+		cancel()
+	}
+}
+
+func (t *target) Begin(ctx context.Context) error {
+	t.ctx = ctx
+	return t.forget()
+}
+
+// Rollback forgets the batch, of which the database knows nothing yet.
+func (t *target) Rollback() error { return t.forget() }
+
+func (t *target) forget() error {
+	t.steps = nil
+	t.last = map[string]*change{}
+	return t.spool.reset()
+}
+
+// Recover ends what a commit has begun, and returns the position that the database
+// then is at.
+func (t *target) Recover() (feed.Position, error) {
+	ctx, cancel := graceful(t.ctx)
+	defer cancel()
+	if err := t.forget(); err != nil {
+		return feed.Position{}, err
+	}
+	if err := t.retry(ctx, t.recover); err != nil {
+		return feed.Position{}, err
+	}
+	return t.state.Position, nil
+}
+
+func (t *target) recover(ctx context.Context) error {
+	if err := t.own(ctx); err != nil {
+		return err
+	}
+	return t.redo(ctx)
+}
+
+// closeTimeout limits what is done when a sink is closed.
+const closeTimeout = 5 * time.Second
+
+// Close lets others have the sink.
+func (t *target) Close() error {
+	err := t.spool.close()
+	t.clean()
+	t.db.CloseIdleConnections()
+	return errors.Join(err, t.releaseLock())
+}

@@ -1,0 +1,175 @@
+package couchdb
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+)
+
+// maxHead limits a document in multipart/related that is looked into: CouchDB's own
+// limit for documents, in bytes.
+const maxHead = 8 << 20
+
+// decode has the attachments of a document sent as they are, if they are compressed
+// and the server does not know that. CouchDB compresses text, and hands it out so
+// (att_encoding_info); PouchDB Server would take the compressed bytes for the text.
+func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
+	boundary := boundaryOf(p.ContentType)
+	if boundary == "" {
+		return nil
+	}
+	body, err := p.Open()
+	if err != nil {
+		return err
+	}
+	if !compressed(body, boundary) {
+		return nil
+	}
+	takes, err := t.takesCompressed(ctx)
+	if err != nil || takes {
+		return err
+	}
+	open := p.Open
+	p.Length = -1
+	p.Open = func() (io.Reader, error) {
+		body, err := open()
+		if err != nil {
+			return nil, err
+		}
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(decompress(w, body, boundary)) }() // it ends with the reader
+		return r, nil
+	}
+	return nil
+}
+
+// takesCompressed asks the server, once, whether it is another than PouchDB Server. One
+// behind a proxy that shows nothing but databases is taken for CouchDB.
+func (t *target) takesCompressed(ctx context.Context) (bool, error) {
+	if t.vendor == "" {
+		s, err := t.db.Server(ctx)
+		if err != nil && (couchdb.Retryable(err) || ctx.Err() != nil) {
+			return false, fmt.Errorf("ask server what it is: %w", err)
+		}
+		t.vendor = "of " + s.Vendor.Name
+	}
+	return !strings.HasPrefix(t.vendor, "of PouchDB"), nil
+}
+
+// compressed reports whether the document at the head of a multipart body has
+// attachments that are compressed.
+func compressed(body io.Reader, boundary string) bool {
+	first, err := multipart.NewReader(body, boundary).NextRawPart()
+	if err != nil {
+		return false // the server will say what is wrong
+	}
+	head, err := io.ReadAll(io.LimitReader(first, maxHead))
+	var doc struct {
+		Attachments map[string]struct {
+			Encoding string `json:"encoding"`
+			Follows  bool   `json:"follows"`
+		} `json:"_attachments"`
+	}
+	if err != nil || json.Unmarshal(head, &doc) != nil {
+		return false
+	}
+	for _, a := range doc.Attachments {
+		if a.Follows && a.Encoding == "gzip" {
+			return true
+		}
+	}
+	return false
+}
+
+// decompress copies a multipart body with its attachments decompressed.
+func decompress(w io.Writer, body io.Reader, boundary string) error {
+	in, out := multipart.NewReader(body, boundary), multipart.NewWriter(w)
+	if err := out.SetBoundary(boundary); err != nil {
+		return err
+	}
+	first, err := in.NextRawPart()
+	if err != nil {
+		return fmt.Errorf("read document: %w", err)
+	}
+	head, err := io.ReadAll(io.LimitReader(first, maxHead))
+	if err != nil {
+		return fmt.Errorf("read document: %w", err)
+	}
+	if err := copyPart(out, first.Header, bytes.NewReader(withoutEncoding(head))); err != nil {
+		return err
+	}
+	for {
+		p, err := in.NextRawPart()
+		if err == io.EOF {
+			return out.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("read attachment: %w", err)
+		}
+		var content io.Reader = p
+		if p.Header.Get("Content-Encoding") == "gzip" {
+			if content, err = gzip.NewReader(p); err != nil {
+				return fmt.Errorf("decompress attachment %q: %w", p.FileName(), err)
+			}
+		}
+		if err := copyPart(out, p.Header, content); err != nil {
+			return fmt.Errorf("decompress attachment %q: %w", p.FileName(), err)
+		}
+	}
+}
+
+// copyPart copies a part without the fields that do not hold any more.
+func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Reader) error {
+	header.Del("Content-Encoding")
+	header.Del("Content-Length")
+	w, err := out.CreatePart(header)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	return err
+}
+
+// withoutEncoding returns a document whose attachments are not said to be
+// compressed. Their length is that of the content anyway.
+func withoutEncoding(doc []byte) []byte {
+	text, ok := jsontext.AppendCompact(nil, doc)
+	if !ok || len(text) == 0 || text[0] != '{' {
+		return doc
+	}
+	var all []byte
+	for _, m := range members(text) {
+		if m.name == attachmentsMember && m.value[0] == '{' {
+			m.text = append([]byte(`"`+attachmentsMember+`":`), plainStubs(m.value)...)
+		}
+		all = join(all, m.text)
+	}
+	return enclose(all)
+}
+
+func plainStubs(attachments []byte) []byte {
+	var all []byte
+	for _, a := range members(attachments) {
+		if a.value[0] == '{' {
+			var kept []byte
+			for _, m := range members(a.value) {
+				if m.name != "encoding" && m.name != "encoded_length" && m.name != "digest" {
+					kept = join(kept, m.text)
+				}
+			}
+			name := a.text[:len(a.text)-len(a.value)]
+			a.text = append(append([]byte{}, name...), enclose(kept)...)
+		}
+		all = join(all, a.text)
+	}
+	return enclose(all)
+}

@@ -1,0 +1,229 @@
+package couchdb
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+)
+
+const (
+	// metaMember is the member of a document with what the entity says besides
+	// its body.
+	metaMember = "feedctl"
+	// bodyName is the attachment with the body.
+	bodyName = "body"
+	// attachmentsMember is where CouchDB has attachments.
+	attachmentsMember = "_attachments"
+)
+
+// A member of an object, with its value as JSON text.
+type member struct {
+	name  string
+	text  []byte // with its name
+	value []byte
+}
+
+// members returns the members of an object, whose text is valid and without white
+// space.
+func members(text []byte) []member {
+	var all []member
+	s := speller{text: text}
+	for s.pos = 1; text[s.pos] != '}'; {
+		start := s.pos
+		name := s.string()
+		s.pos++ // the colon
+		value := s.pos
+		s.value(false)
+		all = append(all, member{name, text[start:s.pos], text[value:s.pos]})
+		if text[s.pos] == ',' {
+			s.pos++
+		}
+	}
+	return all
+}
+
+// split returns an object with the members of a document that are its user's, and
+// the attachments that it brings along: those with data, or, if they follow,
+// with that. It returns false if the document is not valid.
+func split(document []byte, follow bool) (own, attachments []byte, ok bool) {
+	text, ok := jsontext.AppendCompact(nil, document)
+	if !ok || len(text) == 0 || text[0] != '{' {
+		return nil, nil, false
+	}
+	for _, m := range members(text) {
+		switch {
+		case m.name == attachmentsMember:
+			attachments = brought(m.value, follow)
+		case !strings.HasPrefix(m.name, "_") && m.name != metaMember:
+			own = join(own, m.text)
+		}
+	}
+	return enclose(own), attachments, true
+}
+
+func brought(value []byte, follow bool) []byte {
+	if value[0] != '{' {
+		return nil
+	}
+	var kept []byte
+	for _, m := range members(value) {
+		var a struct {
+			Data    *string `json:"data"`
+			Follows bool    `json:"follows"`
+		}
+		if json.Unmarshal(m.value, &a) == nil && (a.Data != nil || follow && a.Follows) {
+			kept = join(kept, m.text)
+		}
+	}
+	if kept == nil {
+		return nil
+	}
+	return enclose(kept)
+}
+
+func enclose(members []byte) []byte {
+	return append(append([]byte{'{'}, members...), '}')
+}
+
+func join(list, text []byte) []byte {
+	if len(list) > 0 {
+		list = append(list, ',')
+	}
+	return append(list, text...)
+}
+
+// appendAbout appends the members of metaMember that a PATCH leaves alone.
+func appendAbout(dst []byte, e *feed.Entity) []byte {
+	dst = jsontext.AppendText(append(dst, `"content_type":`...), e.ContentType)
+	return content.AppendHeaders(append(dst, `,"headers":`...), e.Header)
+}
+
+// inline reports whether c has its body as an attachment within the document.
+func (c *change) inline() bool {
+	return c.form != asMembers && c.body.size <= maxInline
+}
+
+// multipart reports whether c is written as multipart/related.
+func (t *target) multipart(c *change) bool {
+	return c.boundary != "" || c.form != asMembers && !c.inline()
+}
+
+// size returns the size of the document of c, about.
+func (t *target) size(c *change) int64 {
+	n := c.about.size + c.attachments.size
+	if c.form != asAttachment {
+		n += c.body.size
+	}
+	if c.inline() {
+		n += int64(base64.StdEncoding.EncodedLen(int(c.body.size)))
+	}
+	return n
+}
+
+// document returns the document of c, without a revision.
+func (t *target) document(c *change) ([]byte, error) {
+	var err error
+	doc := jsontext.AppendString([]byte(`{"_id":`), c.id)
+	if c.deleted {
+		doc = append(doc, `,"_deleted":true`...)
+	}
+	if c.form != asAttachment && c.body.size > 0 {
+		if doc, err = t.appendMembers(doc, c); err != nil {
+			return nil, err
+		}
+	}
+	if doc, err = t.appendMeta(doc, c); err != nil {
+		return nil, err
+	}
+	if doc, err = t.appendAttachments(doc, c); err != nil {
+		return nil, err
+	}
+	return append(doc, '}'), nil
+}
+
+// appendMembers appends the members of the body, which may have white space.
+func (t *target) appendMembers(doc []byte, c *change) ([]byte, error) {
+	text, err := t.spool.append(t.buf[:0], c.body)
+	t.buf = text
+	if err != nil {
+		return nil, err
+	}
+	brace := len(doc)
+	doc, _ = jsontext.AppendCompact(doc, text) // it was valid when it was applied
+	if len(doc) == brace+len("{}") {
+		return doc[:brace], nil
+	}
+	doc[brace] = ','
+	return doc[:len(doc)-1], nil
+}
+
+func (t *target) appendMeta(doc []byte, c *change) (_ []byte, err error) {
+	doc = append(doc, `,"`+metaMember+`":{`...)
+	doc = content.AppendEvent(doc, &feed.Entity{ContentID: c.contentID, LastModified: c.lastModified})
+	doc = append(doc, ',')
+	if doc, err = t.spool.append(doc, c.about); err != nil {
+		return nil, err
+	}
+	if c.key != c.id {
+		doc = content.AppendKey(append(doc, ','), c.key)
+	}
+	if c.form != asMembers {
+		doc = append(doc, `,"body":"attachment"`...)
+	}
+	return append(doc, '}'), nil
+}
+
+func (t *target) appendAttachments(doc []byte, c *change) (_ []byte, err error) {
+	switch {
+	case c.attachments.size > 0:
+		return t.spool.append(append(doc, `,"`+attachmentsMember+`":`...), c.attachments)
+	case c.form == asMembers:
+		return doc, nil
+	}
+	doc = append(doc, `,"`+attachmentsMember+`":{"`+bodyName+`":{"content_type":`...)
+	doc = jsontext.AppendText(doc, c.attachmentType())
+	if !c.inline() {
+		doc = strconv.AppendInt(append(doc, `,"follows":true,"length":`...), c.body.size, 10)
+		return append(doc, "}}"...), nil
+	}
+	body, err := t.spool.append(t.buf[:0], c.body)
+	t.buf = body
+	if err != nil {
+		return nil, err
+	}
+	doc = base64.StdEncoding.AppendEncode(append(doc, `,"data":"`...), body)
+	return append(doc, `"}}`...), nil
+}
+
+// attachmentType returns the type of the body, which CouchDB wants to have.
+func (c *change) attachmentType() string {
+	if c.contentType == "" {
+		return "application/octet-stream"
+	}
+	return c.contentType
+}
+
+// withRev returns the text of a document with the revision that it follows.
+func withRev(doc []byte, rev string) []byte {
+	if rev == "" {
+		return doc
+	}
+	with := jsontext.AppendString(append(make([]byte, 0, len(doc)+len(rev)+10), `{"_rev":`...), rev)
+	return append(append(with, ','), doc[1:]...)
+}
+
+// envelope returns what is around the document of c and its body in multipart.
+func (c *change) envelope(boundary string) (before, between string, body piece, after string) {
+	delimiter := "--" + boundary
+	before = delimiter + "\r\nContent-Type: application/json\r\n\r\n"
+	if c.boundary != "" {
+		return before, "", c.rest, ""
+	}
+	between = "\r\n" + delimiter + "\r\nContent-Disposition: attachment; filename=\"" + bodyName + "\"\r\nContent-Type: " + c.attachmentType() + "\r\n\r\n"
+	return before, between, c.body, "\r\n" + delimiter + "--\r\n"
+}

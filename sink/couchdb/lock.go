@@ -1,0 +1,54 @@
+package couchdb
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/sink/internal/durable"
+)
+
+// takeLock takes the lock that one process of a user on a host can have: a file in
+// the directory for temporary files. CouchDB has no locks, and nothing that tells
+// whether somebody is still alive.
+func (t *target) takeLock() error {
+	sum := sha256.Sum256([]byte(t.db.URL() + "\n" + t.name))
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("feedctl-couchdb-%d-%x.lock", os.Getuid(), sum[:16]))
+	for t.lock == nil {
+		file, err := durable.FS{}.Open(path, os.O_CREATE|unix.O_NOFOLLOW)
+		if err != nil {
+			return fmt.Errorf("open lock: %w", err)
+		}
+		if err := file.Lock(); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if isAt(file, path) {
+			t.lock = file
+		} else if err := file.Close(); err != nil { // who had it before has removed it
+			return fmt.Errorf("close lock: %w", err)
+		}
+	}
+	return nil
+}
+
+// isAt reports whether it is this file that others find at the path.
+func isAt(file *durable.File, path string) bool {
+	ours, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Lstat(path)
+	return err == nil && os.SameFile(ours, theirs)
+}
+
+// releaseLock gives the lock up, and leaves no file behind.
+func (t *target) releaseLock() error {
+	if t.lock == nil {
+		return nil
+	}
+	return errors.Join(durable.FS{}.Remove(t.lock.Name()), t.lock.Close())
+}

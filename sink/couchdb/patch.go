@@ -1,0 +1,126 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// A current document is what a patch changes.
+type current struct {
+	contentType string
+	about       []byte
+	body        []byte
+}
+
+// patch stages a document that is changed. The content type and the headers remain
+// those of the PUT.
+func (t *target) patch(key string, e *feed.Entity) error {
+	delta, stream, _, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	if stream != nil {
+		return patch.ErrTooLarge
+	}
+	id := docID(key)
+	was, err := t.current(id)
+	if err != nil {
+		return err
+	}
+	body, err := patch.Apply(was.body, e.ContentType, delta)
+	if err != nil {
+		return err
+	}
+	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: was.contentType}
+	if c.about, err = t.spool.put(was.about); err != nil {
+		return err
+	}
+	if c.body, err = t.spool.put(body); err != nil {
+		return err
+	}
+	c.form, t.buf = formOf(t.buf[:0], was.contentType, body)
+	t.stage(c, e)
+	return nil
+}
+
+// current returns a document as the batch has left it, or as the database has it.
+func (t *target) current(id string) (was current, err error) {
+	c, staged := t.last[id]
+	switch {
+	case !staged:
+		err = t.retry(t.ctx, func(ctx context.Context) error {
+			was, err = t.stored(ctx, id)
+			return err
+		})
+		return was, err
+	case c.deleted:
+		return was, patch.ErrMissing
+	case c.body.size > patch.MaxSize:
+		return was, patch.ErrTooLarge
+	}
+	was.contentType = c.contentType
+	if was.about, err = t.spool.append(nil, c.about); err != nil {
+		return was, err
+	}
+	if was.body, err = t.spool.append(nil, c.body); err == nil && c.whole {
+		was.body, _, _ = split(was.body, false) // what is no JSON cannot be patched
+	}
+	return was, err
+}
+
+// stored returns a document of the database.
+func (t *target) stored(ctx context.Context, id string) (was current, err error) {
+	rows, err := t.rows(ctx, []string{id}, true)
+	if err != nil {
+		return was, err
+	}
+	r := rows[0]
+	if r.Error != "" || r.Value.Deleted {
+		return was, patch.ErrMissing
+	}
+	own, _, ok := split(r.Doc, false)
+	if !ok {
+		return was, fmt.Errorf("read document %q: %w: no JSON object of moderate depth", id, couchdb.ErrMalformed)
+	}
+	m, ours := metaOf(r.Doc)
+	if !ours { // somebody else has written it
+		m = meta{ContentType: "application/json"}
+	}
+	if len(m.Headers) == 0 { // changed by somebody else
+		m.Headers = json.RawMessage("{}")
+	}
+	was.contentType = m.ContentType
+	was.about = append(jsontext.AppendString([]byte(`"content_type":`), m.ContentType), `,"headers":`...)
+	was.about = append(was.about, m.Headers...)
+	if m.Body == "" {
+		was.body = own
+		return was, nil
+	}
+	was.body, err = t.attachment(ctx, id, r.Value.Rev)
+	return was, err
+}
+
+// attachment reads the body of a document out of its attachment.
+func (t *target) attachment(ctx context.Context, id, rev string) ([]byte, error) {
+	response, err := t.db.Do(ctx, couchdb.Request{
+		Path:  couchdb.DocPath(id) + "/" + bodyName,
+		Query: url.Values{"rev": {rev}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, patch.MaxSize+1))
+	if err == nil && len(body) > patch.MaxSize {
+		err = patch.ErrTooLarge
+	}
+	return body, err
+}

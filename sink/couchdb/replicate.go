@@ -1,0 +1,161 @@
+package couchdb
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// Limits of bulk requests.
+const (
+	maxBulk      = 500     // documents
+	maxBulkBytes = 1 << 20 // unless one document is larger
+	maxDiff      = 1000    // revisions in _revs_diff
+)
+
+// replicateAll stores revisions that the database has not got as they are
+// (protocol, "Calculate Revision Difference" and what follows). Doing it again is
+// the same as doing it once.
+func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, err error) {
+	for len(all) > 0 {
+		n := min(len(all), maxDiff)
+		missing, err := t.missing(ctx, all[:n])
+		if err != nil {
+			return o, err
+		}
+		if err := t.upload(ctx, missing, &o); err != nil {
+			return o, err
+		}
+		all = all[n:]
+	}
+	return o, nil
+}
+
+// missing returns those revisions that the database has not got, each once.
+func (t *target) missing(ctx context.Context, all []revision) ([]revision, error) {
+	asked := make(map[string][]string)
+	seen := make(map[[2]string]bool)
+	for _, r := range all {
+		name := [2]string{r.id, r.rev}
+		if !seen[name] {
+			asked[r.id] = append(asked[r.id], r.rev)
+		}
+		seen[name] = true
+	}
+	diff, err := t.db.RevsDiff(ctx, asked)
+	if err != nil {
+		return nil, fmt.Errorf("compare revisions: %w", err)
+	}
+	clear(seen)
+	for id, m := range diff {
+		for _, rev := range m.Missing {
+			seen[[2]string{id, rev}] = true
+		}
+	}
+	var missing []revision
+	for _, r := range all {
+		name := [2]string{r.id, r.rev}
+		if seen[name] {
+			missing = append(missing, r)
+		}
+		delete(seen, name)
+	}
+	return missing, nil
+}
+
+// upload stores revisions, many at once if they are small.
+func (t *target) upload(ctx context.Context, all []revision, o *outcome) error {
+	var bulk []revision
+	size := int64(0)
+	flush := func() error {
+		err := t.uploadBulk(ctx, bulk, o)
+		bulk, size = nil, 0
+		return err
+	}
+	for _, r := range all {
+		if !r.small() {
+			if err := t.uploadOne(ctx, r, o); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(bulk) == maxBulk || size+r.body.size > maxBulkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		bulk = append(bulk, r)
+		size += r.body.size
+	}
+	return flush()
+}
+
+// small reports whether a revision can be sent within a bulk request.
+func (r revision) small() bool {
+	return r.body.size <= sink.MaxInline && boundaryOf(r.contentType) == ""
+}
+
+func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) error {
+	if len(all) == 0 {
+		return nil
+	}
+	docs := make([][]byte, len(all))
+	for i, r := range all {
+		var err error
+		if docs[i], err = t.spool.append(nil, r.body); err != nil {
+			return err
+		}
+	}
+	results, err := t.db.BulkDocs(ctx, docs, false)
+	switch {
+	case err != nil && mustSplit(err) && len(all) > 1:
+		half := len(all) / 2
+		if err := t.uploadBulk(ctx, all[:half], o); err != nil {
+			return err
+		}
+		return t.uploadBulk(ctx, all[half:], o)
+	case err != nil && mustSplit(err):
+		t.refuse(o, all[0].id, all[0].rev, err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("upload %d documents: %w", len(all), err)
+	}
+	o.written += int64(len(all))
+	for _, r := range results {
+		if r.Err == nil {
+			continue
+		}
+		if isPassing(r.Err) {
+			return fmt.Errorf("upload document %q: %w", r.ID, r.Err)
+		}
+		t.refuse(o, r.ID, r.Rev, r.Err)
+		o.written--
+	}
+	return nil
+}
+
+// uploadOne stores a large revision, streamed.
+func (t *target) uploadOne(ctx context.Context, r revision, o *outcome) error {
+	put := couchdb.Put{
+		ID:          r.id,
+		ContentType: r.contentType,
+		Open:        func() (io.Reader, error) { return t.spool.reader(r.body), nil },
+		Length:      r.body.size,
+	}
+	if err := t.decode(ctx, &put); err != nil {
+		return err
+	}
+	_, err := t.db.Put(ctx, put)
+	switch {
+	case err == nil:
+		o.written++
+	case isRefusal(err):
+		t.refuse(o, r.id, r.rev, err)
+	default:
+		return fmt.Errorf("upload document %q, revision %s: %w", r.id, r.rev, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// A row is what _all_docs says of a document.
+type row struct {
+	Key   string `json:"key"`
+	Error string `json:"error"` // not_found
+	Value struct {
+		Rev     string `json:"rev"`
+		Deleted bool   `json:"deleted"`
+	} `json:"value"`
+	Doc json.RawMessage `json:"doc"` // null if deleted
+}
+
+// rows asks _all_docs for documents, in the order of ids.
+func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, error) {
+	body, err := json.Marshal(map[string][]string{"keys": ids})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Rows []row `json:"rows"`
+	}
+	q := couchdb.Request{
+		Method: http.MethodPost,
+		Path:   "_all_docs",
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   func() (io.Reader, error) { return bytes.NewReader(body), nil },
+		Length: int64(len(body)),
+		Repeat: true,
+	}
+	if withDocs {
+		q.Query = url.Values{"include_docs": {"true"}}
+	}
+	if err := t.db.JSON(ctx, q, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Rows) != len(ids) {
+		return nil, fmt.Errorf("read %d documents: %w: %d rows", len(ids), couchdb.ErrMalformed, len(answer.Rows))
+	}
+	for i, r := range answer.Rows {
+		if r.Key != ids[i] {
+			return nil, fmt.Errorf("read document %q: %w: row %d is of %q", ids[i], couchdb.ErrMalformed, i, r.Key)
+		}
+	}
+	return answer.Rows, nil
+}
+
+// A meta is what a document has in metaMember.
+type meta struct {
+	ContentID   string          `json:"content_id"`
+	ContentType string          `json:"content_type"`
+	Headers     json.RawMessage `json:"headers"`
+	Body        string          `json:"body"`
+}
+
+// metaOf returns what a document has in metaMember; false if it has none.
+func metaOf(doc []byte) (meta, bool) {
+	var d struct {
+		Meta *meta `json:"feedctl"`
+	}
+	if json.Unmarshal(doc, &d) != nil || d.Meta == nil {
+		return meta{}, false
+	}
+	return *d.Meta, true
+}
+
+// rev returns the revision that a write has to follow: none, if the document is
+// deleted or was never there.
+func (r *row) rev() string {
+	if r.Value.Deleted {
+		return ""
+	}
+	return r.Value.Rev
+}
+
+// has reports whether the row is of a document that an entity has made.
+func (r *row) has(contentID string, deleted bool) bool {
+	if r.rev() == "" || deleted {
+		return deleted && r.rev() == ""
+	}
+	m, ok := metaOf(r.Doc)
+	return ok && contentID != "" && m.ContentID == contentID
+}

@@ -1,0 +1,111 @@
+package couchdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// maxAttempts is how often a document is written again that others keep changing.
+const maxAttempts = 5
+
+// send sends writes. One that finds another revision than it was planned for may
+// have been done before; otherwise somebody else has changed the document, and the
+// feed has the last word.
+func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
+	for attempt := 1; ; attempt++ {
+		conflicts, err := t.bulk(ctx, writes, o)
+		if err != nil || len(conflicts) == 0 {
+			return err
+		}
+		if writes, err = t.settle(ctx, conflicts, o); err != nil || len(writes) == 0 {
+			return err
+		}
+		if attempt == maxAttempts {
+			for _, w := range writes {
+				t.refuse(o, w.ID, w.Rev, errBusy)
+			}
+			return nil
+		}
+	}
+}
+
+var errBusy = errors.New("conflict: others keep changing the document")
+
+// bulk sends writes in one request. It returns those that met a conflict.
+func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflicts []write, err error) {
+	docs := make([][]byte, len(writes))
+	for i, w := range writes {
+		docs[i] = withRev(w.Doc, w.Rev)
+	}
+	results, err := t.db.BulkDocs(ctx, docs, true)
+	switch {
+	case err != nil && mustSplit(err) && len(writes) > 1:
+		half := len(writes) / 2
+		first, err := t.bulk(ctx, writes[:half], o)
+		if err != nil {
+			return nil, err
+		}
+		second, err := t.bulk(ctx, writes[half:], o)
+		return append(first, second...), err
+	case err != nil && mustSplit(err):
+		t.refuse(o, writes[0].ID, writes[0].Rev, err)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("write %d documents: %w", len(writes), err)
+	}
+	byID := make(map[string]error, len(results)) // PouchDB Server does not keep the order
+	for _, r := range results {
+		byID[r.ID] = r.Err
+	}
+	for _, w := range writes {
+		failure, ok := byID[w.ID]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("write document %q: %w: no result", w.ID, couchdb.ErrMalformed)
+		case failure == nil:
+			o.written++
+		case errors.Is(failure, couchdb.ErrConflict):
+			conflicts = append(conflicts, w)
+		case isPassing(failure):
+			return nil, fmt.Errorf("write document %q: %w", w.ID, failure)
+		default:
+			t.refuse(o, w.ID, w.Rev, failure)
+		}
+	}
+	return conflicts, nil
+}
+
+// settleRows is how many documents are read at once to settle conflicts. Together they
+// must not be more than [couchdb.DB.JSON] takes: one may have 8 MB in CouchDB by default.
+const settleRows = 5
+
+// settle looks what became of writes that met a conflict. It returns those that
+// have not been done, with the revisions that they have to follow now.
+func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (again []write, err error) {
+	for len(conflicts) > 0 {
+		some := conflicts[:min(len(conflicts), settleRows)]
+		conflicts = conflicts[len(some):]
+		ids := make([]string, len(some))
+		for i, w := range some {
+			ids[i] = w.ID
+		}
+		found, err := t.rows(ctx, ids, true)
+		if err != nil {
+			return nil, fmt.Errorf("look what became of documents: %w", err)
+		}
+		for i, w := range some {
+			if found[i].has(w.ContentID, w.Deleted) {
+				o.written++
+				continue
+			}
+			w.Rev = found[i].rev()
+			again = append(again, w)
+		}
+	}
+	// The revisions were read before: if another sink takes over after this, what
+	// it writes makes them conflict again.
+	return again, t.load(ctx)
+}
