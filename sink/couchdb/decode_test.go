@@ -1,0 +1,100 @@
+package couchdb_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+// compressedBody is a document as Apache CouchDB sends it: text is compressed.
+func compressedBody(t *testing.T, id, text string, history bool) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	revisions := ""
+	if history {
+		revisions = `"_revisions":{"start":1,"ids":["aa"]},`
+	}
+	return "--b\r\nContent-Type: application/json\r\n\r\n" +
+		fmt.Sprintf(`{"_id":%q,"_rev":"1-aa","n":12345678901234567890,%s"_attachments":{"a.txt":{"content_type":"text/plain","revpos":1,"digest":"md5-krClooQzs84+5tAahLRQjA==","length":%d,"follows":true,"encoding":"gzip","encoded_length":%d},"b.png":{"content_type":"image/png","revpos":1,"digest":"md5-xWvVSA9uVBPLYqCtlmZhOg==","length":3,"follows":true}}}`, id, revisions, len(text), b.Len()) +
+		"\r\n--b\r\nContent-Disposition: attachment; filename=\"a.txt\"\r\nContent-Type: text/plain\r\nContent-Length: " + fmt.Sprint(b.Len()) + "\r\nContent-Encoding: gzip\r\n\r\n" + b.String() +
+		"\r\n--b\r\nContent-Disposition: attachment; filename=\"b.png\"\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\nPNG\r\n--b--"
+}
+
+// TestCompressedBehindProxy: a proxy lets nobody see the server, only its databases. Then
+// attachments are sent as they are.
+func TestCompressedBehindProxy(t *testing.T) {
+	var sent []byte
+	k := open(t, couchtest.NewDB(t), func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/" {
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		}
+		if strings.HasSuffix(r.URL.Path, "/doc") {
+			var err error
+			if sent, err = io.ReadAll(r.Body); err != nil {
+				return nil, err
+			}
+			r = r.Clone(r.Context())
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	body := compressedBody(t, "doc", strings.Repeat("hello ", 1000), true)
+	mustWrite(t, k, fromCouch(1, "multipart/related; boundary=b", body, "doc", "1-aa", false))
+	if string(sent) != body {
+		t.Errorf("sent %q, want %q", sent, body)
+	}
+}
+
+// TestCompressed has text that CouchDB has compressed: PouchDB Server gets it as
+// text, CouchDB as it is.
+func TestCompressed(t *testing.T) {
+	text := strings.Repeat("hello ", 1000)
+	for _, history := range []bool{true, false} {
+		for _, vendor := range []string{"PouchDB authors", "The Apache Software Foundation"} {
+			t.Run(fmt.Sprint(vendor, ", history ", history), func(t *testing.T) {
+				to := couchtest.NewDB(t)
+				var sent []byte
+				k := open(t, to, func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path == "/" {
+						answer := fmt.Sprintf(`{"couchdb":"Welcome","vendor":{"name":%q}}`, vendor)
+						return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+					}
+					if strings.HasSuffix(r.URL.Path, "/doc") {
+						var err error
+						if sent, err = io.ReadAll(r.Body); err != nil {
+							return nil, err
+						}
+						r = r.Clone(r.Context())
+						r.Body = io.NopCloser(bytes.NewReader(sent))
+					}
+					return http.DefaultTransport.RoundTrip(r)
+				})
+				body := compressedBody(t, "doc", text, history)
+				mustWrite(t, k, fromCouch(1, "multipart/related; boundary=b", body, "doc", "1-aa", false))
+				got := couchtest.Send(t, http.MethodGet, to+"/doc/a.txt", "")
+				if isPouch := strings.HasPrefix(vendor, "PouchDB"); (got == text) != isPouch {
+					t.Errorf("the attachment is %.20q", got)
+				}
+				if vendor != "PouchDB authors" && history && string(sent) != body {
+					t.Errorf("sent %q, want %q", sent, body)
+				}
+				if got := couchtest.Send(t, http.MethodGet, to+"/doc/b.png", ""); got != "PNG" {
+					t.Errorf("the other attachment is %q", got)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package couchdb_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/consumer"
+	client "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/sink/sinktest"
+)
+
+// otherHost has sinks that are opened from now on use other locks, as those on
+// another host do.
+func otherHost(t *testing.T) { t.Setenv("TMPDIR", t.TempDir()) }
+
+// asCouchDB writes documents in _local without a look at their revision, as Apache
+// CouchDB does.
+func asCouchDB(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/_local/") {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	var doc, stored map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&doc); err != nil {
+		return nil, err
+	}
+	delete(doc, "_rev")
+	if text, err := fetch(r.URL.String()); err == nil {
+		if err := json.Unmarshal(text, &stored); err != nil {
+			return nil, err
+		}
+		doc["_rev"] = stored["_rev"]
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestTakenOver has a second consumer on another host, which the first finds out.
+func TestTakenOver(t *testing.T) {
+	for name, through := range map[string]transport{"PouchDB": nil, "CouchDB": asCouchDB} {
+		t.Run(name, func(t *testing.T) {
+			to := couchtest.NewDB(t)
+			first := open(t, to, through)
+			mustWrite(t, first, put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`))
+			otherHost(t)
+			second := open(t, to, through)
+			mustWrite(t, second, put(3, "a", `{"n":3}`), put(4, "b", `{"n":4}`))
+			for range 2 {
+				if err := write(t.Context(), first, put(3, "a", `{"n":"late"}`), put(4, "b", `{"n":"late"}`)); err == nil {
+					t.Fatal("a consumer wrote though another has taken over")
+				}
+				if _, err := first.Position(t.Context()); !errors.Is(err, couchdb.ErrTaken) {
+					t.Errorf("position: %v, want %v", err, couchdb.ErrTaken)
+				}
+			}
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			mustWrite(t, second, put(5, "c", `{}`), put(6, "d", `{}`))
+			checkDocuments(t, to, map[string]string{"a": `{"n":3}`, "b": `{"n":4}`, "c": `{}`, "d": `{}`})
+		})
+	}
+}
+
+// TestTakenOverWithin has the second consumer come at any request of a commit of
+// the first. With CouchDB the first may take the sink back by mistake. Whoever
+// has it in the end comes to what the feed says.
+func TestTakenOverWithin(t *testing.T) {
+	for name, through := range map[string]transport{"PouchDB": http.DefaultTransport.RoundTrip, "CouchDB": asCouchDB} {
+		t.Run(name, func(t *testing.T) {
+			n := 1
+			for takenOverAt(t, through, n) {
+				n++
+			}
+			if n < 8 {
+				t.Errorf("there were %d requests", n)
+			}
+		})
+	}
+}
+
+// looks is the request with which a commit looks for the last time, before it writes,
+// whether the sink is still its own. Before are a first look, the one for revisions,
+// and the log.
+const looks = 4
+
+// takenOverAt reports whether there was an nth request.
+func takenOverAt(t *testing.T, through transport, n int) bool {
+	to := couchtest.NewDB(t)
+	count := -1 // not yet
+	var second consumer.Sink
+	first := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if count >= 0 {
+			count++
+		}
+		if count == n {
+			otherHost(t)
+			second = open(t, to, through)
+			mustWrite(t, second, put(2, "a", `{"n":2}`), put(3, "b", `{"n":3}`), put(4, "a", `{"n":4}`), put(5, "c", `{"n":5}`))
+		}
+		return through(r)
+	})
+	mustWrite(t, first, put(1, "a", `{"n":1}`))
+	count = 0
+	err := write(t.Context(), first, put(2, "a", `{"n":2}`), put(3, "b", `{"n":3}`))
+	count = -1
+	if second == nil {
+		return false
+	}
+	if err == nil && n <= looks {
+		t.Errorf("request %d: the first has not found out", n)
+	}
+	if err == nil {
+		mustWrite(t, first, put(4, "a", `{"n":4}`), put(5, "c", `{"n":5}`))
+		if err := write(t.Context(), second, put(6, "d", `{}`)); !errors.Is(err, couchdb.ErrTaken) {
+			t.Errorf("request %d: both consumers have the sink: %v", n, err)
+		}
+	}
+	checkDocuments(t, to, map[string]string{"a": `{"n":4}`, "b": `{"n":3}`, "c": `{"n":5}`})
+	return true
+}
+
+func checkDocuments(t *testing.T, db string, want map[string]string) {
+	t.Helper()
+	records, err := read(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, r := range records {
+		got[r.Key] = string(r.Body)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("documents (-want +got):\n%s", diff)
+	}
+}
+
+// TestOthersWrite has somebody else write between the request that looks up
+// revisions and the one that writes: the feed has the last word.
+func TestOthersWrite(t *testing.T) {
+	to := couchtest.NewDB(t)
+	times := 1
+	k := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if times > 0 && (strings.HasSuffix(r.URL.Path, "/_bulk_docs") || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/large")) {
+			times--
+			for _, id := range []string{"a", "large"} {
+				doc := map[string]any{}
+				if text, err := fetch(to + "/" + id); err == nil {
+					if err := json.Unmarshal(text, &doc); err != nil {
+						return nil, err
+					}
+				}
+				doc["by"] = "another"
+				delete(doc, "feedctl")
+				text, err := json.Marshal(doc)
+				if err != nil {
+					return nil, err
+				}
+				couchtest.Send(t, http.MethodPut, to+"/"+id, string(text))
+			}
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	large := strings.Repeat("x", 100_000)
+	want := map[string]string{"a": `{"n":1}`, "b": `{"n":2}`, "large": large}
+	mustWrite(t, k, put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`))
+	times = 1
+	mustWrite(t, k, entity(3, feed.Put, "large", "text/plain", large))
+	times = 1
+	mustWrite(t, k, put(4, "a", `{"n":1}`), put(5, "b", `{"n":2}`))
+	times = 1
+	mustWrite(t, k, entity(6, feed.Delete, "a", "text/plain", ""), put(7, "b", `{"n":7}`))
+	want["b"] = `{"n":7}`
+	delete(want, "a")
+	_ = large
+	records, err := read(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Key == "large" { // changed by another after it was written
+			delete(want, "large")
+			continue
+		}
+		if want[r.Key] != string(r.Body) {
+			t.Errorf("%s is %s", r.Key, r.Body)
+		}
+		delete(want, r.Key)
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %v", want)
+	}
+
+	// They never stop.
+	times = 1 << 30
+	mustWrite(t, k, put(8, "a", `{"n":8}`), put(9, "b", `{"n":9}`))
+	if c := numbers(t, to); c.Failures != 1 || len(c.Refused) != 1 || c.Refused[0].ID != "a" || !strings.Contains(c.Refused[0].Reason, "conflict") {
+		t.Errorf("the checkpoint has %+v", c)
+	}
+}
+
+// TestPatchOfOthers changes documents that somebody else has written.
+func TestPatchOfOthers(t *testing.T) {
+	to := couchtest.NewDB(t)
+	couchtest.Send(t, http.MethodPut, to+"/a", `{"n":1,"list":[]}`)
+	couchtest.Send(t, http.MethodPut, to+"/b", `{"n":1,"feedctl":{}}`)
+	couchtest.Send(t, http.MethodPut, to+"/c", `{"n":1,"feedctl":"x"}`)
+	k := open(t, to, nil)
+	for i, key := range []string{"a", "b", "c"} {
+		mustWrite(t, k, entity(i+1, feed.Patch, key, "application/merge-patch+json", `{"n":2}`))
+	}
+	checkDocuments(t, to, map[string]string{"a": `{"n":2,"list":[]}`, "b": `{"n":2}`, "c": `{"n":2}`})
+}
+
+// TestLost has the database deleted, and created again, while it is open.
+func TestLost(t *testing.T) {
+	to := couchtest.NewDB(t)
+	k := open(t, to, nil)
+	mustWrite(t, k, put(1, "a", `{}`))
+	couchtest.Send(t, http.MethodDelete, to, "")
+	couchtest.Send(t, http.MethodPut, to, "")
+	if err := write(t.Context(), k, put(2, "b", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
+	}
+	if _, err := k.Position(t.Context()); !errors.Is(err, couchdb.ErrLost) {
+		t.Errorf("position: %v, want %v", err, couchdb.ErrLost)
+	}
+	k.Close()
+	k = open(t, to, nil)
+	if at, err := k.Position(t.Context()); err != nil || !at.IsZero() {
+		t.Errorf("position of the new database is %v (%v)", at, err)
+	}
+}
+
+// TestNames has two consumers of different feeds in one database.
+func TestNames(t *testing.T) {
+	to := couchtest.NewDB(t)
+	openNamed := func(params string) (consumer.Sink, error) {
+		return sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{})}, "couchdb:"+to+params)
+	}
+	a, err := openNamed("?name=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := openNamed("?name=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := openNamed("?name=a"); !errors.Is(err, sink.ErrLocked) {
+		t.Errorf("the same name again: %v", err)
+	}
+	mustWrite(t, a, put(1, "a", `{}`))
+	mustWrite(t, b, put(2, "b", `{}`))
+	for want, k := range map[string]consumer.Sink{"<1@example.com>": a, "<2@example.com>": b} {
+		if at, err := k.Position(t.Context()); err != nil || at.ContentID != want {
+			t.Errorf("position %v (%v), want %s", at, err, want)
+		}
+	}
+	var records []sinktest.Record
+	if records, err = read(to); err != nil || len(records) != 2 {
+		t.Errorf("documents %v (%v)", records, err)
+	}
+	for _, params := range []string{"?name=-", "?name=a/b", "?nam=a", "?name=a&name=b", "?name=" + strings.Repeat("a", 65)} {
+		if _, err := openNamed(params); !errors.Is(err, sink.ErrSpec) {
+			t.Errorf("%s: %v", params, err)
+		}
+	}
+}
+
+// TestNoSecrets has errors of all kinds about a URL with a password.
+func TestNoSecrets(t *testing.T) {
+	host := strings.TrimPrefix(couchtest.Start(t).URL(), "http://")
+	for _, spec := range []string{
+		"couchdb:http://user:secret@" + host, "couchdb:http://user:secret@127.0.0.1:1/db", "couchdb:ftp://user:secret@host/db",
+		"couchdb:http://user:secret@" + host + "/db?x=1", "couchdb:http://user:secret@" + host + "/db?name=-", "couchdb:http://user:secret@" + host + "/%zz",
+		"couchdb:http://user:secret@" + host + "/Not_Allowed", "couch:http://user:secret@" + host + "/db", "couchdb:http://user:secret@" + host + "/db?%zz",
+	} {
+		_, err := sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{Attempts: 1})}, spec)
+		if err == nil {
+			t.Errorf("%s was opened", spec)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("an error shows the password: %v", err)
+		}
+	}
+}
+
+// TestLock has several take the sink in turn: never two at a time, and no file is left.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	to := couchtest.NewDB(t)
+	var holders, turns atomic.Int32
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for turns.Load() < 20 {
+				k, err := sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{})}, "couchdb:"+to)
+				if errors.Is(err, sink.ErrLocked) {
+					runtime.Gosched()
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("%d have the sink", n)
+				}
+				turns.Add(1)
+				holders.Add(-1)
+				if err := k.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+}
