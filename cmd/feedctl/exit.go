@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
@@ -126,7 +127,8 @@ func isNotFound(err error) bool {
 		return status == http.StatusNotFound || status == http.StatusGone
 	}
 	return errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
-		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured)
+		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured) ||
+		errors.Is(err, couchdb.ErrNotFound)
 }
 
 // statusCode returns the HTTP status that err is about, or 0.

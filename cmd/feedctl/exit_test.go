@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
@@ -58,6 +59,9 @@ func TestExitCode(t *testing.T) {
 		{"unfit server", storage.ErrUnsafe, exitError, "feedctl doctor"},
 		{"cannot presign", producer.ErrPresign, exitError, "--public-url"},
 		{"unknown outcome", producer.ErrUnknown, exitError, "publishing the same input again"},
+		{"no database", couchdb.ErrNotFound, exitNotFound, "another URL"},
+		{"401 of CouchDB", couchdb.ErrUnauthorized, exitError, "--into-credentials-file"},
+		{"403 of CouchDB", couchdb.ErrForbidden, exitError, "--into-credentials-file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := test.err

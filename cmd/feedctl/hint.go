@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -28,6 +29,10 @@ func hint(err error) string {
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
+	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrForbidden):
+		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
+	case errors.Is(err, couchdb.ErrNotFound):
+		return "another URL: the server has no database of this name, or no such filter or view"
 	case errors.Is(err, storage.ErrUnsafe), errors.Is(err, storage.ErrPermission):
 		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
 	case errors.Is(err, producer.ErrPresign):

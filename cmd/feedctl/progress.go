@@ -22,6 +22,8 @@ type status struct {
 	// Lag is how far the command is behind the newest page of a feed, in the
 	// feed's own time; negative if not known.
 	Lag time.Duration
+	// Pending is how many changes are still to come; 0 if not known.
+	Pending int64
 }
 
 // progress shows the status of a command while it runs: as a line on a
@@ -70,6 +72,9 @@ func (a *app) showProgress(verb string, e *estimator) {
 	if last.Lag >= 0 {
 		attrs = append(attrs, slog.Duration("lag", last.Lag.Truncate(time.Second)))
 	}
+	if last.Pending > 0 {
+		attrs = append(attrs, slog.Int64("pending", last.Pending))
+	}
 	if eta, ok := e.eta(); ok {
 		attrs = append(attrs, slog.Duration("eta", eta.Truncate(time.Second)))
 	}
@@ -116,6 +121,8 @@ func (e *estimator) eta() (time.Duration, bool) {
 	switch {
 	case last.Total > 0:
 		done, rest = float64(last.Bytes-first.Bytes), float64(last.Total-last.Bytes)
+	case last.Pending > 0 && first.Pending > last.Pending:
+		done, rest = float64(first.Pending-last.Pending), float64(last.Pending)
 	case last.Lag > 0 && first.Lag > last.Lag:
 		done, rest = float64(first.Lag-last.Lag), float64(last.Lag)
 	}
@@ -135,6 +142,9 @@ func (e *estimator) line(verb string) string {
 	}
 	if last.Lag >= 0 {
 		parts = append(parts, "lag "+formatDuration(last.Lag))
+	}
+	if last.Pending > 0 {
+		parts = append(parts, formatCount(last.Pending)+" pending")
 	}
 	if eta, ok := e.eta(); ok {
 		parts = append(parts, "ETA "+formatDuration(eta))

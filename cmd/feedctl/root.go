@@ -97,6 +97,7 @@ func newRoot(a *app) *cobra.Command {
 		newServe(a),
 		newConsume(a),
 		newTail(a),
+		newBridge(a),
 		newInspect(a),
 		newVerify(a),
 		newSnapshot(a),

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/storage"
+)
+
+func newBridge(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bridge",
+		Short: "Publish what changes in a database",
+		Long: `Bridge turns the changes of a database into entities of a feed, each exactly once. The place
+in the database is kept in the feed itself.` + exitStatus(exitOK, exitUsage),
+		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones --follow
+  feedctl bridge quarantine zones`,
+		Args: cobra.NoArgs,
+		RunE: needCommand,
+	}
+	c.AddCommand(newBridgeCouchDB(a), newBridgeQuarantine(a))
+	return c
+}
+
+// sourceFlags say how a database is reached, and where a bridge keeps its index.
+type sourceFlags struct {
+	credentialsFile string
+	index           string
+	maxDocument     int64
+}
+
+func (f *sourceFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for the database (default: the variable FEEDCTL_CREDENTIALS)")
+	flags.StringVar(&f.index, "index", "", "`FILE` that knows which revisions the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
+	flags.Int64Var(&f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
+}
+
+// sourceHelp tells how to reach a database.
+const sourceHelp = `
+
+The credential for the database is a line in --credentials-file or FEEDCTL_CREDENTIALS:
+  basic USER:PASSWORD          sent with each request
+  session USER:PASSWORD        a cookie, renewed when it expires
+  bearer TOKEN                 such as a JWT; of a file, it is read again for each request
+  proxy USER SECRET [ROLES]    proxy authentication; SECRET "-": no token; ROLES: a,b
+TLS certificates are verified; those of an authority of one's own are named by the variable
+SSL_CERT_FILE.`
+
+// sourceMemory is up to which size a document is held in memory, in bytes.
+const sourceMemory = 256 << 10
+
+// open returns a bridge from a database to a feed in a store.
+func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored, store storage.Store, c couchdb.Config) (*couchdb.Bridge, error) {
+	if _, err := parseURL(rawURL); err != nil {
+		return nil, err
+	}
+	if f.maxDocument < 0 {
+		return nil, usagef("--max-document is %d, must not be negative", f.maxDocument)
+	}
+	auth, err := readCouchAuth(f.credentialsFile, "FEEDCTL_CREDENTIALS")
+	if err != nil {
+		return nil, err
+	}
+	c.Source, err = couch.Open(couch.Config{URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	c.Target = at.identity()
+	if c.Index, err = f.indexFile(c.Target); err != nil {
+		return nil, err
+	}
+	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.name, a.log, f.maxDocument
+	return couchdb.Open(ctx, c)
+}
+
+// indexFile returns the file of the index, which is another one for each feed.
+func (f *sourceFlags) indexFile(target string) (string, error) {
+	if f.index != "" {
+		return f.index, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", usagef("there is no cache directory (%w): give --index FILE", err)
+	}
+	sum := sha256.Sum256([]byte(target))
+	return filepath.Join(dir, "feedctl", "couchdb", fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
+}

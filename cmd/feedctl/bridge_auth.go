@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// readCouchAuth reads the one credential for a CouchDB in a file or, if path is empty, in
+// an environment variable. A bearer token in a file may be renewed there.
+func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
+	where, text := "variable "+variable, os.Getenv(variable)
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return auth, fmt.Errorf("read credentials: %w", err)
+		}
+		where, text = path, string(data)
+	}
+	found := 0
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if auth, err = parseCouchAuth(line); err != nil {
+			return auth, fmt.Errorf("read credentials: %s, line %d: %w", where, i+1, err)
+		}
+		found++
+	}
+	switch {
+	case found > 1:
+		return auth, fmt.Errorf("read credentials: %s: one is used, but there are %d", where, found)
+	case found == 0 && path != "":
+		return auth, fmt.Errorf("read credentials: %s has none", path)
+	case auth.Token != nil && path != "":
+		auth.Token = tokenFile(path)
+	}
+	return auth, nil
+}
+
+// tokenFile reads the token whenever it is asked for.
+func tokenFile(path string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		c, err := readCredential(path)
+		if err == nil && c.bearer == "" {
+			err = fmt.Errorf("read credentials: %s has no bearer token any more", path)
+		}
+		return c.bearer, err
+	}
+}
+
+var errCouchAuth = errors.New("want basic USER:PASSWORD, session USER:PASSWORD, bearer TOKEN or proxy USER SECRET [ROLES]")
+
+// parseCouchAuth reads one line. Its errors do not repeat it.
+func parseCouchAuth(line string) (couchdb.Auth, error) {
+	scheme, rest, _ := strings.Cut(line, " ")
+	switch strings.ToLower(scheme) {
+	case "basic", "bearer":
+		c, err := parseCredential(line)
+		if err != nil || c.bearer == "" {
+			return couchdb.Auth{Username: c.username, Password: c.password}, err
+		}
+		return couchdb.Auth{Token: func(context.Context) (string, error) { return c.bearer, nil }}, nil
+	case "session":
+		c, err := parseCredential("basic " + rest)
+		if err != nil {
+			return couchdb.Auth{}, errCouchAuth
+		}
+		return couchdb.Auth{Username: c.username, Password: c.password, Session: true}, nil
+	case "proxy":
+		fields := strings.Fields(rest)
+		if len(fields) < 2 || len(fields) > 3 {
+			return couchdb.Auth{}, errCouchAuth
+		}
+		proxy := &couchdb.ProxyAuth{Username: fields[0]}
+		if fields[1] != "-" {
+			proxy.Secret = fields[1]
+		}
+		if len(fields) == 3 {
+			proxy.Roles = strings.Split(fields[2], ",")
+		}
+		return couchdb.Auth{Proxy: proxy}, nil
+	}
+	return couchdb.Auth{}, errCouchAuth
+}

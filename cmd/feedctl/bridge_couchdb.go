@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+type bridgeCouchDBFlags struct {
+	source          sourceFlags
+	follow          bool
+	longPoll        bool
+	snapshot        bool
+	options         couchdb.Options
+	attachments     string
+	filter          couchdb.Filter
+	selector        string
+	query           []string
+	metrics         string
+	maxPageBytes    int64
+	maxPageEntities int
+}
+
+func newBridgeCouchDB(a *app) *cobra.Command {
+	var f bridgeCouchDBFlags
+	c := &cobra.Command{
+		Use:   "couchdb DBURL FEED|STORE#FEED",
+		Short: "Publish the changes of a CouchDB database",
+		Long: `Couchdb publishes what changes in the database at DBURL (CouchDB, Cloudant, PouchDB Server)
+to FEED in the store, which is created if it does not exist. Each change becomes one entity:
+Content-Location is the document's id, percent-encoded, and ETag its revision. The body is
+the document's JSON as the server wrote it; a tombstone is a DELETE, with a body if it has
+one.
+
+The place in the database is kept in the newest page of the feed, by the same write as the
+entities. So whatever is interrupted or killed goes on where it was, and each revision is in
+the feed once, also when the database sends changes again. A second bridge to the same feed
+does no harm.
+
+What cannot be published as it is (no id, not UTF-8, above --max-document) goes into
+quarantine beside the feed, and the rest goes on: see "feedctl bridge quarantine".
+
+For a feed from which a CouchDB is to be filled again, with the same revisions, conflicts
+and attachments, give --revs --conflicts --design-docs --attachments multipart.
+
+--attachments says what becomes of attachments:
+  none       documents are published without
+  stub       the document tells their names, types, sizes and digests (default)
+  inline     they are in the document, in base64
+  multipart  a document with attachments is multipart/related, of any size
+
+A filter is applied by the database. With another one than before, the database is read
+from its beginning again, and what the feed has not got is published.
+
+--snapshot makes a snapshot of the feed's name when everything there is has been published.
+It says at which entity it was made: who begins with it goes on in the feed without a gap.
+An interrupted run goes on publishing where it was when it is started again; the snapshot
+is made from the feed then, in one go, and nobody sees one that is not whole. With --follow
+too, the snapshot is made once, and then changes are waited for.
+
+At the end, or at Ctrl-C with --follow, the statistics of CouchDB's replication protocol are
+printed; the database has them too, in the replication log _local/ID, if the user may write
+there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
+  feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
+  feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart
+  feedctl bridge couchdb http://127.0.0.1:5984/db people --selector '{"type":"person"}' --snapshot`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runBridgeCouchDB(c.Context(), a, &f, args[0], args[1])
+		},
+	}
+	flags := c.Flags()
+	f.source.add(flags)
+	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the changes")
+	flags.BoolVar(&f.longPoll, "long-poll", false, "with --follow: wait with a request for each change, for proxies that hold back a stream")
+	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when everything there is has been published")
+	flags.BoolVar(&f.options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
+	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for filling a CouchDB")
+	flags.StringVar(&f.attachments, "attachments", string(couchdb.Stub), "`WHAT` becomes of attachments: none, stub, inline or multipart")
+	flags.BoolVar(&f.options.DesignDocs, "design-docs", false, "publish design documents too")
+	flags.StringVar(&f.filter.Name, "filter", "", "publish what the filter function `DESIGN/NAME` lets through")
+	flags.StringVar(&f.filter.View, "view", "", "publish documents that the view `DESIGN/NAME` has")
+	flags.StringVar(&f.selector, "selector", "", "publish documents that match a `JSON` selector")
+	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
+	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
+	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
+	flags.Int64Var(&f.maxPageBytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`")
+	flags.IntVar(&f.maxPageEntities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities")
+	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
+	return c
+}
+
+func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL, arg string) (err error) {
+	at, err := a.parseStored(arg)
+	if err != nil {
+		return err
+	}
+	config, err := f.config()
+	if err != nil {
+		return err
+	}
+	store, err := a.openStoreAt(ctx, at.store)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	b := &bridging{app: a, flags: f, url: rawURL, at: at, store: store}
+	stopMetrics, err := a.serveMetrics(f.metrics, bridgeMetrics{b.progress})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, stopMetrics, "metrics")
+	stop := a.progress("bridge", b.status)
+	defer stop()
+	result, err := b.run(ctx, config)
+	stop()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	printErr := a.print(result, func(w io.Writer) error { return result.write(w) })
+	if err == nil {
+		err = printErr
+	}
+	return err
+}
+
+// config turns the flags into the settings of a bridge.
+func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
+	c := couchdb.Config{
+		Options:  f.options,
+		Filter:   f.filter,
+		LongPoll: f.longPoll,
+		Producer: producer.Config{MaxPageBytes: f.maxPageBytes, MaxPageEntities: f.maxPageEntities},
+	}
+	c.Attachments = couchdb.Attachments(f.attachments)
+	if f.longPoll && !f.follow {
+		return c, usagef("--long-poll is for --follow")
+	}
+	switch c.Attachments {
+	case couchdb.None, couchdb.Stub, couchdb.Inline, couchdb.Multipart:
+	default:
+		return c, usagef("--attachments %q is not one of none, stub, inline, multipart", f.attachments)
+	}
+	if f.selector != "" {
+		if !json.Valid([]byte(f.selector)) {
+			return c, usagef("--selector is not valid JSON")
+		}
+		c.Filter.Selector = json.RawMessage(f.selector)
+	}
+	for _, parameter := range f.query {
+		name, value, ok := strings.Cut(parameter, "=")
+		if !ok || name == "" {
+			return c, usagef("--query %q is not NAME=VALUE", parameter)
+		}
+		if c.Filter.Query == nil {
+			c.Filter.Query = url.Values{}
+		}
+		c.Filter.Query.Add(name, value)
+	}
+	return c, nil
+}
+
+// bridging is one run of the command. It may need two bridges, one after the other.
+type bridging struct {
+	app     *app
+	flags   *bridgeCouchDBFlags
+	url     string
+	at      stored
+	store   storage.Store
+	current atomic.Pointer[attempt]
+}
+
+// An attempt is a bridge, and what those before it have done.
+type attempt struct {
+	bridge  *couchdb.Bridge
+	earlier couchdb.Progress
+}
+
+func (b *bridging) progress() couchdb.Progress {
+	if a := b.current.Load(); a != nil {
+		return sum(a.bridge.Progress(), a.earlier)
+	}
+	return couchdb.Progress{Pending: -1}
+}
+
+// sum adds what was done earlier to the progress of now.
+func sum(now, earlier couchdb.Progress) couchdb.Progress {
+	now.Rows += earlier.Rows
+	now.Read += earlier.Read
+	now.Published += earlier.Published
+	now.Bytes += earlier.Bytes
+	now.Repeated += earlier.Repeated
+	now.Rewinds += earlier.Rewinds
+	now.Quarantined += earlier.Quarantined
+	now.Superseded += earlier.Superseded
+	now.Requests += earlier.Requests
+	return now
+}
+
+func (b *bridging) status() status {
+	p := b.progress()
+	return status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
+}
+
+// run publishes and, if asked to, makes a snapshot before it waits for more.
+func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replicationJSON, error) {
+	config.Follow = b.flags.follow && !b.flags.snapshot
+	result, err := b.publish(ctx, config)
+	if err != nil || !b.flags.snapshot {
+		return result, err
+	}
+	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Logger: b.app.log})
+	if err != nil {
+		return result, err
+	}
+	made := snapshotResult(b.at.name, index)
+	if b.flags.follow {
+		config.Follow = true
+		earlier := result
+		result, err = b.publish(ctx, config)
+		result.after(earlier)
+	}
+	result.Snapshot = &made
+	return result, err
+}
+
+func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {
+	result = &replicationJSON{Source: b.url, Feed: b.at.name}
+	bridge, err := b.flags.source.open(ctx, b.app, b.url, b.at, b.store, config)
+	if err != nil {
+		return result, err
+	}
+	defer closing(&err, bridge.Close, "bridge")
+	b.current.Store(&attempt{bridge, b.progress()})
+	report, err := bridge.Run(ctx)
+	result.fill(report, err == nil)
+	return result, err
+}
+
+// write writes what a person wants to know.
+func (r *replicationJSON) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "published %s of %s to %s", plural(r.published, "entity", "entities"), r.Source, r.Feed)
+	for _, more := range []struct {
+		n    int64
+		what string
+	}{{r.Quarantined, "put into quarantine"}, {r.Repeated, "were in the feed already"}} {
+		if err == nil && more.n > 0 {
+			_, err = fmt.Fprintf(w, ", %s %s", formatCount(more.n), more.what)
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w)
+	}
+	for _, session := range r.History {
+		if err == nil {
+			err = writeSession(w, session)
+		}
+	}
+	if err == nil && r.Snapshot != nil {
+		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", r.Snapshot.Name, r.Snapshot.ID, plural(r.Snapshot.Entities, "entity", "entities"))
+	}
+	return err
+}
+
+// writeSession writes the protocol's statistics ("Replication Completed").
+func writeSession(w io.Writer, s couch.Session) error {
+	_, err := fmt.Fprintf(w, `  documents  %s read, %s written, %s failed
+  revisions  %s looked for in the feed, %s missing there
+  sequences  %s to %s
+  time       %s to %s
+`, formatCount(s.DocsRead), formatCount(s.DocsWritten), formatCount(s.DocWriteFailures),
+		formatCount(s.MissingChecked), formatCount(s.MissingFound),
+		shortSequence(s.StartLastSeq), shortSequence(s.EndLastSeq), s.StartTime, s.EndTime)
+	return err
+}
+
+// shortSequence returns the beginning of a sequence, which may have hundreds of bytes.
+func shortSequence(seq json.RawMessage) string {
+	const most = 24
+	text := printable(strings.Trim(string(seq), `"`))
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}

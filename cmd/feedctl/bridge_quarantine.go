@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+type bridgeQuarantineFlags struct {
+	source sourceFlags
+	retry  string
+}
+
+func newBridgeQuarantine(a *app) *cobra.Command {
+	var f bridgeQuarantineFlags
+	c := &cobra.Command{
+		Use:   "quarantine FEED|STORE#FEED",
+		Short: "List, or try again, what a bridge could not publish",
+		Long: `Quarantine lists the documents and rows that a bridge could not publish to FEED, and why.
+
+With --retry DBURL it asks the database for these documents again and publishes what can be
+published now, for instance with a higher --max-document. What the database has replaced in
+the meantime, or has not got any more, is taken out. Rows without a document id stay in the
+list. A bridge may be at work at the same time.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl bridge quarantine zones
+  feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runBridgeQuarantine(c.Context(), a, &f, args[0])
+		},
+	}
+	f.source.add(c.Flags())
+	c.Flags().StringVar(&f.retry, "retry", "", "try to publish again what the database at this `URL` has of it")
+	return c
+}
+
+func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, arg string) (err error) {
+	store, _, err := a.openNamed(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	at, err := a.parseStored(arg)
+	if err != nil {
+		return err
+	}
+	if f.retry != "" {
+		return f.runRetry(ctx, a, at, store)
+	}
+	empty := true
+	for thing, err := range couchdb.List(ctx, store, at.name) {
+		if err != nil {
+			return err
+		}
+		empty = false
+		if err := a.print(thing, func(w io.Writer) error { return writeQuarantined(w, thing) }); err != nil {
+			return err
+		}
+	}
+	if empty { // a feed all of whose documents are in quarantine does not exist yet
+		_, err = chain.NewReader(store, at.name).Newest(ctx)
+	}
+	return err
+}
+
+// writeQuarantined writes one line: there may be too many for a table.
+func writeQuarantined(w io.Writer, thing couchdb.Quarantined) error {
+	what := fmt.Sprintf("%q %s", thing.ID, thing.Rev)
+	if thing.ID == "" {
+		what = fmt.Sprintf("row %.100q", thing.Row)
+	}
+	_, err := fmt.Fprintf(w, "%s  %s: %s\n", formatTime(thing.Since), what, printable(thing.Reason))
+	return err
+}
+
+// runRetry publishes what can be published now.
+func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored, store storage.Store) (err error) {
+	b, err := f.source.open(ctx, a, f.retry, at, store, couchdb.Config{})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, b.Close, "bridge")
+	report, err := b.Retry(ctx)
+	if err != nil {
+		return err
+	}
+	return a.print(report, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "published %s; %s taken out of quarantine, %s left\n", plural(report.Published, "entity", "entities"),
+			formatCount(report.Removed), formatCount(report.Left))
+		return err
+	})
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+// bridgeRig is a source, and a directory with all that the commands leave behind.
+type bridgeRig struct {
+	t    *testing.T
+	fake *couchtest.Fake
+	url  string
+	dir  string
+}
+
+func newBridgeRig(t *testing.T) *bridgeRig {
+	fake := couchtest.NewFake(t)
+	r := &bridgeRig{t: t, fake: fake, url: fake.NewDB(t), dir: t.TempDir()}
+	for n := range 5 {
+		fake.AddDoc(r.url, fmt.Sprint("doc ", n), fmt.Sprintf(`{"n":%d}`, n))
+	}
+	return r
+}
+
+// env has indexes be in the directory.
+func (r *bridgeRig) env() { r.t.Setenv("XDG_CACHE_HOME", filepath.Join(r.dir, "cache")) }
+
+// command runs "feedctl bridge ..." and returns what it printed, as JSON.
+func (r *bridgeRig) command(want int, v any, args ...string) (stderr string) {
+	r.t.Helper()
+	r.env()
+	args = append([]string{"bridge"}, append(args, "--store", "file:"+filepath.Join(r.dir, "store"), "--json")...)
+	code, stdout, stderr := feedctl(r.t, "", args...)
+	if code != want {
+		r.t.Fatalf("feedctl %s: exit status %d, %s", strings.Join(args, " "), code, stderr)
+	}
+	if v != nil {
+		if err := json.Unmarshal([]byte(stdout), v); err != nil {
+			r.t.Fatalf("feedctl %s prints %s: %v", strings.Join(args, " "), stdout, err)
+		}
+	}
+	return stderr
+}
+
+// TestBridgeStatistics: what is printed has the protocol's shape ("Replication Completed").
+func TestBridgeStatistics(t *testing.T) {
+	r := newBridgeRig(t)
+	var result struct {
+		OK      bool `json:"ok"`
+		History []struct {
+			DocsRead     *int64 `json:"docs_read"`
+			DocsWritten  *int64 `json:"docs_written"`
+			Failures     *int64 `json:"doc_write_failures"`
+			Checked      *int64 `json:"missing_checked"`
+			Found        *int64 `json:"missing_found"`
+			StartLastSeq any    `json:"start_last_seq"`
+			EndLastSeq   any    `json:"end_last_seq"`
+			RecordedSeq  any    `json:"recorded_seq"`
+			SessionID    string `json:"session_id"`
+			StartTime    string `json:"start_time"`
+			EndTime      string `json:"end_time"`
+		} `json:"history"`
+		Version       int           `json:"replication_id_version"`
+		SessionID     string        `json:"session_id"`
+		SourceLastSeq any           `json:"source_last_seq"`
+		NoChanges     bool          `json:"no_changes"`
+		Snapshot      *snapshotJSON `json:"snapshot"`
+	}
+	r.command(exitOK, &result, "couchdb", r.url, "docs", "--snapshot")
+	if !result.OK || len(result.History) != 1 || result.Version == 0 || result.NoChanges || result.Snapshot == nil || result.Snapshot.Entities != 5 {
+		t.Fatalf("%+v", result)
+	}
+	h := result.History[0]
+	for name, n := range map[string]*int64{"docs_read": h.DocsRead, "docs_written": h.DocsWritten, "missing_checked": h.Checked, "missing_found": h.Found} {
+		if n == nil || *n != 5 {
+			t.Errorf("%s is %v", name, n)
+		}
+	}
+	if h.Failures == nil || *h.Failures != 0 || h.SessionID == "" || h.SessionID != result.SessionID || h.StartLastSeq != 0. ||
+		h.EndLastSeq == nil || h.RecordedSeq != result.SourceLastSeq || !strings.HasSuffix(h.StartTime, " GMT") || !strings.HasSuffix(h.EndTime, " GMT") {
+		t.Errorf("%+v", h)
+	}
+	r.command(exitOK, &result, "couchdb", r.url, "docs")
+	if !result.NoChanges {
+		t.Errorf("%+v", result)
+	}
+}
+
+// TestBridgeSnapshotAndFollow: the snapshot is made once, of what there was. What comes later
+// follows in the feed, for whoever began with the snapshot.
+func TestBridgeSnapshotAndFollow(t *testing.T) {
+	r := newBridgeRig(t)
+	live := make(chan struct{})
+	r.fake.Inject(1, couchtest.On("", "feed=continuous"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+		close(live)
+		healthy(w, q)
+	})
+	r.env()
+	store := "file:" + filepath.Join(r.dir, "store")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var out, log bytes.Buffer
+	var code int
+	var bridge sync.WaitGroup
+	bridge.Go(func() {
+		args := []string{"bridge", "couchdb", r.url, "docs", "--follow", "--snapshot", "--store", store, "--json"}
+		code = run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &log})
+	})
+	<-live
+	r.fake.AddDoc(r.url, "late", "{}")
+	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "6") // waits for it
+	cancel(errInterrupted)
+	bridge.Wait()
+	var result replicationJSON
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || code != exitInterrupted {
+		t.Fatalf("exit status %d, %v: %s%s", code, err, &out, &log)
+	}
+	if h := result.History; len(h) != 2 || h[0].DocsWritten != 1 || h[1].DocsWritten != 5 || result.Snapshot == nil || result.Snapshot.Entities != 5 {
+		t.Errorf("%s", &out)
+	}
+	mustRun(t, "", "consume", store+"#docs", "--from", "snapshot", "--into", "jsonl:"+filepath.Join(r.dir, "out"))
+	if n := lines(t, filepath.Join(r.dir, "out")); n != 6 {
+		t.Errorf("%d entities in snapshot and feed, want 6", n)
+	}
+}
+
+// TestBridgeText: a person is told the same numbers.
+func TestBridgeText(t *testing.T) {
+	r := newBridgeRig(t)
+	r.env()
+	got := mustRun(t, "", "bridge", "couchdb", r.url, "docs", "--store", "file:"+filepath.Join(r.dir, "store"))
+	for _, want := range []string{"published 5 entities of ", "5 read, 5 written, 0 failed", "5 looked for in the feed, 5 missing there", "sequences  0 to "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %q", got, want)
+		}
+	}
+}
+
+func TestBridgeQuarantine(t *testing.T) {
+	r := newBridgeRig(t)
+	r.fake.AddDoc(r.url, "large", fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 2000)))
+	r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "1000")
+	var thing couchdb.Quarantined
+	r.command(exitOK, &thing, "quarantine", "docs")
+	if thing.ID != "large" || !strings.Contains(thing.Reason, "1000 bytes") {
+		t.Errorf("%+v", thing)
+	}
+	var report couchdb.RetryReport
+	r.command(exitOK, &report, "quarantine", "docs", "--retry", r.url)
+	if want := (couchdb.RetryReport{Published: 1, Removed: 1}); report != want {
+		t.Errorf("%+v, want %+v", report, want)
+	}
+}
+
+func TestBridgeErrors(t *testing.T) {
+	r := newBridgeRig(t)
+	file := filepath.Join(r.dir, "credentials")
+	if err := os.WriteFile(file, []byte("basic ann:hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want  int
+		text  string
+		flags []string
+	}{
+		{exitUsage, "is not one of none, stub", []string{"--attachments", "zip"}},
+		{exitUsage, "not valid JSON", []string{"--selector", "{"}},
+		{exitUsage, "not NAME=VALUE", []string{"--query", "x"}},
+		{exitUsage, "none of the others can be", []string{"--filter", "a/b", "--doc-id", "c"}},
+		{exitUsage, "must not be negative", []string{"--max-document", "-1"}},
+		{exitUsage, "is for --follow", []string{"--long-poll"}},
+		{exitNotFound, "no such file", []string{"--credentials-file", file + "x"}},
+		{exitError, "status 401", []string{"--credentials-file", file}},
+	} {
+		r.fake.Require(couchtest.Credentials{User: "ann", Password: "another"})
+		stderr := r.command(c.want, nil, append([]string{"couchdb", r.url, "docs"}, c.flags...)...)
+		if !strings.Contains(stderr, c.text) || strings.Contains(stderr, "hunter2") {
+			t.Errorf("%q: %s", c.flags, stderr)
+		}
+	}
+	r.fake.Require(couchtest.Credentials{User: "ann", Password: "hunter2"})
+	r.command(exitOK, nil, "couchdb", r.url, "docs", "--credentials-file", file)
+	r.command(exitNotFound, nil, "couchdb", r.url+"x", "docs", "--credentials-file", file)
+	r.command(exitNotFound, nil, "quarantine", "none")
+	r.command(exitUsage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
+}
+
+func TestCouchAuth(t *testing.T) {
+	t.Setenv("TEST_CREDENTIALS", "# the source\nsession ann:a b:c\n")
+	if a, err := readCouchAuth("", "TEST_CREDENTIALS"); err != nil || a.Username != "ann" || a.Password != "a b:c" || !a.Session {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err := parseCouchAuth("basic ann:secret"); err != nil || a.Username != "ann" || a.Session {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err := parseCouchAuth("proxy ann secret a,b"); err != nil || a.Proxy.Username != "ann" || a.Proxy.Secret != "secret" || len(a.Proxy.Roles) != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err := parseCouchAuth("proxy ann -"); err != nil || a.Proxy.Secret != "" || a.Proxy.Roles != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, line := range []string{"basic hunter2", "session hunter2", "session :hunter2", "bearer", "proxy hunter2", "proxy a b c hunter2", "oauth hunter2"} {
+		if a, err := parseCouchAuth(line); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %+v, %v", line, a, err)
+		}
+	}
+	// A token in a file may be renewed.
+	file := filepath.Join(t.TempDir(), "token")
+	for _, token := range []string{"one", "two"} {
+		if err := os.WriteFile(file, []byte("bearer "+token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := readCouchAuth(file, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("bearer "+token+"-renewed"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.Token(t.Context()); got != token+"-renewed" || err != nil {
+			t.Errorf("token is %q, %v", got, err)
+		}
+	}
+}
+
+// TestBridgeProgress: no count begins again when a second bridge goes on.
+func TestBridgeProgress(t *testing.T) {
+	var now, earlier, want couchdb.Progress
+	for n := range reflect.TypeFor[couchdb.Progress]().NumField() {
+		reflect.ValueOf(&now).Elem().Field(n).SetInt(int64(n))
+		reflect.ValueOf(&earlier).Elem().Field(n).SetInt(100)
+		reflect.ValueOf(&want).Elem().Field(n).SetInt(100 + int64(n))
+	}
+	want.Pending = now.Pending // it is no count
+	if got := sum(now, earlier); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestBridgeMetrics gathers them as Prometheus does.
+func TestBridgeMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(bridgeMetrics{func() couchdb.Progress { return couchdb.Progress{Rewinds: 3, Pending: -1} }})
+	families, err := registry.Gather()
+	if err != nil || len(families) != len(bridgeCounts) {
+		t.Fatalf("%d metrics, %v", len(families), err)
+	}
+	for _, family := range families {
+		switch m := family.GetMetric()[0]; family.GetName() {
+		case "feedctl_bridge_rewinds_total":
+			if m.GetCounter().GetValue() != 3 {
+				t.Error(family)
+			}
+		case "feedctl_bridge_pending":
+			if m.GetGauge().GetValue() != -1 {
+				t.Error(family)
+			}
+		}
+	}
+}
