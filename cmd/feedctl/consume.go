@@ -19,6 +19,7 @@ import (
 type consumeFlags struct {
 	client          clientFlags
 	into            string
+	intoCredentials string
 	follow          bool
 	from            string
 	key             string
@@ -51,11 +52,19 @@ The sink is one of:
   postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE
                        one row for each key; what the URL leaves out is taken from PGHOST,
                        PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does
+  couchdb:URL?name=N   one document for each key, in the database at URL, which is created
+                       if it does not exist; N tells several consumers of one database
+                       apart. What comes from CouchDB with its revisions (bridge couchdb
+                       --revs) is stored as it was.
 
 With --columns a table in PostgreSQL has fields of the bodies, which are JSON, as columns
 with types: NAME=POINTER:TYPE, joined by commas. An entity that does not fit is put into the
 table feedctl_quarantine, with its Content-ID and the reason, and the rest goes on; with
 --strict the first one ends the command, and nothing of its batch is kept.
+
+The credential for a database in CouchDB is a line in --into-credentials-file or
+FEEDCTL_INTO_CREDENTIALS: see "feedctl bridge couchdb --help". Documents that the database
+refuses are counted and logged, and left out.
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -83,7 +92,8 @@ commits what was applied and ends; the next run goes on there.` + exitStatus(exi
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into jsonl:zones.jsonl --follow
-  feedctl consume file:/mnt/data#zones --into sqlite:zones.db --from snapshot`,
+  feedctl consume file:/mnt/data#zones --into sqlite:zones.db --from snapshot
+  feedctl consume https://data.example.org/feeds/zones --into couchdb:http://127.0.0.1:5984/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runConsume(c.Context(), a, &f, args[0])
@@ -93,6 +103,7 @@ commits what was applied and ends; the next run goes on there.` + exitStatus(exi
 	flags.StringVar(&f.into, "into", "", "`SINK` to copy to")
 	flags.StringVar(&f.columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, as 'id=/id:bigint,price=/price:numeric'")
 	flags.BoolVar(&f.strict, "strict", false, "end at the first entity that does not fit the columns")
+	flags.StringVar(&f.intoCredentials, "into-credentials-file", "", "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)")
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&f.from, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
@@ -128,7 +139,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	to, err := a.openSink(ctx, spec)
+	to, err := a.openSink(ctx, spec, f.intoCredentials)
 	if err != nil {
 		return err
 	}
@@ -170,6 +181,11 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 	if q, ok := job.Sink.(quarantining); ok {
 		if result.Quarantined = q.Quarantined(); result.Quarantined > 0 {
 			aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
+		}
+	}
+	if r, ok := job.Sink.(refusing); ok {
+		if result.Refused = r.Refused(); result.Refused > 0 {
+			aside = ", which refused " + plural(result.Refused, "document", "documents")
 		}
 	}
 	return a.print(result, func(w io.Writer) error {

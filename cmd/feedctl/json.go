@@ -66,6 +66,8 @@ type consumeJSON struct {
 	Gaps     int    `json:"gaps"` // that were passed as --on-gap says
 	// Quarantined are entities that the sink has put aside; 0 for sinks that have no quarantine.
 	Quarantined int64 `json:"quarantined"`
+	// Refused is how many documents a database did not take; 0 for other sinks.
+	Refused int64 `json:"refused"`
 	// Position is where the sink is now.
 	Position feed.Position `json:"position"`
 }

@@ -3,19 +3,24 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 
 	"github.com/feedctl/feedctl/consumer"
+	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/dir"
 	"github.com/feedctl/feedctl/sink/jsonl"
 	"github.com/feedctl/feedctl/sink/postgres"
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// openSink opens the sink that --into names.
-func (a *app) openSink(ctx context.Context, spec string) (consumer.Sink, error) {
+// openSink opens the sink that --into names. A credential for it is in the file
+// credentials, or in a variable.
+func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.Sink, error) {
 	sinks := sink.Registry{
 		"-":          jsonl.Stdout(a.out),
+		"couchdb":    a.openCouchDB(credentials),
 		"jsonl":      jsonl.FromSpec,
 		"dir":        dir.FromSpec,
 		"sqlite":     sqlite.FromSpec,
@@ -52,3 +57,23 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 	}
 	return s.String(), nil
 }
+
+// openCouchDB opens a database with the credential in a file, or in a variable.
+func (a *app) openCouchDB(credentials string) sink.Opener {
+	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
+		if u, err := url.Parse(s.Path); err == nil && u.User != nil {
+			return nil, &usageError{&hinted{
+				err:  usagef("--into %s has credentials in it, for all users of this machine to see", u.Redacted()),
+				hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
+			}}
+		}
+		auth, err := readCouchAuth(credentials, "FEEDCTL_INTO_CREDENTIALS")
+		if err != nil {
+			return nil, err
+		}
+		return couchdb.Opener(couch.Config{Auth: auth, Log: a.log})(ctx, s)
+	}
+}
+
+// refusing is a sink whose target may refuse what others would take.
+type refusing interface{ Refused() int64 }

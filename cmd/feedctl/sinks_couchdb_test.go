@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/couchdiff"
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+func TestConsumeIntoCouchDB(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	to := couchtest.NewDB(t) + "-new" // the sink creates it
+	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
+	for _, want := range []int64{3, 0} {
+		var result consumeJSON
+		out := mustRun(t, "", "consume", store+"#zones", "--into", "couchdb:"+to, "--json")
+		if err := json.Unmarshal([]byte(out), &result); err != nil {
+			t.Fatal(err)
+		}
+		if result.Entities != want || result.Into != "couchdb:"+to || result.Refused != 0 {
+			t.Errorf("%+v, want %d entities", result, want)
+		}
+	}
+	var doc struct {
+		Offset float64 `json:"offset"`
+	}
+	if err := json.Unmarshal([]byte(couchtest.Send(t, http.MethodGet, to+"/"+url.PathEscape("Asia/Kolkata"), "")), &doc); err != nil || doc.Offset != 5.5 {
+		t.Errorf("document %+v, %v", doc, err)
+	}
+	code, _, stderr := feedctl(t, "", "consume", store+"#zones", "--into", "couchdb:"+to+"?table=x")
+	if code != exitUsage {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
+// TestCouchDBToCouchDB copies a database through a feed, with a target that wants a
+// password, which nothing shows.
+func TestCouchDBToCouchDB(t *testing.T) {
+	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
+	couchtest.Send(t, http.MethodPost, from+"/_bulk_docs", `{"new_edits":false,"docs":[
+		{"_id":"plain","_rev":"1-aa","n":1},
+		{"_id":"conflict","_rev":"2-bb","_revisions":{"start":2,"ids":["bb","aa"]},"v":"b"},
+		{"_id":"conflict","_rev":"2-cc","_revisions":{"start":2,"ids":["cc","aa"]},"v":"c"},
+		{"_id":"gone","_rev":"2-bb","_revisions":{"start":2,"ids":["bb","aa"]},"_deleted":true},
+		{"_id":"_design/d","_rev":"1-aa","views":{}},
+		{"_id":"attached","_rev":"1-aa","_attachments":{"a":{"content_type":"text/plain","revpos":1,"data":"aGVsbG8="}}}]}`)
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	mustRun(t, "", "bridge", "couchdb", from, store+"#copy", "--revs", "--conflicts", "--design-docs", "--attachments", "multipart")
+
+	at := behindPassword(t, to)
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(credentials, []byte("basic user:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := feedctl(t, "", "consume", store+"#copy", "--into", "couchdb:"+at)
+	if code != exitError || !strings.Contains(stderr, "401") {
+		t.Errorf("without a password: exit status %d: %s", code, stderr)
+	}
+	mustRun(t, "", "consume", store+"#copy", "--into", "couchdb:"+at, "--into-credentials-file", credentials)
+	differences, err := couchdiff.Compare(t.Context(), from, to)
+	if err != nil || len(differences) > 0 {
+		t.Errorf("%v\n%s", err, strings.Join(differences, "\n"))
+	}
+
+	couchtest.Send(t, http.MethodPut, from+"/new", `{}`)
+	mustRun(t, "", "bridge", "couchdb", from, store+"#copy", "--revs", "--conflicts", "--design-docs", "--attachments", "multipart")
+	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "basic user:wrong")
+	withPassword := strings.Replace(at, "http://", "http://user:secret@", 1)
+	for _, args := range [][]string{{"--into", "couchdb:" + at}, {"--into", "couchdb:" + withPassword + "?no=1"}} {
+		code, stdout, stderr := feedctl(t, "", append([]string{"consume", store + "#copy", "--verbose"}, args...)...)
+		if code == exitOK || strings.Contains(stdout+stderr, "secret") || strings.Contains(stdout+stderr, "wrong") {
+			t.Errorf("exit status %d: %s%s", code, stdout, stderr)
+		}
+	}
+	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "")
+	code, stdout, stderr := feedctl(t, "", "consume", store+"#copy", "--verbose", "--into", "couchdb:"+withPassword)
+	if code != exitUsage || !strings.Contains(stderr, "--into-credentials-file") || strings.Contains(stdout+stderr, "secret") {
+		t.Errorf("exit status %d: %s%s", code, stdout, stderr)
+	}
+	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "basic user:secret")
+	mustRun(t, "", "consume", store+"#copy", "--into", "couchdb:"+at)
+	if differences, err := couchdiff.Compare(t.Context(), from, to); err != nil || len(differences) > 0 {
+		t.Errorf("%v\n%s", err, strings.Join(differences, "\n"))
+	}
+}
+
+// TestConsumeRefused has a database that does not take one of the documents.
+func TestConsumeRefused(t *testing.T) {
+	to := couchtest.NewDB(t)
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	mustRun(t, `{"id":"good"}`+"\n", "publish", store+"#a", "--key", "/id")
+	at := proxy(t, to, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/good") {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"error":"forbidden","reason":"no"}`)
+		return true
+	})
+	out := mustRun(t, "", "consume", store+"#a", "--into", "couchdb:"+at)
+	if want := ", which refused 1 document\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("it prints %q, want %q at the end", out, want)
+	}
+}
+
+// behindPassword returns another URL of a database, which needs user and secret.
+func behindPassword(t *testing.T, db string) string {
+	return proxy(t, db, func(w http.ResponseWriter, r *http.Request) bool {
+		user, password, ok := r.BasicAuth()
+		if ok && user == "user" && password == "secret" {
+			r.Header.Del("Authorization") // the server behind does not know the user
+			return false
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"error":"unauthorized","reason":"Name or password is incorrect."}`)
+		return true
+	})
+}
+
+// proxy returns another URL of a database, with a handler that may answer itself.
+func proxy(t *testing.T, db string, answers func(http.ResponseWriter, *http.Request) bool) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := u.Path
+	u.Path = ""
+	forward := httputil.NewSingleHostReverseProxy(u)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answers(w, r) {
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + name
+}
