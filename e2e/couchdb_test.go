@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/couchdiff"
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+var (
+	couchWrites = flag.Int("couch-writes", 500, "changes that TestCouchDB makes")
+	couchKills  = flag.Int("couch-kills", 20, "processes that TestCouchDB kills, at least 5: one of each kind")
+)
+
+// A couchRig is a database that is written to, its feed, and a database that is
+// filled from the feed.
+type couchRig struct {
+	*rig
+	writer         *couchWriter
+	source, target *couchtest.Server
+	from, into     string // URLs of the databases
+	bridge, sink   *process
+}
+
+// TestCouchDB has a writer create, update, attach, delete, and make and resolve
+// conflicts, while the bridge, the server, the sink and both databases are killed
+// with SIGKILL at random points and started again. Then both databases must be
+// equal, and the feed must hold every revision once.
+func TestCouchDB(t *testing.T) {
+	r := newCouchRig(t)
+	written := make(chan error, 1)
+	steps := make(chan struct{}) // each lets the writer make a change
+	go func() {
+		for range steps {
+			if err := r.writer.write(t.Context()); err != nil {
+				written <- err
+				for range steps { // nobody else takes them
+				}
+				return
+			}
+		}
+		written <- nil
+	}()
+	for k := range *couchKills {
+		for range *couchWrites / *couchKills {
+			steps <- struct{}{}
+		}
+		// Not only idle processes are killed: a change has just come to a part of it all,
+		// and gets some time to go on.
+		before := r.progress()
+		steps <- struct{}{}
+		part := r.rng.IntN(len(before))
+		waitFor(t, r.couchState, func() bool { return r.progress()[part] > before[part] })
+		for range r.rng.IntN(20) {
+			r.progress()
+		}
+		r.killCouch(k)
+	}
+	close(steps)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	r.arrive("the end")
+	r.drain()
+	t.Logf("%d changes; killed: %v; most memory in KiB: %v", r.writer.done.Load(), r.killed, r.peak)
+	for _, name := range []string{"bridge", "server", "sink", "source", "target"} {
+		if r.killed[name] == 0 {
+			t.Errorf("no %s was killed", name)
+		}
+	}
+	r.checkCouch()
+}
+
+func newCouchRig(t *testing.T) *couchRig {
+	r := &couchRig{
+		rig: &rig{
+			t: t, rng: rand.New(rand.NewPCG(newSeed(t), 0)), dir: t.TempDir(), store: "file:" + t.TempDir(),
+			killed: map[string]int{}, peak: map[string]int{},
+		},
+		source: couchtest.StartOwn(t), target: couchtest.StartOwn(t),
+	}
+	r.changed.L = &r.mu
+	r.from, r.into = r.source.NewDB(t), r.target.NewDB(t)
+	r.writer = &couchWriter{rng: rand.New(rand.NewPCG(*seed, 1)), db: r.from}
+	r.startServer(0)
+	r.bridge = &process{t: t, name: "bridge", args: []string{
+		"bridge", "couchdb", r.from, "events", "--store", r.store, "--follow", "--revs", "--conflicts", "--design-docs",
+		"--attachments", "multipart", "--index", r.path("index"), "--max-page-entities", "50", "--log-level", "error",
+	}}
+	r.sink = &process{t: t, name: "sink", args: []string{
+		"consume", r.url(0), "--into", "couchdb:" + r.into, "--follow", "--batch-entities", "20", "--log-level", "error",
+	}}
+	for _, p := range []*process{r.bridge, r.sink} {
+		p.start()
+		t.Cleanup(func() { p.kill(os.Kill) })
+	}
+	return r
+}
+
+// killCouch kills a process or a database and starts it again: at first one of each
+// kind, then a random one.
+func (r *couchRig) killCouch(k int) {
+	const kinds = 5
+	if k >= kinds {
+		k = r.rng.IntN(kinds)
+	}
+	if databases := map[int]*couchtest.Server{3: r.source, 4: r.target}; databases[k] != nil {
+		databases[k].Kill()
+		if err := databases[k].Restart(); err != nil {
+			r.t.Fatal(err)
+		}
+		r.killed[map[int]string{3: "source", 4: "target"}[k]]++
+		return
+	}
+	victim := []*process{r.bridge, r.servers[0], r.sink}[k]
+	if victim.ended() || !r.kill(victim) {
+		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
+	}
+}
+
+// progress tells how far the writer, the feed and the target are: numbers that grow.
+func (r *couchRig) progress() [3]int64 {
+	var info struct {
+		Seq int64 `json:"update_seq"`
+	}
+	target := couchWriter{db: r.into}
+	if _, err := target.do(r.t.Context(), http.MethodGet, "", nil, &info); err != nil {
+		r.t.Fatal(err)
+	}
+	return [...]int64{r.writer.done.Load(), r.feedSize(), info.Seq}
+}
+
+func (r *couchRig) feedSize() (bytes int64) {
+	dir := strings.TrimPrefix(r.store, "file:")
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error { // files come and go
+		if err == nil && !entry.IsDir() {
+			if info, err := entry.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
+}
+
+// arrive writes a document and waits until it has come through everything.
+func (r *couchRig) arrive(id string) {
+	if err := r.writer.update(r.t.Context(), id); err != nil {
+		r.t.Fatal(err)
+	}
+	copied := couchWriter{db: r.into}
+	waitFor(r.t, r.couchState, func() bool {
+		_, found, err := copied.get(r.t.Context(), id)
+		return found && err == nil
+	})
+}
+
+// drain ends what follows, and runs it once more to the end: the bridge without its
+// index, which it must be able to do without.
+func (r *couchRig) drain() {
+	for _, p := range []*process{r.bridge, r.sink} {
+		r.measure(p)
+		p.kill(syscall.SIGINT)
+		if code := p.cmd.ProcessState.ExitCode(); code != 130 {
+			r.t.Fatalf("%s: exit status %d after SIGINT\n%s", p.name, code, p.stderr)
+		}
+		if err := os.RemoveAll(r.path("index")); err != nil {
+			r.t.Fatal(err)
+		}
+		feedctl(r.t, slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return arg == "--follow" })...)
+	}
+}
+
+func (r *couchRig) checkCouch() {
+	differences, err := couchdiff.Compare(r.t.Context(), r.from, r.into)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, d := range differences {
+		r.t.Error(d)
+	}
+	published := map[string]int{}
+	for _, id := range readFeed(r.t, r.url(0)) {
+		revision, err := url.PathUnescape(strings.Trim(id, "<>"))
+		if err != nil {
+			r.t.Fatalf("Content-ID %q: %v", id, err)
+		}
+		published[revision]++
+	}
+	for revision, n := range published {
+		if n > 1 {
+			r.t.Errorf("%s is in the feed %d times", revision, n)
+		}
+	}
+	leaves := r.leaves()
+	for _, leaf := range leaves {
+		if published[leaf] == 0 {
+			r.t.Errorf("%s is not in the feed", leaf)
+		}
+	}
+	if len(leaves) < documents {
+		r.t.Errorf("the source has only %d leaves", len(leaves))
+	}
+	feedctl(r.t, "verify", r.url(0))
+	feedctl(r.t, "verify", "events", "--store", r.store)
+}
+
+// leaves returns the leaves in the source, as ID@REV.
+func (r *couchRig) leaves() (list []string) {
+	response, err := http.Get(r.from + "/_changes?style=all_docs")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var feed struct {
+		Results []struct {
+			ID      string
+			Changes []struct{ Rev string }
+		}
+	}
+	if err := json.Unmarshal(body, &feed); err != nil {
+		r.t.Fatalf("%s: %v", body, err)
+	}
+	for _, row := range feed.Results {
+		for _, leaf := range row.Changes {
+			list = append(list, row.ID+"@"+leaf.Rev)
+		}
+	}
+	return list
+}
+
+func (r *couchRig) couchState() string {
+	state := fmt.Sprintf("%d changes made, %d bytes in the store", r.writer.done.Load(), r.feedSize())
+	for _, p := range []*process{r.bridge, r.servers[0], r.sink} {
+		state += fmt.Sprintf("\n%s, ended %v:\n%s", p.name, p.ended(), p.stderr)
+	}
+	return state
+}
