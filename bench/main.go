@@ -29,6 +29,9 @@ type bench struct {
 	report   *report
 
 	versitygw string // path of the S3 server
+
+	couchURL  string // of a CouchDB server; "": PouchDB's engine
+	couchDocs int    // that are bridged
 }
 
 type section struct {
@@ -47,6 +50,7 @@ func sections() []section {
 		{"postgres", (*bench).postgres},
 		{"outbox", (*bench).outbox},
 		{"sinkpostgres", (*bench).sinkPostgres},
+		{"couchdb", (*bench).couchdb},
 	}
 }
 
@@ -62,13 +66,15 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, s3, postgres, outbox, sinkpostgres")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, s3, postgres, outbox, sinkpostgres, couchdb")
 	temp := flag.String("dir", ".cache", "`directory` for stores; what is measured depends on its disk and on how full its surroundings are")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
 	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")
 	gateway := flag.String("versitygw", ".cache/bin/versitygw-v1.8.0", "the S3 server, a `binary`")
 	s3Bytes := flag.Int64("s3bytes", 1<<30, "`bytes` of entities that are published to S3")
+	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
+	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
@@ -93,7 +99,7 @@ func run(ctx context.Context) (err error) {
 	}
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
-		s3Bytes: *s3Bytes, versitygw: *gateway,
+		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs,
 	}
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)
