@@ -44,6 +44,11 @@ demo-postgres: build ## Copy a table of one PostgreSQL database into another whi
 	@scripts/need curl
 	@scripts/with-postgres scripts/demo-postgres
 
+.PHONY: demo-couchdb
+demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into SQLite and a second database, live
+	@scripts/need sqlite3 curl
+	@scripts/with-couchdb scripts/demo-couchdb
+
 .PHONY: test
 test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm

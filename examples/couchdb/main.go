@@ -1,0 +1,108 @@
+// Command couchdb copies a CouchDB database into another one through a feed: the
+// bridge publishes what changed since the last run, and the sink applies what is new
+// in the feed. Revisions, conflicts, tombstones and attachments arrive as they were.
+//
+//	$ go run ./examples/couchdb http://127.0.0.1:5984/zones http://127.0.0.1:5984/copy zones-data
+//	published 3, applied 3
+//	$ go run ./examples/couchdb http://127.0.0.1:5984/zones http://127.0.0.1:5984/copy zones-data
+//	published 0, applied 0
+//
+// "feedctl bridge couchdb", "feedctl serve" and "feedctl consume --into couchdb:URL" do
+// the same as three processes, on as many machines.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	bridge "github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/server"
+	sink "github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+const name = "copy"
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: couchdb SOURCE TARGET DIRECTORY")
+	}
+	// Whenever Ctrl-C comes: the next run goes on where this one was.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, source, target, directory string) error {
+	store, err := file.New(filepath.Join(directory, "store"))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	published, err := publish(ctx, source, store, filepath.Join(directory, "index.db"))
+	if err != nil {
+		return err
+	}
+	applied, err := apply(ctx, store, target)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "published %d, applied %d\n", published, applied)
+	return err
+}
+
+// publish adds the changes of the source to the feed. Its place in the source is in the
+// feed; the index can be made anew from it.
+func publish(ctx context.Context, source string, store storage.Store, index string) (n int64, err error) {
+	db, err := couchdb.Open(couchdb.Config{URL: source})
+	if err != nil {
+		return 0, err
+	}
+	b, err := bridge.Open(ctx, bridge.Config{
+		Source: db, Store: store, Feed: name, Index: index,
+		// What a copy needs that shall be equal.
+		Options: bridge.Options{Revs: true, Conflicts: true, DesignDocs: true, Attachments: bridge.Multipart},
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	report, err := b.Run(ctx)
+	return report.Published, err
+}
+
+// apply writes what is new in the feed to the target. The feed's server is in this
+// process, and its origin is made up. The place in the feed is in the target.
+func apply(ctx context.Context, store storage.Store, target string) (n int64, err error) {
+	const origin = "http://store.invalid"
+	handler, err := server.New(store, server.Config{PublicURL: origin})
+	if err != nil {
+		return 0, err
+	}
+	defer handler.Close(ctx)
+	client, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
+	if err != nil {
+		return 0, err
+	}
+	db, err := sink.Open(ctx, couchdb.Config{URL: target}, "")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	job := consumer.Job{Client: client, URL: origin + layout.FeedPath(name), Sink: db}
+	stats, err := job.Run(ctx)
+	return stats.Entities, err
+}
