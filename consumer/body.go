@@ -2,59 +2,14 @@ package consumer
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
-
-// An idleBody is a response body that fails if no byte comes for too long
-// while it is waited for. Its errors are a *transportError, or that of the
-// caller's context.
-type idleBody struct {
-	src     io.ReadCloser
-	url     string
-	ctx     context.Context // of the request
-	caller  context.Context
-	cancel  context.CancelCauseFunc
-	timeout time.Duration
-	timer   *time.Timer
-	once    sync.Once
-}
-
-func (b *idleBody) Read(p []byte) (int, error) {
-	if b.timer == nil {
-		b.timer = time.AfterFunc(b.timeout, func() { b.cancel(errIdleTimeout) })
-	} else {
-		b.timer.Reset(b.timeout)
-	}
-	n, err := b.src.Read(p)
-	b.timer.Stop()
-	if err == nil || err == io.EOF {
-		return n, err
-	}
-	if ended := b.caller.Err(); ended != nil {
-		return n, ended
-	}
-	if cause := context.Cause(b.ctx); cause != nil {
-		err = cause
-	}
-	return n, &transportError{url: b.url, err: err}
-}
-
-func (b *idleBody) Close() error {
-	b.once.Do(func() {
-		b.cancel(nil)
-		b.src.Close()
-	})
-	return nil
-}
 
 // maxWindow is the largest window a zstd frame may ask for, in bytes (RFC 9659).
 const maxWindow = 8 << 20

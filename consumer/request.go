@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/idle"
 )
 
 // A request is what to ask for.
@@ -76,7 +78,12 @@ func (s *session) try(q request) (*response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	body := &idleBody{src: resp.Body, url: u.String(), ctx: ctx, caller: s.ctx, cancel: cancel, timeout: s.config.IdleTimeout}
+	body := &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: s.config.IdleTimeout, Broken: func(err error) error {
+		if ended := s.ctx.Err(); ended != nil {
+			return ended
+		}
+		return &transportError{url: u.String(), err: err}
+	}}
 	r := &response{url: resp.Request.URL, status: resp.StatusCode, header: resp.Header, body: body,
 		cancel: func() { cancel(nil) }}
 	if err := s.accept(q, r); err != nil {
@@ -119,10 +126,7 @@ func (s *session) accept(q request, r *response) (err error) {
 	return newStatusError(r)
 }
 
-var (
-	errHeaderTimeout = errors.New("no response header within the time limit")
-	errIdleTimeout   = errors.New("no data within the time limit")
-)
+var errHeaderTimeout = errors.New("no response header within the time limit")
 
 // requestError makes the error of a request that got no response.
 func (s *session) requestError(target string, err, cause error) error {

@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/idle"
 	"github.com/feedctl/feedctl/page"
 )
 
@@ -179,11 +181,14 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	}
 	after := retryAfter(resp.Header, time.Now())
 	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, after)
-	idle := q.IdleTimeout
-	if idle == 0 {
-		idle = db.config.IdleTimeout
-	}
-	resp.Body = &idleBody{src: resp.Body, what: q.Method + " " + db.address(q), ctx: ctx, cancel: cancel, timeout: idle}
+	timeout := cmp.Or(q.IdleTimeout, db.config.IdleTimeout)
+	what := q.Method + " " + db.address(q)
+	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: timeout, Broken: func(err error) error {
+		if err == context.Canceled || err == context.DeadlineExceeded {
+			return err // of the caller
+		}
+		return &transportError{what: what, err: err}
+	}}
 	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
 		return resp, cookie, nil
 	}
@@ -292,7 +297,6 @@ func (e *transportError) Unwrap() error { return e.err }
 
 var (
 	errHeaderTimeout = errors.New("no answer within the time limit")
-	errIdleTimeout   = errors.New("no data within the time limit")
 	errRedirects     = errors.New("redirected too often")
 	errOrigin        = errors.New("redirected to another origin: give the URL that it leads to")
 )

@@ -36,6 +36,7 @@ var rooms = map[string]room{
 	"internal/couchtest": {},
 	"internal/couchdiff": {},
 	"internal/jsonptr":   {},
+	"internal/idle":      {},
 	"internal/filepart":  {},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
@@ -60,7 +61,7 @@ var rooms = map[string]room{
 	// CouchDB, whichever side it is on.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
-	"couchdb":                {rooms: []string{"page", "internal/jsonscan"}},
+	"couchdb":                {rooms: []string{"page", "internal/idle", "internal/jsonscan"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 	"bridge/couchdb": {
 		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "layout", "page", "producer", "snapshot", "storage"},
@@ -69,7 +70,7 @@ var rooms = map[string]room{
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "snapshot", "internal/jsonptr"},
+		rooms:     []string{"feed", "page", "snapshot", "internal/idle", "internal/jsonptr"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"sink":              {rooms: []string{"consumer", "feed"}},

@@ -1,0 +1,69 @@
+package idle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// body returns a Body of what is written, whose request ends like one of net/http: with
+// its context.
+func body(t *testing.T) (*Body, *io.PipeWriter) {
+	r, w := io.Pipe()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	return &Body{
+		Src: r, Context: ctx, Cancel: cancel, Timeout: time.Minute,
+		Broken: func(err error) error { return errors.Join(errors.New("broken"), err) },
+	}, w
+}
+
+// TestTimeout: only the time counts in which the body is waited for.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, w := body(t)
+		go func() {
+			for range 3 {
+				time.Sleep(50 * time.Second)
+				_, _ = w.Write([]byte("x"))
+			}
+		}()
+		for range 3 {
+			if n, err := b.Read(make([]byte, 10)); n != 1 || err != nil {
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			time.Sleep(45 * time.Second) // of whoever reads
+		}
+		begun := time.Now()
+		if _, err := b.Read(make([]byte, 10)); !errors.Is(err, ErrTimeout) || err.Error()[:6] != "broken" {
+			t.Errorf("error is %v", err)
+		}
+		if waited := time.Since(begun); waited != time.Minute {
+			t.Errorf("waited for %v", waited)
+		}
+		b.Close()
+	})
+}
+
+// TestClose: a Read that waits ends with it, and the end of a body is no error.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := body(t)
+		go func() {
+			synctest.Wait()
+			b.Close()
+		}()
+		if _, err := b.Read(make([]byte, 10)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v", err)
+		}
+		b, w := body(t)
+		go w.Close()
+		if _, err := b.Read(make([]byte, 10)); err != io.EOF {
+			t.Errorf("at the end: %v", err)
+		}
+		b.Close()
+	})
+}
