@@ -2,7 +2,9 @@ package file_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -103,4 +105,19 @@ func runTraced(verb string) string {
 		err = operate(context.Background(), s, verb)
 	}
 	return class(err)
+}
+
+// TestRootBelowNothing: a link whose disk is not mounted must not look like a
+// directory that can be made.
+func TestRootBelowNothing(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "unmounted"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{link, filepath.Join(link, "store"), filepath.Join(link, "a", "b")} {
+		if _, err := file.New(root); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("New(%q): %v, want fs.ErrNotExist", root, err)
+		}
+	}
 }

@@ -184,14 +184,16 @@ func (s *Store) writeVersion() error {
 // makeRoot creates dir and the directories above it, durably.
 func makeRoot(dir string) error {
 	err := os.Mkdir(dir, 0o777)
+	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := makeRoot(parent); err != nil {
+			return err
+		}
+		// Still not there: the parent is a link to nothing, or takes no directories.
+		err = os.Mkdir(dir, 0o777)
+	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		if err := makeRoot(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		return makeRoot(dir)
 	case err != nil:
 		return err
 	}
