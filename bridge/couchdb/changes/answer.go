@@ -123,6 +123,9 @@ func (r *run) row(row Row) error {
 	if row.Seq != nil {
 		r.since = row.Seq
 		r.tries = 0
+		if r.doubt == asked {
+			r.doubt = trusting // what made no sense was before this, and was broken on its way
+		}
 	}
 	r.rows++
 	if r.read++; r.read == limit && r.kind != Normal {
@@ -138,10 +141,11 @@ func (r *run) nonsense(err error) error {
 	if !errors.As(err, &syntax) && !errors.Is(err, errNonsense) {
 		return err
 	}
-	if !r.rereads {
-		r.rereads = true
+	if r.doubt == trusting {
+		r.doubt = asked
 		return &nonsenseError{err}
 	}
+	r.doubt = certain
 	raw, broken := r.lines.json.Resync(maxRaw)
 	if broken != nil {
 		return broken

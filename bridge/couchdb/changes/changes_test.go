@@ -137,7 +137,7 @@ func TestQuery(t *testing.T) {
 		{changes.Options{AllDocs: true, Attachments: true, Conflicts: true}, "feed=normal&style=all_docs"},
 		{changes.Options{IncludeDocs: true}, "feed=normal&include_docs=true"},
 		{changes.Options{IncludeDocs: true, Attachments: true, Conflicts: true}, "attachments=true&conflicts=true&feed=normal&include_docs=true"},
-		{changes.Options{Filter: "app/mine", Query: map[string][]string{"who": {"a b"}, "feed": {"x"}}}, "feed=normal&filter=app%2Fmine&who=a+b"},
+		{changes.Options{Filter: "app/mine", Query: map[string][]string{"who": {"a b"}}}, "feed=normal&filter=app%2Fmine&who=a+b"},
 		{changes.Options{View: "app/view"}, "feed=normal&filter=_view&view=app%2Fview"},
 		{changes.Options{DocIDs: []string{"a", `"ä`}}, `feed=normal&filter=_doc_ids {"doc_ids":["a","\"ä"]}`},
 		{changes.Options{Selector: json.RawMessage(`{"n":{"$gt":1.10}}`)}, `feed=normal&filter=_selector {"selector":{"n":{"$gt":1.10}}}`},

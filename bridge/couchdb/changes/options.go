@@ -71,8 +71,8 @@ type Options struct {
 	// View limits the feed to documents that a view has: "design/name"
 	// (filter=_view).
 	View string
-	// Query has further parameters, for a filter's own use. It cannot replace
-	// those that the follower sets.
+	// Query has further parameters, for a filter's own use. Those that the follower
+	// sets, or that would lead it astray, such as descending, are refused.
 	Query url.Values
 
 	// IncludeDocs asks for the winning revision with each row.
@@ -154,6 +154,14 @@ func (o *Options) check() error {
 		return fmt.Errorf("a heartbeat of %v is not between 1 ms and 1 min", o.Heartbeat)
 	case o.MinRetry < 0 || o.MaxRetry < o.MinRetry:
 		return fmt.Errorf("there are no pauses between %v and %v", o.MinRetry, o.MaxRetry)
+	}
+	for _, name := range [...]string{
+		"attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id",
+		"limit", "selector", "seq_interval", "since", "style", "timeout", "view",
+	} {
+		if o.Query.Has(name) {
+			return fmt.Errorf("the parameter %s is not one for a filter: it would change what the follower asks for", name)
+		}
 	}
 	for name, n := range map[string]int64{
 		"Limit": o.Limit, "PageRows": o.PageRows, "SeqInterval": int64(o.SeqInterval), "BatchRows": int64(o.BatchRows),

@@ -32,11 +32,23 @@ type run struct {
 	body    io.ReadCloser
 	lines   lineReader
 	last    time.Time // when a row came, or the request was made
+	heard   time.Time // when a byte came; zero: none did
+	now     bool      // the place where the feed ends is to be found first
 	catchUp bool      // the next request is to find the position only
 	silence bool      // the connection was ended because of it
 	noPost  bool      // the server wants a selector in the URL
-	rereads bool      // after a row that made no sense
+	eager   bool      // each row shall have a sequence
+	doubt   doubt
 }
+
+// A doubt is about rows that make no sense.
+type doubt int
+
+const (
+	trusting doubt = iota
+	asked          // for the one that made none again
+	certain        // that it was no accident, for the rest of the answer
+)
 
 var (
 	errCut     = errors.New("feed ends without its last sequence")
@@ -59,13 +71,9 @@ func (e *nonsenseError) Unwrap() error { return e.err }
 func (r *run) follow() error {
 	o := &r.f.options
 	r.lines = lineReader{maxWhole: o.MaxWhole, spoolDir: o.SpoolDir, json: jsonscan.NewReader(nil)}
-	if r.f.now() {
-		if err := r.startNow(); err != nil {
-			return err
-		}
-	}
+	r.now = r.f.now()
 	for {
-		began := time.Now()
+		began, before := time.Now(), r.since
 		done, err := r.connect()
 		lasted := time.Since(began)
 		switch {
@@ -80,8 +88,11 @@ func (r *run) follow() error {
 		case err == nil:
 			err = errEmpty
 		}
-		if lasted >= o.MaxRetry {
+		if o.Feed != Normal && r.heard.Sub(began) >= o.MaxRetry {
 			r.tries = 0 // it was well for a while
+		}
+		if r.rows > 0 && r.doubt != asked && string(before) == string(r.since) {
+			r.eager = true // or the connection may always break before the next sequence
 		}
 		if err := r.pause(err); err != nil {
 			return err
@@ -181,7 +192,16 @@ func (r *run) connect() (done bool, err error) {
 	if paged {
 		limit = o.PageRows
 	}
-	r.kind, r.rows, r.silence = o.Feed, 0, false
+	r.kind, r.rows, r.silence, r.heard = o.Feed, 0, false, time.Time{}
+	if r.doubt == certain {
+		r.doubt = trusting
+	}
+	if r.now {
+		if err := r.startNow(); err != nil {
+			return false, err
+		}
+		r.now = false
+	}
 	if r.catchUp {
 		r.kind = Normal
 	}
@@ -192,6 +212,9 @@ func (r *run) connect() (done bool, err error) {
 	if r.noPost {
 		q.Query.Set("selector", string(o.Selector))
 		q.Method, q.Body = http.MethodGet, nil
+	}
+	if r.eager {
+		q.Query.Del("seq_interval")
 	}
 	r.f.count(func(s *Stats) { s.Requests++ })
 	r.last = time.Now()
@@ -215,7 +238,7 @@ func (r *run) connect() (done bool, err error) {
 		return false, err
 	}
 	r.body = resp.Body
-	r.lines.json.Reset(&countingReader{src: resp.Body, f: r.f})
+	r.lines.json.Reset(&countingReader{src: resp.Body, r: r})
 	r.lines.json.Blocks, r.lines.json.Lines = r.wait, r.kind == Continuous
 	end, err := r.answer()
 	if flushed := r.flush(); flushed != nil {
@@ -232,7 +255,7 @@ func (r *run) connect() (done bool, err error) {
 	case !end:
 		return false, errCut
 	}
-	r.catchUp, r.rereads = false, false
+	r.catchUp, r.eager, r.doubt = false, false, trusting
 	// So that the connection can be used again.
 	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
 	if paged && int64(r.rows) >= limit {
@@ -264,15 +287,18 @@ func (r *run) flush() error {
 	return err
 }
 
-// countingReader counts bytes.
+// countingReader counts bytes, and knows when the last came.
 type countingReader struct {
 	src io.Reader
-	f   *Follower
+	r   *run
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.src.Read(p)
-	c.f.count(func(s *Stats) { s.Bytes += int64(n) })
+	if n > 0 {
+		c.r.heard = time.Now()
+	}
+	c.r.f.count(func(s *Stats) { s.Bytes += int64(n) })
 	return n, err
 }
 

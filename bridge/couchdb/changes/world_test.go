@@ -24,6 +24,7 @@ type script struct {
 	mu        sync.Mutex
 	instance  string
 	uuid      string // "403": the server does not show itself
+	ill       int    // how often it cannot tell what the database is
 	answers   []answer
 	asked     []string // queries, without what is the same in all
 	otherwise answer
@@ -34,6 +35,12 @@ type answer func(w http.ResponseWriter, r *http.Request)
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
+	if r.URL.Path == "/db" && s.ill > 0 {
+		s.ill--
+		s.mu.Unlock()
+		refuse(503)(w, r)
+		return
+	}
 	if r.URL.Path == "/db" {
 		_, _ = fmt.Fprintf(w, `{"db_name":"db","update_seq":"now-x","instance_start_time":%q,"cluster":{}}`, s.instance)
 		s.mu.Unlock()
