@@ -98,6 +98,9 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 		if err := r.checkKey(ctx, tx); err != nil {
 			return err
 		}
+		if err := d.forgetDropped(ctx, tx, r); err != nil {
+			return err
+		}
 		if err := r.enter(ctx, tx); err != nil {
 			return err
 		}
@@ -106,35 +109,6 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 		}
 		return also(tx, r)
 	})
-}
-
-// Detach removes the triggers and all else that Attach has made. What has been
-// published stays. The error for a table that is not captured is ErrNotCaptured.
-func (d *DB) Detach(ctx context.Context, table string) error {
-	oid, err := d.lookUp(ctx, table)
-	if errors.Is(err, ErrCapture) {
-		err = fmt.Errorf("%w: it does not exist", ErrNotCaptured)
-	}
-	if err == nil {
-		err = d.locking(ctx, func(tx pgx.Tx) error {
-			r := relation{Capture: Capture{Table: table}, oid: oid}
-			if err := r.describe(ctx, tx); err != nil {
-				return err
-			}
-			err := tx.QueryRow(ctx, `DELETE FROM outbox_capture WHERE relation = $1::oid RETURNING id`, r.oid).Scan(&r.id)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return ErrNotCaptured
-			}
-			if err != nil {
-				return err
-			}
-			return d.uninstall(ctx, tx, r)
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("detach table %s: %w", table, err)
-	}
-	return nil
 }
 
 // locking runs f in a transaction in which locks are not waited for for long, again
@@ -171,21 +145,21 @@ func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
 
 // describe reads what kind of table it is.
 func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
-	var kind, persistence, schema, name string
+	var kind, persistence string
 	var children, own bool
 	err := tx.QueryRow(ctx, `
-		SELECT relkind::text, relpersistence::text, nspname, relname,
+		SELECT relkind::text, relpersistence::text, quote_ident(nspname) || '.' || quote_ident(relname),
 			EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid),
 			nspname = current_schema() OR nspname IN ('pg_catalog', 'information_schema', 'pg_toast')
 		FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = $1`, r.oid).
-		Scan(&kind, &persistence, &schema, &name, &children, &own)
+		Scan(&kind, &persistence, &r.name, &children, &own)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: it was dropped", ErrCapture)
 	}
 	if err != nil {
 		return err
 	}
-	r.name, r.partitioned = pgx.Identifier{schema, name}.Sanitize(), kind == "p"
+	r.partitioned = kind == "p"
 	switch {
 	case kind != "r" && kind != "p":
 		return fmt.Errorf("%w: it is no table", ErrCapture)
@@ -264,9 +238,6 @@ func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
 
 // enter notes the capture, in place of an earlier one of the same table.
 func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM outbox_capture WHERE relation::oid NOT IN (SELECT oid FROM pg_class)`); err != nil {
-		return err
-	}
 	var other string
 	err := tx.QueryRow(ctx, `SELECT relation::text FROM outbox_capture WHERE feed = $1 AND relation <> $2::oid`, r.Feed, r.oid).Scan(&other)
 	if err == nil {
@@ -276,7 +247,7 @@ func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	return tx.QueryRow(ctx, `
-		INSERT INTO outbox_capture (feed, relation, key, columns) VALUES ($1, $2::oid, $3, $4)
-		ON CONFLICT (relation) DO UPDATE SET feed = excluded.feed, key = excluded.key, columns = excluded.columns
-		RETURNING id`, r.Feed, r.oid, r.Key, r.Columns).Scan(&r.id)
+		INSERT INTO outbox_capture (feed, relation, name, key, columns) VALUES ($1, $2::oid, $3, $4, $5)
+		ON CONFLICT (relation) DO UPDATE SET feed = excluded.feed, name = excluded.name, key = excluded.key, columns = excluded.columns
+		RETURNING id`, r.Feed, r.oid, r.name, r.Key, r.Columns).Scan(&r.id)
 }

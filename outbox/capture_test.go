@@ -118,8 +118,11 @@ func TestCaptureWholeRows(t *testing.T) {
 	w.does(`UPDATE products SET n = 3`, `PUT 2 {"id":2,"n":3,"twice":6,"Pair":{"a":1}}`)
 	w.attach(outbox.Capture{Table: "products", Columns: []string{"twice", "Pair"}})
 	w.does(`UPDATE products SET n = 4`, `PUT 2 {"twice":8,"Pair":{"a":1}}`)
-	w.does(`MERGE INTO products p USING (VALUES (2), (5)) v (id) ON p.id = v.id
-		WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (v.id, 1)`, `DELETE 2`, `PUT 5 {"twice":2,"Pair":null}`)
+	w.does(`DELETE FROM products; INSERT INTO products (id, n) VALUES (5, 1)`, `DELETE 2`, `PUT 5 {"twice":2,"Pair":null}`)
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // it is new there
+		w.does(`MERGE INTO products p USING (VALUES (5), (6)) v (id) ON p.id = v.id
+			WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (v.id, 1)`, `DELETE 5`, `PUT 6 {"twice":2,"Pair":null}`)
+	}
 }
 
 // Columns may have the names that the trigger uses itself.

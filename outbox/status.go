@@ -30,6 +30,18 @@ type FeedStatus struct {
 	Until       time.Time // its lease runs out unless it is renewed
 	Destination string    // "database", "store", or empty before the first row was moved
 	Batch       int64     // number of the last batch to another store
+	// Table is the one whose changes go to the feed, nil if there is none.
+	Table *CapturedTable
+}
+
+// A CapturedTable is one that was attached to a feed.
+type CapturedTable struct {
+	Name string // qualified, and quoted as in SQL; if it is gone, as it was when it was attached
+	// Gone: the table was dropped. [DB.Detach] removes what is left of its capture.
+	Gone bool
+	// Uncovered are partitions that came after the table was attached: a TRUNCATE of one of
+	// them alone gives no events. To attach the table again mends that.
+	Uncovered []string
 }
 
 // A Transaction is open and has written to the outbox.
@@ -57,7 +69,7 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 			SELECT feed, coalesce(w.rows, 0), coalesce(w.bytes, 0)::bigint,
 				coalesce(extract(epoch FROM clock_timestamp() - w.oldest), 0)::float8, coalesce(b.rows, 0),
 				coalesce(h.runner, ''), coalesce(h.until, 'epoch'), coalesce(f.destination, ''), coalesce(f.batch, 0)
-			FROM waiting w FULL JOIN bad b USING (feed) FULL JOIN holder h USING (feed) FULL JOIN outbox_feed f USING (feed)
+			FROM waiting w FULL JOIN bad b USING (feed) FULL JOIN holder h USING (feed) FULL JOIN outbox_feed f USING (feed) FULL JOIN outbox_capture k USING (feed)
 			WHERE cardinality($1::text[]) = 0 OR feed = ANY($1) ORDER BY feed`, append([]string{}, feeds...))
 		if err != nil {
 			return err
@@ -72,6 +84,9 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 		if err != nil {
 			return err
 		}
+		if err := d.captured(ctx, tx, s.Feeds); err != nil {
+			return err
+		}
 		s.Transaction, err = oldest(ctx, tx)
 		return err
 	})
@@ -79,6 +94,33 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 		return Status{}, fmt.Errorf("read status of the outbox: %w", err)
 	}
 	return s, nil
+}
+
+// captured sets the tables of feeds that have one.
+func (d *DB) captured(ctx context.Context, tx pgx.Tx, feeds []FeedStatus) error {
+	rows, err := tx.Query(ctx, `
+		SELECT feed, coalesce(quote_ident(nspname) || '.' || quote_ident(relname), name), c.oid IS NULL,
+			(
+				SELECT array_agg(quote_ident(pn.nspname) || '.' || quote_ident(p.relname) ORDER BY pn.nspname, p.relname)
+				FROM pg_partition_tree(c.oid) JOIN pg_class p ON p.oid = relid JOIN pg_namespace pn ON pn.oid = p.relnamespace
+				WHERE isleaf AND p.relkind = 'r' AND NOT EXISTS (
+					SELECT FROM pg_trigger WHERE tgrelid = relid AND tgfoid = to_regproc($1 || k.id || '_truncate')))
+		FROM outbox_capture k LEFT JOIN pg_class c ON c.oid = relation LEFT JOIN pg_namespace n ON n.oid = c.relnamespace`, d.capture(""))
+	if err != nil {
+		return err
+	}
+	tables := map[string]*CapturedTable{}
+	var feed string
+	var t CapturedTable
+	_, err = pgx.ForEachRow(rows, []any{&feed, &t.Name, &t.Gone, &t.Uncovered}, func() error {
+		table := t
+		tables[feed], t.Uncovered = &table, nil
+		return nil
+	})
+	for n := range feeds {
+		feeds[n].Table = tables[feeds[n].Feed]
+	}
+	return err
 }
 
 // oldest returns the oldest transaction that holds the lock of those who insert.

@@ -55,7 +55,7 @@ func (r relation) body(row string) string {
 // install makes the functions and the triggers. The functions run with the rights of
 // their owner, who has to own the table: so writers need none for the outbox.
 func (d *DB) install(ctx context.Context, tx pgx.Tx, r relation) error {
-	outbox, feed, function := d.outbox(), literal(r.Feed), d.capture(r)
+	outbox, feed, function := d.outbox(), literal(r.Feed), d.capture(r.id)
 	changed := `
 DECLARE
 	was text;
@@ -80,7 +80,8 @@ BEGIN
 	INSERT INTO ` + outbox + ` (feed, key, op, body) VALUES (` + feed + `, ` + r.key("NEW") + `, 'PUT', convert_to(body, 'UTF8'));
 	RETURN NULL;
 END`
-	// The trigger of a partitioned table speaks for partitions that have none.
+	// The trigger of a partitioned table speaks for partitions that have none. What is no
+	// partition any more has lost the trigger for rows.
 	remove := `INSERT INTO ` + outbox + ` (feed, key, op) SELECT ` + feed + `, ` + r.key("r") + `, 'DELETE' FROM `
 	truncated := `
 BEGIN
@@ -88,8 +89,10 @@ BEGIN
 		RAISE EXCEPTION 'TRUNCATE of a table that is captured needs the isolation level READ COMMITTED'
 			USING HINT = 'Its rows become DELETE events, and an older snapshot may not show all of them. DELETE works at any level.';
 	END IF;
-	EXECUTE ` + literal(remove) + ` || TG_RELID::regclass::text || ' AS r WHERE tableoid = $1 OR tableoid NOT IN (SELECT tgrelid FROM pg_trigger WHERE tgname = $2)'
-		USING TG_RELID, TG_NAME;
+	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TG_RELID AND tgfoid = ` + literal(function) + `::regproc) THEN
+		EXECUTE ` + literal(remove) + ` || TG_RELID::regclass::text || ' AS r WHERE tableoid = $1 OR tableoid NOT IN (SELECT tgrelid FROM pg_trigger WHERE tgfoid = $2)'
+			USING TG_RELID, ` + literal(function+"_truncate") + `::regproc;
+	END IF;
 	RETURN NULL;
 END`
 	// Nothing here takes a lock that keeps out readers: DROP TRIGGER would.
@@ -105,9 +108,9 @@ END`
 	return run(ctx, tx, statements)
 }
 
-// capture returns the name of the function of the row trigger; that of the other
-// has "_truncate" at its end.
-func (d *DB) capture(r relation) string { return d.schema + ".capture_" + fmt.Sprint(r.id) }
+// capture returns the name of the function of the row trigger of a capture; that of the
+// other has "_truncate" at its end.
+func (d *DB) capture(id any) string { return d.schema + ".capture_" + fmt.Sprint(id) }
 
 // define returns the statements that make a trigger function, for the triggers of
 // the tables of its owner only.
@@ -133,20 +136,6 @@ func (r relation) holders() []string {
 		return append([]string{r.name}, r.leaves...)
 	}
 	return []string{r.name}
-}
-
-// drops returns the statements that remove the triggers.
-func (r relation) drops() []string {
-	all := []string{"DROP TRIGGER IF EXISTS " + rowTrigger + " ON " + r.name}
-	for _, table := range r.holders() {
-		all = append(all, "DROP TRIGGER IF EXISTS "+truncateTrigger+" ON "+table)
-	}
-	return all
-}
-
-// uninstall removes what install has made.
-func (d *DB) uninstall(ctx context.Context, tx pgx.Tx, r relation) error {
-	return run(ctx, tx, append(r.drops(), "DROP FUNCTION IF EXISTS "+d.capture(r)+"(), "+d.capture(r)+"_truncate()"))
 }
 
 func run(ctx context.Context, tx pgx.Tx, statements []string) error {

@@ -109,7 +109,7 @@ func outboxHint(err error) error {
 	case errors.Is(err, outbox.ErrForeign):
 		return &hinted{err, adopt}
 	case errors.Is(err, outbox.ErrNotCaptured):
-		return &hinted{err, "another --table: those that are captured are in the table outbox_capture"}
+		return &hinted{err, "another --table or --feed: \"feedctl outbox status --json\" has the tables that are captured"}
 	}
 	return err
 }

@@ -32,7 +32,9 @@ that changes nothing in --columns publishes nothing. The user must own the table
 
 The triggers are installed under a lock that waits for transactions that write to the table.
 Other writers are held up for a second at a time, no longer. To attach a table again
-replaces its columns, its key and its feed.
+replaces its columns, its key and its feed. Do so after adding a partition to it, too, so that
+a TRUNCATE of this partition alone is published: "feedctl outbox status" names those that came
+later.
 
 With --snapshot the present contents become a snapshot with the name of the feed, which
 continues in the feed exactly: new consumers begin with it ("feedctl consume --from
@@ -104,39 +106,4 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox
 	}
 	result := snapshotResult(f.capture.Feed, index)
 	return &result, nil
-}
-
-func newOutboxDetach(a *app) *cobra.Command {
-	var f outboxFlags
-	var table string
-	c := &cobra.Command{
-		Use:   "detach --db URL --table TABLE",
-		Short: "Publish the changes of a table no more",
-		Long: `Detach removes the triggers and all else that attach has made. What has been published
-stays, and what is in the outbox is still moved.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
-		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products`,
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return runOutboxDetach(c.Context(), a, &f, table)
-		},
-	}
-	f.add(c)
-	c.Flags().StringVar(&table, "table", "", "`TABLE` that is captured")
-	must(c.MarkFlagRequired("table"))
-	return c
-}
-
-func runOutboxDetach(ctx context.Context, a *app, f *outboxFlags, table string) error {
-	db, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := db.Detach(ctx, table); err != nil {
-		return outboxHint(err)
-	}
-	return a.print(outboxCaptureJSON{Table: table}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "changes of %s are published no more\n", table)
-		return err
-	})
 }

@@ -30,6 +30,14 @@ type outboxFeedJSON struct {
 	Runner      string     `json:"runner,omitempty"` // host, process and a random name
 	Until       *time.Time `json:"until,omitempty"`  // its lease runs out unless it is renewed
 	Destination string     `json:"destination,omitempty"`
+	// Table is the one whose changes go to the feed, if there is one.
+	Table *outboxTableJSON `json:"table,omitempty"`
+}
+
+type outboxTableJSON struct {
+	Name      string   `json:"name"`                // qualified, and quoted as in SQL
+	Gone      bool     `json:"gone,omitempty"`      // it was dropped
+	Uncovered []string `json:"uncovered,omitempty"` // partitions that came after it was attached
 }
 
 type outboxTransactionJSON struct {
@@ -43,7 +51,7 @@ type outboxTransactionJSON struct {
 
 // outboxCaptureJSON is printed by "outbox attach" and "outbox detach".
 type outboxCaptureJSON struct {
-	Table string `json:"table"`
+	Table string `json:"table,omitempty"`
 	Feed  string `json:"feed,omitempty"`
 	// Snapshot was made of the table's contents, if that was wanted.
 	Snapshot *snapshotJSON `json:"snapshot,omitempty"`

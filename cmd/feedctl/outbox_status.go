@@ -21,7 +21,8 @@ func newOutboxStatus(a *app) *cobra.Command {
 		Long: `Status shows for each feed how many rows of the outbox are committed and not moved yet, how
 long the oldest of them has waited since it was inserted, how many are in quarantine, and
 which runner works on it. If a transaction that has written to the outbox has been open for
-more than a second, it is shown, too: its rows wait until it ends.` + exitStatus(exitOK, exitError, exitUsage),
+more than a second, it is shown, too: its rows wait until it ends. So are captured tables that
+were dropped, and partitions of captured tables that came after these were attached.` + exitStatus(exitOK, exitError, exitUsage),
 		Example: `  feedctl outbox status --db postgres://feedctl@db.example.org/shop
   feedctl outbox status --db postgres://feedctl@db.example.org/shop --feed orders --json`,
 		Args: cobra.NoArgs,
@@ -63,6 +64,9 @@ func outboxStatusResult(s outbox.Status) outboxStatusJSON {
 			until := f.Until.UTC()
 			one.Until = &until
 		}
+		if t := f.Table; t != nil {
+			one.Table = &outboxTableJSON{Name: t.Name, Gone: t.Gone, Uncovered: t.Uncovered}
+		}
 		result.Feeds = append(result.Feeds, one)
 	}
 	if t := s.Transaction; t != nil {
@@ -83,6 +87,11 @@ func printOutboxStatus(w io.Writer, s outbox.Status) error {
 		rows[n] = []string{f.Feed, formatCount(f.Waiting), formatBytes(f.Bytes), formatDuration(f.Lag), formatCount(f.Quarantined), runner}
 	}
 	err := writeTable(w, []string{"FEED", "WAITING", "BYTES", "LAG", "QUARANTINED", "RUNNER"}, rows)
+	for _, f := range s.Feeds {
+		if err == nil && f.Table != nil {
+			err = printCapturedTable(w, f.Feed, f.Table)
+		}
+	}
 	if t := s.Transaction; t != nil && err == nil {
 		who := fmt.Sprintf("process %d of the server, %s", t.PID, t.State)
 		if t.Prepared != "" {
@@ -92,4 +101,19 @@ func printOutboxStatus(w io.Writer, s outbox.Status) error {
 			formatDuration(time.Since(t.Since)), who, t.User, t.Application)
 	}
 	return err
+}
+
+// printCapturedTable says what is to be done about a table.
+func printCapturedTable(w io.Writer, feed string, t *outbox.CapturedTable) error {
+	if t.Gone {
+		_, err := fmt.Fprintf(w, "The table of %s was dropped (%s): \"feedctl outbox detach --feed %[1]s\" removes what is left of its capture\n", feed, t.Name)
+		return err
+	}
+	for _, partition := range t.Uncovered {
+		_, err := fmt.Fprintf(w, "A TRUNCATE of %s alone is not published to %s: the partition came later; attach %s again as before\n", partition, feed, t.Name)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

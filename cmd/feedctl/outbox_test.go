@@ -18,7 +18,7 @@ func TestOutboxHints(t *testing.T) {
 		{outbox.ErrForeign, exitError, "--adopt"},
 		{outbox.ErrDestination, exitUsage, "--store"},
 		{outbox.ErrDestination, exitUsage, "--adopt"},
-		{outbox.ErrNotCaptured, exitNotFound, "outbox_capture"},
+		{outbox.ErrNotCaptured, exitNotFound, "outbox status"},
 		{outbox.ErrSetup, exitError, ""},
 	} {
 		// As a command returns it.

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+)
+
+// shop runs statements in a database, and returns its URL.
+func shop(t *testing.T) (database string, exec func(sql string)) {
+	t.Helper()
+	database = pgtest.Start(t).URL("shop")
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(t.Context()) })
+	return database, func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// Status names what is wrong with a captured table, and says what mends it.
+func TestOutboxCapturedTables(t *testing.T) {
+	database, exec := shop(t)
+	outbox := func(want int, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := feedctl(t, "", append([]string{"outbox", args[0], "--db", database}, args[1:]...)...)
+		if code != want {
+			t.Errorf("%q: exit status %d, want %d\n%s%s", args, code, want, stdout, stderr)
+		}
+		return stdout + stderr
+	}
+	exec("CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+	outbox(exitOK, "attach", "--table", "parts", "--feed", "products")
+	status := outbox(exitOK, "status")
+	if !strings.Contains(status, "products") || strings.Contains(status, "parts") {
+		t.Errorf("there is nothing to say: %s", status)
+	}
+	exec("CREATE TABLE parts_1 PARTITION OF parts DEFAULT")
+	for _, want := range []string{"TRUNCATE of public.parts_1", "attach public.parts again"} {
+		if got := outbox(exitOK, "status"); !strings.Contains(got, want) {
+			t.Errorf("status without %q: %s", want, got)
+		}
+	}
+	if got := outbox(exitOK, "status", "--json"); !strings.Contains(strings.Join(strings.Fields(got), ""), `"table":{"name":"public.parts","uncovered":["public.parts_1"]}`) {
+		t.Error(got)
+	}
+	outbox(exitOK, "attach", "--table", "parts", "--feed", "products")
+	if got := outbox(exitOK, "status"); got != status {
+		t.Error(got)
+	}
+	exec("DROP TABLE parts")
+	if got := outbox(exitOK, "status"); !strings.Contains(got, `"feedctl outbox detach --feed products"`) {
+		t.Error(got)
+	}
+	outbox(exitOK, "detach", "--feed", "products")
+	outbox(exitNotFound, "detach", "--feed", "products")
+	outbox(exitNotFound, "detach", "--table", "parts")
+	outbox(exitUsage, "detach", "--feed", "a b")
+	outbox(exitUsage, "detach", "--feed", "products", "--table", "parts")
+	outbox(exitUsage, "detach")
+}
+
+// A server that cannot be reached is no thing that does not exist.
+func TestNoDatabase(t *testing.T) {
+	for _, url := range []string{"postgres://ann:secret@/d?host=" + t.TempDir(), "postgres://ann:secret@127.0.0.1:1/d"} {
+		for _, args := range [][]string{
+			{"outbox", "status", "--db", url},
+			{"outbox", "run", "--all", "--db", url},
+			{"outbox", "attach", "--table", "t", "--feed", "f", "--db", url},
+			{"outbox", "detach", "--feed", "f", "--db", url},
+			{"inspect", url + "#f"},
+		} {
+			code, _, stderr := feedctl(t, "", args...)
+			if code != exitError || strings.Contains(stderr, "secret") || !strings.Contains(stderr, "dial") {
+				t.Errorf("%q: exit status %d, want %d\n%s", args, code, exitError, stderr)
+			}
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+)
+
+type outboxDetachFlags struct {
+	outboxFlags
+	table, feed string
+}
+
+func newOutboxDetach(a *app) *cobra.Command {
+	var f outboxDetachFlags
+	c := &cobra.Command{
+		Use:   "detach --db URL (--table TABLE | --feed FEED)",
+		Short: "Publish the changes of a table no more",
+		Long: `Detach removes the triggers and all else that attach has made. What has been published
+stays, and what is in the outbox is still moved.
+
+A table that was dropped leaves things behind, too. It is detached by its feed, or by the
+name that it had when it was attached.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products
+  feedctl outbox detach --db postgres://owner@db.example.org/shop --feed products`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runOutboxDetach(c.Context(), a, &f)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.table, "table", "", "`TABLE` that is captured")
+	c.Flags().StringVar(&f.feed, "feed", "", "`FEED` that has its changes")
+	c.MarkFlagsOneRequired("table", "feed")
+	c.MarkFlagsMutuallyExclusive("table", "feed")
+	return c
+}
+
+func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
+	detach, name, text := (*outbox.DB).Detach, f.table, "changes of "+f.table+" are published no more"
+	if f.feed != "" {
+		if err := layout.CheckName(f.feed); err != nil {
+			return err
+		}
+		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "no table's changes are published to "+f.feed+" any more"
+	}
+	db, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := detach(db, ctx, name); err != nil {
+		return outboxHint(err)
+	}
+	return a.print(outboxCaptureJSON{Table: f.table, Feed: f.feed}, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	})
+}

@@ -1,0 +1,164 @@
+package outbox_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/outbox"
+)
+
+// things is how much there is of what attach makes.
+func (w *world) things() int {
+	w.Helper()
+	return get[int](w, `SELECT (SELECT count(*) FROM pg_trigger) + (SELECT count(*) FROM pg_proc) + (SELECT count(*) FROM feedctl.outbox_capture)`)
+}
+
+func (w *world) detach(table string) {
+	w.Helper()
+	if err := w.db.Detach(w.Context(), table); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// captured is what status says of the table whose changes go to a feed.
+func (w *world) captured(feed string) *outbox.CapturedTable {
+	w.Helper()
+	s, err := w.db.Status(w.Context(), feed)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if len(s.Feeds) == 0 {
+		return nil
+	}
+	return s.Feeds[0].Table
+}
+
+// Of a table that was dropped nothing is left behind, by whatever name it is detached.
+func TestDetachDropped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.things()
+	const create = `CREATE TABLE "Odd.""Table" (id int PRIMARY KEY)`
+	for _, detach := range []func() error{
+		func() error { return w.db.Detach(t.Context(), `public."Odd.""Table"`) },
+		func() error { return w.db.Detach(t.Context(), `"Odd.""Table"`) }, // in the search_path
+		func() error { return w.db.DetachFeed(t.Context(), testFeed) },
+		func() error { // another table has its name
+			w.exec(create)
+			defer w.exec(`DROP TABLE "Odd.""Table"`)
+			return w.db.Detach(t.Context(), `"Odd.""Table"`)
+		},
+		func() error { // its feed is taken by another table
+			w.exec(`CREATE TABLE other (id int PRIMARY KEY)`)
+			defer w.exec(`DROP TABLE other`)
+			w.attach(outbox.Capture{Table: "other"})
+			return w.db.DetachFeed(t.Context(), testFeed)
+		},
+		func() error { // it is attached anew to another feed
+			w.exec(create)
+			defer w.exec(`DROP TABLE "Odd.""Table"`)
+			if err := w.db.Attach(t.Context(), outbox.Capture{Table: `"Odd.""Table"`, Feed: "another"}); err != nil {
+				return err
+			}
+			return w.db.Detach(t.Context(), `"Odd.""Table"`)
+		},
+	} {
+		w.exec(create)
+		w.attach(outbox.Capture{Table: `"Odd.""Table"`})
+		if diff := cmp.Diff(&outbox.CapturedTable{Name: `public."Odd.""Table"`}, w.captured(testFeed)); diff != "" {
+			t.Error(diff)
+		}
+		w.exec(`DROP TABLE "Odd.""Table"`)
+		if diff := cmp.Diff(&outbox.CapturedTable{Name: `public."Odd.""Table"`, Gone: true}, w.captured(testFeed)); diff != "" {
+			t.Error(diff)
+		}
+		if err := detach(); err != nil {
+			t.Error(err)
+		}
+		if after := w.things(); after != before {
+			t.Errorf("%d things are left", after-before)
+		}
+		if got := w.captured(testFeed); got != nil {
+			t.Errorf("status has %+v", got)
+		}
+	}
+	for _, err := range []error{w.db.Detach(t.Context(), `public."Odd.""Table"`), w.db.DetachFeed(t.Context(), testFeed)} {
+		if !errors.Is(err, outbox.ErrNotCaptured) {
+			t.Error(err)
+		}
+	}
+}
+
+// A table that was renamed is known by its new name, and one of another schema is not
+// taken for it.
+func TestDetachRenamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.things()
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
+	w.attach(outbox.Capture{Table: "products"})
+	w.exec(`ALTER TABLE products RENAME TO goods`)
+	if got := w.captured(testFeed); got == nil || got.Name != "public.goods" {
+		t.Errorf("status has %+v", got)
+	}
+	for _, other := range []string{"products", "feedctl.goods", "feedctl.products"} {
+		if err := w.db.Detach(t.Context(), other); !errors.Is(err, outbox.ErrNotCaptured) {
+			t.Errorf("detach %s: %v", other, err)
+		}
+	}
+	w.detach("goods")
+	if after := w.things(); after != before {
+		t.Errorf("%d things are left", after-before)
+	}
+}
+
+// What was a partition is no part of the table any more, and keeps nothing of the capture.
+func TestDetachedPartition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+		CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20)`)
+	before := w.things()
+	w.attach(outbox.Capture{Table: "parts"})
+	w.does(`INSERT INTO parts VALUES (1), (11)`, `PUT 1 {"id":1}`, `PUT 11 {"id":11}`)
+	w.exec(`ALTER TABLE parts DETACH PARTITION parts_1;
+		CREATE TABLE parts_3 PARTITION OF parts FOR VALUES FROM (0) TO (10)`)
+	w.does(`INSERT INTO parts SELECT * FROM parts_1`, `PUT 1 {"id":1}`)
+	w.does(`TRUNCATE parts_1`) // the row is where it was moved to
+	w.detach("parts")
+	w.exec(`DROP TABLE parts_3`)
+	if after := w.things(); after > before {
+		t.Errorf("%d things are left", after-before)
+	}
+}
+
+// Status tells of partitions that came later, and to attach the table again mends that,
+// without another change.
+func TestNewPartitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)`)
+	w.attach(outbox.Capture{Table: "parts"})
+	uncovered := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(&outbox.CapturedTable{Name: "public.parts", Uncovered: want}, w.captured(testFeed)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	uncovered()
+	w.exec(`CREATE TABLE "Parts 2" PARTITION OF parts FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id);
+		CREATE TABLE parts_2_1 PARTITION OF "Parts 2" FOR VALUES FROM (10) TO (15);
+		CREATE TABLE parts_3 (id int PRIMARY KEY); ALTER TABLE parts ATTACH PARTITION parts_3 FOR VALUES FROM (20) TO (30)`)
+	uncovered("public.parts_2_1", "public.parts_3")
+	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
+	w.does(`TRUNCATE parts`, `DELETE 10`, `DELETE 20`, `DELETE 1`) // the table as a whole knows them
+	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
+	w.attach(outbox.Capture{Table: "parts"})
+	uncovered()
+	w.does(`TRUNCATE parts_2_1`, `DELETE 10`)
+	w.does(`TRUNCATE parts`, `DELETE 1`, `DELETE 20`)
+}
