@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"strings"
 
@@ -125,6 +126,9 @@ func isUsage(err error) bool {
 func isNotFound(err error) bool {
 	if status := statusCode(err); status != 0 {
 		return status == http.StatusNotFound || status == http.StatusGone
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return false // a socket that is not there is a server that does not run
 	}
 	return errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
 		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured) ||
