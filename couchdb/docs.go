@@ -38,6 +38,8 @@ type GetOptions struct {
 	// (protocol, "Fetch Changed Documents"): there may be several for one.
 	Latest      bool
 	Attachments Attachments
+	// Once leaves it to the caller to repeat a request that failed.
+	Once bool
 }
 
 func (o GetOptions) query() url.Values {
@@ -104,7 +106,7 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 		q := jsonRequest(http.MethodPost, "_bulk_get", body)
 		q.Header.Set("Accept", o.accept())
 		q.Query = o.query()
-		q.Repeat = true // it changes nothing
+		q.Repeat, q.Once = true, o.Once // it changes nothing
 		var e *Error
 		switch resp, err := db.Do(ctx, q); {
 		case errors.As(err, &e) && e.noBulkGet():
@@ -172,7 +174,7 @@ func (db *DB) OpenRevs(ctx context.Context, id string, revs []string, o GetOptio
 }
 
 func (db *DB) openRevs(ctx context.Context, id string, revs []string, o GetOptions, yield func(*Doc, error) bool) {
-	q := Request{Method: http.MethodGet, Path: DocPath(id), Query: o.query(), Header: http.Header{"Accept": {o.accept()}}}
+	q := Request{Method: http.MethodGet, Path: DocPath(id), Query: o.query(), Header: http.Header{"Accept": {o.accept()}}, Once: o.Once}
 	q.Query.Set("open_revs", "all")
 	asked := []IDRev{{ID: id}}
 	if len(revs) > 0 {

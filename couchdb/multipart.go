@@ -111,8 +111,22 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 	}
 	defer head.Close()
 	doc.Meta = meta
-	doc.Stream = io.MultiReader(head.Reader(), part.Stream)
+	doc.Stream = io.MultiReader(head.Reader(), &partReader{d, part.Stream})
 	return d.give(doc)
+}
+
+// A partReader has the errors of a part be those of an answer.
+type partReader struct {
+	d *docReader
+	r io.Reader
+}
+
+func (p *partReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if err != nil && err != io.EOF {
+		err = p.d.broken(err)
+	}
+	return n, err
 }
 
 // relatedMeta returns what the document in multipart/related says about itself:

@@ -2,11 +2,7 @@ package couchdb
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -27,6 +23,7 @@ type chunk struct {
 // A fetched is a document, or why there are no more.
 type fetched struct {
 	doc    *couchdb.Doc
+	failed bool // the source does not give this one, for now or for ever
 	err    error
 	weight int64         // of chunkBytes
 	read   chan struct{} // closed when doc.Stream is not needed any more
@@ -36,8 +33,9 @@ func newChunk() *chunk {
 	return &chunk{docs: make(chan fetched, fetchDocs), room: semaphore.NewWeighted(chunkBytes)}
 }
 
-// fetch fetches the documents. What fails for a reason that may pass is asked for again:
-// with fewer documents at a time if none has come, as they may have been too much at once.
+// fetch fetches the documents. What fails is asked for again, with fewer documents at a time
+// if none has come: they may have been too much at once, or one of them spoils the answer.
+// One that fails alone is left to the receiver.
 func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 	retry := b.newRetry()
 	most := len(c.asks)
@@ -48,16 +46,30 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 		if err == nil && n < len(some) {
 			err = fmt.Errorf("read document %q: %w: the answer ends before it", asks[0].ID, couchdb.ErrMalformed)
 		}
-		if n > 0 {
+		switch {
+		case err == nil:
 			retry.reset()
-		} else {
-			most = max(len(some)/2, 1)
-		}
-		if err != nil {
-			if err := retry.again(ctx, err); err != nil {
-				_ = c.send(ctx, fetched{err: err}) // or the receiver has gone
+			continue
+		case n > 0:
+			retry.reset()
+		case len(some) > 1:
+			most = len(some) / 2
+		case ofDocument(err):
+			if c.send(ctx, fetched{failed: true}) != nil {
 				return
 			}
+			asks = asks[1:]
+		}
+		if !ofDocument(err) {
+			err = retry.again(ctx, err)
+		} else if couchdb.Retryable(err) {
+			err = retry.wait(ctx)
+		} else {
+			err = nil
+		}
+		if err != nil {
+			_ = c.send(ctx, fetched{err: err}) // or the receiver has gone
+			return
 		}
 	}
 }
@@ -114,7 +126,7 @@ func (c *chunk) next(ctx context.Context) (fetched, error) {
 
 // getOptions says how documents are read.
 func (b *Bridge) getOptions() couchdb.GetOptions {
-	o := couchdb.GetOptions{Revs: b.config.Revs}
+	o := couchdb.GetOptions{Revs: b.config.Revs, Once: true}
 	switch b.config.Attachments {
 	case Inline:
 		o.Attachments = couchdb.Inline
@@ -122,71 +134,4 @@ func (b *Bridge) getOptions() couchdb.GetOptions {
 		o.Attachments = couchdb.Multipart
 	}
 	return o
-}
-
-// A retry decides whether something is tried again, and waits before. The client has
-// repeated the request as such: this is about answers that break off, and about sources
-// that are away for longer.
-type retry struct {
-	pause    func(context.Context, time.Duration) error
-	patient  bool // wait for a source that is away, however long
-	attempts int
-}
-
-func (b *Bridge) newRetry() retry { return retry{pause: b.pause, patient: b.config.Follow} }
-
-func (r *retry) reset() { r.attempts = 0 }
-
-// again returns nil after a pause, or an error if there is no point in it.
-func (r *retry) again(ctx context.Context, err error) error {
-	const limit = 8
-	if !couchdb.Retryable(err) || ctx.Err() != nil {
-		return err
-	}
-	if r.attempts++; r.attempts == limit {
-		if !r.patient || !away(err) {
-			return err
-		}
-		r.attempts--
-	}
-	return r.pause(ctx, jitter(min(250*time.Millisecond<<r.attempts, 30*time.Second)))
-}
-
-// away reports whether an error is about the source as a whole, so that it says nothing
-// about what was asked for.
-func away(err error) bool {
-	var status *couchdb.Error
-	if errors.As(err, &status) {
-		switch status.Status {
-		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
-	}
-	var network *net.OpError
-	return errors.As(err, &network) && network.Op == "dial"
-}
-
-// fetchOne fetches one document and gives it to use, before the next is read.
-func (b *Bridge) fetchOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
-	retry := b.newRetry()
-	for {
-		err := b.requestOne(ctx, p, use)
-		if err == nil {
-			return nil
-		}
-		if err := retry.again(ctx, err); err != nil {
-			return err
-		}
-	}
-}
-
-func (b *Bridge) requestOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
-	for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.id, Rev: p.rev}}, b.getOptions()) {
-		if err != nil {
-			return err
-		}
-		return use(doc)
-	}
-	return fmt.Errorf("read document %q, revision %q: %w: the answer is empty", p.id, p.rev, couchdb.ErrMalformed)
 }

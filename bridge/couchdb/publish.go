@@ -30,16 +30,19 @@ func (s *run) publishWant(ctx context.Context, w *want) error {
 	if f.read != nil {
 		defer close(f.read)
 	}
-	if err != nil {
-		return fmt.Errorf("read document %q, revision %q: %w", w.id, w.rev, err)
-	}
 	switch {
+	case err != nil:
+		return fmt.Errorf("read document %q, revision %q: %w", w.id, w.rev, err)
+	case f.failed:
+		return s.publishAgain(ctx, w.pair)
 	case errors.Is(f.doc.Err, couchdb.ErrNotFound):
 		return s.publishSuccessors(ctx, w.pair)
-	case couchdb.Retryable(f.doc.Err): // the node that has this one is not there, for now
-		return s.publishAgain(ctx, w.pair, w.pair.contentID())
 	}
-	return s.publishDoc(ctx, w.pair, w.pair.contentID(), f.doc)
+	err = s.publishDoc(ctx, w.pair, w.pair.contentID(), f.doc)
+	if source := (*sourceError)(nil); errors.As(err, &source) { // the node that has it is not there for now, or its stream broke off
+		return s.publishAgain(ctx, w.pair)
+	}
+	return err
 }
 
 // publishRow publishes the document in a row.
@@ -51,7 +54,7 @@ func (s *run) publishRow(ctx context.Context, w *want) error {
 // publishDoc publishes a document that was fetched, and releases it.
 func (s *run) publishDoc(ctx context.Context, p pair, contentID string, doc *couchdb.Doc) (err error) {
 	if doc.Err != nil && couchdb.Retryable(doc.Err) {
-		return fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, doc.Err)
+		return &sourceError{doc.Err}
 	}
 	if doc.Err != nil {
 		return s.reject(ctx, Quarantined{ID: p.id, Rev: p.rev, Reason: "source does not give it: " + doc.Err.Error()})
@@ -137,19 +140,17 @@ func (s *run) publishStream(ctx context.Context, p pair, e *feed.Entity) error {
 		return err // there was nothing wrong with the source
 	case errors.Is(source.err, errTooLarge), errors.Is(source.err, errNotUTF8):
 		return s.reject(ctx, Quarantined{ID: p.id, Rev: p.rev, Reason: source.err.Error()})
-	case !couchdb.Retryable(source.err):
-		return fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, source.err)
 	}
-	return s.publishAgain(ctx, p, e.ContentID)
+	return &sourceError{source.err}
 }
 
 // publishAgain publishes a document that did not come, or whose stream broke off.
-func (s *run) publishAgain(ctx context.Context, p pair, contentID string) error {
-	return s.b.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
+func (s *run) publishAgain(ctx context.Context, p pair) error {
+	return s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
 		if errors.Is(doc.Err, couchdb.ErrNotFound) {
 			return s.publishSuccessors(ctx, p)
 		}
-		return s.publishDoc(ctx, p, contentID, doc)
+		return s.publishDoc(ctx, p, p.contentID(), doc)
 	})
 }
 

@@ -23,13 +23,14 @@ const missingPause = 2 * time.Second
 // more (protocol, "Fetch Changed Documents"): a document may change between the row that
 // tells of it and the look at it.
 func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
-	leaves, err := s.b.leaves(ctx, gone.id, []string{gone.rev})
-	if err == nil && len(leaves) == 0 {
-		if err = s.b.pause(ctx, missingPause); err == nil {
-			leaves, err = s.b.leaves(ctx, gone.id, []string{gone.rev})
+	leaves, given, err := s.leaves(ctx, gone, []string{gone.rev})
+	if given && len(leaves) == 0 {
+		if err := s.b.pause(ctx, missingPause); err != nil {
+			return err
 		}
+		leaves, given, err = s.leaves(ctx, gone, []string{gone.rev})
 	}
-	if err != nil {
+	if !given {
 		return err
 	}
 	if len(leaves) == 0 {
@@ -51,7 +52,7 @@ func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
 		if claims[0] != claimNew {
 			continue // its own row was faster
 		}
-		err = s.b.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
+		err = s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
 			if errors.Is(doc.Err, couchdb.ErrNotFound) { // gone as well: there will be a row of the next
 				s.b.index.release(p)
 				return nil
@@ -69,8 +70,8 @@ func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
 // its document, if it has become the winner again: that is so when the branch that had
 // won over it was deleted. Usually it has not: a node that is behind has sent an old row.
 func (s *run) publishReturned(ctx context.Context, p pair) error {
-	leaves, err := s.b.leaves(ctx, p.id, nil)
-	if err != nil {
+	leaves, given, err := s.leaves(ctx, p, nil)
+	if !given {
 		return err
 	}
 	if len(leaves) == 0 || leaves[0].rev != p.rev {
@@ -92,7 +93,7 @@ func (s *run) publishReturned(ctx context.Context, p pair) error {
 
 // publishOver publishes a revision once more, now over another one.
 func (s *run) publishOver(ctx context.Context, p pair, over string) error {
-	return s.b.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
+	return s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
 		if errors.Is(doc.Err, couchdb.ErrNotFound) {
 			return nil // there will be a row of what it has become
 		}
@@ -107,32 +108,28 @@ type leaf struct {
 	ancestry []string // rev, the one before it, and so on, as far as the source knows
 }
 
-// leaves returns the leaves that revisions of a document have become, or all if revs is
-// nil; the winner first.
-func (b *Bridge) leaves(ctx context.Context, id string, revs []string) ([]leaf, error) {
-	retry := b.newRetry()
-	for {
-		found, err := b.requestLeaves(ctx, id, revs)
-		if err == nil {
-			slices.SortFunc(found, compareLeaves)
-			return slices.CompactFunc(found, func(a, b leaf) bool { return a.rev == b.rev }), nil
-		}
-		if err := retry.again(ctx, err); err != nil {
-			return nil, fmt.Errorf("read the revisions of document %q: %w", id, err)
-		}
-	}
+// leaves returns the leaves that revisions of a pair's document have become, or all if revs
+// is nil; the winner first. If they are not given, the pair is in quarantine or there is an
+// error.
+func (s *run) leaves(ctx context.Context, p pair, revs []string) (found []leaf, given bool, err error) {
+	given, err = s.insist(ctx, p, func() (err error) {
+		found, err = s.b.requestLeaves(ctx, p.id, revs)
+		return err
+	})
+	slices.SortFunc(found, compareLeaves)
+	return slices.CompactFunc(found, func(a, b leaf) bool { return a.rev == b.rev }), given, err
 }
 
 func (b *Bridge) requestLeaves(ctx context.Context, id string, revs []string) (found []leaf, err error) {
-	for doc, err := range b.config.Source.OpenRevs(ctx, id, revs, couchdb.GetOptions{Revs: true, Latest: true}) {
+	for doc, err := range b.config.Source.OpenRevs(ctx, id, revs, couchdb.GetOptions{Revs: true, Latest: true, Once: true}) {
 		if err != nil {
-			return nil, err
+			return nil, &sourceError{err}
 		}
 		if errors.Is(doc.Err, couchdb.ErrNotFound) {
 			continue
 		}
 		if doc.Err != nil {
-			return nil, doc.Err
+			return nil, &sourceError{doc.Err}
 		}
 		l := leaf{rev: doc.Rev, deleted: doc.Deleted}
 		l.ancestry, err = ancestry(doc.Body)

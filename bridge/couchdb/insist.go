@@ -1,0 +1,164 @@
+package couchdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// tries is how often a document is asked for that the source does not give: what is away
+// for a minute is waited for.
+const tries = 8
+
+// A retry decides whether something is tried again, and waits before. The client does not
+// repeat requests for documents by itself.
+type retry struct {
+	pause    func(context.Context, time.Duration) error
+	patient  bool // wait for a source that is away, however long
+	attempts int
+}
+
+func (b *Bridge) newRetry() retry { return retry{pause: b.pause, patient: b.config.Follow} }
+
+func (r *retry) reset() { r.attempts = 0 }
+
+// last reports whether there is no point in another try after err, unless the source as a
+// whole is away.
+func (r *retry) last(err error) bool { return !couchdb.Retryable(err) || r.attempts+1 >= tries }
+
+// again returns nil after a pause, or an error if there is no point in it.
+func (r *retry) again(ctx context.Context, err error) error {
+	if ctx.Err() != nil || r.last(err) && !(r.patient && away(err)) {
+		return err
+	}
+	return r.wait(ctx)
+}
+
+// wait waits, the longer the more often it is called.
+func (r *retry) wait(ctx context.Context) error {
+	r.attempts = min(r.attempts+1, tries-1)
+	return r.pause(ctx, jitter(min(250*time.Millisecond<<r.attempts, 30*time.Second)))
+}
+
+// away reports whether an error may be about the source as a whole, which others than we
+// will mend.
+func away(err error) bool {
+	var status *couchdb.Error
+	if errors.As(err, &status) {
+		switch status.Status {
+		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	return unreachable(err)
+}
+
+// unreachable reports whether nobody was there to ask.
+func unreachable(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
+}
+
+// ofDocument reports whether an error in answer to a request for documents may be about
+// these documents, so that others can be had.
+func ofDocument(err error) bool {
+	switch {
+	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // of the database
+		return false
+	case errors.Is(err, couchdb.ErrMalformed), couchdb.Retryable(err):
+		return !unreachable(err)
+	}
+	var status *couchdb.Error
+	return errors.As(err, &status)
+}
+
+// A sourceError is what went wrong with a document in the source, rather than on its way
+// into the feed.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+// insist tries to read a document until it succeeds. What the source does not give in
+// several tries, while it gives others, is put into quarantine: then given is false.
+func (s *run) insist(ctx context.Context, p pair, try func() error) (given bool, err error) {
+	retry := s.b.newRetry()
+	for {
+		err := try()
+		if err == nil {
+			return true, nil
+		}
+		var source *sourceError
+		if !errors.As(err, &source) {
+			return false, err
+		}
+		if ctx.Err() == nil && retry.last(source.err) && ofDocument(source.err) && s.b.givesOthers(ctx, p.id) {
+			return false, s.reject(ctx, Quarantined{ID: p.id, Rev: p.rev, Reason: "source gives others, but not this one: " + source.err.Error()})
+		}
+		if err := retry.again(ctx, source.err); err != nil {
+			return false, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
+		}
+		s.b.config.Log.Debug("asking for a document again", "id", p.id, "rev", p.rev, "error", source.err)
+	}
+}
+
+// How many others are asked for to find out whether the source gives any, and out of how
+// many: the first may be as bad.
+const (
+	othersAsked  = 3
+	othersListed = 10
+)
+
+// givesOthers reports whether the source gives any document but one.
+func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
+	var list struct {
+		Rows []struct {
+			ID    string
+			Value struct{ Rev string }
+		}
+	}
+	q := couchdb.Request{Path: "_all_docs", Query: url.Values{"limit": {strconv.Itoa(othersListed)}}, Once: true}
+	if err := b.config.Source.JSON(ctx, q, &list); err != nil {
+		return false
+	}
+	asked := 0
+	for _, row := range list.Rows {
+		if row.ID == but || row.ID == "" {
+			continue
+		}
+		if asked++; asked > othersAsked {
+			break
+		}
+		for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: row.ID, Rev: row.Value.Rev}}, b.getOptions()) {
+			if err == nil && doc.Err == nil {
+				_ = doc.Body.Close() // of which nothing is needed
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fetchOne fetches one document and gives it to use, before the next is read.
+func (s *run) fetchOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
+	_, err := s.insist(ctx, p, func() error { return s.b.requestOne(ctx, p, use) })
+	return err
+}
+
+func (b *Bridge) requestOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
+	for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.id, Rev: p.rev}}, b.getOptions()) {
+		if err != nil {
+			return &sourceError{err}
+		}
+		return use(doc)
+	}
+	return &sourceError{fmt.Errorf("%w: the answer is empty", couchdb.ErrMalformed)}
+}

@@ -1,0 +1,181 @@
+package couchdb
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+// about matches requests for documents with "bad" in their ids, with others or alone.
+func about(q *http.Request) bool {
+	if q.Method != http.MethodPost {
+		return strings.Contains(q.URL.Path, "/bad")
+	}
+	body, err := io.ReadAll(q.Body)
+	q.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && strings.HasSuffix(q.URL.Path, "/_bulk_get") && bytes.Contains(body, []byte(`"id":"bad`))
+}
+
+// TestDocumentFailsForEver: the source never gives one of its documents. The rest goes on.
+func TestDocumentFailsForEver(t *testing.T) {
+	t.Parallel()
+	inAnswer := func(instead string) couchtest.Fault {
+		return couchtest.Edit(func(body []byte) []byte {
+			return regexp.MustCompile(`\{"ok":\{"_id":"(bad)","_rev":"(.*?)".*?\}\}\}`).ReplaceAll(body, []byte(instead))
+		})
+	}
+	for name, how := range map[string]couchtest.Fault{
+		"error in the answer":    inAnswer(`{"error":{"id":"$1","rev":"$2","error":"unknown_error","reason":"badmatch"}}`),
+		"no JSON in the answer":  inAnswer(`{"ok":{"_id":"$1","_rev":"$2",}}`),
+		"another in the answer":  inAnswer(`{"ok":{"_id":"good","_rev":"$2"}}`),
+		"nothing in the answer":  inAnswer(``),
+		"internal server error":  couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"),
+		"forbidden":              couchtest.Refuse(http.StatusForbidden, "forbidden", "not for you"),
+		"too large to be sent":   couchtest.Refuse(http.StatusRequestEntityTooLarge, "too_large", "the request entity is too large"),
+		"gateway timeout":        couchtest.Refuse(http.StatusGatewayTimeout, "", ""),
+		"connection breaks":      couchtest.Cut(1),
+		"connection breaks late": couchtest.Cut(300),
+	} {
+		for _, follow := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", name, follow), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				r.options = Options{Revs: true}
+				r.configure = func(c *Config) { c.Follow = follow }
+				r.fill(0, 6)
+				r.put("bad", fmt.Sprintf(`{"v":%q}`, strings.Repeat("v", 400)))
+				r.fill(6, 12)
+				r.fake.Inject(0, about, how)
+				if follow {
+					stop := r.started()
+					r.await(12)
+					r.fill(12, 13) // it comes after what was bad
+					r.await(13)
+					if report, _ := stop(); report.Published != 13 || report.Quarantined != 1 {
+						t.Errorf("report is %+v", report)
+					}
+				} else if report := r.run(); report.Published != 12 || report.Quarantined != 1 {
+					t.Errorf("report is %+v", report)
+				}
+				if q := r.quarantined(); len(q) != 1 || !strings.HasPrefix(q["bad"], "source gives others, but not this one: ") {
+					t.Errorf("quarantine has %v", q)
+				}
+				r.configure = func(*Config) {}
+				if report := r.run(); report.Rows != 0 {
+					t.Errorf("then %+v", report)
+				}
+				r.check("bad")
+				// When the source is mended, it can be had.
+				r.fake.Heal()
+				b := r.open(r.store)
+				defer b.Close()
+				if report, err := b.Retry(t.Context()); err != nil || report.Published != 1 || report.Left != 0 {
+					t.Errorf("retry: %+v, %v", report, err)
+				}
+				r.check()
+			})
+		}
+	}
+}
+
+// TestSourceFailsForAll: that the source gives no document at all says nothing about any.
+func TestSourceFailsForAll(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"failing": http.StatusInternalServerError, "forbidding": http.StatusForbidden, "away": http.StatusServiceUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.options = Options{Revs: true}
+			r.fill(0, 3)
+			for _, path := range []string{"/_bulk_get", "/doc"} {
+				r.fake.Inject(0, couchtest.On("", path), couchtest.Refuse(status, "broken", "for all"))
+			}
+			_, err := r.tryRun(r.store)
+			if err == nil || !strings.Contains(err.Error(), "broken: for all") {
+				t.Errorf("error is %v", err)
+			}
+			if q := r.quarantined(); len(q) != 0 || len(r.events()) != 0 {
+				t.Errorf("quarantine has %v, the feed %q", q, r.pairs())
+			}
+			r.fake.Heal()
+			r.run()
+			r.check()
+		})
+	}
+}
+
+// TestAttachmentFailsForEver: the connection is always lost in the middle of one attachment.
+func TestAttachmentFailsForEver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.options = Options{Revs: true, Attachments: Multipart}
+	large := fmt.Sprintf(`{"_attachments":{"a.bin":{"content_type":"application/octet-stream","data":%q}}}`, strings.Repeat("AAAA", 3000))
+	r.put("good", large)
+	r.put("bad", large)
+	r.fill(0, 3)
+	r.fake.Inject(0, about, couchtest.Cut(5000))
+	if report := r.run(); report.Published != 4 || report.Quarantined != 1 {
+		t.Errorf("report is %+v", report)
+	}
+	r.check("bad")
+}
+
+// TestRevisionsFailForEver: what the source has of a document is not to be found out.
+func TestRevisionsFailForEver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	r.fill(0, 3)
+	r.put("bad", `{}`)
+	r.between(func() { r.fake.Purge(r.url, "bad") })
+	r.fake.Inject(0, couchtest.On(http.MethodGet, "/bad?"), couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"))
+	if report := r.run(); report.Published != 3 || report.Quarantined != 1 {
+		t.Errorf("report is %+v", report)
+	}
+	if reason := r.quarantined()["bad"]; !strings.Contains(reason, "badmatch") {
+		t.Errorf("reason is %q", reason)
+	}
+}
+
+// TestPatience: what is away for a moment is no reason for quarantine.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	r.fill(0, 3)
+	r.put("bad", `{}`)
+	r.fake.Inject(tries, about, couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"))
+	if report := r.run(); report.Published != 4 || report.Quarantined != 0 {
+		t.Errorf("report is %+v", report)
+	}
+	r.check()
+}
+
+// TestAttemptsOfDocuments: the client repeats no request for documents, or there would be
+// very many in all.
+func TestAttemptsOfDocuments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	r.put("bad", `{}`)
+	r.put("good", `{}`)
+	r.fake.Inject(0, about, couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"))
+	r.fake.Requests()
+	r.run()
+	asked := 0
+	for _, request := range r.fake.Requests() {
+		if strings.Contains(request, "_bulk_get") {
+			asked++
+		}
+	}
+	// Both at once, each alone, the bad one again and again, and the good one for comparison.
+	if want := 1 + 2 + tries + 1; asked != want {
+		t.Errorf("asked for documents %d times, want %d", asked, want)
+	}
+}
