@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -71,7 +72,7 @@ func TestMain(m *testing.M) {
 	}
 	url, err := server.Database("a")
 	fmt.Println(url, err)
-	select {}
+	_, _ = io.Copy(io.Discard, os.Stdin) // there is none: until it is killed
 }
 
 // TestKilled: neither the server nor its directory outlives a process that was
@@ -80,6 +81,9 @@ func TestKilled(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // it stays open
+		t.Fatal(err)
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
