@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,7 +33,6 @@ const Version = "v1.8.0"
 const Variable = "FEEDCTL_TEST_S3"
 
 const (
-	bucket    = "feedctl-test"
 	accessKey = "feedctl"
 	secretKey = "feedctl-secret"
 )
@@ -69,11 +69,12 @@ func Start(t testing.TB) *Server {
 		t.Setenv(name, value)
 	}
 	root := t.TempDir()
+	bucket := "test-" + strings.ToLower(rand.Text())
 	dir := filepath.Join(root, bucket)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	address, err := start(t, root)
+	address, err := start(t, root, bucket)
 	if err != nil {
 		t.Fatalf("start S3 server: %v", err)
 	}
@@ -85,8 +86,9 @@ func Start(t testing.TB) *Server {
 // may be empty.
 func (s *Server) URL(prefix string) string { return s.url.JoinPath(prefix).String() }
 
-// start starts versitygw with its data in root and returns its address.
-func start(t testing.TB, root string) (string, error) {
+// start starts versitygw with its data in root, where the bucket is, and returns its
+// address.
+func start(t testing.TB, root, bucket string) (string, error) {
 	program, err := program()
 	if err != nil {
 		return "", err
@@ -103,7 +105,7 @@ func start(t testing.TB, root string) (string, error) {
 		if err := startWithParent(cmd, ended); err != nil {
 			return "", err
 		}
-		if answers(address, ended) {
+		if answers("http://"+address+"/"+bucket, ended) {
 			t.Cleanup(func() {
 				_ = cmd.Process.Kill() // it may have ended
 				<-ended
@@ -150,17 +152,20 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// answers reports whether the server answers before its process ends.
-func answers(address string, ended <-chan struct{}) bool {
-	client := &http.Client{Timeout: time.Second}
+// answers reports whether the server answers before its process ends. Another server,
+// which has taken the port first, does not have the bucket.
+func answers(bucket string, ended <-chan struct{}) bool {
+	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		response, err := client.Get("http://" + address + "/")
+		response, err := client.Get(bucket)
 		if err == nil {
 			response.Body.Close()
-			return true
+			if response.Header.Get("Server") == "VERSITYGW" && response.StatusCode != http.StatusNotFound {
+				return true
+			}
 		}
 		select {
 		case <-ended:
