@@ -106,10 +106,10 @@ func classPath(t *testing.T) string {
 }
 
 // java returns a command that runs one of the Java programs; not longer than
-// two minutes, since what hangs must end.
+// ten minutes, since what hangs must end.
 func java(t *testing.T, classPath string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Minute)
 	t.Cleanup(cancel)
 	quick := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classPath} // to start
 	return exec.CommandContext(ctx, "java", append(quick, args...)...)

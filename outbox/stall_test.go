@@ -36,7 +36,7 @@ func TestStalledInTransaction(t *testing.T) {
 		}()
 		<-stalled
 		w.exec("DELETE FROM feedctl.outbox_lease")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends what hangs
 		context.AfterFunc(ctx, func() { close(resume) })
 		_, err := drain(ctx, w.db, c)
 		if err != nil || ctx.Err() != nil {
@@ -75,7 +75,7 @@ func TestLeaseOfTheFuture(t *testing.T) {
 	w := newWorld(t)
 	w.publish("1")
 	w.exec("INSERT INTO feedctl.outbox_lease VALUES ('things', 'somebody', clock_timestamp() + interval '1 day')")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends what hangs
 	defer cancel()
 	if _, err := drain(ctx, w.db, outbox.Config{Store: memory.New()}); err != nil {
 		t.Error(err)
