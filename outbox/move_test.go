@@ -323,8 +323,10 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	c := outbox.Config{Store: store, Lease: 500 * time.Millisecond}
+	slow := c
+	slow.Lease = time.Minute // it keeps the lease, however long it gets no turn
 	w.publish("1")
-	first := w.run(w.db, c)
+	first := w.run(w.db, slow)
 	w.await()
 	second := w.run(w.db, c)
 	w.publish("2")

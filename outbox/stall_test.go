@@ -93,7 +93,9 @@ func TestIDsGoBack(t *testing.T) {
 		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
 			t.Fatal(settled, err)
 		}
-		w.exec("TRUNCATE feedctl.outbox RESTART IDENTITY")
+		// Not RESTART IDENTITY, which may meet the runner in a deadlock: it locks these the
+		// other way round.
+		w.exec("ALTER SEQUENCE feedctl.outbox_id_seq RESTART; TRUNCATE feedctl.outbox")
 		if _, err := m.Look(t.Context(), w.db); err == nil {
 			t.Error("a mark is worth something after ids went back")
 		}
