@@ -278,11 +278,13 @@ func TestCrash(t *testing.T) {
 		c.Keep(kept, keptBody)
 		_, _ = c.Create(p).Write(body[:100_000])
 		fmt.Println("half-written")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // there is none: until it is killed
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrash$")
 	cmd.Env = append(os.Environ(), "PAGECACHE_CRASH="+dir)
+	_, err := cmd.StdinPipe() // it stays open
+	check(t, err)
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	check(t, cmd.Start())
