@@ -66,6 +66,9 @@ func TestNDJSON(t *testing.T) {
 		{name: "plain", lines: "1\n2\n", want: []feed.Entity{put("", "", "1"), put("", "", "2")}},
 		{name: "no last line break", lines: "1\n2", want: []feed.Entity{put("", "", "1"), put("", "", "2")}},
 		{name: "CRLF and empty lines", lines: "1\r\n\r\n \n2\r\n", want: []feed.Entity{put("", "", "1"), put("", "", "2")}},
+		{name: "byte order mark", lines: "\ufeff{\"id\":\"a\"}\n1\n", options: input.Options{}, want: []feed.Entity{put("", "", `{"id":"a"}`), put("", "", "1")}},
+		{name: "byte order mark alone", lines: "\ufeff\r\n1\n", want: []feed.Entity{put("", "", "1")}},
+		{name: "byte order mark later", lines: "1\n\ufeff2\n", want: []feed.Entity{put("", "", "1")}, where: "line 2", err: input.ErrInvalid},
 		{name: "body as it stands", lines: ` {"b": 1.0,  "a":"\u0061"} ` + "\n", want: []feed.Entity{put("", "", ` {"b": 1.0,  "a":"\u0061"} `)}},
 		{name: "key", lines: `{"id":"a/é"}`, options: input.Options{Key: "/id"}, want: []feed.Entity{put("a%2F%C3%A9", "", `{"id":"a/é"}`)}},
 		{name: "number as key", lines: `{"id":7}`, options: input.Options{Key: "/id"}, want: []feed.Entity{put("7", "", `{"id":7}`)}},
@@ -109,6 +112,25 @@ func check(t *testing.T, err error, where string, cause error) {
 	var at *input.Error
 	if cause != nil && (!errors.As(err, &at) || at.Where != where) {
 		t.Errorf("error %q: want one at %q", err, where)
+	}
+}
+
+// TestNDJSONSays wants to be told what to mend.
+func TestNDJSONSays(t *testing.T) {
+	for line, want := range map[string]string{
+		"{\"id\":\"b\x00\"}":              `byte 9: invalid character '\x00' in string literal`,
+		`{"id":"a"} {"id":"b"}`:           "byte 12: invalid character '{' after top-level value",
+		`{"id":`:                          "byte 6: unexpected end of JSON input",
+		`{"id":"a","op":"upsert"}`:        `find the operation: "upsert" is not one of PUT, PATCH, DELETE`,
+		`{"id":"a","op":["PUT"]}`:         "not a string",
+		"\xff\xfe{\x00}\x00":              "byte 1: invalid character",
+		`{"id":"a","op":"\u0001 \u001b"}`: `"\x01 \x1b" is not one of`,
+	} {
+		_, err := collect(t, input.NDJSON(strings.NewReader(line), input.Options{OperationField: "/op"}))
+		check(t, err, "line 1", input.ErrInvalid)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
 	}
 }
 

@@ -48,7 +48,9 @@ type Options struct {
 }
 
 // NDJSON yields one entity for each line of r, which must be JSON. The body is
-// the line as it stands, without its line break. Empty lines are skipped.
+// the line as it stands, without its line break. Empty lines are skipped, and so
+// is a byte order mark at the start, which some editors write: RFC 8259, section
+// 8.1, lets readers do that.
 func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		p, err := o.compile()
@@ -64,6 +66,9 @@ func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 			line, err := lines.next()
 			if err == io.EOF {
 				return
+			}
+			if n == 1 {
+				line = bytes.TrimPrefix(line, []byte("\ufeff"))
 			}
 			var e *feed.Entity
 			switch {
@@ -118,7 +123,7 @@ func (o Options) compile() (*program, error) {
 // entity keeps line as the entity's body.
 func (p *program) entity(line []byte) (*feed.Entity, error) {
 	if !json.Valid(line) {
-		return nil, invalid(jsonptr.ErrJSON)
+		return nil, invalid(explainJSON(line))
 	}
 	e := &feed.Entity{Operation: p.operation, ContentType: p.contentType, Body: line}
 	if p.key != nil {
@@ -138,13 +143,26 @@ func (p *program) entity(line []byte) (*feed.Entity, error) {
 	if p.operationField != nil {
 		name, err := p.operationField.Lookup(line)
 		if err == nil {
-			e.Operation, err = feed.ParseOperation(name)
+			if e.Operation, err = feed.ParseOperation(name); err != nil {
+				err = fmt.Errorf("%q is not one of PUT, PATCH, DELETE", name)
+			}
 		}
 		if err != nil && !errors.Is(err, jsonptr.ErrNotFound) {
 			return nil, invalid(fmt.Errorf("find the operation: %w", err))
 		}
 	}
 	return e, complete(e)
+}
+
+// explainJSON says where a line is not JSON; its first byte is byte 1.
+func explainJSON(line []byte) error {
+	var discard json.RawMessage
+	err := json.Unmarshal(line, &discard)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return jsonptr.ErrJSON
+	}
+	return fmt.Errorf("%w: byte %d: %w", jsonptr.ErrJSON, syntax.Offset, err)
 }
 
 func lookup(p *jsonptr.Pointer, line []byte) (string, error) {
