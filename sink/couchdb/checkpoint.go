@@ -16,8 +16,9 @@ import (
 // ErrTaken is returned when another consumer has opened the same sink.
 var ErrTaken = errors.New("another consumer has taken the sink over: stop one of the two, or give them different names")
 
-// ErrLost is returned when the checkpoint of a sink that is open has gone.
-var ErrLost = errors.New("the checkpoint is gone: the database was deleted or replaced; open the sink again to begin anew")
+// ErrLost is returned when the database is not the one any more that a sink has
+// opened, or not in the state any more that the sink has left it in.
+var ErrLost = errors.New("the checkpoint is gone, or older than it was: the database was deleted, replaced or restored; start again, and what it lacks is written anew")
 
 // A checkpoint is the document _local/feedctl-sink-NAME.
 type checkpoint struct {
@@ -26,6 +27,8 @@ type checkpoint struct {
 	// times that the document was written: together they name its state.
 	Owner  string `json:"owner"`
 	Writes int64  `json:"writes"`
+	// Instance is [couchdb.Info.Instance] of the database that it is about.
+	Instance string `json:"instance,omitempty"`
 	// Position is what the documents are at, once Pending is done.
 	Position feed.Position `json:"position"`
 	Pending  *pending      `json:"pending,omitempty"`
@@ -73,16 +76,29 @@ func (t *target) own(ctx context.Context) error {
 	if t.owned {
 		return t.load(ctx)
 	}
+	info, err := t.db.Info(ctx)
+	if err != nil {
+		return err
+	}
 	stored, err := t.read(ctx)
 	if err != nil && !errors.Is(err, couchdb.ErrNotFound) {
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
-	stored.Owner = rand.Text()
+	if isOther(stored.Instance, info.Instance()) {
+		// It was written just when the database was deleted and created again.
+		t.log.WarnContext(ctx, "the checkpoint is of another database of this name, beginning anew", "database", t.db.URL())
+		stored = checkpoint{Rev: stored.Rev}
+	}
+	stored.Owner, stored.Instance = rand.Text(), info.Instance()
 	t.state = stored
 	err = t.save(ctx, func(*checkpoint) {})
 	t.owned = err == nil
 	return err
 }
+
+// isOther reports whether a database is known to be another one. Servers that do not
+// tell have "" or "0".
+func isOther(was, is string) bool { return was != "" && is != "" && is != "0" && was != is }
 
 func (t *target) read(ctx context.Context) (c checkpoint, err error) {
 	err = t.db.Local(ctx, t.local(), &c)
@@ -99,6 +115,8 @@ func (t *target) load(ctx context.Context) error {
 		return fmt.Errorf("read checkpoint: %w", err)
 	case stored.Owner != t.state.Owner:
 		return ErrTaken
+	case stored.Writes < t.state.Writes:
+		return ErrLost
 	}
 	t.state = stored
 	return nil

@@ -93,18 +93,23 @@ type outcome struct {
 // refuse counts a document that the database does not take: that is not retried,
 // since it would be in vain (protocol, "Upload Batch of Changed Documents").
 func (t *target) refuse(o *outcome, id, rev string, err error) {
-	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "error", err)
+	why := reason(err)
+	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
 	o.failures++
-	o.refused = append(o.refused, refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: reason(err)})
+	o.refused = append(o.refused, refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
 	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
 // finish makes what was written durable, and then moves the position.
 func (t *target) finish(ctx context.Context, p pending, o outcome) error {
-	if _, err := t.db.EnsureFullCommit(ctx); err != nil {
+	instance, err := t.db.EnsureFullCommit(ctx)
+	if err != nil {
 		return fmt.Errorf("ensure full commit: %w", err)
 	}
-	err := t.save(ctx, func(c *checkpoint) {
+	if isOther(t.state.Instance, instance) {
+		return ErrLost // what was written before is not in this one
+	}
+	err = t.save(ctx, func(c *checkpoint) {
 		c.Position, c.Step, c.Pending = p.Position, p.Step, nil
 		c.Written += o.written
 		c.Failures += o.failures

@@ -62,6 +62,15 @@
 // wrong with all of them (401, 404) ends the run, with nothing lost. What may
 // pass, such as a restart of the server, is tried again.
 //
+// # A database that is replaced
+//
+// If the database is deleted and created again while the sink is open, or restored from
+// a backup, the next commit fails with [ErrLost]: what was written before may be missing.
+// Whoever opens the sink again begins where the database is, or at the feed's beginning.
+// A new database is known by its instance_start_time, which CouchDB has from 3.3 on, and
+// by the checkpoint that it lacks. With older servers, one that is replaced between the
+// first and the last request of a commit is not noticed.
+//
 // # One consumer at a time
 //
 // A consumer is known by its database and its name. A second one of the same user on the

@@ -3,6 +3,7 @@ package couchdb
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"mime"
@@ -23,11 +24,22 @@ func revisionOf(e *feed.Entity) string {
 			continue
 		}
 		rev := strings.TrimSuffix(strings.TrimPrefix(f.Value, `"`), `"`)
-		if len(rev) == len(f.Value)-2 && revisionForm.MatchString(rev) {
+		if len(rev) == len(f.Value)-2 && revisionForm.MatchString(rev) && !isUnreadable(rev) {
 			return rev
 		}
 	}
 	return ""
+}
+
+// isUnreadable reports whether CouchDB cannot read a revision: it takes a hash of 32
+// characters for a hexadecimal number, and any other for text.
+func isUnreadable(rev string) bool {
+	_, hash, _ := strings.Cut(rev, "-")
+	if len(hash) != 32 {
+		return false
+	}
+	_, err := hex.DecodeString(hash)
+	return err != nil
 }
 
 // An identity is what a document says of itself.

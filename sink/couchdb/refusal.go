@@ -2,7 +2,9 @@ package couchdb
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
 )
@@ -25,14 +27,12 @@ func isRefusal(err error) bool {
 	return mustSplit(err)
 }
 
-// passing are the codes of errors of single documents that may not come again.
-var passing = map[string]bool{"internal_server_error": true, "timeout": true, "error": true, "unknown_error": true}
-
 // isPassing reports whether the error of a single document within a bulk request
-// may not come again.
+// may not come again. The codes that are about documents are known; any other, of which
+// there are many, is about a server in trouble.
 func isPassing(err error) bool {
 	var e *couchdb.Error
-	return !errors.As(err, &e) || e.Status >= http.StatusInternalServerError && passing[e.Code]
+	return !errors.As(err, &e) || e.Status >= http.StatusInternalServerError && e.Code != validation
 }
 
 // mustSplit reports whether a bulk request may have failed because of one of its
@@ -50,14 +50,24 @@ func mustSplit(err error) bool {
 	return e.Code == validation
 }
 
-// reason returns what the server says about a document.
+// maxReason is how much of a reason is kept, in bytes: validation functions may repeat
+// whole documents.
+const maxReason = 500
+
+// reason returns what the server says about a document, cut if it is long.
 func reason(err error) string {
+	text := err.Error()
 	var e *couchdb.Error
-	switch {
-	case !errors.As(err, &e):
-		return err.Error()
-	case e.Reason == "":
-		return e.Code
+	if errors.As(err, &e) {
+		switch text = e.Code; {
+		case text == "":
+			text = strings.TrimSpace(fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status)))
+		case e.Reason != "":
+			text += ": " + e.Reason
+		}
 	}
-	return e.Code + ": " + e.Reason
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + "…"
 }

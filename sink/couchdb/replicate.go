@@ -22,7 +22,7 @@ const (
 func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, err error) {
 	for len(all) > 0 {
 		n := min(len(all), maxDiff)
-		missing, err := t.missing(ctx, all[:n])
+		missing, err := t.missing(ctx, all[:n], &o)
 		if err != nil {
 			return o, err
 		}
@@ -35,7 +35,7 @@ func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, e
 }
 
 // missing returns those revisions that the database has not got, each once.
-func (t *target) missing(ctx context.Context, all []revision) ([]revision, error) {
+func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]revision, error) {
 	asked := make(map[string][]string)
 	seen := make(map[[2]string]bool)
 	for _, r := range all {
@@ -46,7 +46,19 @@ func (t *target) missing(ctx context.Context, all []revision) ([]revision, error
 		seen[name] = true
 	}
 	diff, err := t.db.RevsDiff(ctx, asked)
-	if err != nil {
+	switch {
+	case err != nil && mustSplit(err) && len(all) > 1:
+		half := len(all) / 2
+		first, err := t.missing(ctx, all[:half], o)
+		if err != nil {
+			return nil, err
+		}
+		second, err := t.missing(ctx, all[half:], o)
+		return append(first, second...), err
+	case err != nil && mustSplit(err):
+		t.refuse(o, all[0].id, all[0].rev, err)
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("compare revisions: %w", err)
 	}
 	clear(seen)

@@ -1,0 +1,205 @@
+package couchdb_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/sink/couchdb"
+)
+
+// TestReplaced has the database deleted and created again before any of the requests.
+// What was in the old one must not be taken for done: the feed is read anew.
+func TestReplaced(t *testing.T) {
+	fake := couchtest.NewFake(t)
+	all := batches(t)
+	clean := fake.NewDB(t)
+	if err := consume(t, open(t, clean, nil), all); err != nil {
+		t.Fatal(err)
+	}
+	want, err := read(clean)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ {
+		to, done := fake.NewDB(t), 0
+		through := func(r *http.Request) (*http.Response, error) {
+			if done++; done == n {
+				fake.Delete(to)
+				fake.Create(to)
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		k, err := impatient(t.Context(), to, 1, through)
+		if err == nil {
+			_ = consume(t, k, all)
+			if err := k.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done < n {
+			return
+		}
+		if k, err = impatient(t.Context(), to, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := consume(t, k, all); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(to)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("replaced before request %d: %v\n%s", n, err, diff)
+		}
+	}
+}
+
+// TestMovedBack has the database restored from a backup while it is open: what was
+// written since may be lost, so the sink must not go on as if it were not.
+func TestMovedBack(t *testing.T) {
+	to := couchtest.NewDB(t)
+	local := to + "/_local/feedctl-sink-feedctl"
+	k := open(t, to, nil)
+	mustWrite(t, k, put(1, "a", `{}`))
+	var backup, now map[string]any
+	get(t, local, &backup)
+	mustWrite(t, k, put(2, "b", `{}`))
+	get(t, local, &now)
+	backup["_rev"] = now["_rev"]
+	couchtest.Send(t, http.MethodPut, local, marshal(t, backup))
+	if err := write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k = open(t, to, nil)
+	if at, err := k.Position(t.Context()); err != nil || at.ContentID != "<1@example.com>" {
+		t.Errorf("position %v, %v", at, err)
+	}
+}
+
+// TestLongReasons has a validation function that repeats the documents it refuses.
+func TestLongReasons(t *testing.T) {
+	to := couchtest.NewDB(t)
+	k := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/_bulk_docs") {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		text := fmt.Sprintf(`[{"id":"a","error":"forbidden","reason":"bad: %[1]s"},{"id":"b","error":"forbidden","reason":"bad: %[1]s"}]`, strings.Repeat("ü", 1<<20))
+		return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+	})
+	mustWrite(t, k, put(1, "a", `{}`), put(2, "b", `{}`))
+	c := numbers(t, to)
+	if c.Failures != 2 || len(c.Refused) != 2 {
+		t.Fatalf("the checkpoint has %d failures, %d of them in detail", c.Failures, len(c.Refused))
+	}
+	for _, r := range c.Refused {
+		if len(r.Reason) > 1<<10 || !strings.HasPrefix(r.Reason, "forbidden: bad: üüü") || strings.ContainsRune(r.Reason, '\uFFFD') {
+			t.Errorf("a reason of %d bytes: %.50s", len(r.Reason), r.Reason)
+		}
+	}
+}
+
+// TestNoReason has a proxy that refuses a document, and does not say why.
+func TestNoReason(t *testing.T) {
+	to := couchtest.NewDB(t)
+	k := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/a") {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		return &http.Response{StatusCode: 413, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<html>")), Request: r}, nil
+	})
+	mustWrite(t, k, put(1, "a", `{}`))
+	if c := numbers(t, to); len(c.Refused) != 1 || c.Refused[0].Reason != "status 413 Request Entity Too Large" {
+		t.Errorf("the checkpoint has %+v", c)
+	}
+}
+
+// TestPassing: a document that the server cannot store for now is not refused.
+func TestPassing(t *testing.T) {
+	for _, code := range []string{"internal_server_error", "timeout", "service_unavailable", "overloaded", "too_many_requests", "nodedown"} {
+		to := couchtest.NewDB(t)
+		ill := true
+		k := open(t, to, func(r *http.Request) (*http.Response, error) {
+			if !ill || !strings.HasSuffix(r.URL.Path, "/_bulk_docs") {
+				return http.DefaultTransport.RoundTrip(r)
+			}
+			text := `[{"ok":true,"id":"a","rev":"1-a"},{"id":"b","error":"` + code + `","reason":"for a test"}]`
+			return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		})
+		if err := write(t.Context(), k, put(1, "a", `{}`), put(2, "b", `{}`)); err == nil || !strings.Contains(err.Error(), "for a test") {
+			t.Errorf("%s: %v", code, err)
+		}
+		ill = false
+		if at, err := k.Position(t.Context()); err != nil || at.ContentID != "<2@example.com>" {
+			t.Errorf("%s: position %v, %v", code, at, err)
+		}
+		checkDocuments(t, to, map[string]string{"a": `{}`, "b": `{}`})
+	}
+}
+
+// TestPoison has revisions that a server does not take even for a question, among
+// others that it takes.
+func TestPoison(t *testing.T) {
+	to := couchtest.NewDB(t)
+	k := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/_revs_diff") {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Contains(body, []byte(`"bad"`)) {
+			return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":"bad_request","reason":"for a test"}`)), Request: r}, nil
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	var all []*feed.Entity
+	want := map[string]any{}
+	for i, id := range []string{"a", "b", "bad", "c", "d"} {
+		text := fmt.Sprintf(`{"_id":%q,"_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}}`, id)
+		all = append(all, fromCouch(i+1, "application/json", text, id, "1-aa", false))
+		if id != "bad" {
+			want[id] = []any{map[string]any{"rev": "1-aa"}}
+		}
+	}
+	// A hash of 32 characters is a number for CouchDB, which it cannot read here.
+	odd := "1-" + strings.Repeat("z", 32)
+	all = append(all, fromCouch(9, "application/json", fmt.Sprintf(`{"_id":"odd","_rev":%q,"_revisions":{"start":1,"ids":[%q]}}`, odd, odd[2:]), "odd", odd, false))
+	mustWrite(t, k, all...)
+	got := leavesOf(t, to)
+	if got["odd"] == nil || cmp.Equal(got["odd"], []any{map[string]any{"rev": odd}}) {
+		t.Errorf("leaves of odd are %v", got["odd"])
+	}
+	delete(got, "odd")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("leaves (-want +got):\n%s", diff)
+	}
+	if c := numbers(t, to); c.Failures != 1 || c.Refused[0].ID != "bad" || c.Refused[0].Rev != "1-aa" {
+		t.Errorf("the checkpoint has %+v", c)
+	}
+}
+
+func marshal(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
