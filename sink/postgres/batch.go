@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,6 +28,7 @@ func (t *target) reset() error {
 	t.abandon()
 	t.sent, t.alone, t.looked = 0, t.looked, false
 	clear(t.last)
+	t.changes = nil
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
 	return t.spool.reset()
 }
@@ -166,93 +166,6 @@ func (t *target) contents(body []byte, isJSON bool) {
 func (t *target) isJSON(text []byte) (ok bool) {
 	t.buf, ok = jsontext.AppendCompact(t.buf[:0], text)
 	return ok
-}
-
-// patch stages a document that is changed.
-func (t *target) patch(key string, e *feed.Entity) error {
-	if len(t.projections) > 0 && t.document < 0 {
-		return errNoDocument
-	}
-	change, stream, _, err := t.body.Read(e)
-	if err != nil {
-		return err
-	}
-	var was current
-	if stream != nil {
-		err = patch.ErrTooLarge
-	} else {
-		was, err = t.current(key)
-	}
-	var result []byte
-	if err == nil {
-		result, err = patch.Apply(was.document, e.ContentType, change)
-	}
-	if len(t.projections) > 0 {
-		if isPatchError(err) {
-			return t.refuse(key, e, err)
-		}
-		if err != nil {
-			return err
-		}
-		return t.putDocument(key, e, result)
-	}
-	if err != nil {
-		return err
-	}
-	t.begin('P', key, e)
-	t.spool.field(was.contentType)
-	t.spool.field(was.headers)
-	t.contents(result, true)
-	return t.spool.finish()
-}
-
-var errNoDocument = errors.New("none of the columns has the whole document, which a PATCH needs: add one, as in document=:jsonb")
-
-func isPatchError(err error) bool {
-	for _, e := range []error{patch.ErrMissing, patch.ErrContentType, patch.ErrTooLarge, patch.ErrInvalid, patch.ErrNoFit} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// A current row is what a patch changes.
-type current struct {
-	contentType, headers, document []byte
-}
-
-// current returns the row of a key as the batch has left it, if its document is small
-// enough to patch.
-func (t *target) current(key string) (c current, err error) {
-	n, ok := t.last[key]
-	if !ok {
-		return t.stored(key)
-	}
-	e := t.spool.entries[n]
-	if e.end-e.start > 2*patch.MaxSize {
-		return c, patch.ErrTooLarge
-	}
-	fields, err := t.spool.read(e)
-	if err != nil {
-		return c, err
-	}
-	if fields[1][0] == 'D' {
-		return c, patch.ErrMissing
-	}
-	if t.document >= 0 {
-		c.document = fields[t.document]
-	} else {
-		fields = fields[len(staged):]
-		c = current{fields[0], fields[1], fields[2]}
-		if c.document == nil {
-			c.document = fields[3]
-		}
-	}
-	if len(c.document) > patch.MaxSize {
-		return c, patch.ErrTooLarge
-	}
-	return c, nil
 }
 
 func (t *target) Commit(at feed.Position) error {

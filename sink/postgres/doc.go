@@ -46,7 +46,8 @@
 //
 // A table that is there must have these columns with these types, whatever their length
 // and precision. It may have others that have a default, take NULL or are filled by a
-// trigger.
+// trigger. It is no view and no foreign table, and not UNLOGGED: a crash of the server would
+// empty it and leave the position.
 //
 // What a column, a constraint of the table or a trigger (RAISE EXCEPTION) refuses is put
 // into the table feedctl_quarantine, with its Content-ID and the reason, and the feed goes on: the row
@@ -55,7 +56,7 @@
 // within a batch, one that the last one has replaced may not be looked at.
 //
 // PATCH needs a column with the whole body, such as doc=:jsonb. Without one it is
-// an error.
+// an error. It changes what is in the table, and not what was put into quarantine before.
 //
 // # Exactly once
 //

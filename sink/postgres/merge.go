@@ -20,20 +20,27 @@ var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w",
 
 // stored returns the row of a key in the table, if its document is small enough to patch.
 func (t *target) stored(key string) (c current, err error) {
-	var size int64
 	// The connection cannot do two things. A feed that patches goes on without a COPY
 	// ahead in the next batch.
 	t.abandon()
 	t.looked, t.alone = true, true
-	err = t.retry(t.ctx, func() error {
+	err = t.retry(t.ctx, func() (err error) {
 		if err := t.connect(t.ctx); err != nil {
 			return err
 		}
 		if err := t.step(); err != nil {
 			return err
 		}
-		return t.selectRow(key, &c, &size)
+		c, err = t.row(t.ctx, key)
+		return err
 	})
+	return c, err
+}
+
+// row selects the row of a key.
+func (t *target) row(ctx context.Context, key string) (c current, err error) {
+	var size int64
+	err = t.selectRow(ctx, key, &c, &size)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return c, patch.ErrMissing
@@ -43,9 +50,9 @@ func (t *target) stored(key string) (c current, err error) {
 	return c, err
 }
 
-func (t *target) selectRow(key string, c *current, size *int64) error {
+func (t *target) selectRow(ctx context.Context, key string, c *current, size *int64) error {
 	if t.document < 0 {
-		return t.writer.conn.QueryRow(t.ctx, fmt.Sprintf(`
+		return t.writer.conn.QueryRow(ctx, fmt.Sprintf(`
 			SELECT content_type, headers::text, size, CASE WHEN size <= %d THEN coalesce(convert_to(body::text, 'UTF8'), bytes) END
 			FROM (SELECT *, coalesce(octet_length(body::text), octet_length(bytes)) AS size FROM %s WHERE key = $1) AS t`,
 			patch.MaxSize, t.table.quoted(t.table.name)), asText(key)).Scan(&c.contentType, &c.headers, size, &c.document)
@@ -62,7 +69,7 @@ func (t *target) selectRow(key string, c *current, size *int64) error {
 			break
 		}
 	}
-	return t.writer.conn.QueryRow(t.ctx, fmt.Sprintf(`
+	return t.writer.conn.QueryRow(ctx, fmt.Sprintf(`
 		SELECT size, CASE WHEN size <= %d THEN document END
 		FROM (SELECT %[2]s::text AS document, coalesce(octet_length(%[2]s::text), 0) AS size FROM %[3]s WHERE %[4]s = $1::text::%[5]s) AS t`,
 		patch.MaxSize, column, t.table.quoted(t.table.name), pgx.Identifier{t.table.key}.Sanitize(), typ),
@@ -222,8 +229,14 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	if len(replaced) > 0 {
 		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
 	}
-	if sift && len(t.spool.entries) > 0 {
-		b.Queue(t.table.sift(stage, len(t.spool.entries), t.strict || len(t.projections) == 0))
+	if sift {
+		if err := t.writer.conn.SendBatch(ctx, b).Close(); err != nil {
+			return 0, err
+		}
+		if err := t.sift(ctx, stage); err != nil {
+			return 0, err
+		}
+		b = &pgx.Batch{}
 	} else {
 		if t.kinds.deletes > 0 {
 			b.Queue(t.table.remove(stage))
@@ -240,4 +253,32 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	}
 	err = t.writer.conn.SendBatch(ctx, b).Close() // sets refusals
 	return refusals, err
+}
+
+// sift merges the staged rows in the order of the feed, and marks those that the table
+// refuses. A patch of what an earlier row has left waits for what becomes of that.
+func (t *target) sift(ctx context.Context, stage string) error {
+	strict := t.strict || len(t.projections) == 0
+	from := 0
+	for _, c := range t.changes {
+		if err := t.siftRows(ctx, stage, from, c.n, strict); err != nil {
+			return err
+		}
+		if err := t.change(ctx, stage, c); err != nil {
+			return err
+		}
+		from = c.n
+	}
+	return t.siftRows(ctx, stage, from, len(t.spool.entries), strict)
+}
+
+func (t *target) siftRows(ctx context.Context, stage string, from, to int, strict bool) error {
+	if from == to {
+		return nil
+	}
+	if err := t.step(); err != nil {
+		return err
+	}
+	_, err := t.writer.conn.Exec(ctx, t.table.sift(stage, from, to, strict))
+	return err
 }

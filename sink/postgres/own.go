@@ -19,7 +19,7 @@ type there struct {
 // checkTable looks whether a table that is there will do: whether it has the columns, with
 // the types that were given, and takes rows without the others.
 func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
-	have, isView, err := t.columnsThere(ctx, tx)
+	have, err := t.columnsThere(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("column %s of the table has the type %s, not %s: give that type, or use another table", p.name, typ, p.typ)
 		}
 	}
-	if !isView && !have[t.table.key].unique {
+	if !have[t.table.key].unique {
 		return fmt.Errorf("column %s, which has the key, needs a primary key or a unique index of its own, not partial and not deferrable", t.table.key)
 	}
 	for _, c := range t.table.columns {
@@ -54,9 +54,9 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 }
 
 // columnsThere asks the server for the columns of the table.
-func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]there, isView bool, err error) {
+func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]there, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT c.relkind = 'v', a.attname, format_type(a.atttypid, -1),
+		SELECT a.attname, format_type(a.atttypid, -1),
 			a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND NOT EXISTS (
 				SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = c.oid AND tgtype & 7 = 7), -- BEFORE INSERT FOR EACH ROW
 			EXISTS (SELECT FROM pg_catalog.pg_index WHERE indrelid = c.oid AND indisunique AND indimmediate AND indisvalid
@@ -64,11 +64,11 @@ func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]t
 		FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
 		WHERE c.oid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped`, t.table.quoted(t.table.name))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	have = make(map[string]there)
 	var name string
 	var c there
-	_, err = pgx.ForEachRow(rows, []any{&isView, &name, &c.typ, &c.needed, &c.unique}, func() error { have[name] = c; return nil })
-	return have, isView, err
+	_, err = pgx.ForEachRow(rows, []any{&name, &c.typ, &c.needed, &c.unique}, func() error { have[name] = c; return nil })
+	return have, err
 }

@@ -38,8 +38,15 @@ func testOwnTables(t *testing.T, w *world) {
 		{"a key that is generated", columns, "CREATE TABLE t (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, v int NOT NULL)", "will not do"},
 		{"partitions", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
 			"CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (100)", ""},
-		{"a view", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE VIEW t AS SELECT * FROM t_1", ""},
-		{"an index", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE INDEX t ON t_1 (v)", "is not a table"},
+		{"a view", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE VIEW t AS SELECT * FROM t_1", "is a view"},
+		{"a view without all columns", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL); CREATE VIEW t AS SELECT id, v FROM t_1", "is a view"},
+		{"a materialized view", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE MATERIALIZED VIEW t AS SELECT * FROM t_1", "is a materialized view"},
+		{"a foreign table", columns, "DROP FOREIGN DATA WRAPPER IF EXISTS none CASCADE; CREATE FOREIGN DATA WRAPPER none; CREATE SERVER s FOREIGN DATA WRAPPER none;" +
+			"CREATE FOREIGN TABLE t (id int, v int NOT NULL) SERVER s", "is a foreign table"},
+		{"a table that a crash empties", columns, "CREATE UNLOGGED TABLE t (id int PRIMARY KEY, v int NOT NULL)", "SET LOGGED"},
+		{"a partition that a crash empties", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
+			"CREATE UNLOGGED TABLE t_1 PARTITION OF t DEFAULT", "public.t_1 SET LOGGED"},
+		{"an index", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE INDEX t ON t_1 (v)", "is an index"},
 		{"rows", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL); INSERT INTO t VALUES (1, 1)", "no position"},
 		{"a wrong table for whole entities", "", "CREATE TABLE t (key text PRIMARY KEY, body json)", "no column content_type"},
 	} {
@@ -178,7 +185,7 @@ func testRole(t *testing.T, w *world) {
 	database := w.value("SELECT current_database()")
 	role := "writer_" + strings.ToLower(database)
 	o := postgres.Options{Table: "t", Columns: "v=/v:int"}
-	w.exec("CREATE ROLE " + role + " LOGIN")
+	w.exec("CREATE ROLE "+role+" LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC") // which PostgreSQL 14 grants
 	defer w.exec("DROP OWNED BY "+role, "DROP ROLE "+role)
 	w.open(t, o).Close()
 	u, err := url.Parse(w.url)

@@ -125,9 +125,11 @@ type target struct {
 	ctx   context.Context // of the batch
 	spool spool
 	last  map[string]int // keys of the batch, with their last entry
-	kinds struct{ puts, deletes, refused int }
-	body  content.Reader
-	buf   []byte
+	// changes are the patches of what earlier entries of the batch have left.
+	changes []changed
+	kinds   struct{ puts, deletes, refused int }
+	body    content.Reader
+	buf     []byte
 
 	ahead  *ahead // takes rows already; nil if there is none
 	pieces []byte // for it

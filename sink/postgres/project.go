@@ -40,6 +40,24 @@ func (t *target) putColumns(key string, e *feed.Entity) error {
 
 // putDocument stages the columns of a document, which is JSON.
 func (t *target) putDocument(key string, e *feed.Entity, document []byte) error {
+	texts, err := t.project(document)
+	if err != nil {
+		return t.refuse(key, e, err)
+	}
+	t.begin(code(e), key, e)
+	for _, text := range texts {
+		if text == nil {
+			t.spool.null()
+		} else {
+			t.spool.text(*text)
+		}
+	}
+	return t.spool.finish()
+}
+
+// project returns the values of the columns that a document has, as the server reads
+// them; nil is NULL. Its error is a misfit.
+func (t *target) project(document []byte) ([]*string, error) {
 	texts := make([]*string, 0, len(t.projections))
 	for i := range t.projections {
 		p := &t.projections[i]
@@ -51,19 +69,19 @@ func (t *target) putDocument(key string, e *feed.Entity, document []byte) error 
 			err = errNull
 		}
 		if err != nil {
-			return t.refuse(key, e, fmt.Errorf("column %s: %w", p.name, err))
+			return nil, &misfit{fmt.Errorf("column %s: %w", p.name, err)}
 		}
 		texts = append(texts, text)
 	}
-	t.begin('P', key, e)
-	for _, text := range texts {
-		if text == nil {
-			t.spool.null()
-		} else {
-			t.spool.text(*text)
-		}
+	return texts, nil
+}
+
+// code is that of the operation in the staging table.
+func code(e *feed.Entity) byte {
+	if e.Operation == feed.Patch {
+		return 'C'
 	}
-	return t.spool.finish()
+	return 'P'
 }
 
 // text returns the value of a column as the server reads it; nil is NULL.
@@ -95,11 +113,7 @@ func (t *target) refuse(key string, e *feed.Entity, reason error) error {
 	if t.strict {
 		return &misfit{fmt.Errorf("the columns do not hold entity %q with key %q: %w", e.ContentID, key, reason)}
 	}
-	op := byte('P')
-	if e.Operation == feed.Patch {
-		op = 'C'
-	}
-	t.head(op, key, e)
+	t.head(code(e), key, e)
 	t.spool.text(asText(reason.Error()))
 	for range t.table.contents {
 		t.spool.null()

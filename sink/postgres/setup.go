@@ -115,22 +115,42 @@ func (t *target) resolve(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// ensure creates a table unless it is there.
+// noTables are the kinds of things that are no tables, or none of this database (PostgreSQL
+// documentation, pg_class).
+var noTables = map[string]string{
+	"v": "a view: name the table behind it", "m": "a materialized view", "f": "a foreign table: connect to the server that has it",
+	"i": "an index", "I": "an index", "S": "a sequence", "c": "a composite type",
+}
+
+// ensure creates a table unless it is there. One that a crash of the server empties, while
+// the position stays, is refused.
 func (t *target) ensure(ctx context.Context, tx pgx.Tx, name, create string) (created bool, err error) {
-	var isTable bool
+	var kind string
+	var unlogged *string // the table, or a partition of it
 	err = tx.QueryRow(ctx, `
-		SELECT c.relkind IN ('r', 'p', 'f', 'v') FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = $2`, t.table.schema, name).Scan(&isTable)
+		SELECT c.relkind::text, (
+			SELECT format('%I.%I', pn.nspname, p.relname)
+			FROM pg_catalog.pg_class AS p JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
+			WHERE (p.oid = c.oid OR p.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(c.oid))) AND p.relpersistence = 'u' AND p.relkind = 'r'
+			LIMIT 1)
+		FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = $2`, t.table.schema, name).Scan(&kind, &unlogged)
 	if errors.Is(err, pgx.ErrNoRows) {
 		if _, err := tx.Exec(ctx, create); err != nil {
 			return false, fmt.Errorf("create table %s: %w", name, err)
 		}
 		return true, nil
 	}
-	if err == nil && !isTable {
-		err = fmt.Errorf("%s is not a table: use another name", t.table.quoted(name))
+	if err != nil {
+		return false, err
 	}
-	return false, err
+	if what, ok := noTables[kind]; ok {
+		return false, fmt.Errorf("%s is %s", t.table.quoted(name), what)
+	}
+	if unlogged != nil {
+		return false, fmt.Errorf("a crash of the server empties the table, and not the position: ALTER TABLE %s SET LOGGED", *unlogged)
+	}
+	return false, nil
 }
 
 // enter makes the row of the position, unless it is there.

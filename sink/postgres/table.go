@@ -33,7 +33,7 @@ type column struct {
 // staged are the first columns of the staging table; those with the contents follow.
 var staged = []string{
 	`n integer`, // in the order of the feed
-	`op "char"`, // P, D, or C for a PATCH that was refused
+	`op "char"`, // P, D, or C for a PATCH: what it has made of the document
 	`key text`,
 	`content_id text`,
 	`last_modified timestamptz`,
@@ -183,7 +183,7 @@ func (t *table) upsert(stage string, removals bool) string {
 	if removals {
 		unless = t.notRemoved(stage)
 	}
-	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM pg_temp.%s AS s WHERE s.op = 'P' AND s.reason IS NULL %s%s",
+	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM pg_temp.%s AS s WHERE s.op <> 'D' AND s.reason IS NULL %s%s",
 		t.quoted(t.name), strings.Join(names, ", "), strings.Join(values, ", "), pgx.Identifier{stage}.Sanitize(), unless, t.onConflict())
 }
 
@@ -211,11 +211,11 @@ func (t *table) onConflict() string {
 	return conflict + "UPDATE SET " + strings.Join(set, ", ")
 }
 
-// sift merges staged rows in the order of the feed, as many at a time as go, and
-// marks those that the table refuses with the reason. Of several rows for one key the
-// last counts, but all must be of the right types. If strict, the first that is
-// refused is an error.
-func (t *table) sift(stage string, rows int, strict bool) string {
+// sift merges the staged rows that two numbers enclose, the second exclusive, in the order
+// of the feed, as many at a time as go, and marks those that the table refuses with the
+// reason. Of several rows for one key the last counts, but all must be of the right types.
+// If strict, the first that is refused is an error.
+func (t *table) sift(stage string, from, to int, strict bool) string {
 	names, values := t.lists()
 	typed := make([]string, len(names))
 	for i := range names {
@@ -229,21 +229,21 @@ func (t *table) sift(stage string, rows int, strict bool) string {
 	return fmt.Sprintf(`DO $feedctl$
 #variable_conflict use_column
 DECLARE
-	low integer := 0;
-	many integer := %[1]d;
+	low integer := %[8]d;
+	many integer := %[1]d - low;
 	why text; detail text; code text;
 BEGIN
 	WHILE low < %[1]d LOOP
 		BEGIN
 			WITH typed AS MATERIALIZED (
 				SELECT s.n AS "feedctl n", s.op AS "feedctl op", %[3]s
-				FROM pg_temp.%[2]s AS s WHERE s.n >= low AND s.n < low + many AND s.reason IS NULL
+				FROM pg_temp.%[2]s AS s WHERE s.n >= low AND s.n < least(low + many, %[1]d) AND s.reason IS NULL
 			), newest AS (
 				SELECT DISTINCT ON (%[4]s) * FROM typed ORDER BY %[4]s, "feedctl n" DESC
 			), gone AS (
 				DELETE FROM %[5]s AS t USING newest WHERE newest."feedctl op" = 'D' AND t.%[4]s = newest.%[4]s
 			)
-			INSERT INTO %[5]s AS t (%[6]s) SELECT %[6]s FROM newest WHERE "feedctl op" = 'P' ORDER BY "feedctl n" %[7]s;
+			INSERT INTO %[5]s AS t (%[6]s) SELECT %[6]s FROM newest WHERE "feedctl op" <> 'D' ORDER BY "feedctl n" %[7]s;
 			low := low + many; many := least(2 * many, %[1]d);
 		EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded OR raise_exception THEN
 			IF many > 1 THEN
@@ -256,8 +256,8 @@ BEGIN
 		END;
 	END LOOP;
 END $feedctl$`,
-		rows, pgx.Identifier{stage}.Sanitize(), strings.Join(typed, ", "), pgx.Identifier{t.key}.Sanitize(), t.quoted(t.name),
-		strings.Join(names, ", "), t.onConflict())
+		to, pgx.Identifier{stage}.Sanitize(), strings.Join(typed, ", "), pgx.Identifier{t.key}.Sanitize(), t.quoted(t.name),
+		strings.Join(names, ", "), t.onConflict(), from)
 }
 
 // quarantine moves what was refused to the side.

@@ -40,6 +40,8 @@ func TestSink(t *testing.T) {
 		{"SameKey", testSameKey},
 		{"Strict", testStrict},
 		{"PatchColumns", testPatchColumns},
+		{"PatchRefused", testPatchRefused},
+		{"PatchOneByOne", testPatchOneByOne},
 		{"ColumnsRefused", testColumnsRefused},
 		{"OwnTables", testOwnTables},
 		{"TriggerRefuses", testTriggerRefuses},

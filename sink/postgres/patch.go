@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// patch stages a document that is changed.
+func (t *target) patch(key string, e *feed.Entity) error {
+	if len(t.projections) > 0 && t.document < 0 {
+		return errNoDocument
+	}
+	change, stream, _, err := t.body.Read(e)
+	if err != nil {
+		return err
+	}
+	var was current
+	if stream != nil {
+		err = patch.ErrTooLarge
+	} else {
+		was, err = t.current(key)
+	}
+	var result []byte
+	if err == nil {
+		result, err = patch.Apply(was.document, e.ContentType, change)
+	}
+	if len(t.projections) > 0 {
+		if _, ok := t.last[key]; ok && stream == nil {
+			t.changes = append(t.changes, changed{len(t.spool.entries), key, e.ContentType, bytes.Clone(change)})
+		}
+		if isMisfit(err) {
+			return t.refuse(key, e, err)
+		}
+		if err != nil {
+			return err
+		}
+		return t.putDocument(key, e, result)
+	}
+	if err != nil {
+		return err
+	}
+	t.begin('P', key, e)
+	t.spool.field(was.contentType)
+	t.spool.field(was.headers)
+	t.contents(result, true)
+	return t.spool.finish()
+}
+
+var errNoDocument = errors.New("none of the columns has the whole document, which a PATCH needs: add one, as in document=:jsonb")
+
+// isMisfit reports whether an error is of the patch, of what it changes, or of the key.
+func isMisfit(err error) bool {
+	if _, ok := errors.AsType[*misfit](err); ok {
+		return true
+	}
+	for _, e := range []error{patch.ErrMissing, patch.ErrContentType, patch.ErrTooLarge, patch.ErrInvalid, patch.ErrNoFit} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return refused(err)
+}
+
+// A current row is what a patch changes.
+type current struct {
+	contentType, headers, document []byte
+}
+
+// current returns the row of a key as the batch has left it, if its document is small
+// enough to patch.
+func (t *target) current(key string) (c current, err error) {
+	n, ok := t.last[key]
+	if !ok {
+		return t.stored(key)
+	}
+	e := t.spool.entries[n]
+	if e.end-e.start > 2*patch.MaxSize {
+		return c, patch.ErrTooLarge
+	}
+	fields, err := t.spool.read(e)
+	if err != nil {
+		return c, err
+	}
+	if fields[1][0] == 'D' {
+		return c, patch.ErrMissing
+	}
+	if t.document >= 0 {
+		c.document = fields[t.document]
+	} else {
+		fields = fields[len(staged):]
+		c = current{fields[0], fields[1], fields[2]}
+		if c.document == nil {
+			c.document = fields[3]
+		}
+	}
+	if len(c.document) > patch.MaxSize {
+		return c, patch.ErrTooLarge
+	}
+	return c, nil
+}
+
+// A changed entry of the batch is a patch of what an earlier one has left. If the server
+// refuses that, it changes what is in the table.
+type changed struct {
+	n           int
+	key         string
+	contentType string
+	change      []byte
+}
+
+// change patches the row of the table anew, in the transaction in which all entries before
+// it were merged, and replaces its staged row.
+func (t *target) change(ctx context.Context, stage string, c changed) error {
+	if err := t.step(); err != nil {
+		return err
+	}
+	if _, err := t.writer.conn.Exec(ctx, "SAVEPOINT feedctl"); err != nil {
+		return err
+	}
+	was, err := t.row(ctx, c.key)
+	if isMisfit(err) {
+		if _, e := t.writer.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT feedctl"); e != nil {
+			return e
+		}
+	} else if err != nil {
+		return err
+	}
+	if _, e := t.writer.conn.Exec(ctx, "RELEASE SAVEPOINT feedctl"); e != nil {
+		return e
+	}
+	var document []byte
+	if err == nil {
+		document, err = patch.Apply(was.document, c.contentType, c.change)
+	}
+	var texts []*string
+	if err == nil {
+		texts, err = t.project(document)
+	}
+	var reason *string
+	if err != nil {
+		if !isMisfit(err) {
+			return err
+		}
+		text := asText(err.Error())
+		reason, texts = &text, make([]*string, len(t.table.contents))
+	}
+	set, args := []string{"reason = $2"}, []any{c.n, reason}
+	for i, text := range texts {
+		args = append(args, text)
+		set = append(set, fmt.Sprintf("c%d = $%d", i, len(args)))
+	}
+	_, err = t.writer.conn.Exec(ctx, "UPDATE pg_temp."+pgx.Identifier{stage}.Sanitize()+" SET "+strings.Join(set, ", ")+" WHERE n = $1", args...)
+	return err
+}
