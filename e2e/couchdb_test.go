@@ -2,28 +2,34 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
 )
 
 var (
 	couchWrites = flag.Int("couch-writes", 500, "changes that TestCouchDB makes")
 	couchKills  = flag.Int("couch-kills", 20, "processes that TestCouchDB kills, at least 5: one of each kind")
 )
+
+// couchPage is the number of entities on a page.
+const couchPage = 50
 
 // A couchRig is a database that is written to, its feed, and a database that is
 // filled from the feed.
@@ -98,7 +104,7 @@ func newCouchRig(t *testing.T) *couchRig {
 	r.startServer(0)
 	r.bridge = &process{t: t, name: "bridge", args: []string{
 		"bridge", "couchdb", r.from, "events", "--store", r.store, "--follow", "--revs", "--conflicts", "--design-docs",
-		"--attachments", "multipart", "--index", r.path("index"), "--max-page-entities", "50", "--log-level", "error",
+		"--attachments", "multipart", "--index", r.path("index"), "--max-page-entities", strconv.Itoa(couchPage), "--log-level", "error",
 	}}
 	r.sink = &process{t: t, name: "sink", args: []string{
 		"consume", r.url(0), "--into", "couchdb:" + r.into, "--follow", "--batch-entities", "20", "--log-level", "error",
@@ -140,20 +146,24 @@ func (r *couchRig) progress() [3]int64 {
 	if _, err := target.do(r.t.Context(), http.MethodGet, "", nil, &info); err != nil {
 		r.t.Fatal(err)
 	}
-	return [...]int64{r.writer.done.Load(), r.feedSize(), info.Seq}
+	return [...]int64{r.writer.done.Load(), r.inFeed(), info.Seq}
 }
 
-func (r *couchRig) feedSize() (bytes int64) {
-	dir := strings.TrimPrefix(r.store, "file:")
-	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error { // files come and go
-		if err == nil && !entry.IsDir() {
-			if info, err := entry.Info(); err == nil {
-				bytes += info.Size()
-			}
-		}
-		return nil
-	})
-	return bytes
+// inFeed returns the number of entities in the feed, if all pages but the last are full.
+func (r *couchRig) inFeed() int64 {
+	store, err := storage.Registry{"file": file.Open}.Open(r.t.Context(), r.store)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer store.Close()
+	newest, err := chain.NewReader(store, "events").Newest(r.t.Context())
+	if errors.Is(err, chain.ErrNoFeed) {
+		return 0
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return (newest.Number-1)*couchPage + int64(newest.Entities)
 }
 
 // arrive writes a document and waits until it has come through everything.
@@ -247,7 +257,7 @@ func (r *couchRig) leaves() (list []string) {
 }
 
 func (r *couchRig) couchState() string {
-	state := fmt.Sprintf("%d changes made, %d bytes in the store", r.writer.done.Load(), r.feedSize())
+	state := fmt.Sprintf("%d changes made, %d entities in the feed", r.writer.done.Load(), r.inFeed())
 	for _, p := range []*process{r.bridge, r.servers[0], r.sink} {
 		state += fmt.Sprintf("\n%s, ended %v:\n%s", p.name, p.ended(), p.stderr)
 	}

@@ -110,8 +110,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// patience is how long a condition is waited for.
-const patience = 30 * time.Second
+// patience is how long a condition is waited for: it ends what hangs, and is no measure
+// of speed.
+const patience = 5 * time.Minute
 
 // waitFile FILE [TEXT] waits until the file exists and has the text in it.
 func waitFile(ts *testscript.TestScript, neg bool, args []string) {
