@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/loopback"
 )
 
 // producers publish at the same time to one feed: half of them straight to the
@@ -84,7 +86,7 @@ func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 // startServer starts one on a free port, which it keeps when it is started again.
 func (r *rig) startServer(n int) {
 	args := []string{"serve", "--store", r.store, "--writable", "--ready-file", r.urlFile(n), "--log-level", "error"}
-	p := &process{t: r.t, name: "server", args: append(args, "--listen", "127.0.0.1:0")}
+	p := &process{t: r.t, name: "server", args: append(args, "--listen", loopback.Host()+":0")}
 	p.start()
 	r.t.Cleanup(func() { p.kill(os.Kill) })
 	r.servers = append(r.servers, p)

@@ -24,10 +24,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/loopback"
 )
 
 // A Server is a process with PouchDB Server's engine on a loopback port.
 type Server struct {
+	host string // its address
 	url  string // without a slash at its end
 	dir  string // of the databases; "" in memory
 	mu   sync.Mutex
@@ -77,7 +80,7 @@ func StartOwn(t testing.TB) *Server {
 // directory, or, if that is empty, in memory, and ends with the process at the
 // latest.
 func Launch(dir string) (*Server, error) {
-	s := &Server{dir: dir}
+	s := &Server{host: loopback.Host(), dir: dir}
 	return s, s.start()
 }
 
@@ -138,10 +141,7 @@ func (s *Server) start() error {
 	if s.url != "" {
 		port = s.url[strings.LastIndexByte(s.url, ':')+1:]
 	}
-	args := []string{install.script, install.modules, port}
-	if s.dir != "" {
-		args = append(args, s.dir)
-	}
+	args := []string{install.script, install.modules, port, s.dir, s.host}
 	p := &process{cmd: exec.Command("node", args...), ended: make(chan struct{}), stderr: new(bytes.Buffer)}
 	p.cmd.Stderr = p.stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -166,7 +166,7 @@ func (s *Server) start() error {
 		<-p.ended
 		return fmt.Errorf("node %s ended: %s", strings.Join(args, " "), p.stderr.Bytes())
 	}
-	s.url = "http://127.0.0.1:" + strings.TrimSpace(line)
+	s.url = "http://" + s.host + ":" + strings.TrimSpace(line)
 	s.proc = p
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/loopback"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -175,14 +176,15 @@ func TestTxPublish(t *testing.T) {
 // come, but not for as long as systems believe in a host that is gone.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	host := loopback.Host()
+	listener, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
-	pgtest.StartOwn(t, "listen_addresses='127.0.0.1'", "port="+port)
-	url := "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	pgtest.StartOwn(t, "listen_addresses='"+host+"'", "port="+port)
+	url := "postgres://postgres@" + host + ":" + port + "/postgres?sslmode=disable"
 	store, conn := open(t, url), connect(t, url)
 	defer store.Close()
 	tx, err := conn.Begin(t.Context())

@@ -1,16 +1,17 @@
 // The CouchDB-compatible server of the tests: PouchDB Server's engine on a loopback port.
 //
-//   node server.js MODULES PORT [DIR]
+//   node server.js MODULES PORT [DIR [HOST]]
 //
 // MODULES is the directory with node_modules. PORT 0 is a free one; the port is the first line of output. Databases are
-// files in DIR, or in memory. The server ends with its standard input, and so with whoever holds the other end.
+// files in DIR, or in memory. HOST is an IP address to listen on. The server ends with its standard input, and so with
+// whoever holds the other end.
 'use strict';
 
 const fs = require('fs');
 const http = require('http');
 const os = require('os');
 const path = require('path');
-const [modules, port, dir] = process.argv.slice(2);
+const [modules, port, dir, host = '127.0.0.1'] = process.argv.slice(2);
 const need = require('module').createRequire(path.join(path.resolve(modules), 'server.js'));
 
 // A request that PouchDB stumbles over must not end the server.
@@ -37,4 +38,4 @@ const app = need('express-pouchdb')(PouchDB, {
 });
 const server = http.createServer(app);
 server.keepAliveTimeout = 60_000;
-server.listen(Number(port), '127.0.0.1', () => console.log(server.address().port));
+server.listen(Number(port), host, () => console.log(server.address().port));
