@@ -185,9 +185,9 @@ func TestIdleTransaction(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
 	patient, store, conn := open(t, url), open(t, url+"&idle_in_transaction_session_timeout=100&pool_max_conns=1"), connect(t, url)
-	patient.Close() // it has migrated
 	defer store.Close()
-	at := put(t, store, "append_much")
+	at := put(t, patient, "append_much") // it has also migrated
+	patient.Close()
 	_, err := store.Append(t.Context(), "append_much", at, storage.Meta{}, slow{3 << 20, func() { alone(t, conn) }})
 	if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "idle_in_transaction_session_timeout") || strings.Contains(err.Error(), "unknown") {
 		t.Errorf("got error %v", err)

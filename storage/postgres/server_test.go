@@ -224,7 +224,7 @@ func TestOpenErrors(t *testing.T) {
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
-	patient, store, conn := open(t, url), open(t, url+"&statement_timeout=500"), connect(t, url)
+	patient, store, conn := open(t, url), open(t, url+"&statement_timeout=2000"), connect(t, url)
 	defer patient.Close()
 	defer store.Close()
 	at := put(t, patient, "a")
