@@ -265,6 +265,40 @@ func TestResync(t *testing.T) {
 	}
 }
 
+// TestForgottenMark: what began too far back is passed over from where it broke.
+func TestForgottenMark(t *testing.T) {
+	many := strings.Repeat(`"name":"`+strings.Repeat("x", 1000)+`",`, 12000)
+	r := NewReader(strings.NewReader("[\n{" + many + "x:1}\n,2]"))
+	if err := r.Enter('['); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.More()
+	r.Mark()
+	if err == nil {
+		err = r.Enter('{')
+	}
+	for err == nil {
+		if _, err = r.Key(); err == nil {
+			err = r.Skip()
+		}
+	}
+	var syntax *SyntaxError
+	if !errors.As(err, &syntax) {
+		t.Fatal(err)
+	}
+	passed, err := r.Resync(100)
+	if err != nil || string(passed) != "x:1}" {
+		t.Errorf("passed over %q, %v", passed, err)
+	}
+	more, err := r.More()
+	if !more || err != nil {
+		t.Fatal(more, err)
+	}
+	if b, _, err := r.Value(10); string(b) != "2" || err != nil {
+		t.Errorf("value %q, %v", b, err)
+	}
+}
+
 // TestLines: with Lines, a value that breaks off ends with its line.
 func TestLines(t *testing.T) {
 	in := "\n{\"a\":1}\r\n\n{\"b\":[\n{\"c\":{\"d\":[1\n\n{\"e\"\n{\"f\":\n{\"g\":{}}\n{\"h\":2"

@@ -15,6 +15,10 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Reason) }
 
+// maxMarked is how much is kept from a mark on, in bytes, so that what consists of many
+// small values does not fill the memory. The mark is forgotten beyond it.
+const maxMarked = 4 << 20
+
 // firstBuffer is the size of a new Reader's buffer, in bytes. It grows with
 // the values that are asked for as a whole.
 const firstBuffer = 64 << 10
@@ -80,6 +84,9 @@ func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
+	}
+	if r.mark >= 0 && r.pos-r.mark > maxMarked {
+		r.mark = -1
 	}
 	if r.end == len(r.buf) {
 		r.makeRoom()
@@ -322,7 +329,7 @@ func (r *Reader) advance() error {
 
 // Mark remembers this place, at which an element or a text on a line of its own
 // begins, for [Reader.Resync]. What follows is kept in memory, until the next
-// Mark or a call of Rest.
+// Mark, a call of Rest, or 4 MiB.
 func (r *Reader) Mark() {
 	r.mark, r.depth = r.pos, len(r.stack)
 }

@@ -343,6 +343,7 @@ func TestContext(t *testing.T) {
 type giant struct {
 	docs, size int
 	other      string // a member of the same size that is none of a row's
+	small      int    // so many members of 50 KB that are none of a row's
 }
 
 func (g giant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -360,6 +361,9 @@ func (g giant) RoundTrip(r *http.Request) (*http.Response, error) {
 		if parts = append(parts, strings.NewReader(head)); g.other != "" {
 			parts = append(parts, strings.NewReader(`"`+g.other+`":"`), io.LimitReader(xs{}, int64(g.size)), strings.NewReader(`",`))
 		}
+		for range g.small {
+			parts = append(parts, strings.NewReader(`"small":"`), io.LimitReader(xs{}, 50_000), strings.NewReader(`",`))
+		}
 		parts = append(parts, strings.NewReader(`"doc":{"_id":"d","_rev":"1-x","t":"`), io.LimitReader(xs{}, int64(g.size)), strings.NewReader(`","_attachments":{},"_deleted":true}}`))
 	}
 	parts = append(parts, strings.NewReader(`],"last_seq":2}`))
@@ -376,7 +380,7 @@ func (xs) Read(p []byte) (int, error) { return copy(p, manyXs), nil }
 // TestMemory: rows of any size, and any number of them, take as much memory as
 // the configuration says.
 func TestMemory(t *testing.T) {
-	for _, g := range []giant{{2, 30 << 20, ""}, {200, 200 << 10, ""}, {2, 30 << 20, "other"}, {20, 1000 << 10, "other"}} {
+	for _, g := range []giant{{2, 30 << 20, "", 0}, {200, 200 << 10, "", 0}, {2, 30 << 20, "other", 0}, {20, 1000 << 10, "other", 0}, {2, 1000, "", 1000}} {
 		db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: g}})
 		if err != nil {
 			t.Fatal(err)
