@@ -90,6 +90,28 @@ func TestLargeRevisions(t *testing.T) {
 	checkEqual(t, from, to)
 }
 
+// TestDeepHistory has a document with as many ancestors as CouchDB keeps by default, and
+// a conflict with the oldest of them.
+func TestDeepHistory(t *testing.T) {
+	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf(`"%032x"`, 1000-i)
+	}
+	texts := []string{
+		fmt.Sprintf(`{"_id":"deep","_rev":"1000-%032x","_revisions":{"start":1000,"ids":[%s]}}`, 1000, strings.Join(ids, ",")),
+		fmt.Sprintf(`{"_id":"deep","_rev":"2-%032x","_revisions":{"start":2,"ids":["%032[1]x",%[2]s]}}`, 9999, ids[999]),
+	}
+	couchtest.Send(t, http.MethodPost, from+"/_bulk_docs", `{"new_edits":false,"docs":[`+strings.Join(texts, ",")+`]}`)
+	k := open(t, to, nil)
+	mustWrite(t, k, fromCouch(1, "application/json", texts[1], "deep", fmt.Sprintf("2-%032x", 9999), false))
+	mustWrite(t, k, fromCouch(2, "application/json", texts[0], "deep", fmt.Sprintf("1000-%032x", 1000), false))
+	checkEqual(t, from, to)
+	if c := numbers(t, to); c.Written != 2 || c.Failures != 0 {
+		t.Errorf("the checkpoint has %+v", c)
+	}
+}
+
 // TestWithoutRevisions has documents from CouchDB that lack their history: they
 // are changes, under their own id.
 func TestWithoutRevisions(t *testing.T) {
