@@ -204,6 +204,9 @@ func (f *consumeFlags) check() error {
 	if _, ok := gapPolicies[f.onGap]; !ok {
 		return usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)
 	}
+	if f.batchEntities < 0 || f.batchBytes < 0 {
+		return usagef("--batch-entities and --batch-bytes must not be negative")
+	}
 	return nil
 }
 

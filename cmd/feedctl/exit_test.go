@@ -55,6 +55,8 @@ func TestExitCode(t *testing.T) {
 		{"other origin", &consumer.PageError{Err: consumer.ErrOrigin}, exitError, ""},
 		{"malformed input", &page.Error{Err: page.ErrTruncated}, exitError, ""},
 		{"full", storage.ErrFull, exitError, "freeing room"},
+		{"full in the middle", fmt.Errorf("%w: %w", producer.ErrUnknown, storage.ErrFull), exitError, "freeing room"},
+		{"server that only reads", &consumer.StatusError{StatusCode: 405}, exitError, "serve --writable"},
 		{"denied", storage.ErrPermission, exitError, "feedctl doctor"},
 		{"unfit server", storage.ErrUnsafe, exitError, "feedctl doctor"},
 		{"cannot presign", producer.ErrPresign, exitError, "--public-url"},

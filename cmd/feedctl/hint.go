@@ -29,6 +29,8 @@ func hint(err error) string {
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
+	case statusCode(err) == http.StatusMethodNotAllowed:
+		return "a server that takes entities: \"feedctl serve --writable\""
 	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrForbidden):
 		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
 	case errors.Is(err, couchdb.ErrNotFound):
@@ -37,10 +39,10 @@ func hint(err error) string {
 		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
 	case errors.Is(err, producer.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
+	case errors.Is(err, storage.ErrFull): // before what it makes unknown
+		return "freeing room, or \"feedctl prune\", and the same again; nothing that was acknowledged is lost"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"
-	case errors.Is(err, storage.ErrFull):
-		return "freeing room, or \"feedctl prune\"; nothing that was acknowledged is lost"
 	}
 	return ""
 }

@@ -55,7 +55,7 @@ func (f *inputFlags) addFeed(flags *pflag.FlagSet) {
 func (f *inputFlags) check() error {
 	if f.operation != "" {
 		if _, err := feed.ParseOperation(f.operation); err != nil {
-			return usagef("--op: %w", err)
+			return usagef("--op %q is not one of PUT, PATCH, DELETE", f.operation)
 		}
 	}
 	pointers := map[string]string{"--key": f.key, "--op-field": f.opField}

@@ -77,19 +77,20 @@ func (a *app) inspectPages(at *location, each func(show func(pageJSON) error) er
 	if at.store == nil {
 		total.Feed, size = at.url, "BODIES"
 	}
-	if !a.json {
-		fmt.Fprintf(a.out, pageRow, "ENTITIES", size, "FIRST", "LAST", "LINKS", "PAGE")
-	}
 	err := each(func(p pageJSON) error {
 		total.add(p)
-		if a.json {
-			return writeJSON(a.out, struct {
-				Page pageJSON `json:"page"`
-			}{p})
-		}
-		_, err := fmt.Fprintf(a.out, pageRow, formatCount(p.Entities), formatBytes(p.Bytes),
-			formatTime(p.First), formatTime(p.Last), p.links(), printable(p.URL))
-		return err
+		return a.print(struct {
+			Page pageJSON `json:"page"`
+		}{p}, func(w io.Writer) error {
+			if total.Pages == 1 {
+				if _, err := fmt.Fprintf(w, pageRow, "ENTITIES", size, "FIRST", "LAST", "LINKS", "PAGE"); err != nil {
+					return err
+				}
+			}
+			_, err := fmt.Fprintf(w, pageRow, formatCount(p.Entities), formatBytes(p.Bytes),
+				formatTime(p.First), formatTime(p.Last), p.links(), printable(p.URL))
+			return err
+		})
 	})
 	if err != nil {
 		return err

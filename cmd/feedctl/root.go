@@ -31,7 +31,8 @@ func run(ctx context.Context, args []string, s streams) int {
 	a := newApp(s)
 	root := newRoot(a)
 	root.SetArgs(args)
-	err := interrupted(ctx, root.ExecuteContext(ctx))
+	command, err := root.ExecuteContextC(ctx)
+	err = interrupted(ctx, explainUsage(command, err))
 	a.printRequests()
 	if err != nil {
 		a.printError(err)
@@ -132,6 +133,17 @@ func markRunErrors(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		markRunErrors(sub)
 	}
+}
+
+// explainUsage says where the command line is explained that cobra has refused:
+// its errors do not say what is wanted.
+func explainUsage(c *cobra.Command, err error) error {
+	var run *runError
+	var usage *usageError
+	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
+		return err
+	}
+	return &hinted{err, c.CommandPath() + " --help"}
 }
 
 // interrupted turns the error of a command that a signal has ended into one that

@@ -84,6 +84,8 @@ func TestUsageErrors(t *testing.T) {
 		{"consume", "http://h/other", "--into", "-", "--from", "snapshot"},
 		{"consume", "http://h/feeds/a", "--into", "-", "--header", "Authorization: x"},
 		{"consume", "http://h/feeds/a", "--into", "tape:0"},
+		{"consume", "http://127.0.0.1:1/feeds/a", "--into", "-", "--batch-entities", "-1"},
+		{"consume", "http://127.0.0.1:1/feeds/a", "--into", "-", "--batch-bytes", "-1"},
 		{"prune", "feed"},
 		{"completion", "tcsh"},
 		{"version", "--log-level", "loud"},
@@ -94,6 +96,54 @@ func TestUsageErrors(t *testing.T) {
 		code, stdout, stderr := feedctl(t, "", args...)
 		if code != exitUsage || !strings.HasPrefix(stderr, "feedctl: ") || stdout != "" {
 			t.Errorf("feedctl %s: exit status %d, stdout %q, stderr %q", strings.Join(args, " "), code, stdout, stderr)
+		}
+	}
+}
+
+// Whoever is told that the command line is wrong is told where it is explained, or
+// what is wanted.
+func TestUsageErrorsHelp(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"publish", "Try: feedctl publish --help\n"},
+		{"snapshot create", "Try: feedctl snapshot create --help\n"},
+		{"consume http://h/feeds/a", "Try: feedctl consume --help\n"},
+		{"consume http://h/feeds/a --bogus", "Try: feedctl consume --help\n"},
+		{"bogus", "Try: feedctl --help\n"},
+		{"publish a --op COPY", "feedctl: --op \"COPY\" is not one of PUT, PATCH, DELETE\n"},
+		{"inspect http://[::1", "feedctl: URL \"http://[::1\" cannot be parsed\n"},
+		{"publish a --to 127.0.0.1:8080", "feedctl: URL \"127.0.0.1:8080\" must begin with http:// or https://\n"},
+		{"publish a --to localhost:8080", "feedctl: URL \"localhost:8080\" must begin with http:// or https://\n"},
+	} {
+		_, _, stderr := feedctl(t, "", strings.Fields(test.line)...)
+		if !strings.HasSuffix(stderr, test.want) {
+			t.Errorf("feedctl %s: %q, want %q", test.line, stderr, test.want)
+		}
+	}
+}
+
+// A table is not begun before there is anything to put into it.
+func TestInspectNothing(t *testing.T) {
+	code, stdout, stderr := feedctl(t, "", "inspect", "zones", "--store", "file:"+t.TempDir())
+	if code != exitNotFound || stdout != "" {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// A server that cannot serve must not say that it does.
+func TestServeWithoutCertificate(t *testing.T) {
+	dir := t.TempDir()
+	garbage, ready := filepath.Join(dir, "garbage.pem"), filepath.Join(dir, "ready")
+	if err := os.WriteFile(garbage, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]int{filepath.Join(dir, "none.pem"): exitNotFound, garbage: exitError} {
+		code, stdout, stderr := feedctl(t, "", "serve", "--store", "file:"+dir+"/store", "--listen", "127.0.0.1:0",
+			"--tls-cert", file, "--tls-key", file, "--ready-file", ready)
+		if code != want || stdout != "" || !strings.Contains(stderr, filepath.Base(file)) {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q", filepath.Base(file), code, stdout, stderr)
+		}
+		if _, err := os.Stat(ready); err == nil {
+			t.Errorf("%s: the file for a server that is ready was written", filepath.Base(file))
 		}
 	}
 }

@@ -67,7 +67,7 @@ nothing. While a client waits for news of a feed, a store behind a network is as
 each feed.
 
 After SIGTERM or Ctrl-C the server takes no more requests, ends those that wait for news,
-lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage),
+lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
   feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 21474836480
@@ -99,6 +99,10 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	secure, err := f.tlsConfig()
+	if err != nil {
+		return err
+	}
 	store, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -119,12 +123,13 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}
 	web := server.NewHTTPServer(handler, a.log)
+	web.TLSConfig = secure
 	url := f.url(listener.Addr())
 	if err := a.announce(f, url); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- f.serve(web, listener) }()
+	go func() { failed <- serve(web, listener) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", url, err)
@@ -220,12 +225,23 @@ func (a *app) announce(f *serveFlags, url string) error {
 	return writeFile(f.readyFile, []byte(url+"\n"))
 }
 
-func (f *serveFlags) serve(web *http.Server, listener net.Listener) error {
+// tlsConfig reads the certificate; nil without one.
+func (f *serveFlags) tlsConfig() (*tls.Config, error) {
 	if f.tlsCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate %s and key %s: %w", f.tlsCert, f.tlsKey, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}, nil
+}
+
+func serve(web *http.Server, listener net.Listener) error {
+	if web.TLSConfig == nil {
 		return web.Serve(listener)
 	}
-	web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	return web.ServeTLS(listener, f.tlsCert, f.tlsKey)
+	return web.ServeTLS(listener, "", "")
 }
 
 // shutDown ends the requests that wait for news, and lets the others finish as

@@ -3,6 +3,8 @@ package main
 import (
 	"net/url"
 	"strings"
+
+	"github.com/feedctl/feedctl/sink"
 )
 
 // parseURL checks a URL of the command line. Credentials in it are refused: a
@@ -10,10 +12,10 @@ import (
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil:
-		return nil, usagef("URL %q cannot be parsed", raw)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, usagef("URL %q must begin with http:// or https://", u.Redacted())
+	case !strings.HasPrefix(raw, "http://") && !strings.HasPrefix(raw, "https://"):
+		return nil, usagef("URL %q must begin with http:// or https://", sink.Redact(raw))
+	case err != nil: // which may name a password
+		return nil, usagef("URL %q cannot be parsed", sink.Redact(raw))
 	case u.User != nil:
 		return nil, &usageError{&hinted{
 			err:  usagef("URL %q has credentials in it, for all users of this machine to see", u.Redacted()),
