@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,14 +146,15 @@ func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
 
 // describe reads what kind of table it is.
 func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
-	var kind, persistence string
-	var children, own bool
+	var kind, persistence, owner string
+	var children, own, mine bool
 	err := tx.QueryRow(ctx, `
 		SELECT relkind::text, relpersistence::text, quote_ident(nspname) || '.' || quote_ident(relname),
 			EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid),
-			nspname = current_schema() OR nspname IN ('pg_catalog', 'information_schema', 'pg_toast')
+			nspname = current_schema() OR nspname IN ('pg_catalog', 'information_schema', 'pg_toast'),
+			pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = $1`, r.oid).
-		Scan(&kind, &persistence, &r.name, &children, &own)
+		Scan(&kind, &persistence, &r.name, &children, &own, &mine, &owner)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: it was dropped", ErrCapture)
 	}
@@ -169,6 +171,8 @@ func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("%w: it belongs to feedctl or to the system", ErrCapture)
 	case kind == "r" && children:
 		return fmt.Errorf("%w: other tables inherit from it; attach these", ErrCapture)
+	case !mine:
+		return fmt.Errorf("%w: only its owner can attach it: the owner is %s", ErrCapture, owner)
 	}
 	leaves, err := tx.Query(ctx, `
 		SELECT quote_ident(nspname) || '.' || quote_ident(relname)
@@ -220,17 +224,31 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// checkColumns checks that the columns that are named are there.
+// checkColumns checks that the columns that are named are there, and that triggers see
+// the values of those that are published.
 func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
+	found, err := tx.Query(ctx, `SELECT attname::text, attgenerated = 'v' FROM pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped`, r.oid)
+	if err != nil {
+		return err
+	}
+	virtual := map[string]bool{}
+	var name string
+	var is bool
+	if _, err := pgx.ForEachRow(found, []any{&name, &is}, func() error { virtual[name] = is; return nil }); err != nil {
+		return err
+	}
 	for _, column := range slices.Concat(r.Key, r.Columns) {
-		var there bool
-		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = $1::oid AND attname = $2 AND attnum > 0 AND NOT attisdropped)`,
-			r.oid, column).Scan(&there)
-		if err != nil {
-			return err
-		}
-		if !there {
+		if _, there := virtual[column]; !there {
 			return fmt.Errorf("%w: it has no column %q", ErrCapture, column)
+		}
+	}
+	published := r.Columns
+	if len(published) == 0 {
+		published = slices.Sorted(maps.Keys(virtual))
+	}
+	for _, column := range published {
+		if virtual[column] {
+			return fmt.Errorf("%w: column %q is generated and virtual, and triggers do not see its value: choose columns without it, or have it STORED", ErrCapture, column)
 		}
 	}
 	return nil

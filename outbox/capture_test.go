@@ -276,6 +276,28 @@ func TestCannotBeCaptured(t *testing.T) {
 	}
 }
 
+// A column that a trigger does not see is not published as null.
+func TestVirtualColumns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stored := "STORED"
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // they are new there
+		stored = "VIRTUAL"
+	}
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) ` + stored + `)`)
+	for _, columns := range [][]string{nil, {"twice"}, {"id", "n"}} {
+		err := w.db.Attach(t.Context(), outbox.Capture{Table: "products", Feed: testFeed, Columns: columns})
+		if stored == "VIRTUAL" && len(columns) != 2 {
+			if !errors.Is(err, outbox.ErrCapture) || !strings.Contains(err.Error(), `"twice"`) {
+				t.Errorf("%q: %v", columns, err)
+			}
+		} else if err != nil {
+			t.Errorf("%q: %v", columns, err)
+		}
+	}
+	w.does(`INSERT INTO products VALUES (1, 2)`, `PUT 1 {"id":1,"n":2}`)
+}
+
 // A trigger of the table's own that changes the row again does not bring the events
 // about it out of order.
 func TestTriggersOfTheTable(t *testing.T) {

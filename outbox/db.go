@@ -99,7 +99,7 @@ func setup(err error) error {
 		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
 			return fmt.Errorf("%w: %w: let feedctl migrate it", ErrSetup, err)
 		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: GRANT it to the user", ErrSetup, err)
+			return fmt.Errorf("%w: %w: GRANT it to the user, or have the owner do it", ErrSetup, err)
 		}
 	}
 	return err

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // things is how much there is of what attach makes.
@@ -88,6 +90,34 @@ func TestDetachDropped(t *testing.T) {
 		if !errors.Is(err, outbox.ErrNotCaptured) {
 			t.Error(err)
 		}
+	}
+}
+
+// A capture that was made before its table's name was kept is given it.
+func TestCaptureMigration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY)`)
+	before := w.things()
+	w.attach(outbox.Capture{Table: "products"})
+	if err := w.db.Attach(t.Context(), outbox.Capture{Table: "gone", Feed: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`DROP TABLE gone; ALTER TABLE feedctl.outbox_capture DROP COLUMN name; UPDATE feedctl.schema_version SET version = 2`)
+	config, err := pgx.ParseConfig(w.url)
+	if err == nil {
+		err = schema.Migrate(t.Context(), config, schema.Default)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`DROP TABLE products`)
+	w.detach("products")
+	if err := w.db.DetachFeed(t.Context(), "gone"); err != nil {
+		t.Error(err)
+	}
+	if after := w.things(); after != before {
+		t.Errorf("%d things are left", after-before)
 	}
 }
 

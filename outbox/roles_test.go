@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,65 @@ func TestRunnerRole(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := as.db.Feeds(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who finds other functions before those of PostgreSQL can deceive the check of the table,
+// which runs with the user's own settings, but not the runner.
+func TestHostileSearchPath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DROP SCHEMA IF EXISTS evil CASCADE; CREATE SCHEMA evil;
+		CREATE FUNCTION evil.jsonb_each(jsonb, OUT key text, OUT value jsonb) RETURNS SETOF record LANGUAGE sql AS 'SELECT NULL::text, NULL::jsonb WHERE false';
+		CREATE FUNCTION evil.strpos(text, text) RETURNS int LANGUAGE sql AS 'SELECT 0';
+		CREATE FUNCTION evil.length(text) RETURNS int LANGUAGE sql AS 'SELECT 1'`)
+	w.exec(`BEGIN; SET LOCAL search_path = evil, pg_catalog;
+		SELECT feedctl.publish('things', '1', 'PUT', 'bad', headers => '{"A": "b\r\nContent-ID: <forged@example.com>"}');
+		SELECT feedctl.publish('a..b', '1', 'PUT', 'bad');
+		SELECT feedctl.publish('things', '2', 'PUT', 'good'); COMMIT`)
+	w.exec(`BEGIN; SET LOCAL search_path = ''; SELECT feedctl.publish('things', '3', 'PUT', 'nowhere'); COMMIT`)
+	store := memory.New()
+	if stats := w.drain(outbox.Config{Store: store}); stats.Quarantined != 1 {
+		t.Errorf("%d rows in quarantine", stats.Quarantined)
+	}
+	if diff := cmp.Diff([]string{"good", "nowhere"}, bodies(t, store)); diff != "" {
+		t.Error(diff)
+	}
+	if feeds, err := w.db.Feeds(t.Context()); err != nil || !slices.Equal(feeds, []string{"things"}) {
+		t.Errorf("feeds are %q, %v", feeds, err)
+	}
+}
+
+// A role that does not own a table cannot attach it, and hears why.
+func TestAttachOthersTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DO $$ BEGIN IF to_regrole('shop_owner') IS NULL THEN CREATE ROLE shop_owner; END IF; END $$`)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY); GRANT ALL ON products TO shop_owner;
+		GRANT ALL ON SCHEMA feedctl TO shop_owner; GRANT ALL ON ALL TABLES IN SCHEMA feedctl TO shop_owner`)
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("role", "shop_owner")
+	u.RawQuery = query.Encode()
+	db, err := outbox.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	c := outbox.Capture{Table: "products", Feed: testFeed}
+	if err := db.Attach(t.Context(), c); !errors.Is(err, outbox.ErrCapture) || !strings.Contains(err.Error(), "owner is postgres") {
+		t.Error(err)
+	}
+	w.exec(`ALTER TABLE products OWNER TO shop_owner`)
+	if err := db.Attach(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
+	if err := db.DetachFeed(t.Context(), testFeed); err != nil {
 		t.Error(err)
 	}
 }
