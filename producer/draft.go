@@ -88,11 +88,14 @@ func (d *draft) close() {
 	d.closed = true
 }
 
-// body is what is added. That of a closed page that is written at once comes with
-// its digest, if finish has made it.
+// body is what is added. Nothing comes after that of a closed page; if it is all of
+// the page, it comes with its digest, if finish has made it.
 func (d *draft) body() storage.Body {
 	if d.spool == nil && d.closed && d.base == 0 {
 		return storage.WithSHA256(storage.Bytes(d.buf), d.hash)
+	}
+	if d.spool == nil && d.closed {
+		return storage.Last(storage.Bytes(d.buf))
 	}
 	if d.spool == nil {
 		return storage.Bytes(d.buf)

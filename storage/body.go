@@ -76,6 +76,21 @@ type digestedBody struct {
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
 
+// Last returns a body after which its object is not going to be appended to any
+// more: a driver need not keep what is there already for the next time.
+func Last(body Body) Body { return lastBody{body} }
+
+// IsLast reports whether the body was made by [Last].
+func IsLast(body Body) bool {
+	_, ok := body.(lastBody)
+	return ok
+}
+
+type lastBody struct{ Body }
+
+// OpenFrom implements offsetBody.
+func (b lastBody) OpenFrom(offset int64) (io.ReadCloser, error) { return OpenFrom(b.Body, offset) }
+
 // File returns a Body of size bytes of the file at path, from offset on. The
 // file is opened when the body is read and must not change until the write has
 // returned.
@@ -198,8 +213,11 @@ func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
 
 // CanOpenFrom reports whether [OpenFrom] needs not read what comes before.
 func CanOpenFrom(body Body) bool {
-	if parts, ok := body.(concatBody); ok {
-		return !slices.ContainsFunc(parts, func(part Body) bool { return !CanOpenFrom(part) })
+	switch b := body.(type) {
+	case concatBody:
+		return !slices.ContainsFunc(b, func(part Body) bool { return !CanOpenFrom(part) })
+	case lastBody:
+		return CanOpenFrom(b.Body)
 	}
 	_, ok := body.(offsetBody)
 	return ok

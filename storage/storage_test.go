@@ -189,7 +189,7 @@ func TestOpenFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := storage.Concat(storage.Bytes([]byte("by"), nil, []byte("tes")), storage.Bytes(), storage.File(path, 2, 4),
-		storage.Concat(plainBody{storage.Bytes([]byte("plain"))}, storage.Bytes([]byte("end"))))
+		storage.Concat(plainBody{storage.Bytes([]byte("plain"))}, storage.Last(storage.Bytes([]byte("end")))))
 	const want = "bytesfileplainend"
 	for offset := range len(want) + 1 {
 		r, err := storage.OpenFrom(body, int64(offset))
@@ -206,6 +206,10 @@ func TestOpenFrom(t *testing.T) {
 	}
 	if storage.CanOpenFrom(body) || !storage.CanOpenFrom(storage.Concat(storage.File(path, 0, 1), storage.Bytes())) {
 		t.Error("CanOpenFrom is wrong")
+	}
+	last, stream := storage.Last(storage.Bytes()), storage.Last(plainBody{storage.Bytes()})
+	if !storage.CanOpenFrom(last) || storage.CanOpenFrom(stream) || !storage.IsLast(last) || storage.IsLast(body) {
+		t.Error("what Last returns is not what it was given")
 	}
 	if _, err := storage.OpenFrom(plainBody{storage.Bytes([]byte("ab"))}, 3); err == nil {
 		t.Error("opened beyond its end")

@@ -100,6 +100,12 @@ func TestRequests(t *testing.T) {
 	check("append to what was replaced", s, put, func() {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("er")))
 	})
+	check("last append", s, put, func() {
+		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, storage.Last(text(" and last"))))
+	})
+	check("append after the last", s, both, func() { // the body is not kept
+		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("!")))
+	})
 	check("create", s, put, func() { must[storage.Version](t)(s.Create(ctx, "b", storage.Meta{}, text("0"))) })
 	check("create what exists", s, both, func() {
 		if _, err := s.Create(ctx, "b", storage.Meta{}, text("0")); !errors.Is(err, storage.ErrExists) {
@@ -114,7 +120,7 @@ func TestRequests(t *testing.T) {
 	})
 	check("time", s, map[string]uint64{}, func() { must[time.Time](t)(s.Now(ctx)) })
 	check("presign", s, map[string]uint64{}, func() { must[string](t)(s.Presign(ctx, "a", time.Minute)) })
-	if got := read(t, s, "a"); got != "newer" {
+	if got := read(t, s, "a"); got != "newer and last!" {
 		t.Errorf("the body is %q", got)
 	}
 }

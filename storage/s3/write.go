@@ -138,7 +138,7 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 		return "", err
 	}
 	v := version{plain: u.rec.trailer == 0, id: u.rec.id, etag: etag}.encode()
-	if u.state != nil && u.rec.trailer > 0 {
+	if u.state != nil && u.rec.trailer > 0 && !storage.IsLast(c.new) {
 		s.tips.put(&tip{key: key, version: v, body: u.body, sum: u.state})
 	} else {
 		s.tips.drop(key)
