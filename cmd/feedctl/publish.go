@@ -89,11 +89,12 @@ type publisher interface {
 	Close() error
 }
 
-// How many bytes of entities are on their way at a time. A store behind a network
-// takes long to answer, and many pages at a time.
+// How much memory, in bytes, what is on its way may take. A store behind a network
+// takes long to answer, and many pages at a time: with entities of 1 KB these are five
+// or six. The process stays small; see memoryLimit.
 const (
-	aheadNear = 2 << 20
-	aheadFar  = 24 << 20
+	roomNear = 6 << 20
+	roomFar  = 16 << 20
 )
 
 func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) (err error) {
@@ -115,11 +116,11 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		}
 		p.skip = p.resume.Published
 	}
-	to, ahead, err := f.openPublisher(ctx, a, at)
+	to, room, err := f.openPublisher(ctx, a, at)
 	if err != nil {
 		return err
 	}
-	p.queue = newQueue(ahead)
+	p.queue = newQueue(room)
 	if f.resume != "" && f.maxPageEntities > 0 && f.maxPageBytes > 0 { // else the producer has the word
 		p.queue.fit(f.maxPageEntities, f.maxPageBytes)
 	}
@@ -156,12 +157,12 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	})
 }
 
-// openPublisher also returns how many bytes should be on their way at a time.
-func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p publisher, ahead int64, err error) {
+// openPublisher also returns how much memory what is on its way may take.
+func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p publisher, room int64, err error) {
 	name := at.name
 	if f.to != "" {
 		p, err := newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
-		return p, batchBytes, err
+		return p, roomNear, err
 	}
 	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
@@ -175,11 +176,11 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p 
 	if err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
 	}
-	ahead = aheadNear
+	room = roomNear
 	if _, far := store.(storage.Counter); far {
-		ahead = aheadFar
+		room = roomFar
 	}
-	return &storePublisher{name: name, feed: feed, store: store}, ahead, nil
+	return &storePublisher{name: name, feed: feed, store: store}, room, nil
 }
 
 // A storePublisher publishes to a feed in the store.

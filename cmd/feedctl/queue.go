@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"github.com/feedctl/feedctl/feed"
@@ -19,6 +20,7 @@ const (
 type queue struct {
 	batch limits // of one batch
 	ahead limits // of all that was taken and is not published yet
+	room  int64  // memory in bytes for that
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -42,12 +44,18 @@ func (l limits) least(m limits) limits {
 	return limits{min(l.entities, m.entities), min(l.bytes, m.bytes)}
 }
 
-// newQueue returns a queue of which so many bytes are on their way at a time, or
-// one batch.
-func newQueue(ahead int64) *queue {
+// memory returns how much memory so much takes until it is published, in bytes,
+// roughly: each body is there as it was read and on its page, and what goes with an
+// entity (headers, names, bookkeeping) weighs as much as a body of half a KiB.
+func (l limits) memory() int64 { return 2*l.bytes + int64(l.entities)<<10 }
+
+// newQueue returns a queue of which as much is on its way at a time as fits into so
+// many bytes of memory, or one batch.
+func newQueue(room int64) *queue {
 	q := &queue{
 		batch: limits{batchEntities, batchBytes},
-		ahead: limits{int(max(1, ahead/batchBytes)) * batchEntities, ahead},
+		ahead: limits{math.MaxInt, math.MaxInt64},
+		room:  room,
 	}
 	q.changed.L = &q.mu
 	return q
@@ -104,7 +112,7 @@ func (q *queue) close(err error) {
 func (q *queue) take(ctx context.Context) ([]*feed.Entity, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for ctx.Err() == nil && (len(q.pending) == 0 && !q.closed || len(q.pending) > 0 && !q.room()) {
+	for ctx.Err() == nil && (len(q.pending) == 0 && !q.closed || len(q.pending) > 0 && !q.fits()) {
 		q.changed.Wait()
 	}
 	if err := ctx.Err(); err != nil {
@@ -121,10 +129,10 @@ func (q *queue) take(ctx context.Context) ([]*feed.Entity, error) {
 	return batch, nil
 }
 
-// room reports whether what waits may be taken.
-func (q *queue) room() bool {
-	return q.taken.entities == 0 ||
-		q.taken.entities+q.waiting.entities <= q.ahead.entities && q.taken.bytes+q.waiting.bytes <= q.ahead.bytes
+// fits reports whether what waits may be taken.
+func (q *queue) fits() bool {
+	all := limits{q.taken.entities + q.waiting.entities, q.taken.bytes + q.waiting.bytes}
+	return q.taken.entities == 0 || all == all.least(q.ahead) && all.memory() <= q.room
 }
 
 // published tells that the batch that was taken first is done with.

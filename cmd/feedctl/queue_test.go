@@ -11,7 +11,7 @@ import (
 )
 
 func TestQueueTakesWhatIsThere(t *testing.T) {
-	q := newQueue(batchBytes)
+	q := newQueue(limits{1, batchBytes}.memory())
 	a, b := &feed.Entity{Body: []byte("a")}, &feed.Entity{Body: []byte("b")}
 	q.add(t.Context(), a)
 	q.add(t.Context(), b)
@@ -32,7 +32,7 @@ func TestQueueTakesWhatIsThere(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(batchBytes)
+		q := newQueue(limits{1, batchBytes}.memory())
 		added := 0
 		go func() {
 			for range 3 {
@@ -68,7 +68,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 func TestQueueTakesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(3 * batchBytes)
+		q := newQueue(limits{3, 3 * batchBytes}.memory())
 		go func() {
 			for range 9 {
 				q.add(t.Context(), &feed.Entity{Body: make([]byte, batchBytes)})
@@ -99,7 +99,7 @@ func TestQueueTakesAhead(t *testing.T) {
 // been used up.
 func TestQueueWaitsForStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(batchBytes)
+		q := newQueue(limits{1, batchBytes}.memory())
 		added := false
 		go func() {
 			q.add(t.Context(), &feed.Entity{Body: []byte("first")})
@@ -123,7 +123,7 @@ func TestQueueWaitsForStreams(t *testing.T) {
 func TestQueueEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		q := newQueue(batchBytes)
+		q := newQueue(limits{1, batchBytes}.memory())
 		q.watch(ctx)
 		var err error
 		go func() { _, err = q.take(ctx) }()
@@ -154,7 +154,7 @@ func TestQueueFit(t *testing.T) {
 		{10_000, 64 << 10, limits{1024, 512 << 10}, limits{1024, 512 << 10}},
 		{1, 1, limits{1, 8}, limits{1, 8}},
 	} {
-		q := newQueue(aheadFar)
+		q := newQueue(roomFar)
 		q.fit(c.pageEntities, c.pageBytes)
 		if q.batch != c.batch || q.ahead != c.ahead {
 			t.Errorf("pages of %d entities and %d bytes: batches of %v, %v ahead; want %v, %v",
