@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"net/url"
 
 	"github.com/feedctl/feedctl/consumer"
@@ -71,7 +72,13 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 		if err != nil {
 			return nil, err
 		}
-		return couchdb.Opener(couch.Config{Auth: auth, Log: a.log})(ctx, s)
+		opened, err := couchdb.Opener(couch.Config{Auth: auth, Log: a.log})(ctx, s)
+		var network *net.OpError
+		if errors.As(err, &network) && network.Op == "dial" {
+			u, _ := url.Parse(s.Path) // it was good enough to be dialled
+			return nil, &hinted{err: err, hint: "starting the server, or another URL: nobody answers at " + u.Host}
+		}
+		return opened, err
 	}
 }
 

@@ -93,6 +93,19 @@ func TestCouchDBToCouchDB(t *testing.T) {
 	}
 }
 
+// TestConsumeUnreachable has a database at an address where nobody answers.
+func TestConsumeUnreachable(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
+	server := httptest.NewServer(nil)
+	server.Close()
+	code, _, stderr := feedctl(t, "", "consume", store+"#zones", "--into", "couchdb:"+server.URL+"/db")
+	host := strings.TrimPrefix(server.URL, "http://")
+	if code != exitError || !strings.Contains(stderr, "Try: starting the server, or another URL: nobody answers at "+host) {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
 // TestConsumeRefused has a database that does not take one of the documents.
 func TestConsumeRefused(t *testing.T) {
 	to := couchtest.NewDB(t)
