@@ -76,6 +76,9 @@ func (t *target) beginOnce() error {
 	if err := run(t.begin); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
+	// Only the wait for another process may be long. To interrupt what follows
+	// would undo the whole batch.
+	t.conn.SetInterrupt(nil)
 	t.begun = true
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -260,6 +261,35 @@ func TestBusy(t *testing.T) {
 	}
 	write(t, k, entity("a", "text/plain", "a"))
 }
+
+// TestApplyToTheEnd: the context ends while an entity is applied. What is begun is a
+// matter of microseconds, and breaking it off would lose the whole batch.
+func TestApplyToTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.db")
+	k := open(t, path, "t")
+	ctx, cancel := context.WithCancel(t.Context())
+	b, err := k.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := entity("a", "application/json", "1"), entity("b", "application/json", "")
+	two.Body, two.Stream, two.Size = nil, readFunc(func(p []byte) (int, error) { cancel(); return copy(p, "2"), io.EOF }), -1
+	for _, e := range []*feed.Entity{one, two} {
+		if err := b.Apply(ctx, e); err != nil {
+			t.Fatalf("apply: %v", err)
+		}
+	}
+	if err := b.Commit(ctx, feed.Position{ContentID: "2"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, path, "SELECT group_concat(key || '=' || body) FROM t"); got != "a=1,b=2" {
+		t.Errorf("rows: %s", got)
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options()) }
 
