@@ -174,7 +174,10 @@ func (t *target) forget() error {
 // Recover ends what a commit has begun, and returns the position that the database
 // then is at.
 func (t *target) Recover() (feed.Position, error) {
-	ctx, cancel := graceful(t.ctx)
+	ctx, cancel := t.ctx, func() {}
+	if t.owned { // else there is nothing that was applied
+		ctx, cancel = graceful(t.ctx)
+	}
 	defer cancel()
 	if err := t.forget(); err != nil {
 		return feed.Position{}, err

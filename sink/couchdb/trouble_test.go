@@ -2,6 +2,7 @@ package couchdb_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -202,4 +205,67 @@ func marshal(t testing.TB, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestInterruptedOpen: whoever gives up while the sink is opened is not kept waiting, as
+// nothing was applied that should be committed.
+func TestInterruptedOpen(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		_, err := impatient(ctx, "http://couch.test/db", 3, func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "_local") {
+				cancel()
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"update_seq":1}`)), Request: r}, nil
+		})
+		if !errors.Is(err, context.Canceled) || time.Since(begun) > 0 {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestHalfDone has the server store half of a batch, and then fail as a whole.
+func TestHalfDone(t *testing.T) {
+	for _, all := range [][]*feed.Entity{
+		{put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`), put(3, "c", `{"n":3}`), entity(4, feed.Delete, "old", "text/plain", "")},
+		revisions(t, 1, false),
+	} {
+		want, got := couchtest.NewDB(t), couchtest.NewDB(t)
+		broken := false
+		through := func(r *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/_bulk_docs") || broken {
+				return http.DefaultTransport.RoundTrip(r)
+			}
+			var q struct {
+				Docs     []json.RawMessage `json:"docs"`
+				NewEdits bool              `json:"new_edits"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+				return nil, err
+			}
+			broken = true
+			q.Docs = q.Docs[len(q.Docs)/2:]
+			couchtest.Send(t, http.MethodPost, r.URL.String(), marshal(t, q))
+			return &http.Response{StatusCode: 500, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":"internal_server_error","reason":"for a test"}`)), Request: r}, nil
+		}
+		for _, db := range []string{want, got} {
+			couchtest.Send(t, http.MethodPut, db+"/old", `{}`)
+		}
+		mustWrite(t, open(t, want, nil), all...)
+		k, err := impatient(t.Context(), got, 2, through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, k, all...)
+		if err := k.Close(); err != nil || !broken {
+			t.Fatal(broken, err)
+		}
+		if diff := cmp.Diff(leavesOf(t, want), leavesOf(t, got)); diff != "" {
+			t.Errorf("leaves (-want +got):\n%s", diff)
+		}
+	}
 }
