@@ -47,7 +47,7 @@ func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 
 func (c Config) adopt(ctx context.Context, tx pgx.Tx) (int64, error) {
 	// The store may take long to be read, and nobody else has to go on meanwhile.
-	if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+	if err := endless(ctx, tx); err != nil {
 		return 0, err
 	}
 	destination, store := inStore, c.Store

@@ -100,7 +100,15 @@ func render(ctx context.Context, tx pgx.Tx) error {
 	for _, s := range rendering {
 		fmt.Fprintf(&set, "SET LOCAL %s = %s; ", s.name, s.value)
 	}
-	_, err := tx.Exec(ctx, set.String()+"SET LOCAL row_security = off; SET LOCAL idle_in_transaction_session_timeout = 0")
+	_, err := tx.Exec(ctx, set.String()+"SET LOCAL row_security = off")
+	return err
+}
+
+// endless has the server leave a transaction alone that takes long. Not every version
+// has all of the settings.
+func endless(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings
+		WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
 	return err
 }
 
@@ -172,14 +180,21 @@ const (
 	readPiece  = 4 << 20
 )
 
+// read begins to read the table. Others wait for the caller's lock on it meanwhile, so it
+// is not tried for long.
 func (d *DB) read(ctx context.Context, r relation) (reading, error) {
-	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	begin, cancel := context.WithTimeout(ctx, stallLimit)
+	defer cancel()
+	tx, err := d.pool.BeginTx(begin, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
-		return reading{}, err
+		return reading{}, fmt.Errorf("begin to read the table on a second connection: %w", err)
 	}
 	old := reading{tx, r}
 	// The first statement that needs a snapshot takes it, for all that follow.
-	if err = render(ctx, tx); err == nil {
+	if err = endless(ctx, tx); err == nil {
+		err = render(ctx, tx)
+	}
+	if err == nil {
 		_, err = tx.Exec(ctx, `SET LOCAL lock_timeout = 1000; DECLARE feedctl NO SCROLL CURSOR FOR SELECT key, CASE WHEN size <= `+fmt.Sprint(readInline)+` THEN body END, size, place, part
 			FROM (SELECT `+r.key("r")+` AS key, body, octet_length(body) AS size, r.ctid::text AS place, r.tableoid AS part
 				FROM `+r.name+` AS r, LATERAL (SELECT convert_to(`+r.body("r")+`, 'UTF8') AS body OFFSET 0) AS json) AS rows`)

@@ -20,6 +20,7 @@ import (
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // read returns the entities of a snapshot, body by key.
@@ -260,4 +261,45 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.does(`INSERT INTO products VALUES (9)`, `PUT 9 {"id":9}`)
+}
+
+// Settings of the database that end transactions that take long do not end the reading.
+func TestSnapshotTakesLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
+	w.exec(`INSERT INTO products SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n`)
+	settings := "idle_in_transaction_session_timeout=400"
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // it is new there
+		settings += "&transaction_timeout=400"
+	}
+	as := *w
+	as.url += "&" + settings
+	as.db = outbox.Use(as.connect(nil), schema.Default)
+	store := w.localStore()
+	write := producer.SnapshotConfig{MaxPageBytes: 1 << 16, Progress: func(int64, int) { w.exec(`SELECT pg_sleep(0.3)`) }}
+	index, err := as.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.table(), read(t, store, index)); diff != "" {
+		t.Errorf("%.1000s", diff)
+	}
+}
+
+// Without a second connection the table is not kept locked, and nothing is attached.
+func TestSnapshotWithOneConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY); INSERT INTO products VALUES (1)`)
+	db, err := outbox.Open(t.Context(), w.url+"&pool_max_conns=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	_, err = db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, producer.SnapshotConfig{})
+	if err == nil || !strings.Contains(err.Error(), "second connection") {
+		t.Error(err)
+	}
+	w.does(`INSERT INTO products VALUES (2)`)
 }
