@@ -182,7 +182,7 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	after := retryAfter(resp.Header, time.Now())
 	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, after)
 	timeout := cmp.Or(q.IdleTimeout, db.config.IdleTimeout)
-	what := q.Method + " " + db.address(q)
+	what := db.what(q)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: timeout, Broken: func(err error) error {
 		if err == context.Canceled || err == context.DeadlineExceeded {
 			return err // of the caller
@@ -209,6 +209,13 @@ func (db *DB) address(q Request) string {
 		address += "?" + q.Query.Encode()
 	}
 	return address
+}
+
+// what names a request in the error of one that got no answer, or not all of it: what was
+// asked for has nothing to do with that.
+func (db *DB) what(q Request) string {
+	q.Query = nil
+	return q.Method + " " + db.address(q)
 }
 
 func (db *DB) request(ctx context.Context, q Request) (*http.Request, error) {
@@ -310,7 +317,10 @@ func (db *DB) transportError(q Request, err, cause error) error {
 	if errors.As(err, &repeated) {
 		err = repeated.Err
 	}
-	what := q.Method + " " + db.address(q)
+	if errors.Is(err, io.EOF) { // which is no end of anything that a caller reads
+		err = io.ErrUnexpectedEOF
+	}
+	what := db.what(q)
 	if errors.Is(err, errOrigin) || errors.Is(err, errRedirects) {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -337,3 +337,16 @@ func TestCertificate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoAnswer: that a connection ends before the answer is not the end of an answer.
+func TestNoAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer server.Close()
+	db, err := couchdb.Open(couchdb.Config{URL: server.URL + "/db", Attempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Info(t.Context()); !couchdb.Retryable(err) || errors.Is(err, io.EOF) {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -15,7 +15,7 @@ import (
 // broken makes the error of an answer that cannot be read to its end. One that
 // is cut short is worth another try.
 func (d *docReader) broken(err error) error {
-	what := d.q.Method + " " + d.db.address(d.q)
+	what := d.db.what(d.q)
 	var cut *transportError
 	var syntax *jsonscan.SyntaxError
 	var bad *page.Error

@@ -94,7 +94,8 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 		reached = start
 	}
 	done := b.meter.now()
-	if done.Rows > 0 { // else the place is the same, even if the source names it anew
+	// Without rows, the place is the same, even if the source names it anew.
+	if done.Rows > 0 && !errors.Is(err, changes.ErrRecreated) {
 		b.log.write(context.WithoutCancel(ctx), reached)
 	}
 	report := Report{Progress: done, NoChanges: done.Published == 0 && done.Quarantined == 0}
@@ -160,7 +161,6 @@ func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance strin
 		Selector: c.Filter.Selector, Query: c.Filter.Query,
 		IncludeDocs: !c.Revs && !c.Conflicts,
 		BatchRows:   batchRows, BatchBytes: batchBytes,
-		Log: c.Log,
 	}
 	if kind == changes.Normal {
 		o.SeqInterval = batchRows // a place with each batch is all that is needed

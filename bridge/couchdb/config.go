@@ -103,6 +103,10 @@ type Config struct {
 	// change, for proxies that hold back what a continuous feed sends.
 	Follow   bool
 	LongPoll bool
+	// Attempts is how often the changes feed is asked for without any progress. 0: 8, or
+	// without end with Follow; but who does not follow, and reaches nobody the first time,
+	// gets the error at once. Negative: without end.
+	Attempts int
 	// Producer holds the settings of the feed's producer. Its MaxWaiting defaults to
 	// 2 MiB here.
 	Producer producer.Config

@@ -2,13 +2,19 @@ package couchdb
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
@@ -177,5 +183,119 @@ func TestAttemptsOfDocuments(t *testing.T) {
 	// Both at once, each alone, the bad one again and again, and the good one for comparison.
 	if want := 1 + 2 + tries + 1; asked != want {
 		t.Errorf("asked for documents %d times, want %d", asked, want)
+	}
+}
+
+// TestRowsFailForEver: the changes feed cannot be read with the documents, because of one.
+func TestRowsFailForEver(t *testing.T) {
+	t.Parallel()
+	inRow := func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+		if strings.Contains(q.URL.RawQuery, "feed=continuous") {
+			healthy(w, q)
+			return
+		}
+		answer := httptest.NewRecorder()
+		healthy(answer, q)
+		_, _ = w.Write(regexp.MustCompile(`"doc":\{"_id":"bad".*?\}`).ReplaceAll(answer.Body.Bytes(), []byte(`"doc":{"error":"unknown_error","reason":"badmatch"}`)))
+	}
+	for name, how := range map[string]couchtest.Fault{
+		"server error": couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"),
+		"cut":          couchtest.Cut(1),
+		"error in row": inRow,
+	} {
+		for _, follow := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", name, follow), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				r.configure = func(c *Config) { c.Follow = follow }
+				r.fill(0, 3)
+				r.put("bad", `{}`)
+				r.fake.Inject(0, couchtest.On("", "include_docs=true"), how)
+				if !follow {
+					r.run()
+				} else {
+					stop := r.started()
+					r.await(4)
+					r.fill(3, 4)
+					r.await(5)
+					_, _ = stop()
+				}
+				if q := r.quarantined(); len(q) != 0 {
+					t.Errorf("quarantine has %v", q)
+				}
+				r.check()
+			})
+		}
+	}
+}
+
+// TestNobodyThere: at the first request of all, nobody answers.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		attempts int
+		follow   bool
+		away     int // requests until the source is there
+		asked    int // requests until the bridge gives up; 0: it does not
+		says     string
+	}{
+		"at once":        {away: 99, asked: 1},
+		"some attempts":  {attempts: 3, away: 99, asked: 3, says: "gives_up=\"after 3 attempts, in about 1.5s\""},
+		"one attempt":    {attempts: 1, follow: true, away: 99, asked: 1},
+		"follow":         {follow: true, away: 20, says: "gives_up=never"},
+		"without end":    {attempts: -1, away: 20, says: "gives_up=never"},
+		"later attempts": {attempts: 3, away: 2, says: "attempt=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fill(0, 3)
+			var asked atomic.Int64
+			var log bytes.Buffer
+			r.configure = func(c *Config) {
+				c.Follow, c.Attempts = test.follow, test.attempts
+				c.Log = slog.New(slog.NewTextHandler(&log, nil))
+				var err error
+				c.Source, err = couchdb.Open(couchdb.Config{URL: r.url, HTTP: &http.Client{Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
+					if asked.Add(1) <= int64(test.away) {
+						return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+					}
+					return http.DefaultTransport.RoundTrip(q)
+				})}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			if test.asked == 0 && test.follow {
+				stop := r.started()
+				r.await(3)
+				_, _ = stop()
+			} else {
+				_, err = r.tryRun(r.store)
+			}
+			if test.asked > 0 {
+				if err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), r.url) || asked.Load() != int64(test.asked) {
+					t.Errorf("%d requests, %v", asked.Load(), err)
+				}
+			} else if n := len(r.events()); n != 3 {
+				t.Errorf("%d documents, %v", n, err)
+			}
+			if !strings.Contains(log.String(), test.says) || test.says == "" && log.Len() > 0 {
+				t.Errorf("log is\n%s", &log)
+			}
+		})
+	}
+}
+
+// TestNeverAnswers: a source that closes each connection has not come to its end.
+func TestNeverAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fill(0, 3)
+	r.configure = func(c *Config) { c.Attempts = 2 }
+	r.fake.Inject(0, couchtest.On("", "/_changes"), func(http.ResponseWriter, *http.Request, http.HandlerFunc) { panic(http.ErrAbortHandler) })
+	if report, err := r.tryRun(r.store); !couchdb.Retryable(err) {
+		t.Errorf("%+v, %v", report, err)
 	}
 }

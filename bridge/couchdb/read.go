@@ -42,6 +42,9 @@ type reader struct {
 	instance  string
 	followers []*changes.Follower
 	repeating bool // the last row was one that the feed has
+	lean      bool // rows are read without their documents
+	reached   bool // the source has answered
+	failed    int  // times without a row, or the end
 
 	pieces   chan *piece
 	err      error // why pieces was closed; nil at the end of the changes feed
@@ -69,11 +72,31 @@ func (r *reader) read(ctx context.Context) {
 			return
 		}
 	}
+	r.err = r.checkEnd(ctx)
+}
+
+// checkEnd makes sure that the end of the changes feed is that of the database: the feed of
+// one that is deleted meanwhile ends as if there was no more. An answer without rows needs
+// no further request: the follower has looked at the database when it began.
+func (r *reader) checkEnd(ctx context.Context) error {
+	f := r.followers[len(r.followers)-1]
+	if f.Stats().Rows == 0 {
+		return nil
+	}
+	info, err := r.bridge.config.Source.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("look whether the database is still there at the end of its changes: %w", err)
+	}
+	if was, is := f.Info().Instance(), info.Instance(); was != is {
+		return fmt.Errorf("%w: it was %s, and is %s at the end of its changes", changes.ErrRecreated, was, is)
+	}
+	return nil
 }
 
 // follow reads one changes feed to its end.
 func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
-	f, err := changes.New(r.bridge.config.Source, r.options(kind))
+	o := r.options(kind)
+	f, err := changes.New(r.bridge.config.Source, o)
 	if err != nil {
 		return err
 	}
@@ -85,12 +108,16 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 		now := f.Stats().Requests
 		r.bridge.meter.count(func(p *Progress) { p.Requests += now - requests })
 		requests = now
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
+		case err != nil:
+			if err := r.tryAgain(ctx, o.IncludeDocs, err); err != nil {
+				return err
+			}
+			return r.follow(ctx, kind)
 		}
-		if err != nil {
-			return err
-		}
+		r.reached, r.failed = true, 0
 		r.instance = f.Instance()
 		if batch.Seq != nil {
 			r.since = batch.Seq
@@ -110,9 +137,15 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 	}
 }
 
-// options says what to ask for, from where the reader is.
+// options says what to ask for, from where the reader is. The first time, a follower gives
+// up at once, for somebody who is not there at all; and then soon, for tryAgain.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
+	o.IncludeDocs = o.IncludeDocs && !r.lean
+	o.Attempts = 3
+	if !r.reached {
+		o.Attempts = 1
+	}
 	if r.only != nil {
 		o.DocIDs = r.only
 		o.Filter, o.View, o.Selector, o.Query = "", "", nil, nil
@@ -250,7 +283,7 @@ func (r *reader) compare(p *piece, claims []claim) {
 // more for whoever knows nothing of conflicts.
 func (r *reader) revisions(row *changes.Row) []string {
 	switch {
-	case row.Doc != nil && row.Meta.Rev != "":
+	case hasDocument(row):
 		return []string{row.Meta.Rev} // the document may be newer than the row
 	case !r.bridge.config.Conflicts:
 		return row.Revs[:1]
@@ -262,10 +295,15 @@ func (r *reader) revisions(row *changes.Row) []string {
 	return revs
 }
 
+// hasDocument reports whether the row has its document, rather than none or an error.
+func hasDocument(row *changes.Row) bool {
+	return row.Doc != nil && row.Meta.ID == row.ID && row.Meta.Rev != ""
+}
+
 // mustFetch reports whether the document is to be read by itself.
 func (r *reader) mustFetch(row *changes.Row) bool {
 	a := r.bridge.config.Attachments
-	return row.Doc == nil || row.Meta.HasAttachments && (a == Inline || a == Multipart)
+	return !hasDocument(row) || row.Meta.HasAttachments && (a == Inline || a == Multipart)
 }
 
 func first(revs []string) string {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -353,5 +354,50 @@ func TestCredentialsStaySecret(t *testing.T) {
 	checkpoint, err := b.feed.Checkpoint(t.Context())
 	if err != nil || strings.Contains(string(checkpoint), "hunter2") || !strings.Contains(string(checkpoint), clean) {
 		t.Errorf("checkpoint is %s, %v", checkpoint, err)
+	}
+}
+
+// TestDeletedInAnswer: the changes of a database that is deleted while they are sent end as if
+// there were no more. That is not the end of its changes.
+func TestDeletedInAnswer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		created bool
+		want    error
+	}{"deleted": {false, couchdb.ErrNotFound}, "created again": {true, changes.ErrRecreated}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fill(0, 3)
+			looked := make(chan struct{})
+			r.fake.Inject(1, couchtest.On("", "/_changes"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+				answer := httptest.NewRecorder()
+				healthy(answer, q)
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-looked
+				_, _ = w.Write(answer.Body.Bytes())
+				r.fake.Delete(r.url)
+				if test.created {
+					r.fake.Create(r.url)
+				}
+			})
+			r.fake.Inject(1, func(q *http.Request) bool { return q.Method == http.MethodGet && r.url == r.fake.URL()+q.URL.Path }, func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+				healthy(w, q)
+				close(looked)
+			})
+			report, err := r.tryRun(r.store)
+			if !errors.Is(err, test.want) {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if report.Published != 3 {
+				t.Errorf("%d entities were published", report.Published)
+			}
+			for _, request := range r.fake.Requests() {
+				if test.created && strings.Contains(request, "/_local/") {
+					t.Errorf("the new database gets %s", request)
+				}
+			}
+		})
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -22,6 +24,7 @@ type bridgeCouchDBFlags struct {
 	source          sourceFlags
 	follow          bool
 	longPoll        bool
+	retries         int
 	snapshot        bool
 	options         couchdb.Options
 	attachments     string
@@ -86,6 +89,7 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	f.source.add(flags)
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the changes")
 	flags.BoolVar(&f.longPoll, "long-poll", false, "with --follow: wait with a request for each change, for proxies that hold back a stream")
+	flags.IntVar(&f.retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if nobody is there at first, at once)")
 	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when everything there is has been published")
 	flags.BoolVar(&f.options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
 	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for filling a CouchDB")
@@ -128,7 +132,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	result, err := b.run(ctx, config)
 	stop()
 	if err != nil && ctx.Err() == nil {
-		return err
+		return hintUnreachable(err)
 	}
 	printErr := a.print(result, func(w io.Writer) error { return result.write(w) })
 	if err == nil {
@@ -137,12 +141,22 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	return err
 }
 
+// hintUnreachable says what can be done about a server that nobody could connect to.
+func hintUnreachable(err error) error {
+	var network *net.OpError
+	if !errors.As(err, &network) || network.Op != "dial" {
+		return err
+	}
+	return &hinted{err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it"}
+}
+
 // config turns the flags into the settings of a bridge.
 func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 	c := couchdb.Config{
 		Options:  f.options,
 		Filter:   f.filter,
 		LongPoll: f.longPoll,
+		Attempts: f.retries,
 		Producer: producer.Config{MaxPageBytes: f.maxPageBytes, MaxPageEntities: f.maxPageEntities},
 	}
 	c.Attachments = couchdb.Attachments(f.attachments)

@@ -271,3 +271,20 @@ func TestBridgeMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestBridgeNobodyThere: who bridges once from a server that is not there learns it at once.
+func TestBridgeNobodyThere(t *testing.T) {
+	r := newBridgeRig(t)
+	r.fake.Close()
+	for _, url := range []string{r.url, "http://no-such-host.invalid/db"} {
+		stderr := r.command(exitError, nil, "couchdb", url, "docs")
+		host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+		if !strings.Contains(stderr, host) || !strings.Contains(stderr, "--retries") || strings.Contains(stderr, "WARN") {
+			t.Errorf("standard error is %s", stderr)
+		}
+	}
+	stderr := r.command(exitError, nil, "couchdb", r.url, "docs", "--retries", "2")
+	if strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "gives_up") || !strings.Contains(stderr, "no progress in 2 attempts") {
+		t.Errorf("with --retries, standard error is %s", stderr)
+	}
+}

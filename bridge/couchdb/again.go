@@ -1,0 +1,59 @@
+package couchdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// tryAgain returns nil after a pause if the changes feed, which a follower has given up, is to
+// be followed again. withDocs says whether it had documents, one of which may break it.
+func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
+	c := &r.bridge.config
+	var status *couchdb.Error
+	var nobody *net.OpError
+	first := !r.reached
+	r.reached = r.reached || !unreachable(err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, changes.ErrRecreated), errors.As(err, &status) && !couchdb.Retryable(err):
+		return err
+	case unreachable(err) && errors.As(err, &nobody):
+		err = nobody // the rest says nothing that matters
+		if first && !c.Follow && c.Attempts == 0 {
+			return err
+		}
+	case withDocs && r.failed > 0:
+		r.lean, r.failed = true, 0
+		c.Log.Warn("the changes cannot be read with their documents, which are asked for by themselves now", "source", c.Source.URL(), "error", err)
+		return nil
+	}
+	most := c.Attempts
+	if most == 0 && !c.Follow {
+		most = tries
+	}
+	if r.failed++; most > 0 && r.failed >= most {
+		return fmt.Errorf("no progress in %d attempts: %w", most, err)
+	}
+	pause, ends := pauseAfter(r.failed), "never"
+	if most > 0 {
+		left := time.Duration(0)
+		for n := r.failed; n < most; n++ {
+			left += pauseAfter(n)
+		}
+		ends = fmt.Sprintf("after %d attempts, in about %v", most, left)
+	}
+	c.Log.Warn("the source cannot be read, asking again", "source", c.Source.URL(), "error", err, "attempt", r.failed, "pause", pause, "gives_up", ends)
+	return r.bridge.pause(ctx, jitter(pause))
+}
+
+// pauseAfter returns how long to wait at most after so many failures.
+func pauseAfter(failed int) time.Duration {
+	return min(250*time.Millisecond<<min(failed, tries), 30*time.Second)
+}
