@@ -14,6 +14,9 @@ COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/packag
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
 
+# The time limit of a package ends what hangs. "make lint" vets.
+TESTFLAGS := -count=1 -timeout 60m -vet=off
+
 # Flags of the benchmarks: see "go run ./bench -help".
 BENCHFLAGS :=
 
@@ -52,12 +55,12 @@ demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into 
 .PHONY: test
 test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
-	CGO_ENABLED=0 go test -count=1 -timeout 20m ./...
+	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
 race: build versitygw couchdb ## Run the tests, without Java, under the race detector (needs a C compiler)
 	@scripts/need gcc sqlite3 strace initdb=postgresql pgbouncer
-	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m $$(go list ./... | grep -v /interop)
+	CGO_ENABLED=1 go test -race -short $(TESTFLAGS) $$(go list ./... | grep -v /interop)
 
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server that the tests run on
