@@ -50,13 +50,16 @@ var changes = []struct{ name, old, new, want string }{
 }
 
 func TestEqual(t *testing.T) {
-	a, b := couchtest.NewDB(t), couchtest.NewDB(t)
-	check(t, a, b)
-	fill(t, a, docs)
-	fill(t, b, docs[5:])
-	fill(t, b, docs[:5]) // another order of changes
-	put(t, b+"/_local/x", `{"x":1}`)
-	check(t, a, b)
+	fake := couchtest.NewFake(t)
+	for _, newDB := range []func(testing.TB) string{couchtest.NewDB, fake.NewDB} {
+		a, b := newDB(t), newDB(t)
+		check(t, a, b)
+		fill(t, a, docs)
+		fill(t, b, docs[5:])
+		fill(t, b, docs[:5]) // another order of changes
+		put(t, b+"/_local/x", `{"x":1}`)
+		check(t, a, b)
+	}
 }
 
 func TestFinds(t *testing.T) {

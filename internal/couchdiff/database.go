@@ -94,7 +94,7 @@ func (d database) leaves(ctx context.Context, id string) (map[string]leaf, error
 
 // digest returns the size and the SHA-256 of an attachment's bytes.
 func (d database) digest(ctx context.Context, id, rev, name string) (string, error) {
-	body, err := d.get(ctx, "/"+escape(id)+"/"+escape(name)+"?rev="+url.QueryEscape(rev))
+	body, err := d.get(ctx, "/"+escape(id)+"/"+escape(name)+"?rev="+url.QueryEscape(rev), "*/*")
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +108,8 @@ func (d database) digest(ctx context.Context, id, rev, name string) (string, err
 }
 
 func (d database) json(ctx context.Context, path string, v any) error {
-	body, err := d.get(ctx, path)
+	// Whoever takes anything else gets open_revs in multipart/mixed from CouchDB.
+	body, err := d.get(ctx, path, "application/json")
 	if err != nil {
 		return err
 	}
@@ -127,12 +128,12 @@ func (d database) json(ctx context.Context, path string, v any) error {
 
 // get returns the body of an answer with status 200. The transport undoes a
 // compression.
-func (d database) get(ctx context.Context, path string) (io.ReadCloser, error) {
+func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make request for %s: %w", path, err)
 	}
-	r.Header.Set("Accept", "application/json, */*;q=0.1")
+	r.Header.Set("Accept", accept)
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err // it has the method and the URL without its password
