@@ -38,7 +38,11 @@ func readDocument(r *http.Request) ([]byte, parts, error) {
 			text = body
 			continue
 		}
-		sent[part.FileName()] = body
+		_, disposition, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+		if err != nil {
+			return nil, nil, badRequest("Malformed multipart/related: " + err.Error())
+		}
+		sent[disposition["filename"]] = body // as it is: FileName takes a slash for that of a path
 	}
 }
 

@@ -18,12 +18,19 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// TestRoundTrip writes what a bridge makes of a database into another one.
+// TestRoundTrip writes what a bridge makes of a database into another one: one of
+// PouchDB's engine, and one that is as Apache CouchDB.
 func TestRoundTrip(t *testing.T) {
-	from := source(t)
+	t.Run("PouchDB", func(t *testing.T) { roundTrip(t, couchtest.NewDB) })
+	t.Run("CouchDB", func(t *testing.T) { roundTrip(t, couchtest.NewFake(t).NewDB) })
+}
+
+func roundTrip(t *testing.T, newDB func(testing.TB) string) {
+	from := newDB(t)
+	fill(t, from)
 	for _, multi := range []bool{false, true} {
 		t.Run(fmt.Sprint("multipart ", multi), func(t *testing.T) {
-			to := couchtest.NewDB(t)
+			to := newDB(t)
 			k := open(t, to, nil)
 			all := revisions(t, 1, multi)
 			for _, e := range all {
@@ -38,7 +45,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 
 			// In one batch, in streams, in another order.
-			to = couchtest.NewDB(t)
+			to = newDB(t)
 			k = open(t, to, nil)
 			var reversed []*feed.Entity
 			for _, e := range revisions(t, 1, multi) {

@@ -156,12 +156,10 @@ func revisions(t testing.TB, first int, multi bool) (all []*feed.Entity) {
 	return all
 }
 
-// source returns a database with docs.
-func source(t testing.TB) string {
+// fill stores docs in a database.
+func fill(t testing.TB, db string) {
 	t.Helper()
-	db := couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPost, db+"/_bulk_docs", fmt.Sprintf(`{"new_edits":false,"docs":[%s]}`, strings.Join(docs, ",")))
-	return db
 }
 
 // checkEqual compares two databases.
