@@ -12,6 +12,10 @@
 // If the feed has been pruned, the fold begins with the newest snapshot of the same
 // name, which was made when the pages were there. So a feed may be folded and
 // pruned again and again.
+//
+// The table may be kept ([Config.Table]). Its rows and how far the feed has been applied to it
+// are written together, so a fold that was killed at any moment is gone on with, and a later
+// one applies only what is new.
 package fold
 
 import (
@@ -31,7 +35,6 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
-	"github.com/feedctl/feedctl/sink/sqlite"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -46,9 +49,13 @@ type Config struct {
 	// PublicURL and Presign are those of [producer.SnapshotConfig].
 	PublicURL string
 	Presign   time.Duration
-	// TempDir is where the table is kept; it grows to the size of the state.
+	// TempDir is where the table is during a fold; it grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
+	// Table, if set, is the file in which the table is kept for the next fold of the
+	// feed, and nothing else: if it is damaged, or of another feed or KeyPointer, or does
+	// not fit the feed any more, it is removed and made anew.
+	Table string
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
 	// Logger gets warnings. Defaults to none.
@@ -69,7 +76,7 @@ const origin = "http://store.invalid"
 // in bytes: there is one reader.
 const readAhead = 12 << 20
 
-// table is the name of the temporary table.
+// table is the name of the table.
 const table = "state"
 
 // Feed writes a snapshot of the feed as it is now and returns its index. The error
@@ -81,17 +88,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 	if c.Name == "" {
 		c.Name = name
 	}
-	dir, err := os.MkdirTemp(c.TempDir, "feedctl-fold-")
-	if err != nil {
-		return nil, fmt.Errorf("fold feed %q: %w", name, err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "state.db")
-	var index *snapshot.Index
-	at, err := apply(ctx, store, name, file, c)
-	if err == nil {
-		index, err = write(ctx, store, file, c, at)
-	}
+	index, err := makeIndex(ctx, store, name, c)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not tell why it was interrupted
 	}
@@ -101,9 +98,57 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 	return index, nil
 }
 
-// apply applies the whole feed to the table and returns the position after the
+func makeIndex(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
+	if c.Table != "" {
+		index, err := makeFrom(ctx, store, name, c.Table, c)
+		if !misfit(err) || ctx.Err() != nil {
+			return index, err
+		}
+		if c.Logger != nil {
+			c.Logger.Info("the table of an earlier fold is of no use, making it anew", "feed", name, "table", c.Table, "reason", err)
+		}
+		if err := removeTable(c.Table); err != nil {
+			return nil, err
+		}
+		return makeFrom(ctx, store, name, c.Table, c)
+	}
+	dir, err := os.MkdirTemp(c.TempDir, "feedctl-fold-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return makeFrom(ctx, store, name, filepath.Join(dir, "state.db"), c)
+}
+
+// makeFrom brings the table in a file up to date and writes the snapshot from it. The table is
+// locked meanwhile.
+func makeFrom(ctx context.Context, store storage.Store, name, file string, c Config) (_ *snapshot.Index, err error) {
+	state, err := openTable(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	at, err := apply(ctx, store, name, file, state, c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Table != "" {
+		// What earlier ones that were killed have left behind. The snapshot is not less
+		// good if it cannot be removed.
+		if _, err := producer.CollectSnapshots(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
+			c.Logger.Warn("pages of snapshots that were never finished cannot be removed", "snapshot", c.Name, "error", err)
+		}
+	}
+	return write(ctx, store, file, c, at)
+}
+
+// leftover is how old the pages of a snapshot without an index are that nobody is still
+// writing.
+const leftover = 24 * time.Hour
+
+// apply applies what is new in the feed to the table and returns the position after the
 // last entity applied.
-func apply(ctx context.Context, store storage.Store, name, file string, c Config) (at *snapshot.FeedPosition, err error) {
+func apply(ctx context.Context, store storage.Store, name, file string, state consumer.Sink, c Config) (at *snapshot.FeedPosition, err error) {
 	config := server.Config{PublicURL: origin}
 	if _, far := store.(storage.Counter); far {
 		config.ReadAhead = readAhead
@@ -120,13 +165,22 @@ func apply(ctx context.Context, store storage.Store, name, file string, c Config
 	if err != nil {
 		return nil, err
 	}
-	state, err := sqlite.Open(ctx, file, table)
+	w := &work{pages: chain.NewReader(store, name), file: file, origin: tableOrigin{Version: tableVersion, Feed: name, KeyPointer: c.KeyPointer}}
+	before, err := state.Position(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, state.Close()) }()
-	from, floor, err := start(ctx, client, store, name, c.Name)
-	if err != nil {
+	from := consumer.Beginning()
+	if before.IsZero() {
+		var floor int64
+		if from, floor, err = start(ctx, client, store, name, c.Name); err != nil {
+			return nil, err
+		}
+		w.origin.Whole = floor > 1 // it begins with a snapshot, or it is to be seen at the end
+	} else if err := w.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.note(ctx); err != nil {
 		return nil, err
 	}
 	job := consumer.Job{
@@ -139,16 +193,17 @@ func apply(ctx context.Context, store storage.Store, name, file string, c Config
 		Logger:     c.Logger,
 	}
 	if _, err := job.Run(ctx); err != nil {
+		if !before.IsZero() && lost(err) {
+			err = fmt.Errorf("%w: %w", errMisfit, err)
+		}
 		return nil, err
 	}
 	position, err := state.Position(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if now, err := chain.NewReader(store, name).Floor(ctx); err != nil {
+	if err := w.checkWhole(ctx); err != nil {
 		return nil, err
-	} else if floor == 1 && now > 1 {
-		return nil, fmt.Errorf("%w while it was being read: try again", ErrPruned)
 	}
 	return stored(name, position)
 }

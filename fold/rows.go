@@ -29,7 +29,7 @@ type rows struct{ conn *sqlite.Conn }
 func openRows(ctx context.Context, file string) (*rows, error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadOnly)
 	if err != nil {
-		return nil, fmt.Errorf("open temporary table: %w", err)
+		return nil, fmt.Errorf("open table: %w", err)
 	}
 	conn.SetInterrupt(ctx.Done())
 	return &rows{conn}, nil
@@ -43,7 +43,7 @@ func (r *rows) empty() (bool, error) {
 		ResultFunc: func(*sqlite.Stmt) error { empty = false; return nil },
 	})
 	if err != nil {
-		return false, fmt.Errorf("read temporary table: %w", err)
+		return false, fmt.Errorf("read table: %w", err)
 	}
 	return empty, nil
 }
@@ -66,7 +66,7 @@ func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
 			},
 		})
 		if err != nil && !errors.Is(err, errStop) {
-			yield(nil, fmt.Errorf("read temporary table: %w", err))
+			yield(nil, fmt.Errorf("read table: %w", err))
 		}
 	}
 }

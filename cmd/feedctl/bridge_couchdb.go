@@ -69,9 +69,11 @@ from its beginning again, and what the feed has not got is published.
 
 --snapshot makes a snapshot of the feed's name when everything there is has been published.
 It says at which entity it was made: who begins with it goes on in the feed without a gap.
-An interrupted run goes on publishing where it was when it is started again; the snapshot
-is made from the feed then, in one go, and nobody sees one that is not whole. With --follow
-too, the snapshot is made once, and then changes are waited for.
+It is made from the feed, and nobody sees one that is not whole. The last state of each
+document is gathered in a file beside the index, which grows to their size and is kept: an
+interrupted run goes on in it when it is started again, and the next snapshot reads only
+what is new in the feed. With --follow too, the snapshot is made once, and then changes are
+waited for.
 
 At the end, or at Ctrl-C with --follow, the statistics of CouchDB's replication protocol are
 printed; the database has them too, in the replication log _local/ID, if the user may write
@@ -236,7 +238,11 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	if err != nil || !b.flags.snapshot {
 		return result, err
 	}
-	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Logger: b.app.log})
+	table, err := b.flags.source.indexFile(b.at.identity())
+	if err != nil {
+		return result, err
+	}
+	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Table: table + ".state", Logger: b.app.log})
 	if err != nil {
 		return result, err
 	}

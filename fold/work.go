@@ -1,0 +1,183 @@
+package fold
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink"
+	sqlitesink "github.com/feedctl/feedctl/sink/sqlite"
+)
+
+// errMisfit: a table that was kept cannot be gone on with.
+var errMisfit = errors.New("table does not fit")
+
+// misfit reports whether a fold may succeed with a new table.
+func misfit(err error) bool {
+	if errors.Is(err, errMisfit) {
+		return true
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB, sqlite.ResultFormat:
+		return true
+	}
+	return false
+}
+
+// lost reports whether the feed cannot be read on from a position: what comes next is gone,
+// or the snapshot is that the position is in.
+func lost(err error) bool {
+	var status *consumer.StatusError
+	return consumer.IsGap(err) || errors.As(err, &status) && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
+}
+
+// openTable opens the table in a file, which is made if it does not exist, and locks it.
+func openTable(ctx context.Context, file string) (consumer.Sink, error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, fmt.Errorf("open table: %w", err)
+	}
+	state, err := sqlitesink.Open(ctx, file, table)
+	if err != nil && !errors.Is(err, sink.ErrLocked) {
+		err = fmt.Errorf("%w: %w", errMisfit, err)
+	}
+	return state, err
+}
+
+// removeTable removes what openTable has made, but for the lock.
+func removeTable(file string) error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(file + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove table: %w", err)
+		}
+	}
+	return nil
+}
+
+// A work is what is known of a table besides its rows.
+type work struct {
+	pages  *chain.Reader
+	file   string
+	origin tableOrigin
+}
+
+// tableVersion is changed with what is in a table.
+const tableVersion = 1
+
+// A tableOrigin says what a table was made of. It is in the table's file.
+type tableOrigin struct {
+	Version    int
+	Feed       string
+	KeyPointer string
+	// Page was the newest of the feed when the table was last worked on. Its boundary
+	// tells it from that of another feed of the same name.
+	Page     int64
+	Boundary string
+	// Whole: it is known that the feed's first pages are in the table, and were not pruned
+	// before they were read.
+	Whole bool
+}
+
+// check compares the table with the feed, and returns errMisfit if they have nothing to do
+// with one another.
+func (w *work) check(ctx context.Context) error {
+	was, err := w.load()
+	if err != nil {
+		return err
+	}
+	w.origin.Whole = was.Whole
+	if was.Version != w.origin.Version || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
+		return fmt.Errorf("%w: it is of feed %q with key %q", errMisfit, was.Feed, was.KeyPointer)
+	}
+	page, err := w.pages.Stat(ctx, was.Page)
+	switch {
+	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrNoPage), errors.Is(err, chain.ErrPruned):
+		return fmt.Errorf("%w: %w", errMisfit, err)
+	case err != nil:
+		return err
+	case page.Boundary != was.Boundary:
+		return fmt.Errorf("%w: it is of another feed of this name", errMisfit)
+	}
+	if floor, err := w.pages.Floor(ctx); err != nil || was.Whole || floor == 1 {
+		return err
+	}
+	return fmt.Errorf("%w: pages may have been pruned before it had them", errMisfit)
+}
+
+// note writes what the table is made of.
+func (w *work) note(ctx context.Context) error {
+	newest, err := w.pages.Newest(ctx)
+	if errors.Is(err, chain.ErrNoFeed) {
+		return nil // whoever reads it finds that out
+	}
+	if err != nil {
+		return err
+	}
+	w.origin.Page, w.origin.Boundary = newest.Number, newest.Boundary
+	return w.save()
+}
+
+// checkWhole makes sure that the table has what was in the feed's first pages.
+func (w *work) checkWhole(ctx context.Context) error {
+	if w.origin.Whole {
+		return nil
+	}
+	if floor, err := w.pages.Floor(ctx); err != nil {
+		return err
+	} else if floor > 1 {
+		return fmt.Errorf("%w while it was being read: try again", ErrPruned)
+	}
+	w.origin.Whole = true
+	return w.save()
+}
+
+const (
+	createOrigin = "CREATE TABLE IF NOT EXISTS feedctl_fold (origin TEXT NOT NULL)"
+	selectOrigin = "SELECT origin FROM feedctl_fold"
+)
+
+func (w *work) load() (o tableOrigin, err error) {
+	err = w.with(func(conn *sqlite.Conn) error {
+		return sqlitex.ExecuteTransient(conn, selectOrigin, &sqlitex.ExecOptions{
+			ResultFunc: func(row *sqlite.Stmt) error { return json.Unmarshal([]byte(row.ColumnText(0)), &o) },
+		})
+	})
+	return o, err
+}
+
+func (w *work) save() error {
+	data, err := json.Marshal(w.origin)
+	if err != nil {
+		return err
+	}
+	return w.with(func(conn *sqlite.Conn) (err error) {
+		defer sqlitex.Transaction(conn)(&err)
+		if err := sqlitex.ExecuteTransient(conn, "DELETE FROM feedctl_fold", nil); err != nil {
+			return err
+		}
+		return sqlitex.ExecuteTransient(conn, "INSERT INTO feedctl_fold (origin) VALUES (?)", &sqlitex.ExecOptions{Args: []any{string(data)}})
+	})
+}
+
+// with gives a connection to the file to use.
+func (w *work) with(use func(*sqlite.Conn) error) error {
+	conn, err := sqlite.OpenConn(w.file, sqlite.OpenReadWrite)
+	if err != nil {
+		return fmt.Errorf("open table: %w", err)
+	}
+	if err = sqlitex.ExecuteTransient(conn, createOrigin, nil); err == nil {
+		err = use(conn)
+	}
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return fmt.Errorf("open table: %w", err)
+	}
+	return nil
+}
