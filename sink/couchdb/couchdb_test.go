@@ -18,17 +18,26 @@ const urlVariable = "FEEDCTL_SINK_COUCHDB_TEST_URL"
 
 // server returns the URL of a server: in a child process, that of its parent.
 func server(t testing.TB) string {
+	return serverOf(t, func() string { return couchtest.Start(t).URL() })
+}
+
+func serverOf(t testing.TB, start func() string) string {
 	t.Helper()
 	if url := os.Getenv(urlVariable); url != "" {
 		return url
 	}
-	url := couchtest.Start(t).URL()
+	url := start()
 	t.Setenv(urlVariable, url)
 	return url
 }
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, options(server(t)))
+}
+
+// TestConformanceFake has a server that is as Apache CouchDB.
+func TestConformanceFake(t *testing.T) {
+	sinktest.Run(t, options(serverOf(t, func() string { return couchtest.NewFake(t).URL() })))
 }
 
 // options have a database for each directory. The steps that can fail are requests.
