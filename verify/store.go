@@ -27,11 +27,12 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 	stored := storeCheck{
 		store: store, feed: feedName, chain: chain.NewReader(store, feedName),
 		report: newReport("store", "store:"+feedName, Config{}), numbers: make(map[string]int),
+		seen: make(map[string]storage.Info),
 	}
 	if err := stored.check(ctx); err != nil {
 		return nil, fmt.Errorf("check feed %q in the store: %w", feedName, err)
 	}
-	served, err := feedOf(ctx, store, feedName)
+	served, err := feedOf(ctx, seenStore{store, stored.seen}, feedName, readAhead(store))
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +47,36 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 	return report, nil
 }
 
+// readAhead returns how much memory may hold pages that are read ahead, in bytes: some,
+// if the store is behind a network. There is one reader.
+func readAhead(store storage.Store) int64 {
+	if _, far := store.(storage.Counter); far {
+		return 12 << 20
+	}
+	return -1
+}
+
+// A seenStore does not ask again for what says an object that was seen and cannot
+// change.
+type seenStore struct {
+	storage.Store
+	seen map[string]storage.Info
+}
+
+// maxSeen is how much of what was seen is kept, in bytes.
+const maxSeen = 8 << 20
+
+// Stat implements [storage.Store].
+func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if info, ok := s.seen[key]; ok {
+		return info, nil
+	}
+	return s.Store.Stat(ctx, key)
+}
+
 // feedOf checks a feed as a server gives it to a consumer, without a network.
-func feedOf(ctx context.Context, store storage.Store, feedName string) (report *Report, err error) {
-	s, err := server.New(store, server.Config{})
+func feedOf(ctx context.Context, store storage.Store, feedName string, readAhead int64) (report *Report, err error) {
+	s, err := server.New(store, server.Config{ReadAhead: readAhead})
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +92,9 @@ type storeCheck struct {
 	chain   *chain.Reader
 	report  *Report
 	numbers map[string]int // of pages, by key
+
+	seen     map[string]storage.Info // of pages that have a next page, by key
+	seenSize int                     // in bytes, roughly
 
 	floor, newest int64
 	before        *chain.Page // the page read last, if it was the one before; else nil
@@ -180,12 +211,24 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 		return object.Body.Close()
 	}
 	s.before = p
+	if p.Closed && n < s.newest {
+		s.keep(object.Info)
+	}
 	c := bodyCheck{report: s.report, key: key, page: p}
 	if err := errors.Join(c.body(object.Body), object.Body.Close()); err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	s.link(key, before, p)
 	return nil
+}
+
+// keep keeps what was seen of a page, as long as there is room.
+func (s *storeCheck) keep(info storage.Info) {
+	const around = 512
+	if size := around + len(info.Meta.Data); s.seenSize+size <= maxSeen {
+		s.seen[info.Key] = info
+		s.seenSize += size
+	}
 }
 
 // link checks how a page follows the one before it, which may be unknown.

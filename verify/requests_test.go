@@ -1,0 +1,56 @@
+package verify_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/verify"
+)
+
+// A countingStore counts what is read of objects. To a server it is far away.
+type countingStore struct {
+	storage.Store
+	reads atomic.Uint64
+}
+
+func (s *countingStore) Stat(ctx context.Context, key string) (storage.Info, error) {
+	s.reads.Add(1)
+	return s.Store.Stat(ctx, key)
+}
+
+func (s *countingStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	s.reads.Add(1)
+	return s.Store.Get(ctx, key, offset, length)
+}
+
+func (s *countingStore) Requests() map[string]uint64 {
+	return map[string]uint64{"read": s.reads.Load()}
+}
+
+// TestStoreRequests: each page is read twice, as it is stored and as a consumer sees
+// it, and nothing but finding the newest page costs more.
+func TestStoreRequests(t *testing.T) {
+	store := &countingStore{Store: newStore(t, 100)}
+	reader := chain.NewReader(store, "zones")
+	if _, err := reader.Newest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Floor(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	find := store.reads.Swap(0)
+	report, err := verify.Store(t.Context(), store, "zones")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	// The newest page is asked for by HEAD and by GET, under both of its names.
+	if got, most := store.reads.Load(), 2*uint64(report.Pages)+3*find; got > most {
+		t.Errorf("%d pages took %d reads, want at most %d; to find the newest takes %d", report.Pages, got, most, find)
+	}
+}
