@@ -3,6 +3,7 @@ package s3_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -88,6 +89,41 @@ func TestAnswers(t *testing.T) {
 				check("List", err)
 			}
 		})
+	}
+}
+
+// TestNoS3: who gave the URL of another kind of server is told so at once, but a proxy
+// that fails for a while does not end a process that has read before.
+func TestNoS3(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for _, before := range []int{0, 1} {
+		answers := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			body := "<html><head><meta></head></html>"
+			if answers++; answers <= before {
+				body = "<Error><Code>NoSuchKey</Code></Error>"
+			}
+			_, _ = io.WriteString(w, body)
+		}))
+		defer server.Close()
+		s, err := s3.New(t.Context(), s3.Config{
+			Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if before > 0 {
+			if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, storage.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		_, err = s.Stat(t.Context(), "a")
+		if errors.Is(err, storage.ErrPermission) != (before == 0) || !strings.Contains(err.Error(), "correct endpoint=") {
+			t.Errorf("after %d answers: %v", before, err)
+		}
 	}
 }
 

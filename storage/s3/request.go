@@ -53,6 +53,9 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 		}
 		s.authorized.Store(true)
 		err := do(opts...)
+		if err == nil || codeOf(err) != "" {
+			s.answered.Store(true)
+		}
 		if err == nil {
 			return nil
 		}
@@ -73,9 +76,14 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// read is repeat with errors for the caller.
+// read is repeat with errors for the caller. Where never was an answer of an S3 server
+// it is the URL that is wrong; else something on the way may be, for a while.
 func (s *Store) read(ctx context.Context, do func(...options) error) error {
-	return explain(s.repeat(ctx, do))
+	err := s.repeat(ctx, do)
+	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {
+		return fmt.Errorf("%w: %w", storage.ErrPermission, explain(err))
+	}
+	return explain(err)
 }
 
 // repeat sends a request that changes nothing, or the same thing however often,

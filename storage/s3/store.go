@@ -28,6 +28,7 @@ type Store struct {
 	transport   *http.Transport
 	credentials aws.CredentialsProvider
 	authorized  atomic.Bool // there have been credentials
+	answered    atomic.Bool // there has been an answer of an S3 server
 	whole       int64       // objects up to so many bytes are read whole
 	buffers     *semaphore.Weighted
 	tips        *tips
