@@ -189,6 +189,10 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		}
 		return &transportError{what: what, err: err}
 	}}
+	if err := db.decode(q, resp); err != nil {
+		resp.Body.Close()
+		return nil, cookie, err
+	}
 	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
 		return resp, cookie, nil
 	}
