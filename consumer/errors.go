@@ -103,9 +103,10 @@ type Problem struct {
 }
 
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("get %s: status %d %s", e.URL, e.StatusCode, http.StatusText(e.StatusCode))
+	name := http.StatusText(e.StatusCode)
+	text := fmt.Sprintf("get %s: status %d %s", e.URL, e.StatusCode, name)
 	for _, more := range [...]string{e.Problem.Title, e.Problem.Detail} {
-		if more != "" {
+		if more != "" && more != name {
 			text += ": " + more
 		}
 	}

@@ -383,3 +383,17 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// A title that is the status' own name says nothing more (RFC 9457, section 4.2.1).
+func TestStatusErrorText(t *testing.T) {
+	for problem, want := range map[Problem]string{
+		{}: "get http://h/f: status 404 Not Found",
+		{Title: "Not Found", Detail: "no such feed"}: "get http://h/f: status 404 Not Found: no such feed",
+		{Title: "Gone fishing"}:                      "get http://h/f: status 404 Not Found: Gone fishing",
+	} {
+		err := &StatusError{URL: "http://h/f", StatusCode: http.StatusNotFound, Problem: problem}
+		if err.Error() != want {
+			t.Errorf("%+v: %q, want %q", problem, err.Error(), want)
+		}
+	}
+}
