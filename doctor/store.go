@@ -94,7 +94,7 @@ func failed(err error) result {
 func advice(err error) string {
 	switch {
 	case errors.Is(err, storage.ErrPermission):
-		return "correct the credentials, the policy of the bucket, or the owner of the directory"
+		return "correct the URL, the credentials, the policy of the bucket, or the owner of the directory"
 	case errors.Is(err, storage.ErrUnsafe):
 		return "use another server, or a newer version of it; only reading is safe"
 	case errors.Is(err, storage.ErrFull):
