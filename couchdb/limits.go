@@ -28,12 +28,13 @@ const (
 
 // A pace is the rate at which requests to a host may begin.
 type pace struct {
-	rate  float64   // per second; 0: no limit
-	step  float64   // by which rate grows in a second of successes
-	free  float64   // the rate from which on there is no limit
-	next  time.Time // when the next request may begin
-	until time.Time // nothing may begin before, because of Retry-After
-	cut   time.Time // when rate was last halved
+	turn  chan struct{} // has something in it while a request waits to begin: one at a time, in order
+	rate  float64       // per second; 0: no limit
+	step  float64       // by which rate grows in a second of successes
+	free  float64       // the rate from which on there is no limit
+	next  time.Time     // when the next request may begin
+	until time.Time     // nothing may begin before, because of Retry-After
+	cut   time.Time     // when rate was last halved
 
 	window time.Time // a second or more in which requests are counted
 	count  float64
@@ -46,7 +47,7 @@ func (l *Limits) host(name string) *pace {
 		if l.hosts == nil {
 			l.hosts = make(map[string]*pace)
 		}
-		p = new(pace)
+		p = &pace{turn: make(chan struct{}, 1)}
 		l.hosts[name] = p
 	}
 	return p
@@ -55,21 +56,27 @@ func (l *Limits) host(name string) *pace {
 // wait waits for the turn of a request to a host, and returns when it began.
 func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 	l.mu.Lock()
-	at := l.host(host).reserve(time.Now())
+	p := l.host(host)
 	l.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return time.Time{}, ctx.Err()
+	}
 	for {
-		if err := sleep(ctx, time.Until(at)); err != nil {
-			return time.Time{}, err
-		}
 		l.mu.Lock()
-		p, now := l.host(host), time.Now()
-		if !p.until.After(now) {
+		now := time.Now()
+		at := p.earliest(now)
+		if !at.After(now) {
 			p.began(now)
 			l.mu.Unlock()
-			return now, nil
+			return now, ctx.Err()
 		}
-		at = p.until // the host complained in the meantime
 		l.mu.Unlock()
+		if err := sleep(ctx, at.Sub(now)); err != nil {
+			return time.Time{}, err
+		}
 	}
 }
 
@@ -93,14 +100,11 @@ func (l *Limits) done(host string, began time.Time, slow bool, retryAfter time.D
 	}
 }
 
-// reserve returns when the next request may begin, which takes this turn.
-func (p *pace) reserve(now time.Time) time.Time {
+// earliest returns when the next request may begin, as things are now.
+func (p *pace) earliest(now time.Time) time.Time {
 	at := now
-	if p.rate > 0 {
-		if p.next.After(at) {
-			at = p.next
-		}
-		p.next = at.Add(time.Duration(float64(time.Second) / p.rate))
+	if p.rate > 0 && p.next.After(at) {
+		at = p.next
 	}
 	if p.until.After(at) {
 		at = p.until
@@ -108,8 +112,11 @@ func (p *pace) reserve(now time.Time) time.Time {
 	return at
 }
 
-// began counts a request.
+// began counts a request, and has the next one keep its distance.
 func (p *pace) began(now time.Time) {
+	if p.rate > 0 {
+		p.next = now.Add(time.Duration(float64(time.Second) / p.rate))
+	}
 	if elapsed := now.Sub(p.window); elapsed >= time.Second {
 		p.before = p.count / elapsed.Seconds()
 		p.window, p.count = now, 0
