@@ -26,8 +26,12 @@ import (
 
 var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a third of them with -short; 1: all")
 
-// s3Retry is how long a producer goes on trying while it meets faults.
-const s3Retry = 100 * time.Millisecond
+// s3Retry is how long a producer goes on trying that meets faults; patience, one that
+// meets none, and that no slow machine may make give up.
+const (
+	s3Retry  = 100 * time.Millisecond
+	patience = 5 * time.Minute
+)
 
 // An s3Bed opens stores on an S3 server, each case in a prefix of its own.
 type s3Bed struct {
@@ -81,8 +85,9 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	return store
 }
 
-// s3Paths are the paths whose every request may fail. Each does one kind of write.
-func s3Paths() []path {
+// s3Paths are the paths whose every request may fail. Each does one kind of write, and
+// tries it for so long.
+func s3Paths(retryFor time.Duration) []path {
 	publishing := func(name string, from, to int) path {
 		p := publishing(name, from, to)
 		p.setup = func(t *testing.T, store storage.Store) {
@@ -90,7 +95,9 @@ func s3Paths() []path {
 				mustPublish(t, store, ids(1, from-1))
 			}
 		}
-		p.do = func(ctx context.Context, store storage.Store) error { return publishOnce(ctx, store, ids(from, to)) }
+		p.do = func(ctx context.Context, store storage.Store) error {
+			return publishOnce(ctx, store, retryFor, ids(from, to))
+		}
 		return p
 	}
 	orphans := publishing("page in the place of an orphan", 1, 8)
@@ -98,7 +105,7 @@ func s3Paths() []path {
 	snapshot := snapshotting(snapshotEntities)
 	snapshot.do = func(ctx context.Context, store storage.Store) error {
 		_, err := producer.WriteSnapshot(ctx, store, testFeed, snapshotEntities(20),
-			producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2, RetryFor: s3Retry})
+			producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2, RetryFor: retryFor})
 		return err
 	}
 	snapshot.check = func(t *testing.T, store storage.Store, done bool) {
@@ -119,8 +126,8 @@ func s3Paths() []path {
 	}
 }
 
-func publishOnce(ctx context.Context, store storage.Store, ids []string) error {
-	f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3, RetryFor: s3Retry})
+func publishOnce(ctx context.Context, store storage.Store, retryFor time.Duration, ids []string) error {
+	f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3, RetryFor: retryFor})
 	if err != nil {
 		return err
 	}
@@ -137,7 +144,7 @@ func leaveOrphans(t *testing.T, store storage.Store, ids []string) {
 		}
 		return fault.Pass
 	})
-	if err := publishOnce(t.Context(), lost, ids); !errors.Is(err, producer.ErrUnknown) {
+	if err := publishOnce(t.Context(), lost, s3Retry, ids); !errors.Is(err, producer.ErrUnknown) {
 		t.Fatalf("publish to a store that loses page 1: %v", err)
 	}
 }
@@ -219,14 +226,15 @@ func chosen(t *testing.T) func() bool {
 func TestFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
-	for _, p := range s3Paths() {
+	impatient := s3Paths(s3Retry)
+	for i, p := range s3Paths(patience) {
 		operations := bed.operations(t, p)
 		for _, f := range s3Faults() {
 			for n, operation := range operations {
 				if !f.fits(operation) || !chosen() {
 					continue
 				}
-				t.Run(testName(p.name, f.name, n, operation), func(t *testing.T) { bed.meet(t, p, f, n+1) })
+				t.Run(testName(p.name, f.name, n, operation), func(t *testing.T) { bed.meet(t, p, impatient[i].do, f, n+1) })
 			}
 		}
 	}
@@ -255,8 +263,8 @@ func (b *s3Bed) operations(t *testing.T, p path) (all []s3fault.Operation) {
 	return all
 }
 
-// meet has the request with this number meet the fault.
-func (b *s3Bed) meet(t *testing.T, p path, f s3Fault, number int) {
+// meet does the path's write while the request with this number meets the fault.
+func (b *s3Bed) meet(t *testing.T, p path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
 	p.setup(t, clean)
 	late := &s3fault.Late{}
@@ -266,7 +274,7 @@ func (b *s3Bed) meet(t *testing.T, p path, f s3Fault, number int) {
 		}
 		return f.fault(late)
 	})
-	err := p.do(t.Context(), broken)
+	err := do(t.Context(), broken)
 	p.check(t, clean, err == nil)
 	goOn(t, p, b.open(t, prefix, nil), func() {
 		if _, err := late.Release(t.Context()); err != nil {
@@ -303,7 +311,8 @@ func goOn(t *testing.T, p path, store storage.Store, land func()) {
 func TestStorageFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
-	for _, p := range s3Paths() {
+	impatient := s3Paths(s3Retry)
+	for i, p := range s3Paths(patience) {
 		verbs := bed.verbs(t, p)
 		for n, verb := range verbs {
 			for _, outcome := range []string{"lost", "landed", "late"} {
@@ -312,7 +321,7 @@ func TestStorageFaultsS3(t *testing.T) {
 						continue
 					}
 					name := testName(p.name, outcome, n, verb, map[bool]string{true: "lasting"}[lasting])
-					t.Run(name, func(t *testing.T) { bed.fail(t, p, outcome, n+1, lasting) })
+					t.Run(name, func(t *testing.T) { bed.fail(t, p, impatient[i].do, outcome, n+1, lasting) })
 				}
 			}
 		}
@@ -337,7 +346,7 @@ func (b *s3Bed) verbs(t *testing.T, p path) (all []fault.Verb) {
 	return all
 }
 
-func (b *s3Bed) fail(t *testing.T, p path, outcome string, number int, lasting bool) {
+func (b *s3Bed) fail(t *testing.T, p path, do func(context.Context, storage.Store) error, outcome string, number int, lasting bool) {
 	prefix, clean := b.next(t)
 	p.setup(t, clean)
 	late := &fault.Late{}
@@ -352,7 +361,7 @@ func (b *s3Bed) fail(t *testing.T, p path, outcome string, number int, lasting b
 		}
 		return late
 	})
-	err := p.do(t.Context(), broken)
+	err := do(t.Context(), broken)
 	p.check(t, clean, err == nil)
 	goOn(t, p, b.open(t, prefix, nil), func() { _ = late.Release(t.Context()) })
 }
