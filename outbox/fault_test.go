@@ -108,7 +108,7 @@ func TestStoreFaults(t *testing.T) {
 			w.publish("1", "2", "3", "4", "5", "6")
 			var reached atomic.Bool
 			faulty := c
-			faulty.Producer.RetryFor = 30 * time.Millisecond // errors end the runner
+			faulty.Producer.RetryFor = time.Second // errors end the runner, and not a moment without a turn
 			faulty.Store = fault.Wrap(store, func(op fault.Op) fault.Outcome {
 				switch {
 				case op.N < n:
@@ -149,7 +149,7 @@ func TestOthersPublishAfterACrash(t *testing.T) {
 		return fault.Pass
 	})}
 	c.Producer.MaxPageEntities = 2
-	c.Producer.RetryFor = 30 * time.Millisecond
+	c.Producer.RetryFor = time.Second
 	if _, err := drain(t.Context(), w.db, c); !errors.Is(err, fault.ErrInjected) {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestLowerLimitAfterACrash(t *testing.T) {
 		}
 		return fault.Pass
 	})}
-	c.Producer.RetryFor = 30 * time.Millisecond
+	c.Producer.RetryFor = time.Second
 	if _, err := drain(t.Context(), w.db, c); err == nil {
 		t.Fatal("no error")
 	}
