@@ -106,3 +106,32 @@ func TestIndexForOthers(t *testing.T) {
 		t.Errorf("position in the feed is %+v", f)
 	}
 }
+
+// TestDirectTransportPlain: nothing is compressed that does not leave the process.
+func TestDirectTransportPlain(t *testing.T) {
+	store := memory.New()
+	index := writeSnapshot(t, store, "s", 100)
+	s := newServer(t, store, server.Config{})
+	for _, direct := range []bool{false, true} {
+		transport := server.Transport(s)
+		if direct {
+			transport = server.DirectTransport(s)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://h"+layout.SnapshotPagePath("s", index.ID, 0), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept-Encoding", "gzip, zstd")
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Error(err)
+		}
+		response.Body.Close()
+		if coding := response.Header.Get("Content-Encoding"); (coding == "") != direct {
+			t.Errorf("direct %t: Content-Encoding %q", direct, coding)
+		}
+	}
+}

@@ -21,7 +21,8 @@ func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} 
 // DirectTransport is a [Transport] to s that tells why: instead of an answer with a
 // status of 500 or more, which says little, the request has the error that led to
 // it, such as one of package storage. So has the body of a response that s cuts
-// short.
+// short. Nothing is compressed for a reader in the same process, whatever
+// Accept-Encoding says.
 func DirectTransport(s *Server) http.RoundTripper { return transport{handler: s, direct: true} }
 
 type transport struct {
@@ -39,7 +40,11 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			defer request.Body.Close()
 		}
 		defer func() { w.finish(ctx, recover()) }()
-		t.handler.ServeHTTP(w, received(ctx, request))
+		r := received(ctx, request)
+		if t.direct {
+			r.Header.Del("Accept-Encoding")
+		}
+		t.handler.ServeHTTP(w, r)
 	}()
 	select {
 	case <-w.ready:
