@@ -334,18 +334,34 @@ func (db *DB) transportError(q Request, err, cause error) error {
 // Retryable reports whether the same request may succeed later: the network
 // broke, an answer was cut short, or the server answered 408, 425, 429 or 5xx.
 func Retryable(err error) bool {
+	if Permanent(err) {
+		return false
+	}
+	var status *Error
+	var broken *transportError
+	return errors.As(err, &status) || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
+}
+
+// Permanent reports whether the same request fails until somebody changes something: the
+// server refused it, it cannot prove who it is, it does not speak TLS, or it sends us
+// elsewhere. What is neither Retryable nor Permanent may be one or the other.
+func Permanent(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {
 		switch e.Status {
 		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-			return true
+			return false
 		}
-		return e.Status >= 500 && e.Code != "doc_validation" // which PouchDB Server sends as 500
+		return e.Status < 500 || e.Code == "doc_validation" // which PouchDB Server sends as 500
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
-		return false
+		return true
 	}
-	var broken *transportError
-	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
+	for _, permanent := range []error{http.ErrSchemeMismatch, errOrigin, errRedirects} {
+		if errors.Is(err, permanent) {
+			return true
+		}
+	}
+	return false
 }

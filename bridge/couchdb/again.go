@@ -15,14 +15,13 @@ import (
 // be followed again. withDocs says whether it had documents, one of which may break it.
 func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 	c := &r.bridge.config
-	var status *couchdb.Error
 	var nobody *net.OpError
 	first := !r.reached
 	r.reached = r.reached || !unreachable(err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, changes.ErrRecreated), errors.As(err, &status) && !couchdb.Retryable(err):
+	case errors.Is(err, changes.ErrRecreated), couchdb.Permanent(err):
 		return err
 	case unreachable(err) && errors.As(err, &nobody):
 		err = nobody // the rest says nothing that matters

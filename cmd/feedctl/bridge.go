@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -80,6 +84,21 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 	}
 	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.name, a.log, f.maxDocument
 	return couchdb.Open(ctx, c)
+}
+
+// hintSource says what can be done about a server to which there is no connection.
+func hintSource(err error) error {
+	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return &hinted{err, "renewing or correcting the server's certificate, with its intermediate certificates; for a private authority, the variable SSL_CERT_FILE with its certificate"}
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return &hinted{err, "http:// in the URL of the database, or another port"}
+	case errors.As(err, &network) && network.Op == "dial":
+		return &hinted{err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it"}
+	}
+	return err
 }
 
 // indexFile returns the file of the index, which is another one for each feed.

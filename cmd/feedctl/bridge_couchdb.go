@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -134,22 +132,13 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	result, err := b.run(ctx, config)
 	stop()
 	if err != nil && ctx.Err() == nil {
-		return hintUnreachable(err)
+		return hintSource(err)
 	}
 	printErr := a.print(result, func(w io.Writer) error { return result.write(w) })
 	if err == nil {
 		err = printErr
 	}
 	return err
-}
-
-// hintUnreachable says what can be done about a server that nobody could connect to.
-func hintUnreachable(err error) error {
-	var network *net.OpError
-	if !errors.As(err, &network) || network.Op != "dial" {
-		return err
-	}
-	return &hinted{err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it"}
 }
 
 // config turns the flags into the settings of a bridge.

@@ -88,7 +88,7 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored,
 	defer closing(&err, b.Close, "bridge")
 	report, err := b.Retry(ctx)
 	if err != nil {
-		return err
+		return hintSource(err)
 	}
 	return a.print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "published %s; %s taken out of quarantine, %s left\n", plural(report.Published, "entity", "entities"),

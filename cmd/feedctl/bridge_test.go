@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -286,5 +289,27 @@ func TestBridgeNobodyThere(t *testing.T) {
 	stderr := r.command(exitError, nil, "couchdb", r.url, "docs", "--retries", "2")
 	if strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "gives_up") || !strings.Contains(stderr, "no progress in 2 attempts") {
 		t.Errorf("with --retries, standard error is %s", stderr)
+	}
+}
+
+// TestBridgeNeverBetter: who waits for changes learns what waiting does not mend.
+func TestBridgeNeverBetter(t *testing.T) {
+	r := newBridgeRig(t)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for url, says := range map[string]string{
+		secure.URL + "/db":                           "SSL_CERT_FILE",
+		strings.Replace(r.url, "http:", "https:", 1): "http:// in the URL",
+	} {
+		for _, command := range [][]string{{"couchdb", url, "docs", "--follow", "--retries", "2"}, {"quarantine", "docs", "--retry", url}} {
+			if command[0] == "quarantine" {
+				r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "3")
+			}
+			stderr := r.command(exitError, nil, command...)
+			if !strings.Contains(stderr, says) || strings.Contains(stderr, "WARN") {
+				t.Errorf("%q: standard error is %s", command, stderr)
+			}
+		}
 	}
 }

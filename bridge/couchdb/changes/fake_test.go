@@ -150,7 +150,7 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 	r := &reader{seen: make(map[string]string)}
 	o := changes.Options{
 		Feed: kind, IncludeDocs: true, BatchRows: 1 + w.rand.IntN(30), SeqInterval: w.rand.IntN(5), PageRows: w.rand.Int64N(40), MaxWhole: 100, SpoolDir: t.TempDir(),
-		Heartbeat: 50 * time.Millisecond, MinRetry: time.Millisecond, MaxRetry: 5 * time.Millisecond, Attempts: -1,
+		Heartbeat: 200 * time.Millisecond, MinRetry: time.Millisecond, MaxRetry: 5 * time.Millisecond, Attempts: -1,
 	}
 	db, err := couchdb.Open(config)
 	if err != nil {

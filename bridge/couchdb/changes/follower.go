@@ -73,9 +73,9 @@ func (f *Follower) now() bool { return f.options.Since != nil && seqText(f.optio
 // rows if only the position has changed. It returns io.EOF at the end of a
 // Normal feed and after Limit rows. Errors are final, but for that of ctx: after
 // it Next can be called again. They match ErrRecreated; couchdb.ErrNotFound if
-// the database is gone; or they are a [*couchdb.Error] if asking again is of no
-// use (credentials, a position or a filter that the server does not accept),
-// and what was wrong last if the follower has tried often enough. Everything
+// the database is gone; or they are [couchdb.Permanent] if asking again is of no
+// use (credentials, a position or a filter that the server does not accept, a
+// certificate), and what was wrong last if the follower has tried often enough. Everything
 // else it overcomes by reconnecting.
 func (f *Follower) Next(ctx context.Context) (*Batch, error) {
 	f.start.Do(func() { go f.run() })

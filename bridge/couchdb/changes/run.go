@@ -174,11 +174,7 @@ func (r *run) pause(err error) error {
 
 // final reports whether asking again is of no use.
 func final(err error) bool {
-	if errors.Is(err, ErrRecreated) || errors.Is(err, errClosed) {
-		return true
-	}
-	var status *couchdb.Error
-	return errors.As(err, &status) && !couchdb.Retryable(err)
+	return errors.Is(err, ErrRecreated) || errors.Is(err, errClosed) || couchdb.Permanent(err)
 }
 
 // connect reads an answer. It reports whether the feed is done.

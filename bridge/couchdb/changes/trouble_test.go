@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	"github.com/feedctl/feedctl/couchdb"
 )
 
 // slow answers with a text, and then takes this long to break the connection.
@@ -133,4 +136,30 @@ func TestNonsenseAgain(t *testing.T) {
 			t.Errorf("%q, %v\n%s", got, err, diff)
 		}
 	})
+}
+
+// TestNeverBetter: what only somebody else can mend is not tried again, by who waits for
+// changes neither.
+func TestNeverBetter(t *testing.T) {
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	elsewhere := httptest.NewServer(http.RedirectHandler(plain.URL, http.StatusFound))
+	defer elsewhere.Close()
+	for says, url := range map[string]string{
+		"certificate signed by unknown authority": secure.URL,
+		"HTTP response to HTTPS client":           strings.Replace(plain.URL, "http:", "https:", 1),
+		"redirected to another origin":            elsewhere.URL,
+	} {
+		db, err := couchdb.Open(couchdb.Config{URL: url + "/db", Attempts: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := follow(t, db, changes.Options{Feed: changes.Continuous, Attempts: 3})
+		if _, err = f.Next(t.Context()); err == nil || !strings.Contains(err.Error(), says) || f.Stats().Requests != 1 {
+			t.Errorf("%d requests, %v", f.Stats().Requests, err)
+		}
+	}
 }
