@@ -22,7 +22,7 @@ import (
 
 // decideWithin is how long the search for an explanation may take. Histories are
 // kept so small that it takes a small part of that.
-const decideWithin = 30 * time.Second
+const decideWithin = 5 * time.Minute
 
 // never is the return time of operations with an unknown outcome.
 const never = math.MaxInt64
