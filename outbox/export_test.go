@@ -16,3 +16,6 @@ func (m *Mark) Look(ctx context.Context, d *DB) (settled int64, err error) {
 	err = d.do(ctx, func(tx pgx.Tx) error { return m.mark.look(ctx, tx, time.Now()) })
 	return m.mark.settled, err
 }
+
+// Pass tells the mark that rows with these ids were taken.
+func (m *Mark) Pass(ids ...int64) { m.mark.pass(rows{ids: ids, passed: m.mark.settled + 1}) }

@@ -20,6 +20,7 @@ type mark struct {
 	from    int64 // no row with a smaller id will be visible and not taken
 	settled int64 // all rows up to this id are visible in later snapshots, or never will be
 	drawn   int64 // the candidate for settled
+	taken   int64 // the greatest id of a row that was taken
 	waiting []string
 	looked  time.Time
 	server  time.Time // when the server was started
@@ -45,7 +46,7 @@ func (m *mark) look(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read the last id of the outbox: %w", err)
 	}
-	if drawn < m.drawn || drawn < m.settled || !m.server.IsZero() && !server.Equal(m.server) {
+	if drawn < max(m.drawn, m.settled, m.taken) || !m.server.IsZero() && !server.Equal(m.server) {
 		return errWentBack
 	}
 	var holders []string
@@ -79,4 +80,9 @@ func (m *mark) see(drawn int64, holders []string) {
 }
 
 // pass is told that the rows are in the feed that a statement after look has taken.
-func (m *mark) pass(r rows) { m.from = max(m.from, r.passed) }
+func (m *mark) pass(r rows) {
+	m.from = max(m.from, r.passed)
+	if n := len(r.ids); n > 0 {
+		m.taken = max(m.taken, r.ids[n-1])
+	}
+}

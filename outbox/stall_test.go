@@ -107,3 +107,21 @@ func TestIDsGoBack(t *testing.T) {
 		}
 	})
 }
+
+// So is one that went back to what the mark saw last, though rows were taken since.
+func TestIDsGoBackToTheMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.publish("1")
+	var m outbox.Mark
+	if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 1 {
+		t.Fatal(settled, err)
+	}
+	w.publish("2", "3")
+	m.Pass(1, 2, 3)
+	w.exec("TRUNCATE feedctl.outbox RESTART IDENTITY")
+	w.publish("4") // below the mark
+	if _, err := m.Look(t.Context(), w.db); err == nil {
+		t.Error("a mark is worth something after ids went back")
+	}
+}
