@@ -9,6 +9,9 @@
 //
 // The variable FEEDCTL_TEST_POSTGRES holds the URL of another server, such as
 // "postgres://postgres:secret@localhost/postgres", whose user may create
-// databases. It is shared in the place of one that is started here. A test that stops its server, or needs settings, has one of its own also
-// then.
+// databases. It is shared in the place of one that is started here. A test that stops its
+// server, or needs settings, has one of its own also then.
+//
+// What is started here are the first initdb and pg_ctl on the PATH, or else those of the
+// newest version that Debian has installed.
 package pgtest
