@@ -1,12 +1,14 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -85,6 +87,7 @@ func (e *PageError) Unwrap() error { return e.Err }
 
 // A StatusError is a response with a status that says no.
 type StatusError struct {
+	Method     string // of the request; empty for GET and HEAD
 	URL        string
 	StatusCode int
 	// Problem is what the server says about it; the zero Problem if it says
@@ -104,7 +107,7 @@ type Problem struct {
 
 func (e *StatusError) Error() string {
 	name := http.StatusText(e.StatusCode)
-	text := fmt.Sprintf("get %s: status %d %s", e.URL, e.StatusCode, name)
+	text := fmt.Sprintf("%s %s: status %d %s", strings.ToLower(cmp.Or(e.Method, http.MethodGet)), e.URL, e.StatusCode, name)
 	for _, more := range [...]string{e.Problem.Title, e.Problem.Detail} {
 		if more != "" && more != name {
 			text += ": " + more

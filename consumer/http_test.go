@@ -396,4 +396,8 @@ func TestStatusErrorText(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", problem, err.Error(), want)
 		}
 	}
+	post := &StatusError{Method: http.MethodPost, URL: "http://h/f", StatusCode: http.StatusMethodNotAllowed}
+	if got, want := post.Error(), "post http://h/f: status 405 Method Not Allowed"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

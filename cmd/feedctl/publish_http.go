@@ -189,9 +189,9 @@ func readReceipt(at string, response *http.Response) (receipt server.Receipt, er
 		return receipt, &url.Error{Op: "Post", URL: at, Err: fmt.Errorf("read answer: %w", err)}
 	}
 	if response.StatusCode/100 != 2 {
-		status := &consumer.StatusError{URL: at, StatusCode: response.StatusCode}
+		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode}
 		_ = json.Unmarshal(data, &status.Problem) // not every server explains itself
-		return receipt, fmt.Errorf("publish: %w", status)
+		return receipt, status
 	}
 	if err := json.Unmarshal(data, &receipt); err != nil {
 		return receipt, fmt.Errorf("read answer of %s: %w", at, err)

@@ -79,7 +79,7 @@ func TestHTTPPublisherGivesUp(t *testing.T) {
 		want   string
 	}{
 		{"network", func() (*http.Response, error) { return nil, errors.New("connection refused") }, 4, "connection refused"},
-		{"503", func() (*http.Response, error) { return answer(503, ""), nil }, 4, "status 503"},
+		{"503", func() (*http.Response, error) { return answer(503, ""), nil }, 4, "post http://data.example/feeds/things: status 503"},
 		{"400", func() (*http.Response, error) {
 			return answer(400, `{"title":"Bad Request","detail":"no such operation"}`), nil
 		}, 1, "no such operation"},
