@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,8 @@ whoever is not sure that something was published may publish it again, soon.
 
 With --resume STATE the number of entities that are durable is kept in the file STATE, and
 the next run with the same STATE and input goes on behind them. After a kill, some of those
-that follow may be in the feed already, so this wants Content-IDs.
+that follow may be in the feed already, so this wants Content-IDs. A STATE of another feed or
+input is refused, as far as it can be told; each has its own.
 
 Ctrl-C finishes the batch that is being written and says how many entities of the input
 were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
@@ -98,7 +100,7 @@ const (
 )
 
 func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) (err error) {
-	at, err := a.parseStored(arg)
+	at, err := f.parse(a, arg)
 	if err != nil {
 		return err
 	}
@@ -106,12 +108,16 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return usagef("%q names a store: with --to give the name of the feed only", arg)
 	}
 	name := at.name
-	if err := f.input.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	p := &publishing{}
 	if f.resume != "" {
-		if p.resume, err = openResumeFile(f.resume); err != nil {
+		where, err := f.identity(at)
+		if err != nil {
+			return err
+		}
+		if p.resume, err = openResumeFile(f.resume, where); err != nil {
 			return err
 		}
 		p.skip = p.resume.Published
@@ -121,7 +127,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return err
 	}
 	p.queue = newQueue(room)
-	if f.resume != "" && f.maxPageEntities > 0 && f.maxPageBytes > 0 { // else the producer has the word
+	if f.resume != "" {
 		p.queue.fit(f.maxPageEntities, f.maxPageBytes)
 	}
 	defer closing(&err, to.Close, "feed "+name)
@@ -146,15 +152,61 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		Page:       p.last.Page,
 		ContentID:  p.last.ContentID,
 	}
+	var wrong *usageError
+	if errors.As(err, &wrong) {
+		return err // of --resume: nobody knows how much of this input is in the feed
+	}
 	if err != nil {
-		return fmt.Errorf("publish %s to %s: %s of the input are in the feed: %w", src.name, name,
-			plural(result.Read, "entity", "entities"), err)
+		are := "entities of the input are"
+		if result.Read == 1 {
+			are = "entity of the input is"
+		}
+		return fmt.Errorf("publish %s to %s: %s %s in the feed: %w", src.name, name, formatCount(result.Read), are, err)
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", plural(result.Published, "entity", "entities"), name,
 			plural(result.Duplicates, "duplicate", "duplicates"))
 		return err
 	})
+}
+
+// parse reads the argument that names the feed.
+func (f *publishFlags) parse(a *app, arg string) (stored, error) {
+	base, name, ok := strings.Cut(arg, "/feeds/")
+	if !ok || !strings.HasPrefix(base, "http") || layout.CheckName(name) != nil {
+		return a.parseStored(arg)
+	}
+	if _, err := parseURL(base); err != nil {
+		return stored{}, err
+	}
+	return stored{}, &usageError{&hinted{
+		err:  fmt.Errorf("%q is on a server, to which --to publishes", arg),
+		hint: fmt.Sprintf("feedctl publish %s --to %s", name, base),
+	}}
+}
+
+// check finds what is wrong with the flags before anything is read.
+func (f *publishFlags) check() error {
+	switch {
+	case f.maxPageBytes <= 0:
+		return usagef("--max-page-bytes %d is not more than nothing", f.maxPageBytes)
+	case f.maxPageEntities <= 0:
+		return usagef("--max-page-entities %d is not more than nothing", f.maxPageEntities)
+	}
+	return f.input.check()
+}
+
+// identity returns what the feed is called in a resume file.
+func (f *publishFlags) identity(at stored) (string, error) {
+	if f.to == "" {
+		return at.identity(), nil
+	}
+	u, err := parseURL(f.to)
+	if err != nil {
+		return "", err
+	}
+	u.RawQuery = "" // which may be a secret
+	return u.JoinPath(layout.FeedPath(at.name)).String(), nil
 }
 
 // openPublisher also returns how much memory what is on its way may take.
@@ -280,18 +332,22 @@ func (p *publishing) begin(ctx context.Context, to publisher, begun chan<- publi
 func (p *publishing) read(ctx context.Context, src *source, q *queue) {
 	n := int64(0)
 	for e, err := range src.entities {
+		if n++; err == nil && n <= p.skip {
+			err = p.resume.check(n, e)
+		}
 		if err != nil {
 			q.close(err)
 			return
 		}
-		if n++; n <= p.skip {
-			continue
-		}
-		if !q.add(ctx, e) {
+		if n > p.skip && !q.add(ctx, e) {
 			break
 		}
 	}
-	q.close(ctx.Err())
+	err := ctx.Err()
+	if err == nil && p.resume != nil {
+		err = p.resume.checkEnd(n)
+	}
+	q.close(err)
 }
 
 // finish notes that a batch is durable.
@@ -303,7 +359,7 @@ func (p *publishing) finish(batch []*feed.Entity, receipt server.Receipt) error 
 	p.acknowledged += int64(len(batch))
 	p.last = receipt
 	if p.resume != nil {
-		return p.resume.save(p.skip + p.acknowledged)
+		return p.resume.save(p.skip+p.acknowledged, batch[len(batch)-1])
 	}
 	return nil
 }

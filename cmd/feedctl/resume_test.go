@@ -5,21 +5,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/feed"
 )
 
 func TestResumeFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	r, err := openResumeFile(path)
+	r, err := openResumeFile(path, "store#a")
 	if err != nil || r.Published != 0 {
 		t.Fatalf("new file: %+v, %v", r, err)
 	}
 	for _, n := range []int64{1, 4096, 5000} {
-		if err := r.save(n); err != nil {
+		if err := r.save(n, &feed.Entity{Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r, err := openResumeFile(path); err != nil || r.Published != 5000 {
+	if r, err := openResumeFile(path, "store#a"); err != nil || r.Published != 5000 {
 		t.Errorf("read back %+v, %v", r, err)
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
@@ -29,8 +31,64 @@ func TestResumeFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openResumeFile(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := openResumeFile(path, "store#a"); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("file with %q: %v", text, err)
 		}
+	}
+}
+
+// A file that tells of another feed or input must not make anybody believe that his
+// input was published.
+func TestResumeOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
+	publish := func(feed, input string, args ...string) (code int, stderr string) {
+		args = append([]string{"publish", feed, "--store", store, "--resume", state}, args...)
+		code, _, stderr = feedctl(t, input, args...)
+		return code, stderr
+	}
+	if code, stderr := publish("a", "1\n2\n3\n"); code != exitOK {
+		t.Fatalf("exit status %d: %s", code, stderr)
+	}
+	for _, test := range []struct {
+		name, feed, input string
+		args              []string
+		want              string
+	}{
+		{"feed", "b", "1\n2\n3\n", nil, "store#a, and this is file://"},
+		{"server", "a", "1\n2\n3\n", []string{"--to", "http://127.0.0.1:1"}, "this is http://127.0.0.1:1/feeds/a"},
+		{"shorter input", "a", "1\n", nil, "3 entities of the input were published, and there are only 1"},
+		{"no input", "a", "", nil, "there are only 0"},
+		{"other input", "a", "4\n5\n6\n7\n", nil, "entity 3 of the input is not the one"},
+	} {
+		code, stderr := publish(test.feed, test.input, test.args...)
+		if code != exitUsage || !strings.Contains(stderr, test.want) || !strings.Contains(stderr, state) ||
+			!strings.Contains(stderr, "Try: another file for --resume") || strings.Contains(stderr, "in the feed") {
+			t.Errorf("%s: exit status %d: %s", test.name, code, stderr)
+		}
+	}
+	if code, _, _ := feedctl(t, "", "inspect", "b", "--store", store); code != exitNotFound {
+		t.Errorf("a feed was made: exit status %d", code)
+	}
+	if code, stderr := publish("a", "1\n2\n3\n4\n"); code != exitOK {
+		t.Errorf("the same input, longer: exit status %d: %s", code, stderr)
+	}
+	if got := mustRun(t, "", "tail", "a", "--store", store, "--from", "beginning", "--follow=false", "--json"); strings.Count(got, "\n") != 4 {
+		t.Errorf("the feed has %s", got)
+	}
+}
+
+// A file of an earlier version says only how much was published.
+func TestResumeOfEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
+	if err := os.WriteFile(state, []byte(`{"published":2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRun(t, "1\n2\n3\n", "publish", store+"#a", "--resume", state); got != "published 1 entity to a, 0 duplicates\n" {
+		t.Errorf("it printed %q", got)
+	}
+	if code, _, stderr := feedctl(t, "1\n2\n3\n", "publish", store+"#b", "--resume", state); code != exitUsage {
+		t.Errorf("another feed: exit status %d: %s", code, stderr)
 	}
 }
