@@ -77,6 +77,12 @@ func TestUsageErrors(t *testing.T) {
 		{"publish", "feed", "--format", "xml"},
 		{"publish", "feed", "--format", "raw", "--key", "/id"},
 		{"publish", "../etc", "-"},
+		{"publish", "feed", "--max-page-bytes", "-1"},
+		{"publish", "feed", "--max-page-bytes", "0"},
+		{"publish", "feed", "--max-page-entities", "-1"},
+		{"publish", "feed", "--max-page-entities", "0"},
+		{"publish", "http://h/x"},
+		{"prune", "http://h/feeds/x", "--before-snapshot"},
 		{"consume", "http://h/feeds/a"},
 		{"consume", "feeds/a", "--into", "-"},
 		{"consume", "http://h/feeds/a", "--into", "-", "--from", "yesterday"},
@@ -92,6 +98,13 @@ func TestUsageErrors(t *testing.T) {
 		{"version", "--log-format", "xml"},
 		{"version", "--config", "/nonexistent.yaml"},
 		{"inspect", "feed", "--store", "tape:0"},
+		{"inspect", "feed", "--store", "file:"},
+		{"inspect", "feed", "--store", "file://host/dir"},
+		{"inspect", "feed", "--store", "file:dir?x=1"},
+		{"inspect", "feed", "--store", "file:100%"},
+		{"inspect", "feed", "--store", "memory:x"},
+		{"publish", "file:#a"},
+		{"doctor", "file:"},
 	} {
 		code, stdout, stderr := feedctl(t, "", args...)
 		if code != exitUsage || !strings.HasPrefix(stderr, "feedctl: ") || stdout != "" {
@@ -111,6 +124,9 @@ func TestUsageErrorsHelp(t *testing.T) {
 		{"bogus", "Try: feedctl --help\n"},
 		{"publish a --op COPY", "feedctl: --op \"COPY\" is not one of PUT, PATCH, DELETE\n"},
 		{"inspect http://[::1", "feedctl: URL \"http://[::1\" cannot be parsed\n"},
+		{"publish http://h:1/data/feeds/x", "feedctl: \"http://h:1/data/feeds/x\" is on a server, to which --to publishes\nTry: feedctl publish x --to http://h:1/data\n"},
+		{"publish http://ann:secret@h/feeds/x", "with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"\n"},
+		{"publish http://h/x", "is on a server: want NAME, in the store of --store, or STORE#NAME\n"},
 		{"publish a --to 127.0.0.1:8080", "feedctl: URL \"127.0.0.1:8080\" must begin with http:// or https://\n"},
 		{"publish a --to localhost:8080", "feedctl: URL \"localhost:8080\" must begin with http:// or https://\n"},
 	} {

@@ -66,6 +66,8 @@ func (a *app) parseStored(arg string) (stored, error) {
 		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
 	case ok:
 		at = stored{store, name}
+	case strings.HasPrefix(arg, "http://"), strings.HasPrefix(arg, "https://"):
+		return stored{}, usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
 	case isStoreURL(arg):
 		return stored{}, usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
@@ -110,14 +112,12 @@ func databaseOf(u *url.URL) *url.URL {
 // directoryOf returns the directory of a store that is one.
 func directoryOf(store string) (string, bool) {
 	u, err := url.Parse(store)
-	if err != nil || u.Scheme != "file" {
+	if err != nil {
 		return "", false
 	}
-	dir := u.Path
-	if u.Opaque != "" {
-		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", false
-		}
+	dir, err := file.ParseURL(u)
+	if err != nil {
+		return "", false
 	}
 	dir, err = filepath.Abs(dir)
 	return dir, err == nil
@@ -146,17 +146,8 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, er
 	if strings.Contains(rawURL, "#") {
 		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
 	}
-	switch scheme, _, _ := strings.Cut(rawURL, ":"); scheme {
-	case "s3":
-		if u, err := url.Parse(rawURL); err == nil {
-			if _, err := s3.ParseURL(u); err != nil {
-				return nil, usagef("store %q: %w", u.Redacted(), err)
-			}
-		}
-	case "postgres", "postgresql":
-		if _, err := parseDatabase("store", rawURL); err != nil {
-			return nil, err
-		}
+	if err := checkStoreURL(rawURL); err != nil {
+		return nil, err
 	}
 	store, err := drivers().Open(ctx, rawURL)
 	if err != nil {
@@ -166,4 +157,29 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, er
 		a.counters = append(a.counters, counter)
 	}
 	return store, nil
+}
+
+// checkStoreURL tells what is wrong with the URL of a store, whatever there is.
+func checkStoreURL(rawURL string) error {
+	scheme, _, _ := strings.Cut(rawURL, ":")
+	if strings.HasPrefix(scheme, "postgres") {
+		_, err := parseDatabase("store", rawURL)
+		return err
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return usagef("store %q is no URL: write %% in a path as %%25", sink.Redact(rawURL))
+	}
+	switch scheme {
+	case "file":
+		_, err = file.ParseURL(u)
+	case "s3":
+		_, err = s3.ParseURL(u)
+	case "memory":
+		_, err = memory.Open(context.Background(), u)
+	}
+	if err != nil {
+		return usagef("store %q: %w", sink.Redact(rawURL), err)
+	}
+	return nil
 }

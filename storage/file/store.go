@@ -46,27 +46,35 @@ var (
 	_ storage.Syncer  = (*Store)(nil)
 )
 
-// Open opens the store that a URL of the form file:dir or file:///dir names.
-// It is a [storage.Opener].
+// Open opens the store that a URL names, as [ParseURL] describes it. It is a
+// [storage.Opener].
 func Open(_ context.Context, u *url.URL) (storage.Store, error) {
-	dir := u.Path
+	dir, err := ParseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	return New(dir)
+}
+
+// ParseURL returns the directory that a URL of the form file:dir or file:///dir names.
+func ParseURL(u *url.URL) (dir string, err error) {
+	dir = u.Path
 	if u.Opaque != "" {
-		var err error
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return nil, fmt.Errorf("read directory of URL: %w", err)
+			return "", fmt.Errorf("read directory of URL: %w", err)
 		}
 	}
 	switch {
 	case u.Scheme != "file":
-		return nil, fmt.Errorf("open URL with scheme %q: want file", u.Scheme)
+		return "", fmt.Errorf("open URL with scheme %q: want file", u.Scheme)
 	case u.Host != "" && u.Host != "localhost":
-		return nil, fmt.Errorf("open URL with host %q: want file:dir or file:///dir", u.Host)
+		return "", fmt.Errorf("open URL with host %q: want file:dir or file:///dir", u.Host)
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return nil, errors.New("open URL with user, query or fragment: want file:dir or file:///dir")
+		return "", errors.New("open URL with user, query or fragment: want file:dir or file:///dir")
 	case dir == "":
-		return nil, errors.New("open URL without directory: want file:dir or file:///dir")
+		return "", errors.New("open URL without directory: want file:dir or file:///dir")
 	}
-	return New(dir)
+	return dir, nil
 }
 
 // New opens the store in dir. It creates the directory and an empty store in it
