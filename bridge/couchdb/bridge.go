@@ -115,16 +115,21 @@ func newSession() string {
 	return hex.EncodeToString(id[:])
 }
 
-// start finds where to begin: where the feed is, as the index has it.
-func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, since json.RawMessage, err error) {
+// catchUp fills the index and returns where the feed is.
+func (b *Bridge) catchUp(ctx context.Context) (at checkpoint, encoded []byte, err error) {
 	encoded, err = b.index.catchUp(ctx, b.pages)
 	if err != nil {
-		return at, nil, nil, err
+		return at, nil, err
 	}
 	if at, err = parseCheckpoint(encoded, b.config.Feed); err != nil {
-		return at, nil, nil, err
+		return at, nil, err
 	}
-	if err := b.checkSource(&at); err != nil {
+	return at, encoded, b.checkSource(&at)
+}
+
+// start finds where to begin: where the feed is, as the index has it.
+func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, since json.RawMessage, err error) {
+	if at, encoded, err = b.catchUp(ctx); err != nil {
 		return at, nil, nil, err
 	}
 	if !at.begins() && at.Selection != b.selection {

@@ -22,10 +22,8 @@ type checkpoint struct {
 	Session string `json:"session"`
 	// Commit counts, so that each checkpoint differs from the one before.
 	Commit int64 `json:"commit"`
-	// Options are those of the bridge that wrote it, and Selection is the digest of
-	// what it published.
-	Options   Options `json:"options,omitzero"`
-	Selection string  `json:"selection"`
+	// Selection is the digest of what it published.
+	Selection string `json:"selection"`
 }
 
 const bridgeName = "couchdb"

@@ -47,11 +47,11 @@ type Options struct {
 // A Filter is applied by the source. At most one of Name, View, DocIDs and Selector is
 // set (CouchDB documentation, "Filtering").
 type Filter struct {
-	Name     string // "design/name"
-	View     string // "design/name"
-	DocIDs   []string
-	Selector json.RawMessage
-	Query    url.Values // parameters for the filter
+	Name     string          `json:"name,omitempty"` // "design/name"
+	View     string          `json:"view,omitempty"` // "design/name"
+	DocIDs   []string        `json:"docIds,omitempty"`
+	Selector json.RawMessage `json:"selector,omitempty"`
+	Query    url.Values      `json:"query,omitempty"` // parameters for the filter
 }
 
 func (f *Filter) validate() error {
@@ -69,6 +69,10 @@ func (f *Filter) validate() error {
 	}
 	return nil
 }
+
+// picks reports whether it looks into the documents, so that only the source knows which of
+// them pass.
+func (f *Filter) picks() bool { return f.Name != "" || f.View != "" || f.Selector != nil }
 
 // selection returns a digest of what decides which rows are published: with another
 // one, the same place in the source stands for other documents.

@@ -27,6 +27,9 @@ type Quarantined struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`         // when it was found first
 	Row    []byte    `json:"row,omitempty"` // as it was received: the first MaxRow bytes of one that makes no sense
+	// Options and Filter are those of the bridge that found it, but for Filter.DocIDs.
+	Options Options `json:"options,omitzero"`
+	Filter  Filter  `json:"filter,omitzero"`
 }
 
 // MaxRow is how much of a row that makes no sense is kept in quarantine, in bytes.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +108,64 @@ func TestRetry(t *testing.T) {
 		t.Errorf("the place in the source has moved: %+v", report)
 	}
 	r.check("")
+}
+
+// TestRetryFiltered: what is tried again is published as the run would have that found it, and
+// not at all if that would not have it any more.
+func TestRetryFiltered(t *testing.T) {
+	ofType := func(doc []byte, q url.Values) bool {
+		return strings.Contains(string(doc), `"type":"`+q.Get("type")+`"`)
+	}
+	query := url.Values{"type": {"x"}}
+	for name, test := range map[string]struct {
+		filter Filter
+		want   []string
+	}{
+		"none":     {Filter{}, []string{"_design/app", "changed", "same"}},
+		"selector": {Filter{Selector: json.RawMessage(`{"type":"x"}`)}, []string{"_design/app", "same"}},
+		"filter":   {Filter{Name: "app/type", Query: query}, []string{"_design/app", "same"}},
+		"view":     {Filter{View: "app/type", Query: query}, []string{"_design/app", "same"}},
+		"ids":      {Filter{DocIDs: []string{"same", "changed"}}, []string{"changed", "same"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.fake.Filters = map[string]func([]byte, url.Values) bool{"app/type": ofType}
+			x := fmt.Sprintf(`"type":"x","t":%q}`, strings.Repeat("x", 6000))
+			r.put("same", "{"+x)
+			rev := r.put("changed", "{"+x)
+			r.put("_design/app", "{"+x)
+			if name != "none" {
+				r.put("never", `{"type":"y"}`)
+			}
+			r.options = Options{DesignDocs: true, Revs: true}
+			r.configure = func(c *Config) { c.MaxDocument, c.Filter = 5, test.filter }
+			if report := r.run(); report.Published != 0 {
+				t.Errorf("report is %+v", report)
+			}
+			r.put("changed", fmt.Sprintf(`{"_rev":%q,"type":"y"}`, rev))
+			r.options, r.configure = Options{}, func(*Config) {} // each thing knows its own
+			b := r.open(r.store)
+			defer b.Close()
+			report, err := b.Retry(t.Context())
+			if err != nil || report.Left != 0 || b.config.DesignDocs {
+				t.Errorf("%+v, %v", report, err)
+			}
+			var got []string
+			for _, e := range r.events() {
+				if got = append(got, e.id); !strings.Contains(e.body, `"_revisions"`) {
+					t.Errorf("%s has no ancestors: %.80s", e.id, e.body)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if q := r.quarantined(); len(q) != 0 {
+				t.Errorf("quarantine has %v", q)
+			}
+		})
+	}
 }
 
 // TestRetryBesideBridge: a bridge that is at work finds out, and neither publishes what the

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -37,7 +39,7 @@ type piece struct {
 // A reader reads the changes feed and finds out what of it is not in the feed yet.
 type reader struct {
 	bridge    *Bridge
-	only      []string // read the changes of these documents; nil: what is configured
+	only      map[string]bool // ids of the documents to read the changes of; nil: all
 	since     json.RawMessage
 	instance  string
 	followers []*changes.Follower
@@ -146,9 +148,8 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 	if !r.reached {
 		o.Attempts = 1
 	}
-	if r.only != nil {
-		o.DocIDs = r.only
-		o.Filter, o.View, o.Selector, o.Query = "", "", nil, nil
+	if r.only != nil && !r.bridge.config.Filter.picks() {
+		o.DocIDs = slices.Sorted(maps.Keys(r.only))
 	}
 	return o
 }
@@ -228,6 +229,7 @@ func (r *reader) sort(p *piece) {
 	for i := range p.batch.Rows {
 		row := &p.batch.Rows[i]
 		switch {
+		case r.only != nil && row.Err == nil && !r.only[row.ID]:
 		case row.Err != nil:
 			p.bad = append(p.bad, Quarantined{Reason: row.Err.Error(), Row: row.Raw})
 		case row.ID == "":

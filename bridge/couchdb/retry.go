@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,19 +17,26 @@ type RetryReport struct {
 	Left      int64 `json:"left"`      // things that are still there
 }
 
-// retryDocs is how many documents are asked for at a time: CouchDB looks for up to 100
-// by id, and else through the whole changes feed.
-const retryDocs = 100
+// How many things are tried again at a time. CouchDB looks for up to 100 documents by id, and
+// else through the whole changes feed; through that with a filter in any case.
+const (
+	retryDocs     = 100
+	retryFiltered = 10000
+)
 
-// Retry tries to publish again what is in the quarantine, with the options that the feed
-// was filled with; only Config.MaxDocument is that of this bridge. What the source has
-// replaced in the meantime, or has not got any more, is taken out. Rows without a
-// document id stay: they cannot be asked for.
+// Retry tries to publish again what is in the quarantine, with the options and the filter of
+// the bridge that found it; only Config.MaxDocument is that of this one. What the source has
+// replaced in the meantime, has not got any more, or does not let through its filter now, is
+// taken out. Rows without a document id stay: they cannot be asked for.
+//
+// With a filter that looks into documents, the changes are read from their beginning, without
+// the documents.
 //
 // Another bridge may be publishing to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context) (report RetryReport, err error) {
 	before := b.meter.now().Published
-	var things []Quarantined
+	defer func() { report.Published = b.meter.now().Published - before }()
+	batches := map[string][]Quarantined{} // by what they are read with
 	for thing, err := range List(ctx, b.config.Store, b.config.Feed) {
 		if err != nil {
 			return report, err
@@ -37,22 +45,39 @@ func (b *Bridge) Retry(ctx context.Context) (report RetryReport, err error) {
 			report.Left++
 			continue
 		}
+		how, err := json.Marshal([]any{thing.Options, thing.Filter})
+		if err != nil {
+			return report, fmt.Errorf("encode: %w", err)
+		}
+		most := retryDocs
+		if thing.Filter.picks() {
+			most = retryFiltered
+		}
 		thing.Row = nil
-		if things = append(things, thing); len(things) == retryDocs {
-			if err := b.retryThings(ctx, things, &report); err != nil {
+		batch := append(batches[string(how)], thing)
+		if len(batch) == most {
+			if err := b.retryThings(ctx, batch, &report); err != nil {
 				return report, err
 			}
-			things = things[:0]
+			batch = batch[:0]
+		}
+		batches[string(how)] = batch
+	}
+	for _, batch := range batches {
+		if len(batch) == 0 {
+			continue
+		}
+		if err := b.retryThings(ctx, batch, &report); err != nil {
+			return report, err
 		}
 	}
-	if len(things) > 0 {
-		err = b.retryThings(ctx, things, &report)
-	}
-	report.Published = b.meter.now().Published - before
-	return report, err
+	return report, nil
 }
 
+// retryThings tries things again that are read in the same way.
 func (b *Bridge) retryThings(ctx context.Context, things []Quarantined, report *RetryReport) error {
+	defer func(configured Config) { b.config = configured }(b.config)
+	b.config.Options, b.config.Filter = things[0].Options, things[0].Filter
 	rejected, err := b.retryOnce(ctx, things)
 	for errors.Is(err, producer.ErrCheckpoint) && ctx.Err() == nil {
 		if err := b.pause(ctx, jitter(time.Second)); err != nil {
@@ -79,23 +104,18 @@ func (b *Bridge) retryThings(ctx context.Context, things []Quarantined, report *
 // retryOnce reads what the source has of some documents now, and publishes what is not in
 // the feed. It returns the names of what was put into quarantine again.
 func (b *Bridge) retryOnce(ctx context.Context, things []Quarantined) (rejected map[string]bool, err error) {
-	at, encoded, _, err := b.start(ctx)
+	at, encoded, err := b.catchUp(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if at.begins() {
-		at.Source, at.Selection, at.Options = b.config.Source.URL(), b.selection, b.config.Options
-		at.Session = newSession()
+		at.Source, at.Session = b.config.Source.URL(), newSession()
 	}
-	b.config.Options = at.Options
 	s := b.prepare(at, encoded, nil)
 	s.rejected = map[string]bool{}
-	ids := map[string]bool{}
+	s.reader.only, s.reader.lean = map[string]bool{}, b.config.Filter.picks()
 	for _, thing := range things {
-		if !ids[thing.ID] {
-			s.reader.only = append(s.reader.only, thing.ID)
-		}
-		ids[thing.ID] = true
+		s.reader.only[thing.ID] = true
 	}
 	return s.rejected, s.run(ctx)
 }

@@ -60,7 +60,7 @@ func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 	}
 	at.Since, at.Session = since, session
 	at.Source = b.config.Source.URL()
-	at.Options, at.Selection = b.config.Options, b.selection
+	at.Selection = b.selection
 	return b.prepare(at, encoded, since), nil
 }
 
@@ -160,6 +160,8 @@ func (s *run) publishPiece(ctx context.Context, p *piece) error {
 
 // reject puts something into quarantine.
 func (s *run) reject(ctx context.Context, thing Quarantined) error {
+	thing.Options, thing.Filter = s.b.config.Options, s.b.config.Filter
+	thing.Filter.DocIDs = nil // there may be many, and its own is one of them
 	added, err := s.b.quarantine.put(ctx, thing)
 	if err != nil {
 		return err
