@@ -67,7 +67,7 @@ func (b *Bridge) Progress() Progress { return b.meter.now() }
 // where the feed is. The report is right with an error as well.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	begun := time.Now()
-	session := newSession()
+	session := newID()
 	var start json.RawMessage
 	var reached json.RawMessage
 	var err error
@@ -109,7 +109,7 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-func newSession() string {
+func newID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	return hex.EncodeToString(id[:])
@@ -117,12 +117,11 @@ func newSession() string {
 
 // catchUp fills the index and returns where the feed is.
 func (b *Bridge) catchUp(ctx context.Context) (at checkpoint, encoded []byte, err error) {
-	encoded, err = b.index.catchUp(ctx, b.pages)
-	if err != nil {
+	if at, encoded, err = b.index.catchUp(ctx, b.pages); err != nil {
 		return at, nil, err
 	}
-	if at, err = parseCheckpoint(encoded, b.config.Feed); err != nil {
-		return at, nil, err
+	if at.begins() {
+		at.Feed = newID()
 	}
 	return at, encoded, b.checkSource(&at)
 }

@@ -10,67 +10,71 @@ import (
 )
 
 // catchUp reads what the feed has and the index does not know yet, and returns the
-// feed's checkpoint then; nil if there is no feed. An index that belongs to another
-// feed, such as one of the same name that was deleted, is begun anew.
-func (x *index) catchUp(ctx context.Context, pages *chain.Reader) (checkpoint []byte, err error) {
+// feed's checkpoint then, and its form in the feed; nil if there is no feed. An index
+// that belongs to another feed, such as one of the same name that was deleted, is begun
+// anew.
+func (x *index) catchUp(ctx context.Context, pages *chain.Reader) (at checkpoint, encoded []byte, err error) {
 	if err := x.settle(); err != nil {
-		return nil, err
+		return at, nil, err
 	}
 	newest, err := pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
-		return nil, x.clear()
+		return at, nil, x.clear()
 	}
 	if err != nil {
-		return nil, err
+		return at, nil, err
+	}
+	if at, err = parseCheckpoint(newest.Checkpoint, pages.Feed()); err != nil {
+		return at, nil, err
 	}
 	floor, err := pages.Floor(ctx)
 	if err != nil {
-		return nil, err
+		return at, nil, err
 	}
 	known, err := x.known()
 	if err != nil {
-		return nil, err
+		return at, nil, err
+	}
+	if known.Page > newest.Number || known.Page > 0 && known.Feed != at.Feed {
+		return x.startOver(ctx, pages)
 	}
 	first, after := known.Page, known.ContentID
 	if first < floor { // nothing is known, or those pages have been pruned
 		first, after = floor, ""
 	}
-	if first > newest.Number {
-		return x.startOver(ctx, pages)
-	}
 	for n := first; n <= newest.Number; n++ {
-		found, err := x.addPage(ctx, pages, n, after)
+		found, err := x.addPage(ctx, pages, n, place{Feed: at.Feed, ContentID: after})
 		switch {
 		case errors.Is(err, chain.ErrPruned):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("fill index %s: %w", x.path, err)
+			return at, nil, fmt.Errorf("fill index %s: %w", x.path, err)
 		case !found:
 			return x.startOver(ctx, pages)
 		}
 		after = ""
 	}
-	return newest.Checkpoint, nil
+	return at, newest.Checkpoint, nil
 }
 
-func (x *index) startOver(ctx context.Context, pages *chain.Reader) ([]byte, error) {
+func (x *index) startOver(ctx context.Context, pages *chain.Reader) (checkpoint, []byte, error) {
 	if err := x.clear(); err != nil {
-		return nil, err
+		return checkpoint{}, nil, err
 	}
 	return x.catchUp(ctx, pages)
 }
 
-// addPage adds the pairs of a page behind the entity with a Content-ID, or all if
-// that is empty. It reports false if there is no such entity.
-func (x *index) addPage(ctx context.Context, pages *chain.Reader, n int64, after string) (found bool, err error) {
+// addPage adds the pairs of a page behind the entity with the Content-ID of a place, or
+// all if that is empty. It reports false if there is no such entity.
+func (x *index) addPage(ctx context.Context, pages *chain.Reader, n int64, at place) (found bool, err error) {
 	p, object, err := pages.Open(ctx, n, 0, -1)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, object.Body.Close()) }()
 	parts := page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{})
-	found = after == ""
-	at := place{Page: n, ContentID: after}
+	after := at.ContentID
+	found, at.Page = after == "", n
 	var pairs []pair
 	for part, err := range parts.Parts() {
 		if err != nil {

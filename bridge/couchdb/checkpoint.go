@@ -12,7 +12,10 @@ var ErrForeign = errors.New("feed has another source")
 // A checkpoint is what the feed's newest page says of the source: the place up to which
 // everything is in the feed.
 type checkpoint struct {
-	Bridge   string `json:"bridge"` // "couchdb"
+	Bridge string `json:"bridge"` // "couchdb"
+	// Feed tells the feed from another that was filled under its name, after it was
+	// deleted: it is made up when the feed begins.
+	Feed     string `json:"feed"`
 	Source   string `json:"source"` // URL of the database, without credentials
 	Instance string `json:"instance,omitempty"`
 	// Since is as the source wrote it; absent before the first batch of rows is in

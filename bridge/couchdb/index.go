@@ -265,6 +265,7 @@ func (x *index) settle() error {
 // A place is how much of the feed the index knows: everything up to, and with, the
 // entity with this Content-ID, which is on this page.
 type place struct {
+	Feed      string `json:"feed"` // that of its checkpoint
 	Page      int64  `json:"page"`
 	ContentID string `json:"contentId"`
 	Pairs     int64  `json:"pairs"` // that were ever added: the number of the last

@@ -75,7 +75,7 @@ func (w *world) index() *index {
 
 func (w *world) fill(x *index) {
 	w.t.Helper()
-	if _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
+	if _, _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -193,6 +193,45 @@ func TestIndexOfAnotherFeed(t *testing.T) {
 	}
 	w.fill(x)
 	w.check(x)
+}
+
+// TestIndexOfDeletedFeed: the feed was deleted and filled again somewhere else, from the same
+// database. It looks like the old one, but has less.
+func TestIndexOfDeletedFeed(t *testing.T) {
+	for _, pruned := range []bool{false, true} {
+		r := newRig(t)
+		r.fill(0, 60) // on two pages
+		r.run()
+		elsewhere := &rig{t: t, fake: r.fake, url: r.url, store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
+		elsewhere.configure = func(c *Config) {
+			for n := 5; n < 60; n++ {
+				c.Filter.DocIDs = append(c.Filter.DocIDs, fmt.Sprintf("doc/%d ü", n))
+			}
+		}
+		elsewhere.run()
+		if pruned {
+			if _, err := chain.RaiseFloor(t.Context(), elsewhere.store, testFeed, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := func(r *rig) string { // of what is on the newest page
+			newest, err := chain.NewReader(r.store, testFeed).Newest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(newest.Number, newest.LastContentID)
+		}
+		if a, b := last(r), last(elsewhere); a != b {
+			t.Errorf("the feeds end with %s and %s", a, b)
+		}
+		r.store = elsewhere.store
+		if report := r.run(); report.Published != map[bool]int64{false: 5, true: 55}[pruned] {
+			t.Errorf("pruned %v: %+v", pruned, report)
+		}
+		if !pruned {
+			r.check()
+		}
+	}
 }
 
 // What was on pages that are gone is still known to an index that read them.

@@ -26,7 +26,7 @@ type run struct {
 	b      *Bridge
 	reader *reader
 
-	// Of the goroutine that publishes.
+	// Of the goroutine that publishes, but for at.Feed, which does not change.
 	at      checkpoint // the last that was given to the producer
 	encoded []byte     // its form in the feed
 	out     *delivery  // what is to be published next
@@ -262,5 +262,5 @@ func (s *run) settlePublication(d *delivery) error {
 		// published we do not know.
 		return fmt.Errorf("%w: %d entities were in the feed already", producer.ErrCheckpoint, r.Duplicates)
 	}
-	return s.b.index.add(d.pairs, place{Page: r.Page, ContentID: r.ContentID})
+	return s.b.index.add(d.pairs, place{Feed: s.at.Feed, Page: r.Page, ContentID: r.ContentID})
 }
