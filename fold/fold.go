@@ -93,7 +93,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not tell why it was interrupted
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fold feed %q: %w", name, err)
+		return nil, fmt.Errorf("fold feed %q: %w", name, renamed(err, origin, ""))
 	}
 	return index, nil
 }
@@ -117,7 +117,9 @@ func makeIndex(ctx context.Context, store storage.Store, name string, c Config) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return makeFrom(ctx, store, name, filepath.Join(dir, "state.db"), c)
+	file := filepath.Join(dir, "state.db")
+	index, err := makeFrom(ctx, store, name, file, c)
+	return index, renamed(err, sinkName(file), "the table")
 }
 
 // makeFrom brings the table in a file up to date and writes the snapshot from it. The table is

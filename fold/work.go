@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -51,6 +52,26 @@ func openTable(ctx context.Context, file string) (consumer.Sink, error) {
 	}
 	return state, err
 }
+
+// sinkName is what errors of the sink call the table in a file.
+func sinkName(file string) string { return "sqlite:" + file + "?table=" + table }
+
+// renamed returns err with another name, which readers know, for what is made up or
+// temporary.
+func renamed(err error, name, other string) error {
+	if err == nil {
+		return nil
+	}
+	return &renamedError{err, name, other}
+}
+
+type renamedError struct {
+	err         error
+	name, other string
+}
+
+func (e *renamedError) Error() string { return strings.ReplaceAll(e.err.Error(), e.name, e.other) }
+func (e *renamedError) Unwrap() error { return e.err }
 
 // removeTable removes what openTable has made, but for the lock.
 func removeTable(file string) error {

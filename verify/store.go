@@ -74,7 +74,10 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// feedOf checks a feed as a server gives it to a consumer, without a network.
+// storeOrigin is a made-up one: a feed in a store is read without a network.
+const storeOrigin = "http://store.invalid"
+
+// feedOf checks a feed as a server gives it to a consumer.
 func feedOf(ctx context.Context, store storage.Store, feedName string, readAhead int64) (report *Report, err error) {
 	s, err := server.New(store, server.Config{ReadAhead: readAhead})
 	if err != nil {
@@ -82,7 +85,7 @@ func feedOf(ctx context.Context, store storage.Store, feedName string, readAhead
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	client := &http.Client{Transport: server.Transport(s)}
-	return Feed(ctx, "http://store"+layout.FeedPath(feedName), Config{HTTPClient: client})
+	return Feed(ctx, storeOrigin+layout.FeedPath(feedName), Config{HTTPClient: client})
 }
 
 // A storeCheck is the check of what is stored of a feed.

@@ -161,17 +161,22 @@ func (l *location) explain(err error) error {
 	if err == nil || l.store == nil {
 		return err
 	}
+	return &localError{err, l}
+}
+
+// named makes URLs with the made-up origin in a text such of the store.
+func (l *location) named(text string) string {
 	store, _, _ := strings.Cut(l.title, "#")
-	return &localError{err, store}
+	return strings.ReplaceAll(text, localOrigin, store)
 }
 
 // A localError is an error of reading from a store.
 type localError struct {
-	err   error
-	store string // URL
+	err error
+	at  *location
 }
 
-func (e *localError) Error() string { return strings.ReplaceAll(e.err.Error(), localOrigin, e.store) }
+func (e *localError) Error() string { return e.at.named(e.err.Error()) }
 func (e *localError) Unwrap() error { return e.err }
 
 // snapshot returns the URL of the snapshot to begin with, or to start over from: the

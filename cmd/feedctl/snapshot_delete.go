@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
 )
 
 func newSnapshotDelete(a *app) *cobra.Command {
@@ -29,16 +31,27 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err := layout.CheckName(id); err != nil {
 		return err
 	}
-	store, name, err := a.openNamed(ctx, arg)
+	at, err := a.parseStored(arg)
+	if err != nil {
+		return err
+	}
+	store, err := a.openStoreAt(ctx, at.store)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
-	if err := producer.DeleteSnapshot(ctx, store, name, id); err != nil {
+	err = producer.DeleteSnapshot(ctx, store, at.name, id)
+	if errors.Is(err, storage.ErrNotFound) { // in the words of the store, which knows no snapshots
+		return &hinted{
+			err:  fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.identity(), storage.ErrNotFound),
+			hint: "\"feedctl snapshot list\", which has the IDs",
+		}
+	}
+	if err != nil {
 		return err
 	}
-	return a.print(deletedJSON{Name: name, ID: id}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "deleted snapshot %s/%s\n", name, id)
+	return a.print(deletedJSON{Name: at.name, ID: id}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "deleted snapshot %s/%s\n", at.name, id)
 		return err
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -91,7 +92,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	})
 	stop()
 	if err != nil {
-		return err
+		return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
 	}
 	return a.printSnapshot(ctx, store, name, index, &f.public)
 }

@@ -41,7 +41,8 @@ snapshot in the store.
 With --state FILE it also finds pages that have changed since the last run with the same
 FILE in another way than by growing at their end.
 
-With --json it prints a report whose members are described with package verify.` +
+With --json it prints a report whose members are described with package verify. Its url says
+of what is in a store where that is: STORE#NAME.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
@@ -91,6 +92,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if err != nil {
 		return at.explain(err)
 	}
+	at.rename(report)
 	if err := a.printReport(report); err != nil {
 		return err
 	}
@@ -148,6 +150,18 @@ func check(ctx context.Context, at *location, index bool, config verify.Config) 
 		return verify.Store(ctx, at.store, at.name)
 	}
 	return verify.Feed(ctx, at.url, config)
+}
+
+// rename has the report of what is in a store say where that is.
+func (l *location) rename(report *verify.Report) {
+	if l.store == nil {
+		return
+	}
+	report.URL = l.title
+	for i := range report.Violations {
+		v := &report.Violations[i]
+		v.URL, v.Message = l.named(v.URL), l.named(v.Message)
+	}
 }
 
 func (a *app) printReport(report *verify.Report) error {
