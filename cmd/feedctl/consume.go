@@ -64,7 +64,8 @@ table feedctl_quarantine, with its Content-ID and the reason, and the rest goes 
 
 The credential for a database in CouchDB is a line in --into-credentials-file or
 FEEDCTL_INTO_CREDENTIALS: see "feedctl bridge couchdb --help". Documents that the database
-refuses are counted and logged, and left out.
+refuses are logged and left out, and the rest goes on; how many they were, and why, is told
+at the end. As with what goes into quarantine, the exit status is 0.
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -156,6 +157,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	stats, err := job.Run(ctx)
 	stop()
 	err = at.explain(err)
+	a.warnRefused(to, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
@@ -184,7 +186,8 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 		}
 	}
 	if r, ok := job.Sink.(refusing); ok {
-		if result.Refused = r.Refused(); result.Refused > 0 {
+		result.Refused, result.Refusals = r.Refused(), r.Refusals()
+		if result.Refused > 0 {
 			aside = ", which refused " + plural(result.Refused, "document", "documents")
 		}
 	}

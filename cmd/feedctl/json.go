@@ -8,6 +8,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	sinkcouchdb "github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/snapshot"
 )
 
@@ -68,6 +69,8 @@ type consumeJSON struct {
 	Quarantined int64 `json:"quarantined"`
 	// Refused is how many documents a database did not take; 0 for other sinks.
 	Refused int64 `json:"refused"`
+	// Refusals are a few of them, with the reason; absent if there are none.
+	Refusals []sinkcouchdb.Refusal `json:"refusals,omitempty"`
 	// Position is where the sink is now.
 	Position feed.Position `json:"position"`
 }

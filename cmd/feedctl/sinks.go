@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
@@ -62,6 +64,10 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 // openCouchDB opens a database with the credential in a file, or in a variable.
 func (a *app) openCouchDB(credentials string) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
+		if !strings.HasPrefix(s.Path, "http://") && !strings.HasPrefix(s.Path, "https://") {
+			shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
+			return nil, usagef("--into couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
+		}
 		if u, err := url.Parse(s.Path); err == nil && u.User != nil {
 			return nil, &usageError{&hinted{
 				err:  usagef("--into %s has credentials in it, for all users of this machine to see", u.Redacted()),
@@ -78,9 +84,40 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 			u, _ := url.Parse(s.Path) // it was good enough to be dialled
 			return nil, &hinted{err: err, hint: "starting the server, or another URL: nobody answers at " + u.Host}
 		}
+		if errors.Is(err, sink.ErrSpec) {
+			return nil, fmt.Errorf("--into %s: %w", sink.Redact(s.String()), err)
+		}
 		return opened, err
 	}
 }
 
 // refusing is a sink whose target may refuse what others would take.
-type refusing interface{ Refused() int64 }
+type refusing interface {
+	Refused() int64
+	Refusals() []couchdb.Refusal
+}
+
+// warnRefused tells, at the end and beside the log, of documents that a database does
+// not have. The command has done what it could, so this is no error.
+func (a *app) warnRefused(to consumer.Sink, into string) {
+	r, ok := to.(refusing)
+	if !ok || r.Refused() == 0 || a.json {
+		return
+	}
+	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Refused(), "document", "documents"))
+	stubs := false
+	for _, refusal := range r.Refusals() {
+		fmt.Fprintf(a.err, "  %s: %s\n", printable(refusal.ID), printable(refusal.Reason))
+		stubs = stubs || strings.HasPrefix(refusal.Reason, missingStub)
+	}
+	if more := r.Refused() - int64(len(r.Refusals())); more > 0 {
+		fmt.Fprintf(a.err, "  and %s more: see the log\n", formatCount(more))
+	}
+	if stubs {
+		fmt.Fprintln(a.err, "Try: a feed made with \"feedctl bridge couchdb --attachments inline\" or \"multipart\": this one has attachments by name only")
+	}
+}
+
+// missingStub is CouchDB's code for a document with an attachment of which it gets, and
+// has, the name only.
+const missingStub = "missing_stub"

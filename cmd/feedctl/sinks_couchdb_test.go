@@ -119,9 +119,42 @@ func TestConsumeRefused(t *testing.T) {
 		fmt.Fprint(w, `{"error":"forbidden","reason":"no"}`)
 		return true
 	})
-	out := mustRun(t, "", "consume", store+"#a", "--into", "couchdb:"+at)
-	if want := ", which refused 1 document\n"; !strings.HasSuffix(out, want) {
-		t.Errorf("it prints %q, want %q at the end", out, want)
+	code, out, stderr := feedctl(t, "", "consume", store+"#a", "--into", "couchdb:"+at)
+	if want := ", which refused 1 document\n"; code != exitOK || !strings.HasSuffix(out, want) {
+		t.Errorf("exit status %d: it prints %q, want %q at the end", code, out, want)
+	}
+	if want := " refused 1 document, which it does not have now:\n  good: forbidden: no\n"; !strings.HasSuffix(stderr, want) {
+		t.Errorf("it says %q, want %q at the end", stderr, want)
+	}
+}
+
+// TestConsumeStubs has a feed with the names of attachments only, so that a database
+// takes none of the documents that have some.
+func TestConsumeStubs(t *testing.T) {
+	from := couchtest.NewDB(t)
+	couchtest.Send(t, http.MethodPut, from+"/plain", `{}`)
+	for n := range 5 {
+		couchtest.Send(t, http.MethodPut, fmt.Sprintf("%s/doc%d", from, n),
+			`{"_attachments":{"a":{"content_type":"text/plain","data":"aGVsbG8="}}}`)
+	}
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	mustRun(t, "", "bridge", "couchdb", from, store+"#copy", "--revs")
+	code, _, stderr := feedctl(t, "", "consume", store+"#copy", "--into", "couchdb:"+couchtest.NewDB(t), "--log-level", "error")
+	if code != exitOK {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+	for _, want := range []string{" refused 5 documents, ", "\n  doc0: missing_stub", "\n  and 2 more: see the log\n", "--attachments inline"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("it does not say %q:\n%s", want, stderr)
+		}
+	}
+	var result consumeJSON
+	out := mustRun(t, "", "consume", store+"#copy", "--into", "couchdb:"+couchtest.NewDB(t), "--json")
+	if err := json.Unmarshal([]byte(out), &result); err != nil {
+		t.Fatal(err)
+	}
+	if result.Refused != 5 || len(result.Refusals) != 3 || !strings.HasPrefix(result.Refusals[0].Reason, "missing_stub") {
+		t.Errorf("%+v", result)
 	}
 }
 

@@ -70,6 +70,12 @@ func TestWrongSinks(t *testing.T) {
 	}{
 		{[]string{"--into", "jsonl:out", "--columns", "v=/v:int"}, "in PostgreSQL"},
 		{[]string{"--into", "sqlite:out.db", "--strict"}, "in PostgreSQL"},
+		{[]string{"--into", "couchdb:h/d"}, "--into couchdb:h/d: want couchdb:http://HOST:PORT/DATABASE"},
+		{[]string{"--into", "couchdb:localhost:5984/d"}, "--into couchdb:localhost:5984/d: want couchdb:http://"},
+		{[]string{"--into", "couchdb:ann:secret@h/d"}, "--into couchdb:ann:xxxxx@h/d: want couchdb:http://"},
+		{[]string{"--into", "couchdb:http://h"}, "--into couchdb:http://h: invalid sink"},
+		{[]string{"--into", "couchdb:http://[::1/d"}, "--into couchdb:http://[::1/d: invalid sink"},
+		{[]string{"--into", "couchdb:http://ann:se cret@h/d"}, "--into couchdb:http://ann:xxxxx@h/d: "},
 		{[]string{"--into", "postgres://ann:secret@h/d"}, "no table"},
 		{[]string{"--into", "postgres://ann:secret@h/d?table=a.b.c"}, "SCHEMA.TABLE"},
 		{[]string{"--into", "postgres://ann:secret@h/d?table=t&columns=v=/v:int", "--columns", "v=/v:int"}, "twice"},

@@ -38,7 +38,7 @@ type checkpoint struct {
 	Written  int64 `json:"docs_written"`
 	Failures int64 `json:"doc_write_failures"`
 	// Refused are the last documents that were refused.
-	Refused []refusal `json:"refused,omitempty"`
+	Refused []Refusal `json:"refused,omitempty"`
 }
 
 // A pending step has been begun. It is ended by whoever opens the sink next.
@@ -58,12 +58,12 @@ type single struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// A refusal tells why the database does not take a document.
-type refusal struct {
+// A Refusal tells why the database does not take a document.
+type Refusal struct {
 	ID     string    `json:"id"`
 	Rev    string    `json:"rev,omitempty"`
 	Time   time.Time `json:"time"`
-	Reason string    `json:"reason"`
+	Reason string    `json:"reason"` // the server's code and words, cut if they are long
 }
 
 // maxRefused is how many refusals a checkpoint keeps.

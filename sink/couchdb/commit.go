@@ -87,7 +87,7 @@ func (t *target) write(ctx context.Context, s *step, position feed.Position) err
 // An outcome counts what became of documents.
 type outcome struct {
 	written, failures int64
-	refused           []refusal // the last ones
+	refused           []Refusal // the last ones
 }
 
 // refuse counts a document that the database does not take: that is not retried,
@@ -96,7 +96,7 @@ func (t *target) refuse(o *outcome, id, rev string, err error) {
 	why := reason(err)
 	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
 	o.failures++
-	o.refused = append(o.refused, refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
+	o.refused = append(o.refused, Refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
 	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
@@ -117,6 +117,9 @@ func (t *target) finish(ctx context.Context, p pending, o outcome) error {
 		c.Refused = c.Refused[max(0, len(c.Refused)-maxRefused):]
 	})
 	if err == nil {
+		if t.refused == 0 {
+			t.examples = o.refused[:min(len(o.refused), maxExamples)]
+		}
 		t.refused += o.failures
 	}
 	return err

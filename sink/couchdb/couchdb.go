@@ -35,6 +35,13 @@ type Sink struct {
 // opened.
 func (s *Sink) Refused() int64 { return s.target.refused }
 
+// Refusals returns up to 3 of the documents that Refused counts, as examples, of the
+// first commit that had any.
+func (s *Sink) Refusals() []Refusal { return s.target.examples }
+
+// maxExamples is how many documents Refusals returns at most.
+const maxExamples = 3
+
 // Opener returns an opener of sinks that are named couchdb:URL or
 // couchdb:URL?name=NAME. The rest of the configuration is c.
 func Opener(c couchdb.Config) sink.Opener {
@@ -95,11 +102,12 @@ type target struct {
 	// ctx is that of the batch, or of Open.
 	ctx context.Context
 
-	state   checkpoint // as this sink has written it last
-	owned   bool       // state has been written by this sink
-	parts   []string   // revisions of the parts of the log that this sink has written
-	refused int64
-	vendor  string // of the server; "" if it was not asked
+	state    checkpoint // as this sink has written it last
+	owned    bool       // state has been written by this sink
+	parts    []string   // revisions of the parts of the log that this sink has written
+	refused  int64
+	examples []Refusal // of these
+	vendor   string    // of the server; "" if it was not asked
 
 	batch
 }

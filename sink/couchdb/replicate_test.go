@@ -212,6 +212,15 @@ func TestRefused(t *testing.T) {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
 	c := numbers(t, to)
+	examples := k.(*couchdb.Sink).Refusals()
+	if len(examples) != 3 {
+		t.Errorf("refusals %+v", examples)
+	}
+	for n, r := range examples {
+		if first := c.Refused[n]; r.ID != first.ID || r.Reason != first.Reason {
+			t.Errorf("refusal %+v, and the checkpoint has %+v", r, first)
+		}
+	}
 	if c.Written != 5 || c.Failures != 6 || len(c.Refused) != 6 || k.(*couchdb.Sink).Refused() != 6 {
 		t.Errorf("the checkpoint has %+v, and %d are refused", c, k.(*couchdb.Sink).Refused())
 	}
