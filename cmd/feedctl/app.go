@@ -18,6 +18,7 @@ import (
 type app struct {
 	streams
 	console *console // err, and the progress line on it
+	output  *output  // out
 	log     *slog.Logger
 
 	begun    time.Time
@@ -33,8 +34,9 @@ type app struct {
 
 func newApp(s streams) *app {
 	con := &console{w: s.err}
-	s.err = con
-	return &app{streams: s, console: con, log: slog.New(slog.DiscardHandler), begun: time.Now()}
+	out := &output{w: s.out}
+	s.err, s.out = con, out
+	return &app{streams: s, console: con, output: out, log: slog.New(slog.DiscardHandler), begun: time.Now()}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {

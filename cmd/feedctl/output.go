@@ -9,6 +9,21 @@ import (
 	"time"
 )
 
+// An output is standard output. It keeps the first error of writing to it: cobra does
+// not tell whether a help text could be written.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // writeTable writes rows in aligned columns under a header.
 func writeTable(w io.Writer, header []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

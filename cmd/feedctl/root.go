@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -32,6 +33,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
+	if err == nil && a.output.err != nil {
+		err = &runError{fmt.Errorf("write to standard output: %w", a.output.err)}
+	}
 	err = interrupted(ctx, explainUsage(command, err))
 	a.printRequests()
 	if err != nil {

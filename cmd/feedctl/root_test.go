@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,9 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			if f.Usage == "" {
 				t.Errorf("%s: --%s has no help", name, f.Name)
 			}
+			if value, _ := pflag.UnquoteUsage(f); value != strings.ToUpper(value) {
+				t.Errorf("%s: --%s takes a %q, without backquotes", name, f.Name, value)
+			}
 		})
 	})
 }
@@ -92,6 +96,7 @@ func TestUsageErrors(t *testing.T) {
 		{"consume", "http://h/feeds/a", "--into", "tape:0"},
 		{"consume", "http://127.0.0.1:1/feeds/a", "--into", "-", "--batch-entities", "-1"},
 		{"consume", "http://127.0.0.1:1/feeds/a", "--into", "-", "--batch-bytes", "-1"},
+		{"serve", "--cache-size", "1073741824", "--tls-cert", "none", "--tls-key", "none"},
 		{"prune", "feed"},
 		{"completion", "tcsh"},
 		{"version", "--log-level", "loud"},
@@ -219,3 +224,20 @@ func TestGenDocs(t *testing.T) {
 		}
 	}
 }
+
+// A full disk must not make anybody believe that he has a text.
+func TestOutputThatFails(t *testing.T) {
+	full := errors.New("no space left")
+	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(line), streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &stderr})
+		if code != exitError || !strings.Contains(stderr.String(), full.Error()) {
+			t.Errorf("%s: exit status %d: %s", line, code, &stderr)
+		}
+	}
+}
+
+// A brokenWriter writes nothing.
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

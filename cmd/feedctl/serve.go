@@ -74,6 +74,9 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
   feedctl serve --writable --write-credentials-file writers.txt --listen 127.0.0.1:0 --ready-file url.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.cache == "" && c.Flags().Changed("cache-size") {
+				return usagef("--cache-size is for --cache, without which there is no cache on disk")
+			}
 			return runServe(c.Context(), a, &f)
 		},
 	}
@@ -89,7 +92,7 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
 	flags.DurationVar(&f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
-	flags.Int64Var(&f.cacheSize, "cache-size", defaultCacheSize, "keep at most so many `BYTES`")
+	flags.Int64Var(&f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most so many `BYTES`")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
 }
