@@ -32,9 +32,9 @@ that changes nothing in --columns publishes nothing. The user must own the table
 
 The triggers are installed under a lock that waits for transactions that write to the table.
 Other writers are held up for a second at a time, no longer. To attach a table again
-replaces its columns, its key and its feed. Do so after adding a partition to it, too, so that
-a TRUNCATE of this partition alone is published: "feedctl outbox status" names those that came
-later.
+replaces its columns, its key and its feed. Do so after adding a partition to it, too, so
+that a TRUNCATE of this partition alone is published: "feedctl outbox status" names those
+that came later.
 
 With --snapshot the present contents become a snapshot with the name of the feed, which
 continues in the feed exactly: new consumers begin with it ("feedctl consume --from
