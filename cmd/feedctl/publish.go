@@ -49,8 +49,8 @@ whoever is not sure that something was published may publish it again, soon.
 
 With --resume STATE the number of entities that are durable is kept in the file STATE, and
 the next run with the same STATE and input goes on behind them. After a kill, some of those
-that follow may be in the feed already, so this wants Content-IDs. A STATE of another feed or
-input is refused, as far as it can be told; each has its own.
+that follow may be in the feed already, so this wants Content-IDs. Each feed and input has a
+STATE of its own: that of another is refused.
 
 Ctrl-C finishes the batch that is being written and says how many entities of the input
 were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
