@@ -86,7 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		{"publish", "feed", "--max-page-entities", "-1"},
 		{"publish", "feed", "--max-page-entities", "0"},
 		{"publish", "http://h/x"},
-		{"prune", "http://h/feeds/x", "--before-snapshot"},
+		{"prune", "http://h/feeds/x", "--before-snapshot", "x"},
 		{"consume", "http://h/feeds/a"},
 		{"consume", "feeds/a", "--into", "-"},
 		{"consume", "http://h/feeds/a", "--into", "-", "--from", "yesterday"},
