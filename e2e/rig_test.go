@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -166,11 +167,11 @@ func (r *rig) published() (n int) {
 		if err != nil {
 			continue // nothing yet
 		}
-		var k int
-		if _, err := fmt.Sscanf(string(text), `{"published":%d}`, &k); err != nil {
+		var state struct{ Published int }
+		if err := json.Unmarshal(text, &state); err != nil {
 			r.t.Fatalf("resume file has %q: %v", text, err)
 		}
-		n += k
+		n += state.Published
 	}
 	return n
 }
