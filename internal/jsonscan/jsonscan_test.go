@@ -387,3 +387,49 @@ func BenchmarkValue(b *testing.B) {
 		}
 	}
 }
+
+// TestResyncAfterRest: an element breaks off behind a value that was not kept. The
+// element on the next line is not taken for a part of it.
+func TestResyncAfterRest(t *testing.T) {
+	for _, first := range []string{`{"a":"xxxx"`, `{"a":"xxxx",`, `{"a":["xxxx"`, `{"a":"xxxx","b":`} {
+		for _, chunks := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			r := NewReader(chunks(strings.NewReader("[" + first + "\n{\"c\":1}\n]")))
+			if err := r.Enter('['); err != nil {
+				t.Fatal(err)
+			}
+			if more, err := r.More(); !more || err != nil {
+				t.Fatal(more, err)
+			}
+			r.Mark()
+			var syntax *SyntaxError
+			if err := readMembers(r); !errors.As(err, &syntax) {
+				t.Fatalf("%q: %v, want a syntax error", first, err)
+			}
+			if _, err := r.Resync(100); err != nil {
+				t.Fatal(err)
+			}
+			if more, err := r.More(); !more || err != nil {
+				t.Fatalf("%q: %v, %v", first, more, err)
+			}
+			got, _, err := r.Value(100)
+			if string(got) != `{"c":1}` || err != nil {
+				t.Errorf("%q: then came %q, %v", first, got, err)
+			}
+		}
+	}
+}
+
+// readMembers reads an object whose values are not kept.
+func readMembers(r *Reader) error {
+	err := r.Enter('{')
+	for err == nil {
+		var name []byte
+		if name, err = r.Key(); err != nil || name == nil {
+			return err
+		}
+		if _, _, err = r.Value(2); err == nil {
+			err = r.Rest(io.Discard)
+		}
+	}
+	return err
+}

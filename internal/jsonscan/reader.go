@@ -16,7 +16,7 @@ type SyntaxError struct {
 func (e *SyntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Reason) }
 
 // maxMarked is how much is kept from a mark on, in bytes, so that what consists of many
-// small values does not fill the memory. The mark is forgotten beyond it.
+// small values does not fill the memory. The mark is lost beyond it.
 const maxMarked = 4 << 20
 
 // firstBuffer is the size of a new Reader's buffer, in bytes. It grows with
@@ -36,7 +36,8 @@ type Reader struct {
 	base  int64 // offset of buf[0] in the stream
 	err   error // of src
 	hold  int   // where the value begins that is being read; -1: nowhere
-	mark  int   // where Mark was called; -1: nowhere
+	mark  int   // where Mark was called, or the first line break after it; -1: nowhere
+	lost  bool  // the mark was given up: the next line break takes its place
 	depth int   // of stack at the mark
 	stack []level
 	value value
@@ -86,7 +87,7 @@ func (r *Reader) fill() error {
 		return r.err
 	}
 	if r.mark >= 0 && r.pos-r.mark > maxMarked {
-		r.mark = -1
+		r.mark, r.lost = -1, true
 	}
 	if r.end == len(r.buf) {
 		r.makeRoom()
@@ -150,8 +151,11 @@ func (r *Reader) Peek() (byte, error) {
 			if !space(c) {
 				return c, nil
 			}
-			if c == '\n' && inside {
-				return 0, r.syntax(r.pos, "line ends in a value")
+			if c == '\n' {
+				if inside {
+					return 0, r.syntax(r.pos, "line ends in a value")
+				}
+				r.remark(r.pos, r.pos+1)
 			}
 		}
 		if err := r.fill(); err != nil {
@@ -267,9 +271,12 @@ func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 }
 
 // Rest writes to w what is left of a value that Value did not return as a whole.
-// If w fails, so does Rest, with the same error. There is no mark any more.
+// If w fails, so does Rest, with the same error. The mark is lost.
 func (r *Reader) Rest(w io.Writer) error {
-	r.mark = -1
+	if from := r.mark; from >= 0 {
+		r.mark, r.lost = -1, true
+		r.remark(from, r.pos)
+	}
 	for r.value.state != ended {
 		r.hold = r.pos
 		err := r.advance()
@@ -320,6 +327,7 @@ func (r *Reader) advance() error {
 		}
 	}
 	n, err := r.value.scan(r.buf[r.pos:r.end])
+	r.remark(r.pos, r.pos+n)
 	r.pos += n
 	if err != nil {
 		return r.syntax(r.pos, "%v", err)
@@ -329,20 +337,33 @@ func (r *Reader) advance() error {
 
 // Mark remembers this place, at which an element or a text on a line of its own
 // begins, for [Reader.Resync]. What follows is kept in memory, until the next
-// Mark, a call of Rest, or 4 MiB.
+// Mark, a call of Rest, or 4 MiB. After these, what follows the first line break
+// is.
 func (r *Reader) Mark() {
-	r.mark, r.depth = r.pos, len(r.stack)
+	r.mark, r.lost, r.depth = r.pos, false, len(r.stack)
+}
+
+// remark has the first line break in buf[from:to] take the place of a mark that was
+// lost. It ends the line of the mark as well: what comes after it may be the next
+// element.
+func (r *Reader) remark(from, to int) {
+	if !r.lost || r.mark >= 0 {
+		return
+	}
+	if i := bytes.IndexByte(r.buf[from:to], '\n'); i >= 0 {
+		r.mark = from + i
+	}
 }
 
 // Resync goes on after a syntax error behind the end of the line on which the
-// marked place is, or if it is forgotten behind the end of this line, in the
-// same array or object as there. It returns the bytes that it passed over from
-// the mark on, up to the first limit of them.
+// marked place is, in the same array or object as there. It returns the bytes that
+// it passed over from the mark on, as far as they are kept, up to the first limit
+// of them.
 func (r *Reader) Resync(limit int) ([]byte, error) {
 	if r.mark >= 0 {
 		r.pos = r.mark
 	}
-	r.mark, r.hold = -1, -1
+	r.mark, r.lost, r.hold = -1, false, -1
 	r.stack = r.stack[:r.depth]
 	if r.depth > 0 {
 		r.stack[r.depth-1].comma = may
