@@ -122,6 +122,8 @@ func statusOf(code string) int {
 		return http.StatusPreconditionFailed
 	case "document_too_large", "attachment_too_large", "too_large":
 		return http.StatusRequestEntityTooLarge
+	case "too_many_requests":
+		return http.StatusTooManyRequests
 	case "bad_request", "doc_validation", "illegal_docid", "illegal_database_name", "query_parse_error":
 		return http.StatusBadRequest
 	}

@@ -52,7 +52,7 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 			continue
 		case n > 0:
 			retry.reset()
-		case len(some) > 1:
+		case len(some) > 1 && ofDocument(err):
 			most = len(some) / 2
 		case ofDocument(err):
 			if c.send(ctx, fetched{failed: true}) != nil {

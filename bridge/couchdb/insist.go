@@ -70,14 +70,16 @@ func unreachable(err error) bool {
 // ofDocument reports whether an error in answer to a request for documents may be about
 // these documents, so that others can be had.
 func ofDocument(err error) bool {
+	var status *couchdb.Error
 	switch {
+	case errors.As(err, &status) && status.Status == http.StatusTooManyRequests: // of who asks
+		return false
 	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // of the database
 		return false
 	case errors.Is(err, couchdb.ErrMalformed), couchdb.Retryable(err):
 		return !unreachable(err)
 	}
-	var status *couchdb.Error
-	return errors.As(err, &status)
+	return status != nil
 }
 
 // A sourceError is what went wrong with a document in the source, rather than on its way

@@ -116,6 +116,29 @@ func TestSourceFailsForAll(t *testing.T) {
 	}
 }
 
+// TestTooManyRequests: a limit on requests, as Cloudant has it, says nothing about a document.
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	if ofDocument(&couchdb.Error{Status: http.StatusTooManyRequests}) {
+		t.Error("429 is taken for an error of a document")
+	}
+	const text = "You've exceeded your current limit of 5 requests per second for query class. Please try later."
+	r := newRig(t)
+	r.options = Options{Revs: true}
+	r.fill(0, 3)
+	r.put("bad", `{}`)
+	r.fake.Inject(0, about, couchtest.Edit(func(body []byte) []byte {
+		return regexp.MustCompile(`\{"ok":\{"_id":"(bad)","_rev":"(.*?)".*?\}\}\}`).
+			ReplaceAll(body, []byte(`{"error":{"id":"$1","rev":"$2","error":"too_many_requests","reason":"`+text+`"}}`))
+	}))
+	if report, err := r.tryRun(r.store); err == nil || !strings.Contains(err.Error(), "too_many_requests: "+text) || report.Quarantined != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	r.fake.Heal()
+	r.run()
+	r.check()
+}
+
 // TestAttachmentFailsForEver: the connection is always lost in the middle of one attachment.
 func TestAttachmentFailsForEver(t *testing.T) {
 	t.Parallel()
