@@ -26,10 +26,11 @@ func newBridgeQuarantine(a *app) *cobra.Command {
 
 With --retry DBURL it asks the database for these documents again and publishes what can be
 published now, for instance with a higher --max-document; all else is as in the run that
-found them: its filter, --revs and so on. What the database has replaced in the meantime, has
-not got any more, or its filter does not let through now, is taken out. Rows without a
-document id stay in the list. A bridge may be at work at the same time. With --filter, --view
-or --selector, the changes are read from their beginning for it, without the documents.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+found them: its filter, --revs and so on. What the database has replaced in the meantime,
+has not got any more, or its filter does not let through now, is taken out. Rows without a
+document id stay in the list. A bridge may be at work at the same time. With --filter,
+--view or --selector, the changes are read from their beginning for it, without the
+documents.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl bridge quarantine zones
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),
