@@ -19,19 +19,18 @@ import (
 )
 
 type bridgeCouchDBFlags struct {
-	source          sourceFlags
-	follow          bool
-	longPoll        bool
-	retries         int
-	snapshot        bool
-	options         couchdb.Options
-	attachments     string
-	filter          couchdb.Filter
-	selector        string
-	query           []string
-	metrics         string
-	maxPageBytes    int64
-	maxPageEntities int
+	source      sourceFlags
+	follow      bool
+	longPoll    bool
+	retries     int
+	snapshot    bool
+	options     couchdb.Options
+	attachments string
+	filter      couchdb.Filter
+	selector    string
+	query       []string
+	metrics     string
+	pages       pageLimits
 }
 
 func newBridgeCouchDB(a *app) *cobra.Command {
@@ -101,8 +100,7 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
-	flags.Int64Var(&f.maxPageBytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`")
-	flags.IntVar(&f.maxPageEntities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities")
+	f.pages.add(flags, "")
 	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
 	return c
 }
@@ -148,9 +146,12 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 		Filter:   f.filter,
 		LongPoll: f.longPoll,
 		Attempts: f.retries,
-		Producer: producer.Config{MaxPageBytes: f.maxPageBytes, MaxPageEntities: f.maxPageEntities},
+		Producer: producer.Config{MaxPageBytes: f.pages.bytes, MaxPageEntities: f.pages.entities},
 	}
 	c.Attachments = couchdb.Attachments(f.attachments)
+	if err := f.pages.check(); err != nil {
+		return c, err
+	}
 	if f.longPoll && !f.follow {
 		return c, usagef("--long-poll is for --follow")
 	}

@@ -23,8 +23,7 @@ type publishFlags struct {
 	credentialsFile string
 	retries         int
 	resume          string
-	maxPageBytes    int64
-	maxPageEntities int
+	pages           pageLimits
 }
 
 func newPublish(a *app) *cobra.Command {
@@ -76,8 +75,7 @@ were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitIn
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request failed this `NUMBER` of times; negative: never")
 	flags.StringVar(&f.resume, "resume", "", "`STATE` file that keeps how far the input was published")
-	flags.Int64Var(&f.maxPageBytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`; not with --to")
-	flags.IntVar(&f.maxPageEntities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities; not with --to")
+	f.pages.add(flags, "; not with --to")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-entities")
 	return c
@@ -128,7 +126,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	}
 	p.queue = newQueue(room)
 	if f.resume != "" {
-		p.queue.fit(f.maxPageEntities, f.maxPageBytes)
+		p.queue.fit(f.pages.entities, f.pages.bytes)
 	}
 	defer closing(&err, to.Close, "feed "+name)
 	src, err := f.input.open(ctx, a.in, file)
@@ -187,11 +185,8 @@ func (f *publishFlags) parse(a *app, arg string) (stored, error) {
 
 // check finds what is wrong with the flags before anything is read.
 func (f *publishFlags) check() error {
-	switch {
-	case f.maxPageBytes <= 0:
-		return usagef("--max-page-bytes %d is not more than nothing", f.maxPageBytes)
-	case f.maxPageEntities <= 0:
-		return usagef("--max-page-entities %d is not more than nothing", f.maxPageEntities)
+	if err := f.pages.check(); err != nil {
+		return err
 	}
 	return f.input.check()
 }
@@ -221,8 +216,8 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p 
 		return nil, 0, err
 	}
 	feed, err := producer.Open(ctx, store, name, producer.Config{
-		MaxPageBytes:    f.maxPageBytes,
-		MaxPageEntities: f.maxPageEntities,
+		MaxPageBytes:    f.pages.bytes,
+		MaxPageEntities: f.pages.entities,
 		Logger:          a.log,
 	})
 	if err != nil {

@@ -85,6 +85,7 @@ func TestUsageErrors(t *testing.T) {
 		{"publish", "feed", "--max-page-bytes", "0"},
 		{"publish", "feed", "--max-page-entities", "-1"},
 		{"publish", "feed", "--max-page-entities", "0"},
+		{"bridge", "couchdb", "http://127.0.0.1:1/db", "feed", "--max-page-bytes", "-1"},
 		{"publish", "http://h/x"},
 		{"prune", "http://h/feeds/x", "--before-snapshot", "x"},
 		{"consume", "http://h/feeds/a"},
