@@ -27,14 +27,6 @@ func isRefusal(err error) bool {
 	return mustSplit(err)
 }
 
-// isPassing reports whether the error of a single document within a bulk request
-// may not come again. The codes that are about documents are known; any other, of which
-// there are many, is about a server in trouble.
-func isPassing(err error) bool {
-	var e *couchdb.Error
-	return !errors.As(err, &e) || e.Status >= http.StatusInternalServerError && e.Code != validation
-}
-
 // mustSplit reports whether a bulk request may have failed because of one of its
 // documents: CouchDB refuses all of them for one that is malformed, too large, or
 // has a stub of an attachment that is not there.

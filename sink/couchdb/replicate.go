@@ -140,7 +140,7 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 		if r.Err == nil {
 			continue
 		}
-		if isPassing(r.Err) {
+		if !couchdb.Permanent(r.Err) { // it is the server that is in trouble
 			return fmt.Errorf("upload document %q: %w", r.ID, r.Err)
 		}
 		t.refuse(o, r.ID, r.Rev, r.Err)

@@ -69,7 +69,7 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 			o.written++
 		case errors.Is(failure, couchdb.ErrConflict):
 			conflicts = append(conflicts, w)
-		case isPassing(failure):
+		case !couchdb.Permanent(failure): // it is the server that is in trouble
 			return nil, fmt.Errorf("write document %q: %w", w.ID, failure)
 		default:
 			t.refuse(o, w.ID, w.Rev, failure)
