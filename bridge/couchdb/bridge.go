@@ -82,10 +82,10 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 		}
 		err = s.run(ctx)
 		reached = s.reached()
-		if !errors.Is(err, producer.ErrCheckpoint) || ctx.Err() != nil {
+		if !overtaken(err) || ctx.Err() != nil {
 			break
 		}
-		b.config.Log.Warn("somebody else has published to the feed: going on from where it is now", "feed", b.config.Feed)
+		b.config.Log.Warn("somebody else is at work on the feed: going on from where it is now", "feed", b.config.Feed, "error", err)
 		if err = b.pause(ctx, jitter(time.Second)); err != nil {
 			break
 		}
@@ -107,6 +107,12 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 		return report, fmt.Errorf("bridge %s to feed %q: %w", b.config.Source.URL(), b.config.Feed, err)
 	}
 	return report, nil
+}
+
+// overtaken reports whether a run has ended because of another one, after which the feed is
+// looked at anew.
+func overtaken(err error) bool {
+	return errors.Is(err, producer.ErrCheckpoint) || errors.Is(err, errMoved)
 }
 
 func newID() string {

@@ -47,6 +47,8 @@ func (x *index) catchUp(ctx context.Context, pages *chain.Reader) (at checkpoint
 		switch {
 		case errors.Is(err, chain.ErrPruned):
 			continue
+		case errors.Is(err, errMoved):
+			return x.catchUp(ctx, pages)
 		case err != nil:
 			return at, nil, fmt.Errorf("fill index %s: %w", x.path, err)
 		case !found:

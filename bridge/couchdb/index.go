@@ -32,7 +32,12 @@ type index struct {
 	flight map[hash]bool
 	queue  []hash // those that are true, in the order of the feed
 	at     place  // with them
+	seen   place  // of the table, when it was last read or written here
 }
+
+// errMoved: another process has written the table since it was last read. What waits for
+// being written may be older than what is there: the feed knows, see [index.catchUp].
+var errMoved = errors.New("another process has written it")
 
 // queueLimit is how many pairs wait for being written into the table: pairs are all over
 // it, so a transaction of few writes nearly as much as one of many.
@@ -139,7 +144,7 @@ func (x *index) Close() error {
 	if x.conn == nil {
 		return nil
 	}
-	return errors.Join(x.write(), x.conn.Close())
+	return errors.Join(x.settleQueue(), x.conn.Close())
 }
 
 // A claim is what the index says to a pair that is to be published.
@@ -257,8 +262,18 @@ func (x *index) release(pairs ...pair) {
 func (x *index) settle() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.write()
+	err := x.settleQueue()
 	clear(x.flight)
+	return err
+}
+
+// settleQueue writes what waits for it, or forgets it: it is in the feed.
+func (x *index) settleQueue() error {
+	err := x.write()
+	if errors.Is(err, errMoved) {
+		x.queue, x.at = x.queue[:0], place{}
+		return nil
+	}
 	return err
 }
 
@@ -303,9 +318,12 @@ func (x *index) write() (err error) {
 		return err
 	}
 	defer end(&err)
-	var known place // another process may have added some
+	var known place
 	if err := x.getState("place", &known); err != nil {
 		return err
+	}
+	if known != x.seen {
+		return errMoved
 	}
 	x.at.Pairs = known.Pairs
 	put := x.conn.Prep("INSERT INTO pairs (doc, rev, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n=?3")
@@ -327,7 +345,7 @@ func (x *index) write() (err error) {
 	for _, h := range x.queue {
 		delete(x.flight, h)
 	}
-	x.queue, x.at = x.queue[:0], place{}
+	x.queue, x.at, x.seen = x.queue[:0], place{}, x.at
 	return nil
 }
 
@@ -338,6 +356,7 @@ func (x *index) clear() error {
 	if err := sqlitex.ExecuteScript(x.conn, "DELETE FROM pairs; DELETE FROM state", nil); err != nil {
 		return fmt.Errorf("clear index %s: %w", x.path, err)
 	}
+	x.seen = place{}
 	return nil
 }
 
@@ -360,18 +379,22 @@ func (x *index) rest(r resting) error {
 }
 
 func (x *index) rested() (r resting, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	err = x.read("resting", &r)
 	return r, err
 }
 
-func (x *index) known() (at place, err error) {
-	err = x.read("place", &at)
-	return at, err
+// known returns how much of the feed the table knows.
+func (x *index) known() (place, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen = place{}
+	err := x.read("place", &x.seen)
+	return x.seen, err
 }
 
 func (x *index) read(name string, v any) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if err := x.getState(name, v); err != nil {
 		return fmt.Errorf("read index %s: %w", x.path, err)
 	}

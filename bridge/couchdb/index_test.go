@@ -175,6 +175,47 @@ func TestIndexIsTheFeed(t *testing.T) {
 	}
 }
 
+// TestIndexOfSeveral: what a process writes late, such as one that tries the quarantine again
+// beside a bridge, does not replace what others have found out meanwhile.
+func TestIndexOfSeveral(t *testing.T) {
+	w := newWorld(t)
+	publish := func(x *index, p pair) {
+		t.Helper()
+		if c, err := x.claim(p); err != nil || c[0] != claimNew {
+			t.Fatalf("claim is %v, %v", c, err)
+		}
+		r := w.publish(p.entity(feed.Put))
+		if err := x.add([]pair{p}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.publish(pair{"doc 0", "0-x"}.entity(feed.Put))
+	a := w.index()
+	publish(a, pair{"doc 1", "1-x"})
+	b := w.index()
+	publish(a, pair{"doc 1", "2-x"})
+	w.check(a) // writes what a knows
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.check(a)
+	// Who finds that another has written looks at the feed.
+	b = w.index()
+	publish(b, pair{"doc 1", "3-x"})
+	w.fill(a)
+	publish(a, pair{"doc 1", "4-x"})
+	w.check(a)
+	if _, err := b.claim(pair{"doc 1", "3-x"}); !overtaken(err) {
+		t.Errorf("claim: %v", err)
+	}
+	if newest, err := b.isNewest(pair{"doc 1", "3-x"}); !overtaken(err) {
+		t.Errorf("newest %v: %v", newest, err)
+	}
+	w.fill(b)
+	w.check(b)
+	w.check(a)
+}
+
 // An index of a feed that was deleted and begun anew does not believe what it knows.
 func TestIndexOfAnotherFeed(t *testing.T) {
 	w := newWorld(t)

@@ -81,29 +81,36 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestTwoBridges: two that publish to one feed, with an index each, hinder one another, and
-// that is all.
+// TestTwoBridges: two that publish to one feed, with an index each or with the same one, hinder
+// one another, and that is all.
 func TestTwoBridges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.configure = func(c *Config) { c.Follow = true }
-	other := *r
-	other.dir = t.TempDir()
-	other.options = r.options
-	stop, stopOther := r.started(), other.started()
-	for n := range 30 {
-		r.fill(10*n, 10*n+10)
-		if n%10 == 5 {
-			r.await(10*n + 10)
-		}
+	for _, same := range []bool{false, true} {
+		t.Run(fmt.Sprint("same index ", same), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.configure = func(c *Config) { c.Follow = true }
+			other := *r
+			if !same {
+				other.dir = t.TempDir()
+			}
+			other.options = r.options
+			stop, stopOther := r.started(), other.started()
+			for n := range 30 {
+				r.fill(10*n, 10*n+10)
+				if n%10 == 5 {
+					r.await(10*n + 10)
+				}
+			}
+			r.await(300)
+			one, _ := stop()
+			two, _ := stopOther()
+			if one.Published+two.Published != 300 {
+				t.Errorf("%d and %d entities were published", one.Published, two.Published)
+			}
+			r.check()
+		})
 	}
-	r.await(300)
-	one, _ := stop()
-	two, _ := stopOther()
-	if one.Published+two.Published != 300 {
-		t.Errorf("%d and %d entities were published", one.Published, two.Published)
-	}
-	r.check()
 }
 
 // TestDuplicates: while the bridge reads, somebody else publishes what it is about to

@@ -3,11 +3,8 @@ package couchdb
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/feedctl/feedctl/producer"
 )
 
 // A RetryReport is what became of a quarantine.
@@ -79,7 +76,7 @@ func (b *Bridge) retryThings(ctx context.Context, things []Quarantined, report *
 	defer func(configured Config) { b.config = configured }(b.config)
 	b.config.Options, b.config.Filter = things[0].Options, things[0].Filter
 	rejected, err := b.retryOnce(ctx, things)
-	for errors.Is(err, producer.ErrCheckpoint) && ctx.Err() == nil {
+	for overtaken(err) && ctx.Err() == nil {
 		if err := b.pause(ctx, jitter(time.Second)); err != nil {
 			return err
 		}
