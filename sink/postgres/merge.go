@@ -52,10 +52,10 @@ func (t *target) row(ctx context.Context, key string) (c current, err error) {
 
 func (t *target) selectRow(ctx context.Context, key string, c *current, size *int64) error {
 	if t.document < 0 {
-		return t.writer.conn.QueryRow(ctx, fmt.Sprintf(`
+		return t.queryRow(ctx, fmt.Sprintf(`
 			SELECT content_type, headers::text, size, CASE WHEN size <= %d THEN coalesce(convert_to(body::text, 'UTF8'), bytes) END
 			FROM (SELECT *, coalesce(octet_length(body::text), octet_length(bytes)) AS size FROM %s WHERE key = $1) AS t`,
-			patch.MaxSize, t.table.quoted(t.table.name)), asText(key)).Scan(&c.contentType, &c.headers, size, &c.document)
+			patch.MaxSize, t.table.quoted(t.table.name)), key, &c.contentType, &c.headers, size, &c.document)
 	}
 	var column, typ string
 	for _, p := range t.projections {
@@ -69,11 +69,20 @@ func (t *target) selectRow(ctx context.Context, key string, c *current, size *in
 			break
 		}
 	}
-	return t.writer.conn.QueryRow(ctx, fmt.Sprintf(`
+	return t.queryRow(ctx, fmt.Sprintf(`
 		SELECT size, CASE WHEN size <= %d THEN document END
 		FROM (SELECT %[2]s::text AS document, coalesce(octet_length(%[2]s::text), 0) AS size FROM %[3]s WHERE %[4]s = $1::text::%[5]s) AS t`,
 		patch.MaxSize, column, t.table.quoted(t.table.name), pgx.Identifier{t.table.key}.Sanitize(), typ),
-		asText(key)).Scan(size, &c.document)
+		key, size, &c.document)
+}
+
+// queryRow scans the row that a query gives for a key, which is read as in the transaction
+// of a batch: both statements are one transaction.
+func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) error {
+	b := &pgx.Batch{}
+	b.Queue(asWritten)
+	b.Queue(sql, asText(key)).QueryRow(func(row pgx.Row) error { return row.Scan(dest...) })
+	return t.writer.conn.SendBatch(ctx, b).Close()
 }
 
 // connect makes the connection to write with anew if it was lost, or is old.

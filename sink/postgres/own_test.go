@@ -158,6 +158,15 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("a second consumer: %v", err)
 	}
 	k.Close()
+	// A PATCH finds the row by the key as it was written.
+	k = w.open(t, postgres.Options{Table: "days", Columns: "day=@key:date,doc=:jsonb"})
+	write(t, k, entity(1, "02/03/2026", `{"v":1}`), entity(2, "03/02/2026", `{"v":2}`))
+	write(t, k, change(3, "02/03/2026", `{"w":3}`))
+	want := map[string]string{"2026-02-03": `{"v": 1, "w": 3}`, "2026-03-02": `{"v": 2}`}
+	if diff := cmp.Diff(want, w.pairs("SELECT day::text, doc::text FROM days")); diff != "" || k.Quarantined() != 0 {
+		t.Errorf("%d in quarantine, rows (-want +got):\n%s", k.Quarantined(), diff)
+	}
+	k.Close()
 	// What is copied ahead is cancelled, as by a timeout while the feed is slow.
 	k = w.open(t, postgres.Options{Table: "u"})
 	b, err := k.Begin(t.Context())
