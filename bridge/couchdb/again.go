@@ -28,7 +28,7 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 		if first && !c.Follow && c.Attempts == 0 {
 			return err
 		}
-	case withDocs && r.failed > 0:
+	case withDocs && r.failed > 0 && !tooMany(err):
 		r.lean, r.failed = true, 0
 		c.Log.Warn("the changes cannot be read with their documents, which are asked for by themselves now", "source", c.Source.URL(), "error", err)
 		return nil

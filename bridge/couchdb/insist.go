@@ -72,14 +72,20 @@ func unreachable(err error) bool {
 func ofDocument(err error) bool {
 	var status *couchdb.Error
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusTooManyRequests: // of who asks
+	case tooMany(err): // of who asks
 		return false
 	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // of the database
 		return false
 	case errors.Is(err, couchdb.ErrMalformed), couchdb.Retryable(err):
 		return !unreachable(err)
 	}
-	return status != nil
+	return errors.As(err, &status)
+}
+
+// tooMany reports whether the source wants to be asked less.
+func tooMany(err error) bool {
+	var status *couchdb.Error
+	return errors.As(err, &status) && status.Status == http.StatusTooManyRequests
 }
 
 // A sourceError is what went wrong with a document in the source, rather than on its way

@@ -139,6 +139,21 @@ func TestTooManyRequests(t *testing.T) {
 	r.check()
 }
 
+// TestTooManyRequestsForRows: who is told to ask less does not begin to ask for each document.
+func TestTooManyRequestsForRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fill(0, 3)
+	r.fake.Inject(6, couchtest.On("", "/_changes"), couchtest.Refuse(http.StatusTooManyRequests, "too_many_requests", "later"))
+	r.run()
+	r.check()
+	for _, request := range r.fake.Requests() {
+		if strings.Contains(request, "_bulk_get") {
+			t.Error(request)
+		}
+	}
+}
+
 // TestAttachmentFailsForEver: the connection is always lost in the middle of one attachment.
 func TestAttachmentFailsForEver(t *testing.T) {
 	t.Parallel()
