@@ -20,6 +20,20 @@ func Answer(status int, code string) Fault {
 	return answer(status, errorBody{Code: code}, nil)
 }
 
+// AnswerOfProxy does not send the request and answers as a proxy does that has its own
+// error: with a line of text, and nothing of S3.
+func AnswerOfProxy(status int) Fault {
+	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
+		closeBody(r)
+		text := http.StatusText(status) + "\n"
+		if r.Method == http.MethodHead {
+			text = ""
+		}
+		header := http.Header{"Content-Type": {"text/plain"}}
+		return response(r, status, header, []byte(text)), nil
+	}
+}
+
 // Redirect does not send the request and refers it to another host of the
 // service: with 307 for this time, with 301 (PermanentRedirect) for good.
 func Redirect(status int, to *url.URL) Fault {
@@ -123,20 +137,25 @@ func answer(status int, what errorBody, header http.Header) Fault {
 			all = make(http.Header)
 		}
 		all.Set("Content-Type", "application/xml")
-		all.Set("Content-Length", strconv.Itoa(len(text)))
-		all.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 		all.Set("X-Amz-Request-Id", body.RequestId)
-		return &http.Response{
-			Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
-			StatusCode:    status,
-			Proto:         "HTTP/1.1",
-			ProtoMajor:    1,
-			ProtoMinor:    1,
-			Header:        all,
-			Body:          io.NopCloser(bytes.NewReader(text)),
-			ContentLength: int64(len(text)),
-			Request:       r,
-		}, nil
+		return response(r, status, all, text), nil
+	}
+}
+
+// response returns an answer to r with this body.
+func response(r *http.Request, status int, header http.Header, body []byte) *http.Response {
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	return &http.Response{
+		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		StatusCode:    status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        header,
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
 	}
 }
 

@@ -127,6 +127,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"none", nil, whole},
 		{"refused", s3fault.Answer(503, "SlowDown"), outcome{Status: 503, Code: "SlowDown"}},
+		{"proxy", s3fault.AnswerOfProxy(404), outcome{Status: 404, Body: "Not Found\n", Length: 10}},
 		{"landed", s3fault.Landed(s3fault.Answer(500, "InternalError")), outcome{Status: 500, Code: "InternalError", Server: arrived}},
 		{"timeout", s3fault.Fail(s3fault.ErrTimeout()), outcome{Err: "timeout"}},
 		{"landed, reset", s3fault.Landed(s3fault.Fail(s3fault.ErrReset())), outcome{Err: "reset", Server: arrived}},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -130,11 +131,16 @@ func explain(err error) error {
 	return err
 }
 
+// codeOf returns the code of the answer; "" if it has none. To an answer without one
+// the SDK gives the name of its status: what a proxy says must not be taken for what the
+// server says of an object.
 func codeOf(err error) string {
-	if e, ok := errors.AsType[smithy.APIError](err); ok {
-		return e.ErrorCode()
+	e, ok := errors.AsType[smithy.APIError](err)
+	name := http.StatusText(statusOf(err))
+	if !ok || e.ErrorCode() == strings.ReplaceAll(name, " ", "") && e.ErrorMessage() == name && headerOf(err).Get("X-Amz-Request-Id") == "" {
+		return ""
 	}
-	return ""
+	return e.ErrorCode()
 }
 
 // headerOf returns the headers of the answer, if there was one.

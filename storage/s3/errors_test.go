@@ -93,36 +93,55 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestNoS3: who gave the URL of another kind of server is told so at once, but a proxy
-// that fails for a while does not end a process that has read before.
+// that fails for a while does not end a process that has read before. Neither says that
+// an object is not there.
 func TestNoS3(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	for _, before := range []int{0, 1} {
-		answers := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNotFound)
-			body := "<html><head><meta></head></html>"
-			if answers++; answers <= before {
-				body = "<Error><Code>NoSuchKey</Code></Error>"
-			}
-			_, _ = io.WriteString(w, body)
-		}))
-		defer server.Close()
-		s, err := s3.New(t.Context(), s3.Config{
-			Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if before > 0 {
-			if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, storage.ErrNotFound) {
-				t.Fatal(err)
-			}
-		}
-		_, err = s.Stat(t.Context(), "a")
-		if errors.Is(err, storage.ErrPermission) != (before == 0) || !strings.Contains(err.Error(), "correct endpoint=") {
-			t.Errorf("after %d answers: %v", before, err)
+	for name, body := range map[string]string{
+		"HTML":    "<html><head><meta></head></html>",
+		"XHTML":   "<html><body><h1>Not Found</h1></body></html>",
+		"text":    "default backend - 404",
+		"JSON":    `{"error":"not_found","reason":"missing"}`,
+		"nothing": "",
+	} {
+		for _, before := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s after %d", name, before), func(t *testing.T) {
+				answers := 0
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusNotFound)
+					text := body
+					if answers++; answers <= before {
+						text = "<Error><Code>NoSuchKey</Code></Error>"
+					}
+					_, _ = io.WriteString(w, text)
+				}))
+				defer server.Close()
+				s, err := s3.New(t.Context(), s3.Config{
+					Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				if before > 0 {
+					if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, storage.ErrNotFound) {
+						t.Fatal(err)
+					}
+				}
+				check := func(what string, err error) {
+					t.Helper()
+					if err == nil || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrPermission) != (before == 0) ||
+						!strings.Contains(err.Error(), "correct endpoint=") {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				_, err = s.Stat(t.Context(), "a")
+				check("Stat", err)
+				_, err = s.Create(t.Context(), "a", storage.Meta{}, text("x"))
+				check("Create", err)
+				check("Delete", s.Delete(t.Context(), "a"))
+			})
 		}
 	}
 }

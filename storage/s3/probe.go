@@ -104,7 +104,7 @@ func verdict(checks []storage.Check) error {
 
 // remembered reports whether some process has found the server to be good.
 func (s *Store) remembered(ctx context.Context) (known bool, err error) {
-	err = s.repeat(ctx, func(opts ...options) error {
+	err = s.read(ctx, func(opts ...options) error {
 		known = false
 		out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(probeKey)}, opts...)
 		if err != nil {
@@ -115,10 +115,10 @@ func (s *Store) remembered(ctx context.Context) (known bool, err error) {
 		known = string(text) == probeText
 		return err
 	})
-	if err != nil && classify(err) == missing {
+	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
-	return known, explain(err)
+	return known, err
 }
 
 // remember keeps the outcome, if no other process has. It is a conditional write,
