@@ -189,15 +189,15 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		}
 		return &transportError{what: what, err: err}
 	}}
-	if err := db.decode(q, resp); err != nil {
+	err = db.decode(q, resp)
+	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusNotModified {
+		err = db.newError(q, resp, after) // in whatever encoding
+	}
+	if err != nil {
 		resp.Body.Close()
 		return nil, cookie, err
 	}
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified {
-		return resp, cookie, nil
-	}
-	defer resp.Body.Close()
-	return nil, cookie, db.newError(q, resp, after)
+	return resp, cookie, nil
 }
 
 // address returns the URL of a request, without credentials.

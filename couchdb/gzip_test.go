@@ -37,6 +37,7 @@ func TestCompressed(t *testing.T) {
 		"cut":               {"gzip", 200, compress(document)[:30], couchdb.Retryable},
 		"not compressed":    {"gzip", 200, []byte(document), couchdb.Retryable},
 		"error":             {"gzip", 403, compress(`{"error":"forbidden","reason":"not you"}`), func(err error) bool { return err != nil && strings.Contains(err.Error(), "not you") }},
+		"page of a proxy":   {"br", 503, []byte("x"), couchdb.Retryable},
 		"something unknown": {"br", 200, []byte("x"), func(err error) bool { return errors.Is(err, couchdb.ErrMalformed) }},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
