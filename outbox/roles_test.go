@@ -167,6 +167,53 @@ func TestAttachOthersTable(t *testing.T) {
 	}
 }
 
+// Who attaches has the rights that the documentation names, also where row security says who
+// may publish what. What is missing is an error of attach, and not of those who write.
+func TestAttachRole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DO $$ BEGIN IF to_regrole('goods_owner') IS NULL THEN CREATE ROLE goods_owner; END IF; END $$`)
+	w.exec(`CREATE TABLE goods (id int PRIMARY KEY); ALTER TABLE goods OWNER TO goods_owner;
+		GRANT USAGE, CREATE ON SCHEMA feedctl TO goods_owner; GRANT SELECT ON feedctl.schema_version TO goods_owner;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON feedctl.outbox_capture TO goods_owner`)
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("role", "goods_owner")
+	u.RawQuery = query.Encode()
+	db, err := outbox.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	c := outbox.Capture{Table: "goods", Feed: testFeed}
+	for _, grant := range []string{
+		`GRANT INSERT (feed, key, op, body) ON feedctl.outbox TO goods_owner; ALTER TABLE feedctl.outbox ENABLE ROW LEVEL SECURITY`,
+		`CREATE POLICY goods ON feedctl.outbox FOR INSERT TO goods_owner WITH CHECK (feed = 'things')`,
+	} {
+		if err := db.Attach(t.Context(), c); !errors.Is(err, outbox.ErrSetup) || !strings.Contains(err.Error(), "outbox") {
+			t.Errorf("attached without %s: %v", grant, err)
+		}
+		w.does(`INSERT INTO goods VALUES (0); DELETE FROM goods`)
+		w.exec(grant)
+	}
+	if err := db.Attach(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.does(`SET row_security = off; INSERT INTO goods VALUES (1), (2); DELETE FROM goods WHERE id = 1; TRUNCATE goods; RESET row_security`,
+		`PUT 1 {"id":1}`, `PUT 2 {"id":2}`, `DELETE 1`, `DELETE 2`)
+	// Row security that is forced on the table hides rows from its owner.
+	w.exec(`INSERT INTO goods VALUES (3)`)
+	w.events()
+	w.exec(`ALTER TABLE goods ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`)
+	if _, err := w.pool.Exec(t.Context(), `TRUNCATE goods`); err == nil || !strings.Contains(err.Error(), "see all of its rows") {
+		t.Errorf("TRUNCATE of rows that are hidden: %v", err)
+	}
+	w.does(`DELETE FROM goods`, `DELETE 3`)
+}
+
 // Everything works through a PgBouncer in transaction mode.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()

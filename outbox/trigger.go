@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -89,6 +90,10 @@ BEGIN
 		RAISE EXCEPTION 'TRUNCATE of a table that is captured needs the isolation level READ COMMITTED'
 			USING HINT = 'Its rows become DELETE events, and an older snapshot may not show all of them. DELETE works at any level.';
 	END IF;
+	IF row_security_active(TG_RELID) THEN
+		RAISE EXCEPTION 'TRUNCATE of a table that is captured needs to see all of its rows'
+			USING HINT = 'Row security is forced on the table and hides rows from who attached it. DELETE works.';
+	END IF;
 	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TG_RELID AND tgfoid = ` + literal(function) + `::regproc) THEN
 		EXECUTE ` + literal(remove) + ` || TG_RELID::regclass::text || ' AS r WHERE tableoid = $1 OR tableoid NOT IN (SELECT tgrelid FROM pg_trigger WHERE tgfoid = $2)'
 			USING TG_RELID, ` + literal(function+"_truncate") + `::regproc;
@@ -105,7 +110,21 @@ END`
 			"CREATE OR REPLACE TRIGGER "+truncateTrigger+" BEFORE TRUNCATE ON "+table+" FOR EACH STATEMENT EXECUTE FUNCTION "+function+"_truncate()",
 			"ALTER TABLE "+table+" ENABLE ALWAYS TRIGGER "+truncateTrigger)
 	}
-	return run(ctx, tx, statements)
+	if err := run(ctx, tx, statements); err != nil {
+		return err
+	}
+	return d.tryInsert(ctx, tx, r)
+}
+
+// tryInsert returns an error if writes to the table would fail since its events cannot be
+// inserted.
+func (d *DB) tryInsert(ctx context.Context, tx pgx.Tx, r relation) error {
+	step, err := tx.Begin(ctx) // a savepoint
+	if err != nil {
+		return err
+	}
+	_, err = step.Exec(ctx, "SET LOCAL row_security = on; INSERT INTO outbox (feed, key, op, body) VALUES ("+literal(r.Feed)+", 'key', 'PUT', '')")
+	return errors.Join(err, step.Rollback(ctx))
 }
 
 // capture returns the name of the function of the row trigger of a capture; that of the
@@ -121,7 +140,7 @@ func (r relation) define(function, body string) []string {
 	}
 	return []string{
 		"CREATE OR REPLACE FUNCTION " + function + "() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER" +
-			" SET search_path = pg_catalog, pg_temp SET row_security = off" + set.String() + " AS " + literal(body),
+			" SET search_path = pg_catalog, pg_temp SET row_security = on" + set.String() + " AS " + literal(body),
 		"REVOKE ALL ON FUNCTION " + function + "() FROM PUBLIC",
 	}
 }
