@@ -402,7 +402,12 @@ func TestResyncAfterRest(t *testing.T) {
 			}
 			r.Mark()
 			var syntax *SyntaxError
-			if err := readMembers(r); !errors.As(err, &syntax) {
+			if err := readMembers(r, func(r *Reader) error {
+				if _, _, err := r.Value(2); err != nil {
+					return err
+				}
+				return r.Rest(io.Discard)
+			}); !errors.As(err, &syntax) {
 				t.Fatalf("%q: %v, want a syntax error", first, err)
 			}
 			if _, err := r.Resync(100); err != nil {
@@ -419,17 +424,46 @@ func TestResyncAfterRest(t *testing.T) {
 	}
 }
 
-// readMembers reads an object whose values are not kept.
-func readMembers(r *Reader) error {
+// TestResyncAfterMuch: an element of many small values breaks off, and what follows, which
+// belongs to the next one, makes it so long that its mark is given up.
+func TestResyncAfterMuch(t *testing.T) {
+	name := `"name":"` + strings.Repeat("x", 1000) + `",`
+	first := "{" + strings.Repeat(name, maxMarked/len(name)-100) + `"y":`
+	second := "{" + strings.Repeat(name, 200) + `"z":1}`
+	r := NewReader(iotest.OneByteReader(strings.NewReader("[" + first + "\n" + second + ",\n3]")))
+	if err := r.Enter('['); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := r.More(); !more || err != nil {
+		t.Fatal(more, err)
+	}
+	r.Mark()
+	var syntax *SyntaxError
+	if err := readMembers(r, (*Reader).Skip); !errors.As(err, &syntax) {
+		t.Fatalf("%v, want a syntax error", err)
+	}
+	if _, err := r.Resync(100); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{second, "3"} {
+		if more, err := r.More(); !more || err != nil {
+			t.Fatal(more, err)
+		}
+		if got, _, err := r.Value(1 << 20); string(got) != want || err != nil {
+			t.Errorf("then came %.100q, %v", got, err)
+		}
+	}
+}
+
+// readMembers reads an object.
+func readMembers(r *Reader, value func(*Reader) error) error {
 	err := r.Enter('{')
 	for err == nil {
 		var name []byte
 		if name, err = r.Key(); err != nil || name == nil {
 			return err
 		}
-		if _, _, err = r.Value(2); err == nil {
-			err = r.Rest(io.Discard)
-		}
+		err = value(r)
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (r *Reader) fill() error {
 		return r.err
 	}
 	if r.mark >= 0 && r.pos-r.mark > maxMarked {
-		r.mark, r.lost = -1, true
+		r.unmark()
 	}
 	if r.end == len(r.buf) {
 		r.makeRoom()
@@ -273,9 +273,8 @@ func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 // Rest writes to w what is left of a value that Value did not return as a whole.
 // If w fails, so does Rest, with the same error. The mark is lost.
 func (r *Reader) Rest(w io.Writer) error {
-	if from := r.mark; from >= 0 {
-		r.mark, r.lost = -1, true
-		r.remark(from, r.pos)
+	if r.mark >= 0 && !r.lost {
+		r.unmark()
 	}
 	for r.value.state != ended {
 		r.hold = r.pos
@@ -341,6 +340,13 @@ func (r *Reader) advance() error {
 // is.
 func (r *Reader) Mark() {
 	r.mark, r.lost, r.depth = r.pos, false, len(r.stack)
+}
+
+// unmark gives the mark up: the first line break behind it takes its place.
+func (r *Reader) unmark() {
+	from := r.mark + 1
+	r.mark, r.lost = -1, true
+	r.remark(from, r.pos)
 }
 
 // remark has the first line break in buf[from:to] take the place of a mark that was
