@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/couchtest"
@@ -323,6 +325,45 @@ func TestNobodyThere(t *testing.T) {
 				t.Errorf("log is\n%s", &log)
 			}
 		})
+	}
+}
+
+// TestAwayForLong: however long nobody is there, nothing piles up.
+func TestAwayForLong(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fill(0, 3)
+	var asked atomic.Int64
+	r.configure = func(c *Config) {
+		c.Follow = true
+		var err error
+		c.Source, err = couchdb.Open(couchdb.Config{URL: r.url, HTTP: &http.Client{Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
+			if n := asked.Add(1); n < 100 {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+			}
+			return http.DefaultTransport.RoundTrip(q)
+		})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := r.open(r.store)
+	defer b.Close()
+	s, err := b.newRun(t.Context(), newID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.log.begin(newID(), time.Now(), nil, &b.meter)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.run(ctx) }()
+	r.await(3)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := len(s.reader.followers); n > 2 {
+		t.Errorf("%d followers are kept", n)
 	}
 }
 

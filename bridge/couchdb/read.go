@@ -95,12 +95,29 @@ func (r *reader) checkEnd(ctx context.Context) error {
 	return nil
 }
 
-// follow reads one changes feed to its end.
+// follow reads one changes feed to its end, with another follower after one that gave up.
 func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
+	for {
+		again, err := r.followOnce(ctx, kind)
+		if err != nil || !again {
+			return err
+		}
+		last := len(r.followers) - 1
+		if f := r.followers[last]; f.Stats().Rows == 0 { // so nobody needs it any more
+			r.followers = r.followers[:last]
+			if err := f.Close(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// followOnce reads one changes feed to its end, or reports that it is to be followed again.
+func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool, err error) {
 	o := r.options(kind)
 	f, err := changes.New(r.bridge.config.Source, o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	r.followers = append(r.followers, f)
 	requests := int64(0)
@@ -112,12 +129,10 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 		requests = now
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return false, nil
 		case err != nil:
-			if err := r.tryAgain(ctx, o.IncludeDocs, err); err != nil {
-				return err
-			}
-			return r.follow(ctx, kind)
+			err = r.tryAgain(ctx, o.IncludeDocs, err)
+			return err == nil, err
 		}
 		r.reached, r.failed = true, 0
 		r.instance = f.Instance()
@@ -126,10 +141,10 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 		}
 		p := &piece{batch: batch, follower: f, since: r.since, instance: r.instance}
 		if err := r.classify(p); err != nil {
-			return err
+			return false, err
 		}
 		if err := r.send(ctx, p); err != nil {
-			return err
+			return false, err
 		}
 		if !asked && len(batch.Rows) >= batchRows/2 { // this is going to take longer
 			asked = true
