@@ -193,6 +193,8 @@ func s3Faults() []s3Fault {
 		{"409 after success", put, always(s3fault.Landed(conflict))},
 		{"503", all, always(slow)},
 		{"503 after success", write, always(s3fault.Landed(slow))},
+		{"404 of a proxy", all, always(s3fault.AnswerOfProxy(http.StatusNotFound))},
+		{"404 of a proxy after success", write, always(s3fault.Landed(s3fault.AnswerOfProxy(http.StatusNotFound)))},
 		{"timeout", all, always(s3fault.Fail(s3fault.ErrTimeout()))},
 		{"timeout after success", write, always(s3fault.Landed(s3fault.Fail(s3fault.ErrTimeout())))},
 		{"reset after success", write, always(s3fault.Landed(s3fault.Fail(s3fault.ErrReset())))},
