@@ -168,7 +168,7 @@ func checkStoreURL(rawURL string) error {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return usagef("store %q is no URL: write %% in a path as %%25", sink.Redact(rawURL))
+		return usagef("store %q is no URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), storeForms)
 	}
 	switch scheme {
 	case "file":
