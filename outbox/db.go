@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/pgdial"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
@@ -52,6 +53,7 @@ func Open(ctx context.Context, rawURL string) (*DB, error) {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
+	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
 		return nil, err
 	}

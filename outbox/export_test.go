@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,3 +20,8 @@ func (m *Mark) Look(ctx context.Context, d *DB) (settled int64, err error) {
 
 // Pass tells the mark that rows with these ids were taken.
 func (m *Mark) Pass(ids ...int64) { m.mark.pass(rows{ids: ids, passed: m.mark.settled + 1}) }
+
+// Dial connects as the outbox does.
+func (d *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.pool.Config().ConnConfig.DialFunc(ctx, network, address)
+}

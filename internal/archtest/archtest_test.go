@@ -39,6 +39,7 @@ var rooms = map[string]room{
 	"internal/jsonptr":   {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
+	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":           {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
@@ -47,7 +48,7 @@ var rooms = map[string]room{
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":               {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
-	"storage/postgres":        {rooms: []string{"internal/pgerr", "storage", "storage/postgres/schema"}, libraries: []string{"golang.org/x/sys"}},
+	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
 
 	// Producing.
@@ -56,7 +57,7 @@ var rooms = map[string]room{
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
-		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema",
+		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/pgdial",
 	}},
 
 	// CouchDB, whichever side it is on.
@@ -78,7 +79,7 @@ var rooms = map[string]room{
 	"sink/patch":        {rooms: []string{"sink/internal/..."}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr"}},
-	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgerr"}},
+	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgdial", "internal/pgerr"}},
 	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys"}},
 

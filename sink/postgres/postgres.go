@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/pgdial"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/session"
@@ -157,8 +157,7 @@ func newTarget(url string, o Options) (*target, error) {
 		config.RuntimeParams["application_name"] = "feedctl consume"
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	config.DialFunc = dialer.DialContext                // a server that is gone without a word is noticed
+	config.DialFunc = pgdial.Dialer(config.ConnectTimeout).DialContext
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
 	t := &target{
 		table: table, projections: projections, document: -1, name: o.Name, strict: o.Strict, log: o.Logger,

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/pgdial"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
@@ -46,7 +47,7 @@ func New(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl"
 	}
 	config.ConnConfig.DefaultQueryExecMode = mode
-	config.ConnConfig.DialFunc = dialer(config.ConnConfig.ConnectTimeout).DialContext
+	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
 		return nil, err
 	}
