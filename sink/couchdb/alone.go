@@ -38,24 +38,25 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 				return err
 			}
 		}
-		switch err = t.putOne(ctx, c, withRev(doc, found[0].rev())); {
-		case err == nil:
-			o.written = 1
-			return t.finish(ctx, p, o)
-		case errors.Is(err, couchdb.ErrConflict):
+		refusal, err := t.putOne(ctx, c, withRev(doc, found[0].rev()))
+		switch {
+		case err != nil:
+			return fmt.Errorf("write document %q: %w", c.id, err)
+		case errors.Is(refusal, couchdb.ErrConflict):
 			continue
-		case isRefusal(err):
-			t.refuse(&o, c.id, found[0].rev(), err)
-			return t.finish(ctx, p, o)
+		case refusal != nil:
+			t.refuse(&o, c.id, found[0].rev(), refusal)
+		default:
+			o.written = 1
 		}
-		return fmt.Errorf("write document %q: %w", c.id, err)
+		return t.finish(ctx, p, o)
 	}
 	t.refuse(&o, c.id, "", errBusy)
 	return t.finish(ctx, p, o)
 }
 
-// putOne writes a document with what belongs to it.
-func (t *target) putOne(ctx context.Context, c *change, doc []byte) error {
+// putOne writes a document with what belongs to it. It returns as putDoc does.
+func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, err error) {
 	put := couchdb.Put{ID: c.id, NewEdits: true, Length: int64(len(doc))}
 	put.Open = func() (io.Reader, error) { return bytes.NewReader(doc), nil }
 	if t.multipart(c) {
@@ -69,8 +70,24 @@ func (t *target) putOne(ctx context.Context, c *change, doc []byte) error {
 		}
 	}
 	if err := t.decode(ctx, &put); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := t.db.Put(ctx, put)
-	return err
+	return t.putDoc(ctx, put)
+}
+
+// putDoc writes a document alone. It tells why the database refuses this one apart from
+// any other error.
+func (t *target) putDoc(ctx context.Context, put couchdb.Put) (refusal, err error) {
+	_, err = t.db.Put(ctx, put)
+	if errors.Is(err, couchdb.ErrUnauthorized) {
+		// A validation function says so, or the credentials are not good, for now maybe.
+		if err := t.load(ctx); err != nil {
+			return nil, err
+		}
+		_, err = t.db.Put(ctx, put)
+	}
+	if isRefusal(err) {
+		return err, nil
+	}
+	return nil, err
 }

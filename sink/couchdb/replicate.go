@@ -160,14 +160,14 @@ func (t *target) uploadOne(ctx context.Context, r revision, o *outcome) error {
 	if err := t.decode(ctx, &put); err != nil {
 		return err
 	}
-	_, err := t.db.Put(ctx, put)
+	refusal, err := t.putDoc(ctx, put)
 	switch {
-	case err == nil:
-		o.written++
-	case isRefusal(err):
-		t.refuse(o, r.id, r.rev, err)
-	default:
+	case err != nil:
 		return fmt.Errorf("upload document %q, revision %s: %w", r.id, r.rev, err)
+	case refusal != nil:
+		t.refuse(o, r.id, r.rev, refusal)
+	default:
+		o.written++
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	client "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/sink/couchdb"
@@ -150,6 +151,55 @@ func TestPassing(t *testing.T) {
 			t.Errorf("%s: position %v, %v", code, at, err)
 		}
 		checkDocuments(t, to, map[string]string{"a": `{}`, "b": `{}`})
+	}
+}
+
+// TestLateCredentials: the credentials are not good for some requests, such as a token that is
+// renewed a moment too late. That says nothing about the documents that are written then.
+func TestLateCredentials(t *testing.T) {
+	fake := couchtest.NewFake(t)
+	all := []*feed.Entity{entity(6, feed.Put, "f", "text/plain", strings.Repeat("x", 100_000))}
+	for n, id := range []string{"a", "b", "c"} {
+		all = append(all, fromCouch(n+1, "multipart/related; boundary=b", "--b\r\nContent-Type: application/json\r\n\r\n"+
+			`{"_id":"`+id+`","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}}`+"\r\n--b--", id, "1-aa", false))
+	}
+	for _, first := range []string{"a", "b", "c", "f"} {
+		for many := range 6 {
+			to, begun, left := fake.NewDB(t), false, many
+			k := open(t, to, func(r *http.Request) (*http.Response, error) {
+				begun = begun || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+first)
+				if begun && left > 0 {
+					left--
+					return &http.Response{StatusCode: 401, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":"unauthorized","reason":"token has expired"}`)), Request: r}, nil
+				}
+				return http.DefaultTransport.RoundTrip(r)
+			})
+			if err := write(t.Context(), k, all...); err != nil {
+				if !errors.Is(err, client.ErrUnauthorized) {
+					t.Fatal(err)
+				}
+				left = 0
+				if _, err := k.Position(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				mustWrite(t, k, all...)
+			}
+			if c, ids := numbers(t, to), leavesOf(t, to); c.Failures != 0 || len(ids) != len(all) {
+				t.Errorf("%d requests from that for %q on: the database has %d documents, refused %+v", many, first, len(ids), c.Refused)
+			}
+		}
+		// A validation function may answer so as well.
+		to := fake.NewDB(t)
+		k := open(t, to, func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+first) {
+				return &http.Response{StatusCode: 401, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":"unauthorized","reason":"log in"}`)), Request: r}, nil
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})
+		mustWrite(t, k, all...)
+		if c, ids := numbers(t, to), leavesOf(t, to); c.Failures != 1 || len(ids) != len(all)-1 {
+			t.Errorf("%q is refused: the database has %d documents, refused %+v", first, len(ids), c.Refused)
+		}
 	}
 }
 
