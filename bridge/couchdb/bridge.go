@@ -154,11 +154,15 @@ func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, sinc
 // checkSource compares the source with that in the feed's checkpoint. A database may
 // have another URL than before, as long as it can be recognised.
 func (b *Bridge) checkSource(at *checkpoint) error {
-	if at.begins() || at.Source == b.config.Source.URL() || at.Instance != "" {
+	if at.begins() || at.Source == b.config.Source.URL() || at.Instance != "" { // of which the reader looks whether it is the same
 		return nil
 	}
+	return b.foreign(at.Source)
+}
+
+func (b *Bridge) foreign(source string) error {
 	return fmt.Errorf("%w: feed %q was filled from %s, and nothing shows that this is the same database: publish to another feed",
-		ErrForeign, b.config.Feed, at.Source)
+		ErrForeign, b.config.Feed, source)
 }
 
 // follow returns the options of the changes feed.

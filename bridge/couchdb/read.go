@@ -42,6 +42,7 @@ type reader struct {
 	only      map[string]bool // ids of the documents to read the changes of; nil: all
 	since     json.RawMessage
 	instance  string
+	elsewhere string // URL of the database with this instance, if it is not known yet that this is the same; or empty
 	followers []*changes.Follower
 	repeating bool // the last row was one that the feed has
 	lean      bool // rows are read without their documents
@@ -135,7 +136,10 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 			return err == nil, err
 		}
 		r.reached, r.failed = true, 0
-		r.instance = f.Instance()
+		if r.elsewhere != "" && f.Instance() != r.instance {
+			return false, r.bridge.foreign(r.elsewhere)
+		}
+		r.instance, r.elsewhere = f.Instance(), ""
 		if batch.Seq != nil {
 			r.since = batch.Seq
 		}
@@ -158,6 +162,9 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 // up at once, for somebody who is not there at all; and then soon, for tryAgain.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
+	if r.elsewhere != "" {
+		o.Instance = "" // so that the follower says what the server tells, if it does
+	}
 	o.IncludeDocs = o.IncludeDocs && !r.lean
 	o.Attempts = 3
 	if !r.reached {

@@ -106,7 +106,7 @@ func (b *Bridge) retryOnce(ctx context.Context, things []Quarantined) (rejected 
 		return nil, err
 	}
 	if at.begins() {
-		at.Source, at.Session = b.config.Source.URL(), newID()
+		at.Session = newID()
 	}
 	s := b.prepare(at, encoded, nil)
 	s.rejected = map[string]bool{}

@@ -59,16 +59,19 @@ func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 		return nil, err
 	}
 	at.Since, at.Session = since, session
-	at.Source = b.config.Source.URL()
 	at.Selection = b.selection
 	return b.prepare(at, encoded, since), nil
 }
 
 // prepare returns a run that reads the source from a place on.
 func (b *Bridge) prepare(at checkpoint, encoded []byte, since json.RawMessage) *run {
+	r := newReader(b, since, at.Instance)
+	if source := b.config.Source.URL(); at.Source != source {
+		r.elsewhere, at.Source = at.Source, source
+	}
 	return &run{
 		b: b, at: at, encoded: encoded, settled: since, out: new(delivery),
-		reader:     newReader(b, since, at.Instance),
+		reader:     r,
 		deliveries: make(chan *delivery, 64),
 		idle:       make(chan struct{}, 1),
 	}

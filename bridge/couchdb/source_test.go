@@ -264,6 +264,43 @@ func TestForeignFeed(t *testing.T) {
 	}
 }
 
+// TestSourceMoved: a database may get another URL if it can be recognised there.
+func TestSourceMoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		other, hidden bool
+		want          error
+	}{
+		"the same":                         {},
+		"another":                          {other: true, want: ErrForeign},
+		"another, of which nothing tells":  {other: true, hidden: true, want: ErrForeign},
+		"the same, of which nothing tells": {hidden: true, want: ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.fill(0, 3)
+			r.run()
+			if test.other {
+				r.url = r.fake.NewDB(t)
+			}
+			if test.hidden {
+				path := r.url[len(r.fake.URL()):]
+				r.fake.Inject(0, func(q *http.Request) bool { return q.URL.Path == path }, couchtest.Edit(func(b []byte) []byte {
+					return bytes.Replace(b, []byte(`"cluster"`), []byte(`"none"`), 1)
+				}))
+			}
+			r.fill(3, 5)
+			r.url = strings.Replace(r.url, "127.0.0.1", "localhost", 1)
+			report, err := r.tryRun(r.store)
+			if !errors.Is(err, test.want) || report.Published != map[bool]int64{true: 2}[test.want == nil] {
+				t.Errorf("%v, %+v", err, report)
+			}
+			if test.want == nil {
+				r.check()
+			}
+		})
+	}
+}
+
 // TestOtherSelection: with another filter, what was passed over is published.
 func TestOtherSelection(t *testing.T) {
 	r := newRig(t)
