@@ -241,7 +241,7 @@ func TestIndexOfAnotherFeed(t *testing.T) {
 func TestIndexOfDeletedFeed(t *testing.T) {
 	for _, pruned := range []bool{false, true} {
 		r := newRig(t)
-		r.fill(0, 60) // on two pages
+		r.fill(0, 59)
 		r.run()
 		elsewhere := &rig{t: t, fake: r.fake, url: r.url, store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
 		elsewhere.configure = func(c *Config) {
@@ -249,6 +249,9 @@ func TestIndexOfDeletedFeed(t *testing.T) {
 				c.Filter.DocIDs = append(c.Filter.DocIDs, fmt.Sprintf("doc/%d ü", n))
 			}
 		}
+		elsewhere.run()
+		r.fill(59, 60) // the last in both, on the second page: the source keeps no order
+		r.run()
 		elsewhere.run()
 		if pruned {
 			if _, err := chain.RaiseFloor(t.Context(), elsewhere.store, testFeed, 2); err != nil {
