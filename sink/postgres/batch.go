@@ -28,7 +28,7 @@ func (t *target) reset() error {
 	t.abandon()
 	t.sent, t.alone, t.looked = 0, t.looked, false
 	clear(t.last)
-	t.changes = nil
+	t.changes, t.unsure = nil, false
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
 	return t.spool.reset()
 }

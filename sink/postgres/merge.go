@@ -18,6 +18,9 @@ import (
 // changed by hand or went back with the database.
 var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked)
 
+// errSameKeys: keys of the batch that differ are one in the column.
+var errSameKeys = errors.New("keys that differ are one in the column")
+
 // stored returns the row of a key in the table, if its document is small enough to patch.
 func (t *target) stored(key string) (c current, err error) {
 	// The connection cannot do two things. A feed that patches goes on without a COPY
@@ -113,8 +116,8 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 		}
 		refusals, err = t.transact(ctx, position, staged, sift)
 		staged = false
-		if err != nil && refused(err) && !sift {
-			// Begin again, and find out which are refused.
+		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !sift {
+			// Begin again, and find out which are refused, or patch in the order of the feed.
 			sift = true
 			if _, err = t.writer.conn.Exec(ctx, "ROLLBACK"); err == nil {
 				refusals, err = t.transact(ctx, position, false, sift)
@@ -238,6 +241,19 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	if len(replaced) > 0 {
 		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
 	}
+	if t.unsure && !sift {
+		b.Queue(t.table.sameKeys(stage)).QueryRow(func(row pgx.Row) error {
+			same := false
+			if err := row.Scan(&same); err != nil {
+				return err
+			}
+			if same {
+				return errSameKeys
+			}
+			t.unsure = false
+			return nil
+		})
+	}
 	if sift {
 		if err := t.writer.conn.SendBatch(ctx, b).Close(); err != nil {
 			return 0, err
@@ -270,6 +286,9 @@ func (t *target) sift(ctx context.Context, stage string) error {
 	strict := t.strict || len(t.projections) == 0
 	from := 0
 	for _, c := range t.changes {
+		if c.alone && !t.unsure {
+			continue
+		}
 		if err := t.siftRows(ctx, stage, from, c.n, strict); err != nil {
 			return err
 		}

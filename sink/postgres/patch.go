@@ -33,8 +33,10 @@ func (t *target) patch(key string, e *feed.Entity) error {
 		result, err = patch.Apply(was.document, e.ContentType, change)
 	}
 	if len(t.projections) > 0 {
-		if _, ok := t.last[key]; ok && stream == nil {
-			t.changes = append(t.changes, changed{len(t.spool.entries), key, e.ContentType, bytes.Clone(change)})
+		_, ok := t.last[key]
+		if alone := !ok && len(t.spool.entries) > 0 && !t.table.isTextKey(); stream == nil && (ok || alone) {
+			t.changes = append(t.changes, changed{len(t.spool.entries), key, e.ContentType, bytes.Clone(change), alone})
+			t.unsure = t.unsure || alone
 		}
 		if isMisfit(err) {
 			return t.refuse(key, e, err)
@@ -114,6 +116,8 @@ type changed struct {
 	key         string
 	contentType string
 	change      []byte
+	// alone: no entry before it has this key, though one may have the same in other words.
+	alone bool
 }
 
 // change patches the row of the table anew, in the transaction in which all entries before

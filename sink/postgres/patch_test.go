@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,32 +65,42 @@ func testPatchRefused(t *testing.T, w *world) {
 // testPatchOneByOne compares the table after batches of several sizes, each with something
 // that is refused, with what the entities give one by one.
 func testPatchOneByOne(t *testing.T, w *world) {
+	patchOneByOne(t, w, "key", "v=/v:int,doc=:jsonb", `"x"`, 1, entity(1000, "bad", `{"v":"x"}`))
+}
+
+// testPatchSameKey does so with keys that differ and are one in the column. Nothing else is
+// special.
+func testPatchSameKey(t *testing.T, w *world) {
+	patchOneByOne(t, w, "id", "id=@key:int,v=/v:int,doc=:jsonb", `0`, 3)
+}
+
+// patchOneByOne adds more to each batch. Keys have up to so many zeros before them.
+func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int, more ...*feed.Entity) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var entities []*feed.Entity
 	for n := range 240 {
-		key := fmt.Sprint(rng.IntN(5))
+		name := strings.Repeat("0", rng.IntN(zeros)) + fmt.Sprint(rng.IntN(5))
 		// A value that is refused stays so until the next PUT: no patch hides it.
 		switch rng.IntN(8) {
 		case 0:
-			entities = append(entities, entity(n, key, `{"v":"x"}`))
+			entities = append(entities, entity(n, name, `{"v":`+value+`}`))
 		case 1:
-			entities = append(entities, gone(n, key))
+			entities = append(entities, gone(n, name))
 		case 2, 3:
-			entities = append(entities, entity(n, key, fmt.Sprintf(`{"v":%d}`, n)))
+			entities = append(entities, entity(n, name, fmt.Sprintf(`{"v":%d}`, n)))
 		default:
-			entities = append(entities, change(n, key, fmt.Sprintf(`{"p%d":%d}`, n%3, n)))
+			entities = append(entities, change(n, name, fmt.Sprintf(`{"p%d":%d}`, n%3, n)))
 		}
 	}
 	var want, refused map[string]string
 	for _, size := range []int{1, 2, 7, 30, 240} {
 		table := fmt.Sprintf("t_%d", size)
-		k := w.open(t, postgres.Options{Table: table, Columns: "v=/v:int,doc=:jsonb"})
-		for at := 0; at < len(entities); at += size {
-			batch := append(entities[at:min(at+size, len(entities)):min(at+size, len(entities))], entity(1000+at, "bad", `{"v":"x"}`))
-			write(t, k, batch...)
+		k := w.open(t, postgres.Options{Table: table, Columns: columns})
+		for batch := range slices.Chunk(entities, size) {
+			write(t, k, append(slices.Clone(batch), more...)...)
 		}
 		k.Close()
-		rows := w.pairs("SELECT key, doc::text FROM " + table)
+		rows := w.pairs("SELECT " + key + "::text, doc::text FROM " + table)
 		reasons := w.pairs("SELECT content_id, operation FROM feedctl_quarantine WHERE key <> 'bad' AND table_name = '" + table + "'")
 		if size == 1 {
 			want, refused = rows, reasons

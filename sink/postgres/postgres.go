@@ -127,9 +127,12 @@ type target struct {
 	last  map[string]int // keys of the batch, with their last entry
 	// changes are the patches of what earlier entries of the batch have left.
 	changes []changed
-	kinds   struct{ puts, deletes, refused int }
-	body    content.Reader
-	buf     []byte
+	// unsure: patches may have overlooked such an entry, since its key is the same in other
+	// words. The server is asked before the merge.
+	unsure bool
+	kinds  struct{ puts, deletes, refused int }
+	body   content.Reader
+	buf    []byte
 
 	ahead  *ahead // takes rows already; nil if there is none
 	pieces []byte // for it

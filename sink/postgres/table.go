@@ -157,13 +157,26 @@ func (t *table) keyValue() string {
 	return ""
 }
 
+// isTextKey reports whether keys that differ in the feed differ in the column.
+func (t *table) isTextKey() bool {
+	key := t.keyValue()
+	return key == "s.key" || key == "s.key::text"
+}
+
+// sameKeys asks whether staged rows have keys that differ, and are one as values of the
+// column.
+func (t *table) sameKeys(stage string) string {
+	return fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_temp.%s AS s GROUP BY %s HAVING min(s.key) <> max(s.key))",
+		pgx.Identifier{stage}.Sanitize(), t.keyValue())
+}
+
 // notRemoved is a condition for staged changes: no later deletion has the same value
 // of the key. Only keys that are not text can be the same and look different.
 func (t *table) notRemoved(stage string) string {
-	key := t.keyValue()
-	if key == "s.key" || key == "s.key::text" {
+	if t.isTextKey() {
 		return ""
 	}
+	key := t.keyValue()
 	removed := fmt.Sprintf("(SELECT s.n, %s AS key FROM pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL) AS d", key, pgx.Identifier{stage}.Sanitize())
 	// The first is a look into a hash table, whatever the planner thinks of the table.
 	return fmt.Sprintf("AND (%[1]s NOT IN (SELECT d.key FROM %[2]s) OR s.n > (SELECT max(d.n) FROM %[2]s WHERE d.key = %[1]s)) ", key, removed)

@@ -42,6 +42,7 @@ func TestSink(t *testing.T) {
 		{"PatchColumns", testPatchColumns},
 		{"PatchRefused", testPatchRefused},
 		{"PatchOneByOne", testPatchOneByOne},
+		{"PatchSameKey", testPatchSameKey},
 		{"ColumnsRefused", testColumnsRefused},
 		{"OwnTables", testOwnTables},
 		{"TriggerRefuses", testTriggerRefuses},
