@@ -47,7 +47,8 @@ type Config struct {
 	// is random, between nothing and that.
 	Backoff time.Duration
 	// Stall is how long a connection may make no progress, in either direction,
-	// by default a minute. There is no limit to a whole request.
+	// by default 20 seconds: a commit that is tried for a minute gets to try again
+	// when a connection has died unnoticed. There is no limit to a whole request.
 	Stall time.Duration
 
 	// PartSize is the size in bytes from which on objects are uploaded in parts,
@@ -65,7 +66,7 @@ type Config struct {
 const (
 	defaultAttempts = 8
 	defaultBackoff  = 50 * time.Millisecond
-	defaultStall    = time.Minute
+	defaultStall    = 20 * time.Second
 	defaultPartSize = 16 << 20
 	defaultMemory   = 64 << 20
 
