@@ -137,16 +137,18 @@ func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, sinc
 	if at, encoded, err = b.catchUp(ctx); err != nil {
 		return at, nil, nil, err
 	}
-	if !at.begins() && at.Selection != b.selection {
-		b.config.Log.Info("something else is published than before: reading the source from its beginning", "feed", b.config.Feed)
-		return at, encoded, nil, nil
+	if at.begins() {
+		return at, encoded, at.Since, nil
 	}
 	resting, err := b.index.rested()
-	if err != nil {
+	switch {
+	case err != nil:
 		return at, nil, nil, err
-	}
-	if !at.begins() && bytes.Equal(resting.Checkpoint, encoded) {
+	case bytes.Equal(resting.Checkpoint, encoded) && resting.Selection == b.selection:
 		return at, encoded, resting.Since, nil
+	case at.Selection != b.selection:
+		b.config.Log.Info("something else is published than before: reading the source from its beginning", "feed", b.config.Feed)
+		return at, encoded, nil, nil
 	}
 	return at, encoded, at.Since, nil
 }

@@ -363,9 +363,10 @@ func (x *index) clear() error {
 // A resting is a place in the source up to which everything is in the feed, although
 // the feed's checkpoint does not say so: what came after that was nothing to publish,
 // and a checkpoint needs an entity to be stored with. It holds as long as the feed's
-// checkpoint is the one that it was found under.
+// checkpoint is the one that it was found under, for who selects the same.
 type resting struct {
 	Checkpoint []byte          `json:"checkpoint"`
+	Selection  string          `json:"selection"`
 	Since      json.RawMessage `json:"since"`
 }
 

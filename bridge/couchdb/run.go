@@ -246,7 +246,7 @@ func (s *run) settle(ctx context.Context, d *delivery) error {
 	s.mu.Unlock()
 	s.b.log.tick(ctx, since)
 	if d.publication == nil && d.checkpoint != nil {
-		return s.b.index.rest(resting{Checkpoint: d.checkpoint, Since: since})
+		return s.b.index.rest(resting{Checkpoint: d.checkpoint, Selection: s.b.selection, Since: since})
 	}
 	return nil
 }

@@ -328,6 +328,31 @@ func TestOtherSelection(t *testing.T) {
 	}
 }
 
+// TestNarrowerSelection: with a filter that lets through nothing but what the feed has, the
+// source is read from its beginning once.
+func TestNarrowerSelection(t *testing.T) {
+	r := newRig(t)
+	r.fill(0, 5)
+	r.run()
+	r.configure = func(c *Config) { c.Filter.Selector = []byte(`{"z":0}`) }
+	if report := r.run(); report.Published != 0 || report.Rows == 0 {
+		t.Errorf("with a filter: %+v", report)
+	}
+	r.fake.Requests()
+	if report := r.run(); report.Rows != 0 {
+		t.Errorf("with the same filter: %+v", report)
+	}
+	if requests := r.fake.Requests(); len(requests) > 2 {
+		t.Errorf("a run without news makes the requests %q", requests)
+	}
+	r.configure = func(c *Config) {}
+	r.fill(5, 6)
+	if report := r.run(); report.Rows != 1 || report.Published != 1 {
+		t.Errorf("without it: %+v", report)
+	}
+	r.check()
+}
+
 // TestReplicationLog: the source's operators see what the protocol wants them to.
 func TestReplicationLog(t *testing.T) {
 	r := newRig(t)
