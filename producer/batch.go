@@ -11,13 +11,13 @@ import (
 // A batch is what one commit takes from the queue, at its beginning and while it
 // is under way.
 type batch struct {
-	items    []item // still to be written
-	bytes    int64
-	spools   int
-	added    int           // items that ever were in it
-	taken    int           // items that were written and taken out
-	requests int           // that the last write completed
-	took     time.Duration // by the last write
+	items      []item // still to be written
+	bytes      int64
+	spools     int
+	added      int           // items that ever were in it
+	taken      int           // items that were written and taken out
+	publishers int           // whose requests the last write completed, or who waited then
+	took       time.Duration // by the last write
 	// checkpointed is the one request with a checkpoint that a batch may have. Its
 	// checkpoint is written with the last of so many items that are first in items.
 	checkpointed    *request
@@ -203,7 +203,8 @@ func (b *batch) untwin() {
 // take completes the items that are on a page that was written.
 func (f *Feed) take(b *batch, w *write) {
 	number := w.page.Number
-	b.requests, b.took = 0, time.Since(w.begun)
+	// Counted before they are told: who then comes back at once is not another one.
+	b.publishers, b.took = f.queue.len(), time.Since(w.begun)
 	for _, i := range b.items[:w.items] {
 		if f.tail.recent.fresh {
 			f.tail.recent.add(number, i.id)
@@ -212,7 +213,7 @@ func (f *Feed) take(b *batch, w *write) {
 		i.published(number)
 		b.complete(i)
 		if i.request.left == 0 {
-			b.requests++
+			b.publishers++
 		}
 	}
 	clear(b.items[:w.items]) // so that they can be collected

@@ -66,7 +66,7 @@ func (f *Feed) run(ctx context.Context) {
 			continue
 		}
 		f.commit(ctx, b)
-		publishers, took = b.requests+f.queue.len(), b.took
+		publishers, took = b.publishers, b.took
 	}
 }
 

@@ -185,6 +185,27 @@ func TestSteadyPublishers(t *testing.T) {
 	})
 }
 
+// TestSinglePublisher: who publishes alone never waits for others, however soon it
+// comes back.
+func TestSinglePublisher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &distant{Store: memory.New()}
+		f := open(t, store, producer.Config{MaxPageEntities: 1 << 20, MaxPageBytes: 16 << 20})
+		publishAll(t, f, entities([]string{""}))
+		const many = 10_000 // on one page
+		start := time.Now()
+		for range many {
+			publishAll(t, f, entities([]string{""}))
+		}
+		if took := time.Since(start); took > many*roundTrip {
+			t.Errorf("%d commits took %v, which is more than %d round trips", many, took, many)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSnapshotRoundTrips writes a snapshot to a distant store.
 func TestSnapshotRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
