@@ -86,7 +86,7 @@ func (d *DB) mark(ctx context.Context, tx pgx.Tx, r relation) (id string, err er
 	if err := render(ctx, tx); err != nil {
 		return "", err
 	}
-	err = tx.QueryRow(ctx, `INSERT INTO outbox (feed, key, body) SELECT $1, `+r.key("r")+`, convert_to(`+r.body("r")+`, 'UTF8') FROM `+
+	err = tx.QueryRow(ctx, `INSERT INTO `+d.outbox()+` (feed, key, body) SELECT $1, `+r.key("r")+`, convert_to(`+r.body("r")+`, 'UTF8') FROM `+
 		r.name+` AS r LIMIT 1 RETURNING content_id`, r.Feed).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil

@@ -226,6 +226,36 @@ func TestSnapshotOfLargeRows(t *testing.T) {
 	}
 }
 
+// A snapshot has rows as the triggers write them, whatever the settings of the session.
+func TestSnapshotOfTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	as := *w
+	as.url += "&timezone=Asia/Kolkata&datestyle=SQL,DMY&intervalstyle=sql_standard&bytea_output=escape&extra_float_digits=0"
+	as.db = outbox.Use(as.connect(nil), schema.Default)
+	store := w.localStore()
+	w.exec(`CREATE TYPE pair AS (a int, b timestamptz)`)
+	w.exec(`CREATE TABLE products (id timestamptz PRIMARY KEY, day date, took interval, bytes bytea, x float8, pairs pair[], named regclass)`)
+	w.exec(`INSERT INTO products VALUES ('2026-02-03 04:05:06Z', '2026-02-03', '1 day -2 hours', '\x00ff', 0.1::float8 + 0.2, '{"(1,2026-02-03 04:05:06Z)"}', 'products')`)
+	index, err := as.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, producer.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`CREATE TABLE old AS TABLE products; DELETE FROM products; INSERT INTO products TABLE old`)
+	w.drain(outbox.Config{Local: store})
+	all := entities(t, store) // where the snapshot ends, the DELETE, and the PUT
+	if len(all) != 3 {
+		t.Fatalf("%d events", len(all))
+	}
+	want := map[string]string{all[2].Key(): string(all[2].Body)}
+	if diff := cmp.Diff(want, read(t, store, index)); diff != "" {
+		t.Errorf("the snapshot differs from an event: %s", diff)
+	}
+	if diff := cmp.Diff(want, map[string]string{all[0].Key(): string(all[0].Body)}); diff != "" {
+		t.Errorf("the event where it ends differs: %s", diff)
+	}
+}
+
 func TestSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,6 +12,7 @@ import (
 // rendering are the settings under which values become text, so that it does not
 // depend on the session.
 var rendering = []struct{ name, value string }{
+	{"search_path", "pg_catalog, pg_temp"}, // names, as in the type regclass, have their schemas
 	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
 	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
 }
@@ -140,7 +141,7 @@ func (r relation) define(function, body string) []string {
 	}
 	return []string{
 		"CREATE OR REPLACE FUNCTION " + function + "() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER" +
-			" SET search_path = pg_catalog, pg_temp SET row_security = on" + set.String() + " AS " + literal(body),
+			" SET row_security = on" + set.String() + " AS " + literal(body),
 		"REVOKE ALL ON FUNCTION " + function + "() FROM PUBLIC",
 	}
 }
