@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/producer"
@@ -233,18 +236,30 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 		return result, err
 	}
 	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Table: table + ".state", Logger: b.app.log})
-	if err != nil {
+	var made *snapshotJSON
+	switch {
+	case err == nil:
+		snapshot := snapshotResult(b.at.name, index)
+		made = &snapshot
+	case b.flags.follow && nothingToFold(err):
+		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.name)
+	default:
 		return result, err
 	}
-	made := snapshotResult(b.at.name, index)
 	if b.flags.follow {
 		config.Follow = true
 		earlier := result
 		result, err = b.publish(ctx, config)
 		result.after(earlier)
 	}
-	result.Snapshot = &made
+	result.Snapshot = made
 	return result, err
+}
+
+// nothingToFold reports whether a feed has no state, or does not exist.
+func nothingToFold(err error) bool {
+	var status *consumer.StatusError
+	return errors.Is(err, fold.ErrEmpty) || errors.As(err, &status) && status.StatusCode == http.StatusNotFound
 }
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {

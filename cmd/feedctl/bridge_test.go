@@ -140,6 +140,41 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	}
 }
 
+// TestBridgeSnapshotOfNothing: who follows a database that is still empty waits for what comes.
+func TestBridgeSnapshotOfNothing(t *testing.T) {
+	r := newBridgeRig(t)
+	r.url = r.fake.NewDB(t)
+	r.env()
+	store := "file:" + filepath.Join(r.dir, "store")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	live := make(chan struct{})
+	r.fake.Inject(1, couchtest.On("", "feed=continuous"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
+		close(live)
+		healthy(w, q)
+	})
+	var out, log bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"bridge", "couchdb", r.url, "docs", "--follow", "--snapshot", "--store", store, "--json"}
+		ended <- run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &log})
+	}()
+	select {
+	case <-live:
+	case code := <-ended:
+		t.Fatalf("exit status %d: %s", code, &log)
+	}
+	r.fake.AddDoc(r.url, "late", "{}")
+	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "1") // waits for it
+	cancel(errInterrupted)
+	var result replicationJSON
+	if code := <-ended; code != exitInterrupted {
+		t.Errorf("exit status %d: %s", code, &log)
+	}
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || result.Snapshot != nil || !strings.Contains(log.String(), "no snapshot") {
+		t.Errorf("%v: %s%s", err, &out, &log)
+	}
+}
+
 // TestBridgeText: a person is told the same numbers.
 func TestBridgeText(t *testing.T) {
 	r := newBridgeRig(t)
