@@ -19,7 +19,7 @@ import (
 // recognised. It says nothing that the feed does not say: an index that is lost,
 // damaged or behind is filled from the feed.
 //
-// It is a table in an SQLite file. A pair takes about 50 bytes there, and its
+// It is a table in an SQLite file. A pair takes about 40 bytes there, and its
 // hashes stand for it: 128 bits for the document, 64 for the revision among those
 // of the document. Several processes may use one index.
 type index struct {
