@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/outbox"
+)
+
+// What waits in the outbox, for how long, and the oldest transaction that keeps rows from being
+// moved, are metrics, and status shows them.
+func TestOutboxLag(t *testing.T) {
+	database, exec := shop(t)
+	db, err := outbox.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	handler := newOutboxMetrics(&movers{db: db})
+	scrape := func(wants ...string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for _, want := range wants {
+			if !regexp.MustCompile("(?m)^feedctl_outbox_" + want + "$").MatchString(w.Body.String()) {
+				t.Errorf("no %s in\n%s", want, w.Body)
+			}
+		}
+	}
+	status := func(want string) {
+		t.Helper()
+		if code, got, stderr := feedctl(t, "", "outbox", "status", "--db", database); code != exitOK || !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no %s in: exit status %d\n%s%s", want, code, got, stderr)
+		}
+	}
+	exec(`SELECT feedctl.publish('orders', '1', 'PUT', 'abc'), feedctl.publish('orders', '2', 'PUT', 'de');
+		INSERT INTO feedctl.outbox_quarantine (feed, id, reason) VALUES ('bad', 1, 'why')`)
+	open, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close(t.Context())
+	if _, err := open.Exec(t.Context(), `BEGIN; SELECT feedctl.publish('orders', '3'), pg_sleep(1.01)`); err != nil {
+		t.Fatal(err)
+	}
+	scrape(`waiting_rows{feed="orders"} 2`, `waiting_bytes{feed="orders"} 5`, `lag_seconds{feed="orders"} [1-9][0-9.]*`,
+		`quarantined_rows{feed="bad"} 1`, `oldest_transaction_seconds [1-9][0-9.]*`)
+	status(`(?s)orders +2 +5 B +[1-9].*open for [1-9].*idle in transaction`)
+	if code, stdout, stderr := feedctl(t, "", "outbox", "run", "--db", database, "--all", "--once"); code != exitOK || !strings.Contains(stdout, "moved 2 entities to orders") {
+		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	}
+	scrape(`waiting_rows{feed="orders"} 0`, `lag_seconds{feed="orders"} 0`, `oldest_transaction_seconds [1-9][0-9.]*`)
+	if err := open.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for status := (outbox.Status{Transaction: &outbox.Transaction{}}); status.Transaction != nil; { // the server may not know yet
+		if status, err = db.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scrape(`oldest_transaction_seconds 0`)
+	db.Close() // a scrape tells that the database does not answer
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if strings.Contains(w.Body.String(), "feedctl_outbox_waiting_rows") {
+		t.Errorf("metrics of a database that is not there:\n%s", w.Body)
+	}
+}
