@@ -24,11 +24,15 @@ func TestOutboxLag(t *testing.T) {
 	handler := newOutboxMetrics(&movers{db: db})
 	scrape := func(wants ...string) {
 		t.Helper()
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		body := ""
+		for !strings.Contains(body, "\nfeedctl_outbox_oldest_transaction_seconds ") { // the database may take longer than a scrape waits
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			body = w.Body.String()
+		}
 		for _, want := range wants {
-			if !regexp.MustCompile("(?m)^feedctl_outbox_" + want + "$").MatchString(w.Body.String()) {
-				t.Errorf("no %s in\n%s", want, w.Body)
+			if !regexp.MustCompile("(?m)^feedctl_outbox_" + want + "$").MatchString(body) {
+				t.Errorf("no %s in\n%s", want, body)
 			}
 		}
 	}
