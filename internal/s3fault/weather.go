@@ -52,6 +52,7 @@ func NewWeather(seed uint64) *Weather {
 		{name: SentTwice, fits: put, fault: Twice()},
 		{name: "500 after success", fits: all, fault: Landed(internal)},
 		{name: "503", fits: all, fault: slow},
+		{name: "404 of a proxy", fits: all, fault: AnswerOfProxy(http.StatusNotFound)},
 		{name: "503 after success", fits: put, fault: Landed(slow)},
 		{name: "timeout", fits: all, fault: Fail(ErrTimeout())},
 		{name: "timeout after success", fits: put, fault: Landed(Fail(ErrTimeout()))},
