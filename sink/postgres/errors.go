@@ -54,7 +54,9 @@ func passes(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	return pgerr.Network(err) || pgconn.SafeToRetry(err)
+	// No server is the primary, which the URL asks for by target_session_attrs: soon one may be.
+	standby := errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
+	return standby || pgerr.Network(err) || pgconn.SafeToRetry(err)
 }
 
 // refused reports whether an error is of the values in a row, or of a trigger that refuses

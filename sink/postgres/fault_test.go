@@ -169,6 +169,35 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestStandby: a sink that asks for the primary waits until there is one.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pgtest.StartOwn(t, "log_connections=on"), "a")
+	w.url += "&target_session_attrs=read-write&application_name=waiting"
+	k := w.open(t, postgres.Options{Table: "t"})
+	write(t, k, entity(1, "a", `1`))
+	w.server.Demote()
+	tries := func() int { return strings.Count(w.server.Log(), "application_name=waiting") }
+	before := tries()
+	done := make(chan error, 1)
+	go func() { done <- tryWrite(context.Background(), k, entity(2, "b", `2`)) }()
+	for tries() < before+3 {
+		select {
+		case err := <-done:
+			t.Fatalf("there is no primary: %v", err)
+		default:
+		}
+	}
+	w.server.Promote()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.connect()
+	if got := w.value("SELECT string_agg(key, ' ' ORDER BY key) FROM t"); got != "a b" {
+		t.Errorf("the table has %s", got)
+	}
+}
+
 // testTakenOver takes the lock from a sink that does not notice: it can commit nothing more.
 func testTakenOver(t *testing.T, w *world) {
 	for name, url := range map[string]func(*pgtest.TestServer) string{
