@@ -51,7 +51,10 @@ func passes(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pgerr.Passes(pg.Code) || pg.Code == "25P03" // idle_in_transaction_session_timeout: the batch is read again
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	// That of a connection may be connect_timeout; whether the caller's context has ended is
+	// asked elsewhere.
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	if !connecting && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return false
 	}
 	// No server is the primary, which the URL asks for by target_session_attrs: soon one may be.

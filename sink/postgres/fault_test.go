@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -195,6 +200,52 @@ func TestStandby(t *testing.T) {
 	w.connect()
 	if got := w.value("SELECT string_agg(key, ' ' ORDER BY key) FROM t"); got != "a b" {
 		t.Errorf("the table has %s", got)
+	}
+}
+
+// testSilent has a server that does not answer the first connection, as one that fails over: with
+// connect_timeout there is another try.
+func testSilent(t *testing.T, w *world) {
+	config, err := pgx.ParseConfig(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := pgconn.NetworkAddress(config.Host, config.Port)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for first := true; ; first = false {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer client.Close()
+			if first {
+				continue
+			}
+			server, err := net.Dial(network, address)
+			if err != nil {
+				return
+			}
+			defer server.Close()
+			go io.Copy(client, server)
+			go io.Copy(server, client)
+		}
+	}()
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(config.User, config.Password), Host: l.Addr().String(), Path: "/" + config.Database,
+		RawQuery: "sslmode=disable&connect_timeout=2",
+	}
+	k, err := postgres.Open(t.Context(), u.String(), postgres.Options{Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, k, entity(1, "a", `1`))
+	if err := k.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -54,6 +54,7 @@ func TestSink(t *testing.T) {
 		{"ServerErrors", testServerErrors},
 		{"IdleSession", testIdleSession},
 		{"Lost", testLost},
+		{"Silent", testSilent},
 		{"TakenOver", testTakenOver},
 		{"Names", testNames},
 		{"Refused", testRefused},
