@@ -29,7 +29,7 @@ func hint(err error) string {
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
-	case statusCode(err) == http.StatusMethodNotAllowed:
+	case publishingRefused(err):
 		return "a server that takes entities: \"feedctl serve --writable\""
 	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrForbidden):
 		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
@@ -45,4 +45,10 @@ func hint(err error) string {
 		return "publishing the same input again; entities with a Content-ID are not published twice"
 	}
 	return ""
+}
+
+// publishingRefused reports whether a server does not take entities.
+func publishingRefused(err error) bool {
+	var status *consumer.StatusError
+	return errors.As(err, &status) && status.Method == http.MethodPost && status.StatusCode == http.StatusMethodNotAllowed
 }
