@@ -68,7 +68,9 @@ func ParseSpec(spec string) (Spec, error) {
 }
 
 var (
-	userinfo = regexp.MustCompile(`(://[^/?#@:]*):[^/?#]*@`)
+	// A password that has a "/", "?" or "#", which ought to be escaped, is known by not being
+	// a port.
+	userinfo = regexp.MustCompile(`(://[^/?#@:\[]*):(?:[^/?#]*|[0-9]*[^0-9/?#@].*)@`)
 	secret   = regexp.MustCompile(`([?&](?:ssl)?password=)[^&]*`)
 )
 

@@ -40,6 +40,11 @@ func TestRedact(t *testing.T) {
 		"postgres://u:se@cret:1@h:1/d?table=t":    "postgres://u:xxxxx@h:1/d?table=t",
 		"postgres:///d?password=secret&table=a:b": "postgres:///d?password=xxxxx&table=a:b",
 		"postgres://h/d?a=b&sslpassword=x":        "postgres://h/d?a=b&sslpassword=xxxxx",
+		"postgres://u:s/e#c?r@e/t@h/d":            "postgres://u:xxxxx@h/d",
+		"couchdb:http://u:1a/2@h/d":               "couchdb:http://u:xxxxx@h/d",
+		"postgres://u:a@h/d?columns=v=@key:text":  "postgres://u:xxxxx@h/d?columns=v=@key:text",
+		"postgres://h:1/d?columns=v=@key:text":    "postgres://h:1/d?columns=v=@key:text",
+		"couchdb:http://[::1]:1/d?name=a@b":       "couchdb:http://[::1]:1/d?name=a@b",
 	} {
 		if got := sink.Redact(spec); got != want {
 			t.Errorf("%s is shown as %s, want %s", spec, got, want)

@@ -13,6 +13,7 @@ func TestParseURL(t *testing.T) {
 		"127.0.0.1:8080/feeds/a":               "must begin with http",
 		"ftp://ann:hunter2@h/%zz":              "must begin with http",
 		"http://ann:hunter2@h/%zz":             "cannot be parsed",
+		"http://ann:the/hunter2@h/":            "cannot be parsed",
 		"http:///feeds/a":                      "has no host",
 		"http://a b/":                          "cannot be parsed",
 		"http://h/%zz":                         "cannot be parsed",
