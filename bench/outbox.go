@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/postgres"
@@ -31,15 +30,11 @@ type outboxBench struct {
 // outbox drains rows of 1 KB, measures what publishing adds to a transaction, and how
 // long it takes from a commit to the page.
 func (b *bench) outbox() (err error) {
-	server, err := pgtest.New("fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB")
+	server, database, err := startPostgres()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	database, err := server.Database("bench")
-	if err != nil {
-		return err
-	}
 	o := outboxBench{bench: b}
 	u, err := url.Parse(database)
 	if err != nil {

@@ -17,21 +17,29 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
+// startPostgres starts a server with the durability that it has by default, and makes
+// an empty database.
+func startPostgres() (server *pgtest.Server, database string, err error) {
+	if server, err = pgtest.New("fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB"); err != nil {
+		return nil, "", err
+	}
+	if database, err = server.Database("bench"); err != nil {
+		return nil, "", errors.Join(err, server.Close())
+	}
+	return server, database, nil
+}
+
 // postgres publishes through the store on PostgreSQL, each publisher waiting until
 // its entity is durable. The alternatives are COPY of the same rows into a table
 // with a primary key: in one transaction, which is the most that the server takes
 // in, and in transactions of as many rows as there are publishers.
 func (b *bench) postgres() (err error) {
 	const publishers = 256
-	server, err := pgtest.New("fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB")
+	server, database, err := startPostgres()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	database, err := server.Database("bench")
-	if err != nil {
-		return err
-	}
 	ours, err := b.publishPostgres(database, publishers)
 	if err != nil {
 		return err

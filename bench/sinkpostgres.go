@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink/postgres"
 )
@@ -20,15 +19,11 @@ const sinkBatch = 8192
 // consumer of a server on this machine. The alternative is COPY of the same rows into
 // an equal table, in as many transactions.
 func (b *bench) sinkPostgres() (err error) {
-	server, err := pgtest.New("fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB")
+	server, database, err := startPostgres()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	database, err := server.Database("bench")
-	if err != nil {
-		return err
-	}
 	// What is written is taken turn by turn, since the disk does not always do the same.
 	const rounds = 3
 	var ours, other float64
