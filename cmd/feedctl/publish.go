@@ -185,6 +185,9 @@ func (f *publishFlags) parse(a *app, arg string) (stored, error) {
 
 // check finds what is wrong with the flags before anything is read.
 func (f *publishFlags) check() error {
+	if f.to != "" && f.retries == 0 {
+		return usagef("--retries 0 is no number of times: want 1 or more, or a negative number for no limit")
+	}
 	if err := f.pages.check(); err != nil {
 		return err
 	}

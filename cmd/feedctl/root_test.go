@@ -87,6 +87,7 @@ func TestUsageErrors(t *testing.T) {
 		{"publish", "feed", "--max-page-entities", "0"},
 		{"bridge", "couchdb", "http://127.0.0.1:1/db", "feed", "--max-page-bytes", "-1"},
 		{"publish", "http://h/x"},
+		{"publish", "feed", "--to", "http://127.0.0.1:1", "--retries", "0"},
 		{"prune", "http://h/feeds/x", "--before-snapshot", "x"},
 		{"consume", "http://h/feeds/a"},
 		{"consume", "feeds/a", "--into", "-"},
