@@ -52,7 +52,7 @@ that follow may be in the feed already, so this wants Content-IDs. Each feed and
 STATE of its own: that of another is refused.
 
 Ctrl-C finishes the batch that is being written and says how many entities of the input
-were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+were published. With --to, a request that fails then is not repeated.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl publish zones zones.ndjson --key /name
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir
@@ -84,7 +84,8 @@ were published.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitIn
 // A publisher makes entities durable, in order.
 type publisher interface {
 	// Begin begins to publish entities behind those of all calls before, if these
-	// succeed. What it returns waits until they are durable.
+	// succeed. What it returns waits until they are durable. What has begun is not
+	// broken off when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity) (wait func() (server.Receipt, error), err error)
 	Close() error
 }
@@ -242,7 +243,7 @@ type storePublisher struct {
 }
 
 func (s *storePublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
-	begun, err := s.feed.Begin(ctx, producer.Batch{Entities: entities, After: s.last})
+	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last})
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +320,7 @@ func (p *publishing) begin(ctx context.Context, to publisher, begun chan<- publi
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		wait, err := to.Begin(context.WithoutCancel(ctx), batch)
+		wait, err := to.Begin(ctx, batch)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,8 @@ func (p *httpPublisher) Close() error {
 
 // Begin publishes the entities. There is nothing to gain from sending more while a
 // server is busy with these. After an error nothing more is sent: what follows must
-// not come into the feed in front of what failed.
+// not come into the feed in front of what failed. When ctx ends, a request that is on
+// its way is finished, and not repeated.
 func (p *httpPublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
 	var receipt server.Receipt
 	if p.failed == nil {
@@ -118,7 +119,7 @@ func (p *httpPublisher) publishWhole(ctx context.Context, entities []*feed.Entit
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return receipt, errors.Join(err, context.Cause(ctx))
+			return receipt, err
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -160,7 +161,7 @@ func entityHeader(e *feed.Entity) http.Header {
 }
 
 func (p *httpPublisher) post(ctx context.Context, header http.Header, body io.Reader, size int64) (_ server.Receipt, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, body)
+	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, p.url, body)
 	if err != nil {
 		return server.Receipt{}, err
 	}

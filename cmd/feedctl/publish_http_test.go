@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,6 +128,26 @@ func TestHTTPPublisherKeepsOrder(t *testing.T) {
 	}
 	if tries != 1 {
 		t.Errorf("%d requests: a batch was sent after one that failed", tries)
+	}
+}
+
+// After a signal, a request that fails is not repeated, however often it might be: the
+// server may be away for long.
+func TestHTTPPublisherIsInterrupted(t *testing.T) {
+	ctx, signal := context.WithCancelCause(t.Context())
+	tries := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		tries++
+		signal(errInterrupted)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer web.Close()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{strings.NewReader("1\n"), &stdout, &stderr, false})
+	want := "feedctl: interrupted: publish standard input to a: 0 entities of the input are in the feed: post " + web.URL + "/feeds/a: status 503"
+	if code != exitInterrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
+		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)
 	}
 }
 
