@@ -1,7 +1,7 @@
 // Package sink opens the sinks of feedctl by name: "jsonl:out.jsonl", "dir:out",
-// "sqlite:out.db?table=zones", "postgres://db/shop?table=zones" or "-". The sinks are in the packages below; each
-// keeps the position in the feed together with the data, as
-// [consumer.Sink] demands.
+// "sqlite:out.db?table=zones", "postgres://db/shop?table=zones",
+// "couchdb:http://db/zones" or "-". The sinks are in the packages below; each keeps
+// the position in the feed together with the data, as [consumer.Sink] demands.
 package sink
 
 import (
