@@ -3,15 +3,16 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,8 +25,12 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// TestOutboxIsKilled kills runners of the outbox at random times, while many write.
-// The feed has what was committed, once, and each writer's events in order.
+// outboxKills is how many runners TestOutboxIsKilled kills for each place of the pages.
+const outboxKills = 12
+
+// TestOutboxIsKilled kills the runner of the outbox that is at work, again and again,
+// while many write. The feed has what was committed, once, and each writer's events in
+// order.
 func TestOutboxIsKilled(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, place := range []string{"database", "file"} {
@@ -39,37 +44,105 @@ func TestOutboxIsKilled(t *testing.T) {
 			}
 			// It makes the tables.
 			mustRun(t, "outbox", "status", "--db", db)
-			pool, err := pgxpool.New(t.Context(), db)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			runners := []*process{{t: t, name: "runner 1", args: run}, {t: t, name: "runner 2", args: run}}
-			for _, r := range runners {
-				r.start()
-			}
-			want := writeAll(t, pool, func(rng *rand.Rand) {
-				for n := range 12 {
-					time.Sleep(time.Duration(20+rng.IntN(300)) * time.Millisecond)
-					r := runners[n%2]
-					r.kill(os.Kill)
-					r.start()
+			r := newOutboxRig(t, db, store, run)
+			want := writeAll(t, r.pool, func() {
+				for range outboxKills {
+					r.killWorking()
 				}
 			})
-			for _, r := range runners {
-				r.kill(os.Kill)
+			for _, p := range r.runners {
+				p.kill(os.Kill)
 			}
 			mustRun(t, append(run, "--once")...)
-			if diff := cmp.Diff(want, readOutboxFeed(t, store)); diff != "" {
+			if diff := cmp.Diff(want, readOutboxFeed(t, r.pages)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
+// An outboxRig is two runners of one outbox, of which one works.
+type outboxRig struct {
+	t       *testing.T
+	rng     *rand.Rand
+	pool    *pgxpool.Pool
+	pages   *chain.Reader
+	runners []*process
+}
+
+func newOutboxRig(t *testing.T, db, storeURL string, run []string) *outboxRig {
+	pool, err := pgxpool.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	store, err := storage.Registry{"file": file.Open, "postgres": postgres.Open}.Open(t.Context(), storeURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	r := &outboxRig{t: t, rng: rand.New(rand.NewPCG(newSeed(t), 0)), pool: pool, pages: chain.NewReader(store, "things")}
+	for n := range 2 {
+		p := &process{t: t, name: fmt.Sprint("runner ", n), args: run}
+		p.start()
+		t.Cleanup(func() { p.kill(os.Kill) })
+		r.runners = append(r.runners, p)
+	}
+	return r
+}
+
+// moved tells how far the feed has come: a number that grows with it.
+func (r *outboxRig) moved() int64 {
+	newest, err := r.pages.Newest(r.t.Context())
+	if errors.Is(err, chain.ErrNoFeed) {
+		return 0
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return newest.Number<<32 + int64(newest.Entities)
+}
+
+func (r *outboxRig) state() (text string) {
+	for _, p := range r.runners {
+		text += fmt.Sprintf("\n%s, ended %v:\n%s", p.name, p.ended(), p.stderr)
+	}
+	return text
+}
+
+// killWorking kills the runner that works, some time after it has moved something,
+// and starts it again. Its lease ends at once, and either of the two takes over.
+func (r *outboxRig) killWorking() {
+	before := r.moved()
+	waitFor(r.t, r.state, func() bool {
+		if slices.ContainsFunc(r.runners, (*process).ended) {
+			r.t.Fatalf("a runner has ended by itself: %s", r.state())
+		}
+		return r.moved() > before
+	})
+	for range r.rng.IntN(20) {
+		r.moved()
+	}
+	var holder string // HOST/PID/RANDOM
+	if err := r.pool.QueryRow(r.t.Context(), "SELECT runner FROM feedctl.outbox_lease WHERE feed = 'things'").Scan(&holder); err != nil {
+		r.t.Fatal(err)
+	}
+	n := slices.IndexFunc(r.runners, func(p *process) bool {
+		return strings.Contains(holder, fmt.Sprintf("/%d/", p.cmd.Process.Pid))
+	})
+	if n < 0 || r.runners[n].ended() {
+		r.t.Fatalf("the lease is held by %s%s", holder, r.state())
+	}
+	r.runners[n].kill(os.Kill)
+	if _, err := r.pool.Exec(r.t.Context(), "DELETE FROM feedctl.outbox_lease WHERE runner = $1", holder); err != nil {
+		r.t.Fatal(err)
+	}
+	r.runners[n].start()
+}
+
 // writeAll publishes from several writers while f runs, and returns how many events
 // each has published.
-func writeAll(t *testing.T, pool *pgxpool.Pool, f func(*rand.Rand)) map[string]int {
+func writeAll(t *testing.T, pool *pgxpool.Pool, f func()) map[string]int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	published := make([]int, 4)
@@ -92,9 +165,11 @@ func writeAll(t *testing.T, pool *pgxpool.Pool, f func(*rand.Rand)) map[string]i
 			}
 		})
 	}
-	f(rand.New(rand.NewPCG(1, 2)))
-	stop()
-	wg.Wait()
+	func() {
+		defer wg.Wait()
+		defer stop() // also if f fails
+		f()
+	}()
 	want := map[string]int{}
 	for writer, n := range published {
 		want[fmt.Sprint(writer)] = n
@@ -116,14 +191,8 @@ func mustRun(t *testing.T, args ...string) []byte {
 
 // readOutboxFeed returns how many events of each writer are in the feed, which must
 // be in order.
-func readOutboxFeed(t *testing.T, storeURL string) map[string]int {
+func readOutboxFeed(t *testing.T, pages *chain.Reader) map[string]int {
 	t.Helper()
-	store, err := storage.Registry{"file": file.Open, "postgres": postgres.Open}.Open(t.Context(), storeURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	pages := chain.NewReader(store, "things")
 	newest, err := pages.Newest(t.Context())
 	if err != nil {
 		t.Fatal(err)
