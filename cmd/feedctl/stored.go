@@ -64,6 +64,8 @@ func (a *app) parseStored(arg string) (stored, error) {
 		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
 	case ok && name == "":
 		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
+	case ok && strings.Contains(name, "#"):
+		return stored{}, usagef("%q has more than one \"#\": in the URL of STORE it is written %%23", sink.Redact(arg))
 	case ok:
 		at = stored{store, name}
 	case strings.HasPrefix(arg, "http://"), strings.HasPrefix(arg, "https://"):
