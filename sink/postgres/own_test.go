@@ -145,7 +145,7 @@ func testSettings(t *testing.T, w *world) {
 	name := `"` + w.value("SELECT current_database()") + `"`
 	w.exec("ALTER DATABASE "+name+" SET client_encoding = 'LATIN1'", "ALTER DATABASE "+name+" SET timezone = 'Asia/Kolkata'",
 		"ALTER DATABASE "+name+" SET datestyle = 'SQL, DMY'", "ALTER DATABASE "+name+" SET intervalstyle = 'sql_standard'",
-		"ALTER DATABASE "+name+" SET default_transaction_isolation = 'serializable'",
+		"ALTER DATABASE "+name+" SET default_transaction_isolation = 'serializable'", "ALTER DATABASE "+name+" SET quote_all_identifiers = on",
 		"ALTER DATABASE "+name+" SET statement_timeout = '700ms'", "ALTER DATABASE "+name+" SET lock_timeout = '600ms'")
 	k := w.open(t, postgres.Options{Table: "t", Columns: "name=/name:text,at=/at:timestamptz,day=/day:date,took=/took:interval,changed=@last_modified:timestamp"})
 	write(t, k, entity(1, "ü", `{"name":"é","at":"2026-05-01T12:00:00","day":"02/03/2026","took":"P1DT-2H"}`))

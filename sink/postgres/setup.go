@@ -19,7 +19,8 @@ func (t *target) setUp(ctx context.Context, tx pgx.Tx) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('feedctl sink tables', 0))"); err != nil {
+	// The names of types are compared, whatever the database or the user has.
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('feedctl sink tables', 0)), set_config('quote_all_identifiers', 'off', true)`); err != nil {
 		return err
 	}
 	if err := t.fit(ctx, tx); err != nil {
