@@ -28,8 +28,9 @@ const keepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
 	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
 
 // asWritten has values read independently of the settings of a database or a user: without a
-// time zone they are UTC.
-const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true), set_config('intervalstyle', 'postgres', true)`
+// time zone they are UTC, and money has a point before the decimals.
+const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true),
+	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
 
 // undisturbed has the server leave the idle holder of the lock alone, and limits how
 // long it waits for the lock. Not every version has all of the settings.

@@ -145,7 +145,7 @@ func testSettings(t *testing.T, w *world) {
 	name := `"` + w.value("SELECT current_database()") + `"`
 	w.exec("ALTER DATABASE "+name+" SET client_encoding = 'LATIN1'", "ALTER DATABASE "+name+" SET timezone = 'Asia/Kolkata'",
 		"ALTER DATABASE "+name+" SET datestyle = 'SQL, DMY'", "ALTER DATABASE "+name+" SET intervalstyle = 'sql_standard'",
-		"ALTER DATABASE "+name+" SET default_transaction_isolation = 'serializable'", "ALTER DATABASE "+name+" SET quote_all_identifiers = on",
+		"ALTER DATABASE "+name+" SET default_transaction_isolation = 'serializable'", "ALTER DATABASE "+name+" SET quote_all_identifiers = on", "ALTER DATABASE "+name+" SET lc_monetary = 'POSIX'",
 		"ALTER DATABASE "+name+" SET statement_timeout = '700ms'", "ALTER DATABASE "+name+" SET lock_timeout = '600ms'")
 	k := w.open(t, postgres.Options{Table: "t", Columns: "name=/name:text,at=/at:timestamptz,day=/day:date,took=/took:interval,changed=@last_modified:timestamp"})
 	write(t, k, entity(1, "ü", `{"name":"é","at":"2026-05-01T12:00:00","day":"02/03/2026","took":"P1DT-2H"}`))
@@ -165,6 +165,14 @@ func testSettings(t *testing.T, w *world) {
 	want := map[string]string{"2026-02-03": `{"v": 1, "w": 3}`, "2026-03-02": `{"v": 2}`}
 	if diff := cmp.Diff(want, w.pairs("SELECT day::text, doc::text FROM days")); diff != "" || k.Quarantined() != 0 {
 		t.Errorf("%d in quarantine, rows (-want +got):\n%s", k.Quarantined(), diff)
+	}
+	k.Close()
+	// The point before the decimals is none in other places. Not every machine knows one.
+	w.exec("CREATE TABLE sums (key text PRIMARY KEY, sum money, place text DEFAULT current_setting('lc_monetary'))")
+	k = w.open(t, postgres.Options{Table: "sums", Columns: "sum=/sum:money"})
+	write(t, k, entity(1, "a", `{"sum":"$1,234.50"}`))
+	if got := w.value("SELECT place FROM sums"); got != "C" {
+		t.Errorf("sums of money are read as in %s", got)
 	}
 	k.Close()
 	// What is copied ahead is cancelled, as by a timeout while the feed is slow.
