@@ -109,7 +109,8 @@ func (policy PrunePolicy) keeps(p, newest *chain.Page, now time.Time) bool {
 }
 
 // sweep deletes the pages below the floor, oldest first, also those that were
-// left by an earlier call.
+// left by an earlier call. What is among the pages and is none is somebody else's, and
+// stays.
 func sweep(ctx context.Context, store storage.Store, name string, report *PruneReport, dryRun bool) error {
 	for entry, err := range store.List(ctx, layout.FeedPages(name), "") {
 		if err != nil {
@@ -117,7 +118,7 @@ func sweep(ctx context.Context, store storage.Store, name string, report *PruneR
 		}
 		n, err := layout.ParseFeedPage(name, entry.Key)
 		if err != nil {
-			return err
+			continue
 		}
 		if n >= report.Floor {
 			return nil

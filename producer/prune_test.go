@@ -102,6 +102,64 @@ func TestPruneLeftovers(t *testing.T) {
 	})
 }
 
+// TestPruneAmongStrangers has objects among the pages that are none. They stay, and
+// keep no page from being pruned.
+func TestPruneAmongStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tenPages(t)
+		strangers := []string{"-1", "000000000000", "000000000001.bak", "0000000000021", "readme"}
+		for _, name := range strangers {
+			if _, err := store.Create(t.Context(), layout.FeedPages(testFeed)+name, storage.Meta{}, storage.Bytes([]byte("not a page"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dry := range []bool{true, false} {
+			got, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 4, DryRun: dry})
+			if err != nil || got.Floor != 8 || got.Pages != 7 {
+				t.Errorf("dry run %t: %+v, %v", dry, got, err)
+			}
+		}
+		var left []string
+		for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, entry.Key)
+		}
+		want := []string{layout.FeedPage(testFeed, 8), layout.FeedPage(testFeed, 9), layout.FeedPage(testFeed, 10), layout.FeedPage(testFeed, 11)}
+		for _, name := range strangers {
+			want = append(want, layout.FeedPages(testFeed)+name)
+		}
+		slices.Sort(want)
+		if !slices.Equal(left, want) {
+			t.Errorf("left are %q, want %q", left, want)
+		}
+	})
+}
+
+// TestCollectAmongStrangers: an object beside the pages of snapshots is not counted as
+// collected, as it stays.
+func TestCollectAmongStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		readme := layout.SnapshotsPrefix + testFeed + "/pages/readme"
+		for _, key := range []string{readme, layout.SnapshotPage(testFeed, "died", 0)} {
+			if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		for _, want := range []int{1, 0} {
+			if n, err := producer.CollectSnapshots(t.Context(), store, testFeed, time.Hour); err != nil || n != want {
+				t.Errorf("collected %d pages, %v; want %d", n, err, want)
+			}
+		}
+		if _, err := store.Stat(t.Context(), readme); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestPruneRefuses(t *testing.T) {
 	store := memory.New()
 	mustPublish(t, store, ids(1, 1))

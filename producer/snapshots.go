@@ -87,7 +87,10 @@ type collector struct {
 }
 
 func (c *collector) see(ctx context.Context, entry storage.Entry) error {
-	id, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, layout.SnapshotsPrefix+c.name+"/pages/"), "/")
+	id, _, isPage := strings.Cut(strings.TrimPrefix(entry.Key, layout.SnapshotsPrefix+c.name+"/pages/"), "/")
+	if !isPage {
+		return nil // somebody else's
+	}
 	if id != c.id {
 		if err := c.finish(ctx); err != nil {
 			return err
