@@ -153,7 +153,7 @@ type claim int
 const (
 	claimNew    claim = iota // not in the feed, and now on its way there
 	claimNewest              // in the feed, as the newest of its document
-	claimOlder               // in the feed, and followed by another of its document
+	claimOlder               // in the feed, and followed by another of its document; or that may be so when all is there
 	claimFlight              // on its way into the feed
 )
 
@@ -182,16 +182,44 @@ func (x *index) claim(pairs ...pair) (claims []claim, err error) {
 			return nil, err
 		}
 	}
+	var underway map[[16]byte]int // made when it is needed, which is seldom
 	for i, h := range hashes {
-		if claims[i] != claimNew {
+		_, flying := x.flight[h]
+		if claims[i] == claimNew && flying {
+			claims[i] = claimFlight // twice in one batch
+		}
+		if claims[i] == claimNew {
+			x.flight[h] = false
+			if underway != nil {
+				underway[[16]byte(h.doc())]++
+			}
 			continue
 		}
-		if _, twice := x.flight[h]; twice {
-			claims[i] = claimFlight
+		if underway == nil {
+			underway = x.underway()
 		}
-		x.flight[h] = false
+		// Another revision of the document may come into the feed after this one, so this one
+		// would be the older.
+		others := underway[[16]byte(h.doc())]
+		if flying {
+			others--
+		}
+		if others > 0 {
+			claims[i] = claimOlder
+		}
 	}
 	return claims, nil
+}
+
+// underway counts the pairs on their way into the feed, by document.
+func (x *index) underway() map[[16]byte]int {
+	all := make(map[[16]byte]int, len(x.flight))
+	for h, there := range x.flight {
+		if !there {
+			all[[16]byte(h.doc())]++
+		}
+	}
+	return all
 }
 
 // look returns what is known of pairs, with one look at the file for all.
@@ -233,20 +261,19 @@ func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
 	return n, errors.Join(err, get.Reset())
 }
 
-// isNewest reports whether a pair is the newest of its document in the feed.
-func (x *index) isNewest(p pair) (bool, error) {
+// ask returns what the feed has of a pair, apart from what is on its way there.
+func (x *index) ask(p pair) (claim, error) {
 	h := p.hash()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.write()
-	if err != nil {
-		return false, err
+	if err := x.write(); err != nil {
+		return claimNew, err
 	}
-	claim, err := x.find(&h)
+	held, err := x.find(&h)
 	if err != nil {
-		return false, fmt.Errorf("ask index %s: %w", x.path, err)
+		return held, fmt.Errorf("ask index %s: %w", x.path, err)
 	}
-	return claim == claimNewest, nil
+	return held, nil
 }
 
 // release takes back claims: the pairs are not going to be published now.

@@ -208,8 +208,8 @@ func TestIndexOfSeveral(t *testing.T) {
 	if _, err := b.claim(pair{"doc 1", "3-x"}); !overtaken(err) {
 		t.Errorf("claim: %v", err)
 	}
-	if newest, err := b.isNewest(pair{"doc 1", "3-x"}); !overtaken(err) {
-		t.Errorf("newest %v: %v", newest, err)
+	if held, err := b.ask(pair{"doc 1", "3-x"}); !overtaken(err) {
+		t.Errorf("ask: %v, %v", held, err)
 	}
 	w.fill(b)
 	w.check(b)

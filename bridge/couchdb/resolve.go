@@ -70,6 +70,12 @@ func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
 // its document, if it has become the winner again: that is so when the branch that had
 // won over it was deleted. Usually it has not: a node that is behind has sent an old row.
 func (s *run) publishReturned(ctx context.Context, p pair) error {
+	if err := s.settleAll(ctx); err != nil { // the other may be on its way into the feed yet
+		return err
+	}
+	if held, err := s.b.index.ask(p); held != claimOlder || err != nil {
+		return err
+	}
 	leaves, given, err := s.leaves(ctx, p, nil)
 	if !given {
 		return err
@@ -79,11 +85,11 @@ func (s *run) publishReturned(ctx context.Context, p pair) error {
 	}
 	for _, l := range leaves {
 		for _, rev := range l.ancestry {
-			newest, err := s.b.index.isNewest(pair{p.id, rev})
+			held, err := s.b.index.ask(pair{p.id, rev})
 			if err != nil {
 				return err
 			}
-			if newest {
+			if held == claimNewest {
 				return s.publishOver(ctx, p, rev)
 			}
 		}

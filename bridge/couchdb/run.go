@@ -216,6 +216,22 @@ func (s *run) flush(ctx context.Context) error {
 	return nil
 }
 
+// settleAll publishes what has been gathered, and waits until all of it is in the feed and in
+// the index.
+func (s *run) settleAll(ctx context.Context) error {
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	for s.underway.Load() > 0 {
+		select {
+		case <-s.idle:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return context.Cause(ctx) // that of what failed
+}
+
 // settle waits until a delivery is durable and notes that.
 func (s *run) settle(ctx context.Context, d *delivery) error {
 	defer func() {
