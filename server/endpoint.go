@@ -7,8 +7,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/feedctl/feedctl/layout"
@@ -89,10 +91,30 @@ func direct(w *responder, err error) bool {
 
 // failureLevel is lower for clients that went away.
 func failureLevel(r *http.Request, err error) slog.Level {
-	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
+	if r.Context().Err() != nil || errors.Is(err, context.Canceled) || clientGone(err) {
 		return slog.LevelDebug
 	}
 	return slog.LevelError
+}
+
+// clientGone reports whether err is of sending to a client that closed the connection,
+// or was cut off because it stood still. What [http.Server] writes itself ends the
+// request's context then. A connection's ReadFrom, which files are sent by, does not;
+// its errors may also be those of what it reads.
+func clientGone(err error) bool {
+	var sending *net.OpError
+	if !errors.As(err, &sending) || sending.Op != "readfrom" {
+		return false
+	}
+	switch cause := sending.Err.(type) { //nolint:errorlint // one that is wrapped is of what is read
+	case *net.OpError:
+		return cause.Op == "write"
+	case *os.SyscallError:
+		return cause.Err == syscall.EPIPE || cause.Err == syscall.ECONNRESET
+	case net.Error:
+		return cause.Timeout()
+	}
+	return false
 }
 
 // linkSnapshot tells the reader of a pruned page of the snapshot to start from, if
