@@ -80,7 +80,8 @@ A gap is when the feed no longer has what comes after the sink's position. --on-
 what to do then:
   fail      end with exit status 4; nothing is applied (default)
   replay    apply again everything from the position's time on that is left
-  snapshot  start over from the snapshot
+  snapshot  start over from the snapshot. The sink keeps what it has: things that were
+            deleted meanwhile stay in it; for an exact copy begin with an empty one
 
 Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
 is asked to answer when there is something new, a directory and a database tell, and a
