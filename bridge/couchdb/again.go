@@ -11,6 +11,11 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
+// leanRows is how many rows are read without their documents at first, after they could not be
+// read with them: whatever was wrong, be it a document or the source as a whole, may be over
+// then. If it is not, it is twice as many the next time.
+const leanRows = batchRows
+
 // tryAgain returns nil after a pause if the changes feed, which a follower has given up, is to
 // be followed again. withDocs says whether it had documents, one of which may break it.
 func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
@@ -29,8 +34,10 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 			return err
 		}
 	case withDocs && r.failed > 0 && !tooMany(err):
-		r.lean, r.failed = true, 0
-		c.Log.Warn("the changes cannot be read with their documents, which are asked for by themselves now", "source", c.Source.URL(), "error", err)
+		r.leanLast = max(2*r.leanLast, leanRows)
+		r.lean, r.failed = r.leanLast, 0
+		c.Log.Warn("the changes could not be read with their documents, which are asked for by themselves for some rows now",
+			"source", c.Source.URL(), "error", err, "rows", r.lean)
 		return nil
 	}
 	most := c.Attempts

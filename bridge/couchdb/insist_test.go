@@ -269,6 +269,40 @@ func TestRowsFailForEver(t *testing.T) {
 	}
 }
 
+// TestRowsFailForAWhile: after some rows that were read without their documents, they are read
+// with them again, or more and more seldom in vain.
+func TestRowsFailForAWhile(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ failures, asked int }{
+		"for a while": {failures: 4, asked: 4 + 1},  // behind 1,000 rows, for all that is left
+		"for ever":    {failures: 99, asked: 4 + 6}, // behind 1,000 rows in vain; 2,000 more are not left
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			docs := make([]string, 2500)
+			for i := range docs {
+				docs[i] = fmt.Sprintf(`{"_id":"doc%d"}`, i)
+			}
+			r.do(http.MethodPost, "/_bulk_docs", `{"docs":[`+strings.Join(docs, ",")+`]}`)
+			r.fake.Inject(test.failures, couchtest.On("", "include_docs=true"), couchtest.Refuse(http.StatusServiceUnavailable, "", ""))
+			r.fake.Requests()
+			if report := r.run(); report.Published != 2500 || report.Rows != 2500 {
+				t.Errorf("report is %+v", report)
+			}
+			asked := 0
+			for _, request := range r.fake.Requests() {
+				if strings.Contains(request, "include_docs=true") {
+					asked++
+				}
+			}
+			if asked != test.asked {
+				t.Errorf("asked for rows with documents %d times, want %d", asked, test.asked)
+			}
+		})
+	}
+}
+
 // TestNobodyThere: at the first request of all, nobody answers.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()

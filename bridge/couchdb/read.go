@@ -44,10 +44,11 @@ type reader struct {
 	instance  string
 	elsewhere string // URL of the database with this instance, if it is not known yet that this is the same; or empty
 	followers []*changes.Follower
-	repeating bool // the last row was one that the feed has
-	lean      bool // rows are read without their documents
-	reached   bool // the source has answered
-	failed    int  // times without a row, or the end
+	repeating bool  // the last row was one that the feed has
+	lean      int64 // rows that are yet to be read without their documents
+	leanLast  int64 // rows that were to be read so the last time, if none was read with its document since
+	reached   bool  // the source has answered
+	failed    int   // times without a row, or the end
 
 	pieces   chan *piece
 	err      error // why pieces was closed; nil at the end of the changes feed
@@ -136,6 +137,9 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 			return err == nil, err
 		}
 		r.reached, r.failed = true, 0
+		if o.IncludeDocs {
+			r.leanLast = 0
+		}
 		if r.elsewhere != "" && f.Instance() != r.instance {
 			return false, r.bridge.foreign(r.elsewhere)
 		}
@@ -155,6 +159,12 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 			o := r.options(kind)
 			r.fetching.Go(func() { r.askPending(ctx, o) })
 		}
+		if r.lean > 0 {
+			if r.lean -= int64(len(batch.Rows)); r.lean <= 0 { // they may be read with their documents now
+				r.lean = 0
+				return true, f.Close() // there are no documents that it must keep
+			}
+		}
 	}
 }
 
@@ -165,12 +175,18 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 	if r.elsewhere != "" {
 		o.Instance = "" // so that the follower says what the server tells, if it does
 	}
-	o.IncludeDocs = o.IncludeDocs && !r.lean
+	if r.lean > 0 {
+		o.IncludeDocs = false
+		o.SeqInterval = 0 // to go on with documents behind any row
+	}
 	o.Attempts = 3
 	if !r.reached {
 		o.Attempts = 1
 	}
-	if r.only != nil && !r.bridge.config.Filter.picks() {
+	switch picks := r.bridge.config.Filter.picks(); {
+	case r.only != nil && picks:
+		o.IncludeDocs = false // of which few are wanted
+	case r.only != nil:
 		o.DocIDs = slices.Sorted(maps.Keys(r.only))
 	}
 	return o

@@ -110,7 +110,7 @@ func (b *Bridge) retryOnce(ctx context.Context, things []Quarantined) (rejected 
 	}
 	s := b.prepare(at, encoded, nil)
 	s.rejected = map[string]bool{}
-	s.reader.only, s.reader.lean = map[string]bool{}, b.config.Filter.picks()
+	s.reader.only = map[string]bool{}
 	for _, thing := range things {
 		s.reader.only[thing.ID] = true
 	}
