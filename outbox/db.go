@@ -70,14 +70,15 @@ func Open(ctx context.Context, rawURL string) (*DB, error) {
 // In a transaction, tables are read by their indexes: statistics of a table that is
 // empty at one moment and full at the next mislead. And a row that was committed
 // asynchronously must not be published before it is durable: a synchronous commit
-// after it sees to that. A process that does not go on, or whose host is gone, must
+// after it sees to that. Rows that row security hides must not be taken for none: they
+// are an error. A process that does not go on, or whose host is gone, must
 // not keep its locks: the server ends its transaction.
 func Use(pool *pgxpool.Pool, schema string) *DB {
 	return &DB{pool, schema, fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;
 		SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8';
 		SET LOCAL idle_in_transaction_session_timeout = %d;
-		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL row_security = off;
 		SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,
 		pgx.Identifier{schema}.Sanitize(), stallLimit.Milliseconds())}
 }
@@ -101,7 +102,7 @@ func setup(err error) error {
 		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
 			return fmt.Errorf("%w: %w: let feedctl migrate it", ErrSetup, err)
 		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: GRANT it to the user, or have the owner do it", ErrSetup, err)
+			return fmt.Errorf("%w: %w: GRANT it to the user, with BYPASSRLS if there is row security, or have the owner do it", ErrSetup, err)
 		}
 	}
 	return err

@@ -108,6 +108,37 @@ func TestRunnerRole(t *testing.T) {
 	}
 }
 
+// A runner from which row security hides rows says so: it does not find that there are none.
+func TestRunnerRowSecurity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`DO $$ BEGIN IF to_regrole('shop_helper') IS NULL THEN CREATE ROLE shop_helper; END IF; END $$`)
+	w.exec(`GRANT USAGE ON SCHEMA feedctl TO shop_helper;
+		GRANT ALL ON ALL TABLES IN SCHEMA feedctl TO shop_helper; GRANT ALL ON ALL SEQUENCES IN SCHEMA feedctl TO shop_helper;
+		ALTER TABLE feedctl.outbox ENABLE ROW LEVEL SECURITY`)
+	w.publish("1")
+	u, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("role", "shop_helper")
+	u.RawQuery = query.Encode()
+	db, err := outbox.Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	_, moved := drain(t.Context(), db, outbox.Config{Feed: testFeed, Store: memory.New()})
+	_, feeds := db.Feeds(t.Context())
+	_, status := db.Status(t.Context())
+	for what, err := range map[string]error{"run": moved, "feeds": feeds, "status": status} {
+		if !errors.Is(err, outbox.ErrSetup) || !strings.Contains(err.Error(), "BYPASSRLS") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // Who finds other functions before those of PostgreSQL can deceive the check of the table,
 // which runs with the user's own settings, but not the runner.
 func TestHostileSearchPath(t *testing.T) {
