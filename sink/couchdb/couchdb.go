@@ -136,15 +136,17 @@ func (t *target) verify(ctx context.Context) error {
 	if !errors.Is(err, couchdb.ErrNotFound) {
 		return err
 	}
-	err = t.db.Create(ctx)
-	if err == nil || errors.Is(err, couchdb.ErrPreconditionFailed) { // another was faster
-		return nil
+	err = t.retry(ctx, func(ctx context.Context) error {
+		err := t.db.Create(ctx)
+		if errors.Is(err, couchdb.ErrPreconditionFailed) { // another was faster, or the answer before was lost
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create database: %w", err)
 	}
-	// The request may have succeeded though its answer was lost.
-	if couchdb.Retryable(err) && t.db.Exists(ctx) == nil {
-		return nil
-	}
-	return fmt.Errorf("create database: %w", err)
+	return nil
 }
 
 // commitTimeout is how long a commit may take after the context of its batch has

@@ -257,6 +257,38 @@ func marshal(t testing.TB, v any) string {
 	return string(text)
 }
 
+// TestCreate has the first requests that create the database get no answer: they were lost on
+// their way, or only their answers.
+func TestCreate(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, landed := range map[string]bool{"lost": false, "landed": true} {
+		t.Run(name, func(t *testing.T) {
+			fake, left := couchtest.NewFake(t), 2
+			k, err := impatient(t.Context(), fake.URL()+"/new", 3, func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPut || r.URL.Path != "/new" || left == 0 {
+					return http.DefaultTransport.RoundTrip(r)
+				}
+				left--
+				if landed {
+					answer, err := http.DefaultTransport.RoundTrip(r)
+					if err != nil {
+						return nil, err
+					}
+					answer.Body.Close()
+				}
+				return nil, io.ErrUnexpectedEOF
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustWrite(t, k, put(1, "a", `{}`))
+			if err := k.Close(); err != nil || left > 0 {
+				t.Errorf("%d requests were not made: %v", left, err)
+			}
+		})
+	}
+}
+
 // TestInterruptedOpen: whoever gives up while the sink is opened is not kept waiting, as
 // nothing was applied that should be committed.
 func TestInterruptedOpen(t *testing.T) {
