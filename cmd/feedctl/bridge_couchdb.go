@@ -231,6 +231,10 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	if err != nil || !b.flags.snapshot {
 		return result, err
 	}
+	if config.Conflicts {
+		b.app.log.Warn("a snapshot has one revision of each document, maybe not the one that wins: fill a CouchDB from the beginning of a feed with --conflicts",
+			"feed", b.at.name)
+	}
 	table, err := b.flags.source.indexFile(b.at.identity())
 	if err != nil {
 		return result, err
