@@ -20,9 +20,9 @@ func decode(r *response, limit int64) (io.ReadCloser, error) {
 	body := r.body
 	encoding := strings.ToLower(strings.TrimSpace(r.header.Get("Content-Encoding")))
 	if r.status == http.StatusPartialContent && encoding != "" && encoding != "identity" {
-		return nil, fmt.Errorf("get %s: %w: part of a page in encoding %q", redact(r.url.String()), ErrMediaType, encoding)
+		return nil, fmt.Errorf("get %s: %w: part of a page in encoding %q", shown(r.url.String()), ErrMediaType, encoding)
 	}
-	d := &decodedBody{raw: body, url: redact(r.url.String()), left: limit, limit: limit}
+	d := &decodedBody{raw: body, url: shown(r.url.String()), left: limit, limit: limit}
 	switch encoding {
 	case "", "identity":
 		d.src = body

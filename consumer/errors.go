@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -78,9 +79,9 @@ type PageError struct {
 
 func (e *PageError) Error() string {
 	if e.Part < 0 {
-		return fmt.Sprintf("read page %s: %v", e.URL, e.Err)
+		return fmt.Sprintf("read page %s: %v", shown(e.URL), e.Err)
 	}
-	return fmt.Sprintf("read page %s: part %d, offset %d: %v", e.URL, e.Part, e.Offset, e.Err)
+	return fmt.Sprintf("read page %s: part %d, offset %d: %v", shown(e.URL), e.Part, e.Offset, e.Err)
 }
 
 func (e *PageError) Unwrap() error { return e.Err }
@@ -107,7 +108,7 @@ type Problem struct {
 
 func (e *StatusError) Error() string {
 	name := http.StatusText(e.StatusCode)
-	text := fmt.Sprintf("%s %s: status %d %s", strings.ToLower(cmp.Or(e.Method, http.MethodGet)), e.URL, e.StatusCode, name)
+	text := fmt.Sprintf("%s %s: status %d %s", strings.ToLower(cmp.Or(e.Method, http.MethodGet)), shown(e.URL), e.StatusCode, name)
 	for _, more := range [...]string{e.Problem.Title, e.Problem.Detail} {
 		if more != "" && more != name {
 			text += ": " + more
@@ -130,7 +131,7 @@ type transportError struct {
 	err error
 }
 
-func (e *transportError) Error() string { return fmt.Sprintf("get %s: %v", e.url, e.err) }
+func (e *transportError) Error() string { return fmt.Sprintf("get %s: %v", shown(e.url), e.err) }
 func (e *transportError) Unwrap() error { return e.err }
 
 // A streamError is a page that broke while the stream of an entity was read.
@@ -185,7 +186,14 @@ func IsGap(err error) bool {
 	return errors.As(err, &id) || errors.As(err, &old)
 }
 
-// redact returns a URL as it may be shown: without user name and password.
+// signature finds what makes a presigned URL as good as a password while it holds.
+var signature = regexp.MustCompile(`(?i)([?&](?:X-(?:Amz|Goog)-(?:Signature|Security-Token)|Signature|sig)=)[^&#]*`)
+
+// shown returns a URL as it may be in errors and logs: without what lets others read
+// what is there.
+func shown(url string) string { return signature.ReplaceAllString(redact(url), "${1}xxxxx") }
+
+// redact returns a URL without user name and password.
 func redact(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

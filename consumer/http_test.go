@@ -401,3 +401,17 @@ func TestStatusErrorText(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestErrorsHideSignatures: with a presigned URL whoever reads a log could read the page.
+func TestErrorsHideSignatures(t *testing.T) {
+	const url = "https://bucket.example/page?X-Amz-Date=20260101T000000Z&X-Amz-Security-Token=secret&X-Amz-Signature=secret"
+	for _, err := range []error{
+		&StatusError{URL: url, StatusCode: http.StatusForbidden},
+		&PageError{URL: url, Part: -1, Err: ErrLinks},
+		&PageError{URL: url, Part: 2, Err: ErrLinks},
+	} {
+		if text := err.Error(); strings.Contains(text, "secret") || !strings.Contains(text, "/page?X-Amz-Date=20260101T000000Z&X-Amz-Security-Token=xxxxx&") {
+			t.Error(text)
+		}
+	}
+}

@@ -87,10 +87,10 @@ type Stats struct {
 func (j *Job) Run(ctx context.Context) (Stats, error) {
 	r, err := j.newRun()
 	if err != nil {
-		return Stats{}, fmt.Errorf("consume %s: %w", redact(j.URL), err)
+		return Stats{}, fmt.Errorf("consume %s: %w", shown(j.URL), err)
 	}
 	if err := r.run(ctx); err != nil {
-		return r.stats, fmt.Errorf("consume %s: after %d entities: %w", redact(j.URL), r.stats.Entities, err)
+		return r.stats, fmt.Errorf("consume %s: after %d entities: %w", shown(j.URL), r.stats.Entities, err)
 	}
 	return r.stats, nil
 }

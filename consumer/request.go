@@ -141,7 +141,7 @@ func (s *session) requestError(target string, err, cause error) error {
 		err = repeated.Err
 	}
 	if errors.Is(err, ErrOrigin) || errors.Is(err, errRedirects) {
-		return fmt.Errorf("get %s: %w", target, err)
+		return fmt.Errorf("get %s: %w", shown(target), err)
 	}
 	return &transportError{url: target, err: err}
 }

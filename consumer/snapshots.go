@@ -53,7 +53,7 @@ func (s *session) tryIndex(target, id string) (*index, error) {
 	defer resp.body.Close()
 	at := *resp.url
 	invalid := func(err error) error {
-		return fmt.Errorf("read snapshot index %s: %w", redact(at.String()), err)
+		return fmt.Errorf("read snapshot index %s: %w", shown(at.String()), err)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.header.Get("Content-Type")); err != nil || kind != snapshot.MediaType {
 		return nil, invalid(fmt.Errorf("%w %q: must be %s", ErrMediaType, resp.header.Get("Content-Type"), snapshot.MediaType))

@@ -40,6 +40,7 @@ func TestExitCode(t *testing.T) {
 		{"404", &consumer.StatusError{StatusCode: 404}, exitNotFound, ""},
 		{"410", &consumer.StatusError{StatusCode: 410}, exitNotFound, ""},
 		{"401", &consumer.StatusError{StatusCode: 401}, exitError, "--credentials-file"},
+		{"403 of a presigned URL", &consumer.StatusError{StatusCode: 403, URL: "https://b/p?X-Amz-Signature=0"}, exitError, "a new snapshot"},
 		{"500", &consumer.StatusError{StatusCode: 500}, exitError, ""},
 		{"500 of a page", &consumer.PageError{Err: &consumer.StatusError{StatusCode: 500}}, exitError, ""},
 		{"404 in a check", &verify.StatusError{StatusCode: 404}, exitNotFound, ""},

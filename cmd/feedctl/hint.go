@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
@@ -27,6 +28,8 @@ func hint(err error) string {
 		return h.hint
 	case consumer.IsGap(err):
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
+	case presigned(err):
+		return "a new snapshot: presigned URLs, as the index of this one has, hold for a while only"
 	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
 	case publishingRefused(err):
@@ -45,6 +48,12 @@ func hint(err error) string {
 		return "publishing the same input again; entities with a Content-ID are not published twice"
 	}
 	return ""
+}
+
+// presigned reports whether an object store refused a URL with a signature of its own.
+func presigned(err error) bool {
+	var status *consumer.StatusError
+	return errors.As(err, &status) && status.StatusCode == http.StatusForbidden && strings.Contains(status.URL, "X-Amz-Signature=")
 }
 
 // publishingRefused reports whether a server does not take entities.
