@@ -188,7 +188,7 @@ func TestWrongStores(t *testing.T) {
 		{file, exitUsage, "say what is meant"},
 		{file + "#", exitUsage, "names nothing"},
 		{file + "#a/b", exitUsage, "invalid name"},
-		{file + "#a#b", exitUsage, "invalid name"},
+		{file + "#a#b", exitUsage, "more than one"},
 		{file + "#none", exitNotFound, strings.TrimPrefix(file, "file:") + "/feeds/none: status 404"},
 		{"tape:0#zones", exitUsage, "or be STORE#NAME"},
 		{"http://h/feeds/a#zones", exitUsage, "has a fragment"},
