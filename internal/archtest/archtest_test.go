@@ -32,7 +32,7 @@ var rooms = map[string]room{
 	"internal/archtest":  {},
 	"internal/s3test":    {},
 	"internal/s3fault":   {},
-	"internal/pgtest":    {},
+	"internal/pgtest":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/couchtest": {rooms: []string{"internal/loopback"}},
 	"internal/couchdiff": {},
 	"internal/loopback":  {},
