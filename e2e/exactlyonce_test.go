@@ -91,7 +91,10 @@ func (r *rig) check() {
 			r.t.Errorf("%s has another order than the feed", name)
 		}
 	}
-	inTable := r.readTable()
+	inTable, err := r.readTable()
+	if err != nil {
+		r.t.Error(err)
+	}
 	slices.Sort(inFeed)
 	if !slices.Equal(inFeed, inTable) {
 		r.t.Errorf("sqlite has %d rows that are not the %d entities", len(inTable), len(inFeed))
@@ -103,17 +106,14 @@ func (r *rig) check() {
 }
 
 // readTable returns the Content-IDs in the table, sorted.
-func (r *rig) readTable() (ids []string) {
+func (r *rig) readTable() (ids []string, err error) {
 	conn, err := sqlite.OpenConn(r.path("out.db"), sqlite.OpenReadOnly)
 	if err != nil {
-		r.t.Fatal(err)
+		return nil, err
 	}
 	defer conn.Close()
 	err = sqlitex.Execute(conn, "SELECT content_id FROM entities ORDER BY content_id", &sqlitex.ExecOptions{
 		ResultFunc: func(row *sqlite.Stmt) error { ids = append(ids, row.ColumnText(0)); return nil },
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return ids
+	return ids, err
 }

@@ -198,15 +198,31 @@ func (r *rig) measureLine() {
 	})
 }
 
+// inSink returns the number of entities in the sink of a consumer, committed or not.
+func (r *rig) inSink(consumer *process) int {
+	into := consumer.args[slices.Index(consumer.args, "--into")+1]
+	if name, isLines := strings.CutPrefix(into, "jsonl:"); isLines {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0
+		}
+		return int(info.Size() / r.lineSize)
+	}
+	ids, _ := r.readTable() // it may not have been created yet
+	return len(ids)
+}
+
 // consumed returns the number of lines in the jsonl file, committed or not.
 func (r *rig) consumed() int { return int(r.jsonlSize() / r.lineSize) }
 
 // round lets some more be published, waits until a random part of it has come
-// through to the producers' state or to the sink, and kills somebody.
+// through to the producers' state or to the sink, and kills somebody. The last part is
+// left for those who are started after the last kill.
 func (r *rig) round(k, kills int) {
 	before := min(r.published(), r.consumed())
-	r.allow(r.each * (k + 1) / kills)
-	more := r.each*producers*(k+1)/kills - before
+	allowed := r.each * (k + 1) / (kills + 1)
+	r.allow(allowed)
+	more := allowed*producers - before
 	target := before + r.rng.IntN(max(more, 1))
 	arrived := r.published
 	if r.rng.IntN(2) == 0 {
@@ -278,12 +294,13 @@ func (r *rig) finish() {
 			r.t.Fatalf("producer: %v\n%s", p.err, p.stderr)
 		}
 	}
-	waitFor(r.t, r.state, func() bool { return r.consumed() >= r.each*producers })
+	for _, p := range r.consumers {
+		waitFor(r.t, r.state, func() bool { return p.ended() || r.inSink(p) == r.each*producers })
+	}
 	for _, p := range slices.Concat(r.servers, r.consumers) {
 		r.measure(p)
 	}
 	for _, p := range r.consumers {
-		waitFor(r.t, r.state, func() bool { return p.ended() || catches(p, syscall.SIGINT) }) // it may have been started just now
 		p.kill(syscall.SIGINT)
 		if code := p.cmd.ProcessState.ExitCode(); code != 130 {
 			r.t.Fatalf("consumer: exit status %d after SIGINT\n%s", code, p.stderr)
@@ -291,19 +308,6 @@ func (r *rig) finish() {
 		feedctl(r.t, slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return arg == "--follow" })...)
 	}
 	r.t.Logf("killed: %v; most memory in KiB: %v", r.killed, r.peak)
-}
-
-// catches reports whether a process handles a signal by now. Where the system does not
-// tell, it is taken for granted.
-func catches(p *process, signal syscall.Signal) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	_, text, found := strings.Cut(string(status), "SigCgt:")
-	if err != nil || !found {
-		return true
-	}
-	var mask uint64
-	_, err = fmt.Sscanf(text, "%x", &mask)
-	return err == nil && mask&(1<<(signal-1)) != 0
 }
 
 // state tells where everything is, for when it goes on no more.
