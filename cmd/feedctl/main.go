@@ -23,16 +23,16 @@ func main() {
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	go interrupt(cancel)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go interrupt(signals, cancel)
 	os.Exit(run(ctx, os.Args[1:], osStreams()))
 }
 
 // interrupt cancels the command on the first SIGINT or SIGTERM, so that it can
 // finish or undo what it is doing, and leaves the second one to the system's
 // default, which kills.
-func interrupt(cancel context.CancelCauseFunc) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+func interrupt(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
 	<-signals
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cancel(errInterrupted)
