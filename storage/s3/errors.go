@@ -101,6 +101,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
 	case "NoSuchBucket":
 		return wrap(storage.ErrPermission, "there is no such bucket; create it, or correct the URL")
+	case "InvalidBucketName":
+		return wrap(storage.ErrPermission, "no bucket has such a name; correct the URL")
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage":
 		return wrap(storage.ErrFull, "make room or raise the quota")
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
@@ -118,9 +120,16 @@ func explain(err error) error {
 		}
 		return wrap(storage.ErrPermission, "the bucket is in another region; set region= in the URL")
 	}
+	if strings.HasPrefix(code, "KMS.") {
+		return wrap(storage.ErrPermission, "correct kms_key_id= in the URL, or allow the use of the key")
+	}
 	switch status {
 	case http.StatusInsufficientStorage:
 		return wrap(storage.ErrFull, "make room")
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if classify(err) == refused {
+			return wrap(storage.ErrPermission, "the server refuses what it is asked for; correct the bucket and the options in the URL")
+		}
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return wrap(storage.ErrPermission, "correct the credentials or the policy")
 	case http.StatusMovedPermanently:

@@ -39,8 +39,11 @@ func TestAnswers(t *testing.T) {
 		"PermanentRedirect":            {301, storage.ErrPermission, "region=eu-north-1"},
 		"AuthorizationHeaderMalformed": {400, storage.ErrPermission, "region=eu-north-1"},
 		"PageNotFound":                 {404, errNone, "endpoint="},
-		"MethodNotAllowed":             {405, errNone, "MethodNotAllowed"},
-		"NotImplemented":               {501, errNone, "NotImplemented"},
+		"InvalidBucketName":            {400, storage.ErrPermission, "correct the URL"},
+		"InvalidArgument":              {400, storage.ErrPermission, "options in the URL"},
+		"KMS.NotFoundException":        {400, storage.ErrPermission, "kms_key_id="},
+		"MethodNotAllowed":             {405, storage.ErrPermission, "options in the URL"},
+		"NotImplemented":               {501, storage.ErrPermission, "options in the URL"},
 	} {
 		t.Run(code, func(t *testing.T) {
 			requests := 0

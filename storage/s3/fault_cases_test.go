@@ -106,8 +106,8 @@ func faultCases(elsewhere *url.URL) []faultCase {
 		{name: "full", fault: s3fault.Answer(http.StatusInsufficientStorage, "XMinioStorageFull"), sentinel: storage.ErrFull, only: onWrites},
 		{name: "quota", alike: true, fault: s3fault.Answer(http.StatusForbidden, "QuotaExceeded"), sentinel: storage.ErrFull, only: onWrites},
 		{name: "no such bucket", alike: true, fault: s3fault.Answer(http.StatusNotFound, "NoSuchBucket"), sentinel: storage.ErrPermission},
-		{name: "bad request", alike: true, fault: s3fault.Answer(http.StatusBadRequest, "InvalidArgument")},
-		{name: "not implemented", alike: true, fault: s3fault.Answer(http.StatusNotImplemented, "NotImplemented")},
+		{name: "bad request", alike: true, fault: s3fault.Answer(http.StatusBadRequest, "InvalidArgument"), sentinel: storage.ErrPermission},
+		{name: "not implemented", alike: true, fault: s3fault.Answer(http.StatusNotImplemented, "NotImplemented"), sentinel: storage.ErrPermission},
 	}
 	if elsewhere != nil {
 		cases = append(cases,
