@@ -279,8 +279,9 @@ func (db *DB) Local(ctx context.Context, name string, v any) error {
 }
 
 // PutLocal writes the document _local/name and returns its new revision. doc is
-// encoded as JSON; it needs the _rev of the document that is there. The error
-// matches ErrConflict if that is another one.
+// encoded as JSON; it needs the _rev of the document that is there. If that is another
+// one, the error matches ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on
+// overwrites it.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)
 	if err != nil {

@@ -124,11 +124,12 @@ func openURL(t *testing.T, url string) *couchdb.DB {
 	return db
 }
 
-// eachServer runs a test with the fake, which has multipart answers, and with
-// PouchDB's engine, which has not.
-func eachServer(t *testing.T, test func(t *testing.T, db *couchdb.DB, whole bool)) {
-	t.Run("fake", func(t *testing.T) { test(t, openURL(t, couchtest.NewFake(t).NewDB(t)), true) })
-	t.Run("pouchdb", func(t *testing.T) { test(t, openURL(t, couchtest.NewDB(t)), false) })
+// eachServer runs a test with the fake, which is as CouchDB, and with a server, which may
+// be PouchDB's engine: that knows numbers as JavaScript does, has no multipart answers, and
+// compares the revisions of _local documents.
+func eachServer(t *testing.T, test func(t *testing.T, db *couchdb.DB, pouch bool)) {
+	t.Run("fake", func(t *testing.T) { test(t, openURL(t, couchtest.NewFake(t).NewDB(t)), false) })
+	t.Run("server", func(t *testing.T) { test(t, openURL(t, couchtest.NewDB(t)), couchtest.IsPouchDB(t)) })
 }
 
 // store writes documents that replicate.

@@ -82,8 +82,8 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 
 // PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to
 // its new revision. If another has written it in the meantime, the error
-// matches ErrConflict: read it again. The outcome of any other error is unknown,
-// and the same holds.
+// matches ErrConflict where the server compares revisions ([DB.PutLocal]): read it
+// again. The outcome of any other error is unknown, and the same holds.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {

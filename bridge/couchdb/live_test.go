@@ -176,8 +176,8 @@ func TestEnd(t *testing.T) {
 	r.check()
 }
 
-// TestPouchDB bridges PouchDB's server, in all modes.
-func TestPouchDB(t *testing.T) {
+// TestServer bridges a real server, in all modes.
+func TestServer(t *testing.T) {
 	t.Parallel()
 	for name, options := range modes {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{t: t, fake: fake, url: fake.NewDB(t), store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
 }
 
-// newRigOf returns a rig whose source is PouchDB's server.
+// newRigOf returns a rig whose source is a server.
 func newRigOf(t *testing.T, o Options) *rig {
 	return &rig{t: t, url: couchtest.NewDB(t), store: memory.New(), dir: t.TempDir(), options: o, configure: func(*Config) {}}
 }

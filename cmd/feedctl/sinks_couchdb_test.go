@@ -19,6 +19,7 @@ import (
 func TestConsumeIntoCouchDB(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	to := couchtest.NewDB(t) + "-new" // the sink creates it
+	couchtest.DeleteAtEnd(t, to)
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 	for _, want := range []int64{3, 0} {
 		var result consumeJSON

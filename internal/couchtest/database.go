@@ -1,9 +1,11 @@
 package couchtest
 
 import (
+	"fmt"
 	"hash/fnv"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -40,6 +42,9 @@ func (db *database) live(shard, seq int) bool {
 	return e.row != "" || e.doc.seq == seq
 }
 
+// validName is what the name of a database may be, but for _users and the like.
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_$()+/-]*$`)
+
 var errNoDatabase = &failure{http.StatusNotFound, "not_found", "Database does not exist."}
 
 // create adds a database; f.mu is held.
@@ -56,6 +61,9 @@ func (f *Fake) databaseRequest(w http.ResponseWriter, r *http.Request, name stri
 	switch {
 	case r.Method == http.MethodPut && db != nil:
 		return &failure{http.StatusPreconditionFailed, "file_exists", "The database could not be created, the file already exists."}
+	case r.Method == http.MethodPut && !validName.MatchString(name):
+		return &failure{http.StatusBadRequest, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), " +
+			"digits (0-9), and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
 	case r.Method == http.MethodPut:
 		f.create(name)
 		return writeJSON(w, http.StatusCreated, ok)
@@ -129,8 +137,8 @@ func (f *Fake) updated(db *database, d *document) {
 	f.change()
 }
 
-// local answers requests for documents that do not replicate. Their revisions count
-// up from 0-1; an update names the one that it replaces.
+// local answers requests for documents that do not replicate. A revision is the number
+// after the one that the update names, which need not be the one that it replaces.
 func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id string) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -154,18 +162,18 @@ func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id st
 		if err != nil {
 			return badRequest("Document must be a JSON object")
 		}
-		given := ""
+		given := []byte(`"0-0"`)
 		members = slices.DeleteFunc(members, func(m member) bool {
 			if m.name == "_rev" {
-				given = string(m.value)
+				given = m.value
 			}
 			return m.name == "_rev" || m.name == "_id" || m.name == "_revisions"
 		})
-		if db.local[id] != nil && given != string(rev.value) {
-			return errConflict
+		var n int
+		if _, err := fmt.Sscanf(string(given), `"0-%d"`, &n); err != nil {
+			return badRequest("Invalid rev format")
 		}
-		have.rev++
-		have.members = members
+		have = &localDoc{n + 1, members}
 		db.local[id] = have
 		w.Header().Set("ETag", `"0-`+strconv.Itoa(have.rev)+`"`)
 		return writeJSON(w, http.StatusCreated, written(id, "0-"+strconv.Itoa(have.rev)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -160,6 +161,12 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 		return f.session(w, r)
 	}
 	if len(parts) == 0 {
+		// Anybody may ask, but not with a wrong password.
+		if _, _, given := r.BasicAuth(); given {
+			if err := f.authorize(r); err != nil {
+				return err
+			}
+		}
 		return writeJSON(w, http.StatusOK, []byte(`{"couchdb":"Welcome","version":"3.5.2","git_sha":"ad30249",`+
 			`"uuid":"0123456789abcdef0123456789abcdef","features":["quickjs","partitioned","reshard","scheduler"],`+
 			`"vendor":{"name":"The Apache Software Foundation"}}`))
@@ -210,6 +217,9 @@ func (f *Fake) documentRequest(w http.ResponseWriter, r *http.Request, db *datab
 		"POST _ensure_full_commit": f.ensureFullCommit,
 	}
 	if handler := handlers[r.Method+" "+parts[0]]; handler != nil && len(parts) == 1 {
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost && kind != "application/json" {
+			return &failure{http.StatusUnsupportedMediaType, "bad_content_type", "Content-Type must be application/json"}
+		}
 		return handler(w, r, db)
 	}
 	switch {

@@ -281,6 +281,30 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
+// TestLocal: CouchDB from 2.0 on compares no revisions of documents that do not replicate, and
+// counts on from the one that is given.
+func TestLocal(t *testing.T) {
+	fake := couchtest.NewFake(t)
+	db := fake.NewDB(t)
+	for _, c := range []struct {
+		body, want string
+		status     int
+	}{
+		{`{"n":1}`, "0-1", 201},
+		{`{"n":2,"_rev":"0-1"}`, "0-2", 201},
+		{`{"n":3}`, "0-1", 201},
+		{`{"n":4,"_rev":"0-7"}`, "0-8", 201},
+		{`{"n":5,"_rev":"1-abc"}`, "bad_request", 400},
+	} {
+		if status, answer := ask(t, "PUT", db+"/_local/x", c.body); status != c.status || !strings.Contains(answer, c.want) {
+			t.Errorf("%s: %d %s, want %d and %s", c.body, status, answer, c.status, c.want)
+		}
+	}
+	if _, answer := ask(t, http.MethodGet, db+"/_local/x", ""); !strings.Contains(answer, `"_rev":"0-8","n":4`) {
+		t.Errorf("the document is %s", answer)
+	}
+}
+
 func TestFiltersAndValidation(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.Filters["app/big"] = func(doc []byte, q url.Values) bool {
@@ -376,6 +400,7 @@ func TestBulkGetMultipart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "multipart/mixed")
+	r.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -6,18 +6,26 @@
 // timeout, Range and the limit of a continuous feed are ignored; a continuous feed
 // outlives its database; sequences are integers without pending; a bad since
 // answers 200; POST _selector is 404; JSON is parsed and written anew;
-// instance_start_time is the start of the process. The [Fake] does in these places
-// what CouchDB does.
+// instance_start_time is the start of the process; _local documents are compared by
+// revision. The [Fake] does in these places what CouchDB does.
+//
+// The variable FEEDCTL_TEST_COUCHDB holds the URL of another server, such as
+// "http://admin:secret@localhost:5984", whose user may create databases. It is shared
+// in the place of one that is started here. Each database on it has a random name and
+// is deleted when the test ends. A test that kills its server has one of its own also
+// then.
 package couchtest
 
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -28,9 +36,10 @@ import (
 	"github.com/feedctl/feedctl/internal/loopback"
 )
 
-// A Server is a process with PouchDB Server's engine on a loopback port.
+// A Server is a process with PouchDB Server's engine on a loopback port, or the server
+// that the environment names.
 type Server struct {
-	host string // its address
+	host string // its address; "" if it was not started here
 	url  string // without a slash at its end
 	dir  string // of the databases; "" in memory
 	mu   sync.Mutex
@@ -48,13 +57,19 @@ type process struct {
 var (
 	// shared is the server that the tests of a process have in common: it takes a
 	// quarter of a second to start.
-	shared = sync.OnceValues(func() (*Server, error) { return Launch("") })
+	shared = sync.OnceValues(func() (*Server, error) {
+		if s, err := named(); s != nil || err != nil {
+			return s, err
+		}
+		return Launch("")
+	})
 	// databases counts the databases with a name from NewDB.
 	databases atomic.Int64
 )
 
-// Start returns a server that keeps databases in memory. All tests of the process
-// share it, and it ends with the process. That it cannot be had ends the test.
+// Start returns a server that all tests of the process share: one that keeps databases
+// in memory and ends with the process, or the one that the environment names. That it
+// cannot be had ends the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -92,13 +107,13 @@ func (s *Server) URL() string { return s.url }
 func (s *Server) NewDB(t testing.TB) string {
 	t.Helper()
 	u := s.url + "/db" + strconv.FormatInt(databases.Add(1), 10)
-	if err := request(http.MethodPut, u, http.StatusCreated); err != nil {
+	if s.host == "" {
+		u = s.url + "/feedctl-test-" + strings.ToLower(rand.Text())
+	}
+	if err := request(http.MethodPut, u); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		// The server may have been stopped, and the database been deleted.
-		_ = request(http.MethodDelete, u, http.StatusOK)
-	})
+	DeleteAtEnd(t, u)
 	return u
 }
 
@@ -107,6 +122,25 @@ func (s *Server) NewDB(t testing.TB) string {
 func NewDB(t testing.TB) string {
 	t.Helper()
 	return Start(t).NewDB(t)
+}
+
+// DeleteAtEnd deletes a database that the test has, or may have, when it ends.
+func DeleteAtEnd(t testing.TB, database string) {
+	t.Cleanup(func() {
+		err := request(http.MethodDelete, database)
+		var no *refused
+		if os.Getenv(Variable) != "" && err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) {
+			t.Errorf("the database is left on the server: %v", err)
+		}
+		// A server of the test's own has been stopped, or will be.
+	})
+}
+
+// IsPouchDB reports whether the server of [Start] is PouchDB's engine, where a test
+// knows a difference.
+func IsPouchDB(t testing.TB) bool {
+	t.Helper()
+	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)
 }
 
 // Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the
@@ -124,7 +158,12 @@ func (s *Server) Kill() {
 }
 
 // Restart starts the server again, at the same URL, after [Server.Kill].
-func (s *Server) Restart() error { return s.start() }
+func (s *Server) Restart() error {
+	if s.host == "" {
+		return errors.New("others use the server, too: a test that restarts it needs one of its own")
+	}
+	return s.start()
+}
 
 // start starts the server: on a free port, or on that of the run before.
 func (s *Server) start() error {
@@ -172,7 +211,7 @@ func (s *Server) start() error {
 }
 
 // request sends a request without a body.
-func request(method, address string, want int) error {
+func request(method, address string) error {
 	r, err := http.NewRequest(method, address, nil)
 	if err != nil {
 		return err
@@ -190,8 +229,16 @@ func request(method, address string, want int) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: read answer: %w", method, address, err)
 	}
-	if response.StatusCode != want {
-		return fmt.Errorf("%s %s: %s: %s", method, address, response.Status, body)
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %w", method, address, &refused{response.StatusCode, string(body)})
 	}
 	return nil
 }
+
+// refused is an answer that says no.
+type refused struct {
+	status int
+	body   string
+}
+
+func (e *refused) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body) }

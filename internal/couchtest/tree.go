@@ -1,8 +1,10 @@
 package couchtest
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/md5"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,14 +153,19 @@ func (d *document) edit(base string, content *revision) (*revision, error) {
 	return content, nil
 }
 
-// digest returns the hash of a new revision: equal edits make equal revisions.
+// digest returns the hash of a new revision: equal edits make equal revisions, however
+// their JSON is spelled.
 func (r *revision) digest(parent *revision) string {
 	h := md5.New()
 	if parent != nil {
 		fmt.Fprint(h, parent.name())
 	}
 	fmt.Fprint(h, r.deleted)
-	h.Write(object(r.body...))
+	d := json.NewDecoder(bytes.NewReader(object(r.body...)))
+	d.UseNumber()
+	for token, err := d.Token(); err == nil; token, err = d.Token() {
+		fmt.Fprintf(h, "%T%q", token, token)
+	}
 	for _, a := range r.attachments {
 		fmt.Fprint(h, a.name, a.contentType, a.digest())
 	}

@@ -14,7 +14,7 @@ import (
 
 const benchBatch = 1000
 
-func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options(server(b))) }
+func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options(b, couchtest.NewDB)) }
 
 // revisionText is a document of 500 bytes with its revision.
 func revisionText(n int) string {

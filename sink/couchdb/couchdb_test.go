@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/feedctl/feedctl/consumer"
@@ -13,36 +14,35 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// urlVariable tells child processes where the server is.
+// urlVariable tells child processes what the URLs of the databases begin with.
 const urlVariable = "FEEDCTL_SINK_COUCHDB_TEST_URL"
 
-// server returns the URL of a server: in a child process, that of its parent.
-func server(t testing.TB) string {
-	return serverOf(t, func() string { return couchtest.Start(t).URL() })
-}
-
-func serverOf(t testing.TB, start func() string) string {
-	t.Helper()
-	if url := os.Getenv(urlVariable); url != "" {
-		return url
-	}
-	url := start()
-	t.Setenv(urlVariable, url)
-	return url
-}
-
 func TestConformance(t *testing.T) {
-	sinktest.Run(t, options(server(t)))
+	sinktest.Run(t, options(t, couchtest.NewDB))
 }
 
 // TestConformanceFake has a server that is as Apache CouchDB.
 func TestConformanceFake(t *testing.T) {
-	sinktest.Run(t, options(serverOf(t, func() string { return couchtest.NewFake(t).URL() })))
+	sinktest.Run(t, options(t, func(t testing.TB) string { return couchtest.NewFake(t).NewDB(t) }))
 }
 
-// options have a database for each directory. The steps that can fail are requests.
-func options(server string) sinktest.Options {
-	url := func(dir string) string { return fmt.Sprintf("%s/s%x", server, sha256.Sum224([]byte(dir))) }
+// options have a database for each directory, beside one that newDB makes, or in a child
+// process the same as its parent. The steps that can fail are requests.
+func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
+	begin := os.Getenv(urlVariable)
+	parent := begin == ""
+	if parent {
+		begin = newDB(t) + "-"
+		t.Setenv(urlVariable, begin)
+	}
+	var known sync.Map
+	url := func(dir string) string {
+		url := fmt.Sprintf("%s%x", begin, sha256.Sum224([]byte(dir)))
+		if _, again := known.LoadOrStore(url, true); parent && !again {
+			couchtest.DeleteAtEnd(t, url)
+		}
+		return url
+	}
 	return sinktest.Options{
 		Open: func(ctx context.Context, dir string) (consumer.Sink, error) {
 			return impatient(ctx, url(dir), 1, nil)

@@ -3,6 +3,8 @@ package couchdb_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/md5"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,9 +30,15 @@ func compressedBody(t *testing.T, id, text string, history bool) string {
 		revisions = `"_revisions":{"start":1,"ids":["aa"]},`
 	}
 	return "--b\r\nContent-Type: application/json\r\n\r\n" +
-		fmt.Sprintf(`{"_id":%q,"_rev":"1-aa","n":12345678901234567890,%s"_attachments":{"a.txt":{"content_type":"text/plain","revpos":1,"digest":"md5-krClooQzs84+5tAahLRQjA==","length":%d,"follows":true,"encoding":"gzip","encoded_length":%d},"b.png":{"content_type":"image/png","revpos":1,"digest":"md5-xWvVSA9uVBPLYqCtlmZhOg==","length":3,"follows":true}}}`, id, revisions, len(text), b.Len()) +
+		fmt.Sprintf(`{"_id":%q,"_rev":"1-aa","n":12345678901234567890,%s"_attachments":{"a.txt":{"content_type":"text/plain","revpos":1,"digest":%q,"length":%d,"follows":true,"encoding":"gzip","encoded_length":%d},"b.png":{"content_type":"image/png","revpos":1,"digest":%q,"length":3,"follows":true}}}`, id, revisions, digest(b.String()), len(text), b.Len(), digest("PNG")) +
 		"\r\n--b\r\nContent-Disposition: attachment; filename=\"a.txt\"\r\nContent-Type: text/plain\r\nContent-Length: " + fmt.Sprint(b.Len()) + "\r\nContent-Encoding: gzip\r\n\r\n" + b.String() +
 		"\r\n--b\r\nContent-Disposition: attachment; filename=\"b.png\"\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\nPNG\r\n--b--"
+}
+
+// digest is what CouchDB says of an attachment that it stores so.
+func digest(stored string) string {
+	sum := md5.Sum([]byte(stored))
+	return "md5-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // TestCompressedBehindProxy: a proxy lets nobody see the server, only its databases. Then
@@ -85,7 +93,8 @@ func TestCompressed(t *testing.T) {
 				body := compressedBody(t, "doc", text, history)
 				mustWrite(t, k, fromCouch(1, "multipart/related; boundary=b", body, "doc", "1-aa", false))
 				got := couchtest.Send(t, http.MethodGet, to+"/doc/a.txt", "")
-				if isPouch := strings.HasPrefix(vendor, "PouchDB"); (got == text) != isPouch {
+				// PouchDB's engine keeps what it is told is text as the bytes that it gets.
+				if whole := strings.HasPrefix(vendor, "PouchDB") || !couchtest.IsPouchDB(t); (got == text) != whole {
 					t.Errorf("the attachment is %.20q", got)
 				}
 				if vendor != "PouchDB authors" && history && string(sent) != body {

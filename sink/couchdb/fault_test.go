@@ -142,8 +142,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// leavesOf returns the leaves of all documents. PouchDB derives the revision of a
-// change from all that is in it.
+// leavesOf returns the leaves of all documents. CouchDB and PouchDB derive the revision of
+// a change from all that is in it.
 func leavesOf(t *testing.T, db string) map[string]any {
 	t.Helper()
 	var changes struct {

@@ -19,10 +19,10 @@ import (
 )
 
 // TestRoundTrip writes what a bridge makes of a database into another one: one of
-// PouchDB's engine, and one that is as Apache CouchDB.
+// the server, and one that is as Apache CouchDB.
 func TestRoundTrip(t *testing.T) {
-	t.Run("PouchDB", func(t *testing.T) { roundTrip(t, couchtest.NewDB) })
-	t.Run("CouchDB", func(t *testing.T) { roundTrip(t, couchtest.NewFake(t).NewDB) })
+	t.Run("server", func(t *testing.T) { roundTrip(t, couchtest.NewDB) })
+	t.Run("fake", func(t *testing.T) { roundTrip(t, couchtest.NewFake(t).NewDB) })
 }
 
 func roundTrip(t *testing.T, newDB func(testing.TB) string) {

@@ -133,7 +133,7 @@ func TestRandom(t *testing.T) {
 				})
 			})
 		}
-		t.Run(fmt.Sprintf("pouchdb/%v", kind), func(t *testing.T) {
+		t.Run(fmt.Sprintf("server/%v", kind), func(t *testing.T) {
 			t.Parallel()
 			url := couchtest.NewDB(t)
 			db, err := couchdb.Open(couchdb.Config{URL: url})
@@ -197,7 +197,7 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 
 // TestSelector: PouchDB Server knows a selector in the URL only.
 func TestSelector(t *testing.T) {
-	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "pouchdb": couchtest.NewDB(t)} {
+	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "server": couchtest.NewDB(t)} {
 		db, err := couchdb.Open(couchdb.Config{URL: url})
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestSelector(t *testing.T) {
 
 // TestPages reads a feed in pieces, up to the first that is not full.
 func TestPages(t *testing.T) {
-	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "pouchdb": couchtest.NewDB(t)} {
+	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "server": couchtest.NewDB(t)} {
 		db, err := couchdb.Open(couchdb.Config{URL: url})
 		if err != nil {
 			t.Fatal(err)
