@@ -20,6 +20,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -93,6 +94,20 @@ func SnapshotIndexes(name string) string { return SnapshotsPrefix + name + "/ind
 
 // SnapshotIndex returns the key of the index of one snapshot.
 func SnapshotIndex(name, id string) string { return SnapshotIndexes(name) + id }
+
+// snapshotID is the time when a snapshot was begun, and something random.
+var snapshotID = regexp.MustCompile(`^\d{8}T\d{6}(\.\d{3})?Z-[a-z0-9]+$`)
+
+// ParseSnapshotIndex returns the id in a key made by [SnapshotIndex] with the id of a
+// snapshot that was written here, such as "20260102T030405.678Z-c5xnp2qa". Any other key is
+// of somebody else's object.
+func ParseSnapshotIndex(name, key string) (id string, err error) {
+	id, ok := strings.CutPrefix(key, SnapshotIndexes(name))
+	if !ok || !snapshotID.MatchString(id) {
+		return "", fmt.Errorf("%w: key %q is not an index of snapshot %q", ErrName, key, name)
+	}
+	return id, nil
+}
 
 // SnapshotPages returns the prefix of the keys of the pages of one snapshot.
 func SnapshotPages(name, id string) string { return SnapshotsPrefix + name + "/pages/" + id + "/" }

@@ -70,6 +70,22 @@ func TestKeysAndPaths(t *testing.T) {
 	}
 }
 
+func TestParseSnapshotIndex(t *testing.T) {
+	for id, ok := range map[string]bool{
+		"20260102T030405.678Z-c5xnp2qa": true, "20260102T030405Z-4fzq2m": true, "20231127T205217Z-1": true,
+		"": false, "readme": false, "20260102T030405.678Z-c5xnp2qa.bak": false, "20260102T030405.678Z-": false,
+		"20260102T030405.678Z-C5": false, "x20260102T030405.678Z-c5xnp2qa": false, "20260102T030405.678Z-c5/x": false,
+	} {
+		got, err := layout.ParseSnapshotIndex("zones", "snapshots/zones/index/"+id)
+		if (err == nil) != ok || ok && got != id || !ok && !errors.Is(err, layout.ErrName) {
+			t.Errorf("%q: %q, %v", id, got, err)
+		}
+	}
+	if _, err := layout.ParseSnapshotIndex("other", "snapshots/zones/index/20231127T205217Z-1"); err == nil {
+		t.Error("the index of another snapshot is taken")
+	}
+}
+
 // TestKeysAreSafe: every key made from a name that is allowed is a key of the
 // storage contract, stays below its prefix, and is a clean path.
 func TestKeysAreSafe(t *testing.T) {

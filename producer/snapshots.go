@@ -11,18 +11,20 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Snapshots returns the ids of the snapshots with this name, oldest first.
+// Snapshots returns the ids of the snapshots with this name, oldest first. What is among
+// their indexes and is none is somebody else's, and passed over.
 func Snapshots(ctx context.Context, store storage.Store, name string) ([]string, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
 	var ids []string
-	prefix := layout.SnapshotIndexes(name)
-	for entry, err := range store.List(ctx, prefix, "") {
+	for entry, err := range store.List(ctx, layout.SnapshotIndexes(name), "") {
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots %q: %w", name, err)
 		}
-		ids = append(ids, strings.TrimPrefix(entry.Key, prefix))
+		if id, err := layout.ParseSnapshotIndex(name, entry.Key); err == nil {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }

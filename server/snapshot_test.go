@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
@@ -48,6 +49,8 @@ func TestSnapshots(t *testing.T) {
 		for id != newestID(t, store, "s") { // ids of the same millisecond
 			id = writeSnapshot(t, store, "s", 3).ID
 		}
+		_, err := store.Create(t.Context(), layout.SnapshotIndex("s", id+".bak"), storage.Meta{}, storage.Bytes(nil))
+		check(t, err) // somebody else's, which sorts as the newest
 		const public = "https://example.org/data"
 		for _, config := range []server.Config{{}, {PublicURL: public}} {
 			c := connect(t, newServer(t, store, config))

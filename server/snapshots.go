@@ -21,17 +21,20 @@ const maxSnapshotPage = 999_999
 
 var errNoSnapshot = newProblem(http.StatusNotFound, "no-snapshot", "there is no such snapshot")
 
-// newestSnapshot returns the id of the newest snapshot with this name.
+// newestSnapshot returns the id of the newest snapshot with this name. What is among the
+// indexes and is none is somebody else's.
 func (s *Server) newestSnapshot(ctx context.Context, name string) (string, error) {
 	if layout.CheckName(name) != nil {
 		return "", errNoSnapshot
 	}
-	prefix, newest := layout.SnapshotIndexes(name), ""
-	for entry, err := range s.store.List(ctx, prefix, "") {
+	newest := ""
+	for entry, err := range s.store.List(ctx, layout.SnapshotIndexes(name), "") {
 		if err != nil {
 			return "", fmt.Errorf("list snapshots %q: %w", name, err)
 		}
-		newest = entry.Key[len(prefix):]
+		if id, err := layout.ParseSnapshotIndex(name, entry.Key); err == nil {
+			newest = id
+		}
 	}
 	if newest == "" {
 		return "", errNoSnapshot

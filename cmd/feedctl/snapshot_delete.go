@@ -19,7 +19,7 @@ func newSnapshotDelete(a *app) *cobra.Command {
 		Short: "Delete a snapshot",
 		Long: `Delete removes the snapshot ID of NAME from the store, its index first: a consumer that is
 reading it gets an error, not half of it.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
-		Example: `  feedctl snapshot delete zones 20260102T030405Z-4fzq2m`,
+		Example: `  feedctl snapshot delete zones 20260102T030405.678Z-c5xnp2qa`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSnapshotDelete(c.Context(), a, args[0], args[1])

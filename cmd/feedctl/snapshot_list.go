@@ -2,20 +2,22 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/layout"
 )
 
 func newSnapshotList(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAME|STORE#NAME]",
 		Short: "List the snapshots in the store",
-		Long: `List prints the snapshots in the store, or those called NAME, oldest first.` +
+		Long: `List prints the snapshots in the store, or those called NAME, oldest first. What is among
+their indexes and is none is named in the log.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid),
 		Example: `  feedctl snapshot list
   feedctl snapshot list zones --json`,
@@ -50,11 +52,15 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 	}
 	list := []snapshotJSON{}
 	for _, name := range names {
-		ids, err := producer.Snapshots(ctx, store, name)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
+		for entry, err := range store.List(ctx, layout.SnapshotIndexes(name), "") {
+			if err != nil {
+				return fmt.Errorf("list snapshots %q: %w", name, err)
+			}
+			id, err := layout.ParseSnapshotIndex(name, entry.Key)
+			if err != nil {
+				a.log.Warn("an object among the indexes of snapshots is none, and is passed over", "key", entry.Key)
+				continue
+			}
 			index, err := readIndex(ctx, store, name, id)
 			if err != nil {
 				return err
