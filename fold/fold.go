@@ -3,6 +3,10 @@
 // consumer begins with the snapshot instead of the feed's beginning, and the old
 // pages of the feed can be pruned.
 //
+// In some feeds a thing has several states at once, as a CouchDB document in conflict
+// has. Of these, the snapshot has each version that no other has replaced, and those that
+// are deletions too ([Config.Version]).
+//
 // The feed is applied in order to a table in a temporary file, and the rows of the
 // table become the entities of the snapshot, so memory is bounded whatever the
 // size of the feed. The snapshot says exactly which entity of the feed was the last
@@ -46,6 +50,9 @@ type Config struct {
 	// KeyPointer is a JSON pointer (RFC 6901) into the body to the key of the
 	// thing that an entity is about, for feeds without Content-Location.
 	KeyPointer string
+	// Version, if set, says that things may have several states at once, and tells them
+	// apart.
+	Version VersionFunc
 	// PublicURL and Presign are those of [producer.SnapshotConfig].
 	PublicURL string
 	Presign   time.Duration
@@ -53,8 +60,9 @@ type Config struct {
 	// Defaults to the system's directory for temporary files.
 	TempDir string
 	// Table, if set, is the file in which the table is kept for the next fold of the
-	// feed, and nothing else: if it is damaged, or of another feed or KeyPointer, or does
-	// not fit the feed any more, it is removed and made anew.
+	// feed, and nothing else: if it is damaged, or of another feed or KeyPointer, or was made
+	// with a Version and there is none now, or the other way round, or does not fit the feed
+	// any more, it is removed and made anew.
 	Table string
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
@@ -167,7 +175,12 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if err != nil {
 		return nil, err
 	}
-	w := &work{pages: chain.NewReader(store, name), file: file, origin: tableOrigin{Version: tableVersion, Feed: name, KeyPointer: c.KeyPointer}}
+	if c.Version != nil {
+		state = &versions{state, c.Version, filepath.Dir(file)}
+	}
+	w := &work{pages: chain.NewReader(store, name), file: file, origin: tableOrigin{
+		Version: tableVersion, Feed: name, KeyPointer: c.KeyPointer, Versions: c.Version != nil,
+	}}
 	before, err := state.Position(ctx)
 	if err != nil {
 		return nil, err
@@ -248,7 +261,7 @@ func stored(name string, p feed.Position) (*snapshot.FeedPosition, error) {
 }
 
 func write(ctx context.Context, store storage.Store, file string, c Config, at *snapshot.FeedPosition) (_ *snapshot.Index, err error) {
-	rows, err := openRows(ctx, file)
+	rows, err := openRows(ctx, file, c.Version != nil)
 	if err != nil {
 		return nil, err
 	}

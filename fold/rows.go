@@ -24,15 +24,18 @@ const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, 
 	FROM ` + table + ` ORDER BY key`
 
 // rows are the things in the table.
-type rows struct{ conn *sqlite.Conn }
+type rows struct {
+	conn     *sqlite.Conn
+	versions bool // the keys are those of versions
+}
 
-func openRows(ctx context.Context, file string) (*rows, error) {
+func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadOnly)
 	if err != nil {
 		return nil, fmt.Errorf("open table: %w", err)
 	}
 	conn.SetInterrupt(ctx.Done())
-	return &rows{conn}, nil
+	return &rows{conn, versions}, nil
 }
 
 func (r *rows) close() error { return r.conn.Close() }
@@ -77,6 +80,9 @@ func (r *rows) row(row *sqlite.Stmt, use func(*feed.Entity) error) (err error) {
 		ContentLocation: feed.EncodeKey(row.ColumnText(1)),
 		ContentType:     row.ColumnText(2),
 		ContentID:       row.ColumnText(4),
+	}
+	if r.versions {
+		e.ContentLocation = versionedKey(row.ColumnText(1))
 	}
 	if e.LastModified, err = time.Parse(time.RFC3339, row.ColumnText(3)); err != nil {
 		return fmt.Errorf("row of key %q: %w", e.Key(), err)

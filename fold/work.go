@@ -98,6 +98,8 @@ type tableOrigin struct {
 	Version    int
 	Feed       string
 	KeyPointer string
+	// Versions: it has a row for each version of a thing.
+	Versions bool
 	// Page was the newest of the feed when the table was last worked on. Its boundary
 	// tells it from that of another feed of the same name.
 	Page     int64
@@ -117,6 +119,9 @@ func (w *work) check(ctx context.Context) error {
 	w.origin.Whole = was.Whole
 	if was.Version != w.origin.Version || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
 		return fmt.Errorf("%w: it is of feed %q with key %q", errMisfit, was.Feed, was.KeyPointer)
+	}
+	if was.Versions != w.origin.Versions {
+		return fmt.Errorf("%w: that it has all versions of a thing is %v", errMisfit, was.Versions)
 	}
 	page, err := w.pages.Stat(ctx, was.Page)
 	switch {
