@@ -27,6 +27,8 @@ type checkpoint struct {
 	Commit int64 `json:"commit"`
 	// Selection is the digest of what it published.
 	Selection string `json:"selection"`
+	// Conflicts: all leaf revisions were published.
+	Conflicts bool `json:"conflicts,omitempty"`
 }
 
 const bridgeName = "couchdb"

@@ -30,7 +30,16 @@ func (p pair) contentID() string {
 // was published after it.
 func (p pair) contentIDOver(rev string) string {
 	id := p.contentID()
-	return id[:len(id)-1] + ";after=" + feed.EncodeKey(rev) + ">"
+	return id[:len(id)-1] + overMark + feed.EncodeKey(rev) + ">"
+}
+
+// overMark is behind the pair's own name in a Content-ID of one that wins again.
+const overMark = ";after="
+
+// names reports whether a Content-ID is one of the pair's.
+func (p pair) names(contentID string) bool {
+	id := p.contentID()
+	return contentID == id || strings.HasPrefix(contentID, id[:len(id)-1]+overMark)
 }
 
 // entity returns the entity of a document without its body.

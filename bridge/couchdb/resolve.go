@@ -3,10 +3,8 @@ package couchdb
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,31 +136,13 @@ func (b *Bridge) requestLeaves(ctx context.Context, id string, revs []string) (f
 			return nil, &sourceError{doc.Err}
 		}
 		l := leaf{rev: doc.Rev, deleted: doc.Deleted}
-		l.ancestry, err = ancestry(doc.Body)
+		l.ancestry, err = ancestry(doc.Body.Reader())
 		if err := errors.Join(err, doc.Body.Close()); err != nil {
 			return nil, fmt.Errorf("read revision %q: %w", doc.Rev, err)
 		}
 		found = append(found, l)
 	}
 	return found, nil
-}
-
-// ancestry reads _revisions of a document: the names of its revisions, the newest first.
-func ancestry(body *couchdb.Body) ([]string, error) {
-	var doc struct {
-		Revisions struct {
-			Start int64    `json:"start"`
-			IDs   []string `json:"ids"`
-		} `json:"_revisions"`
-	}
-	if err := json.NewDecoder(io.LimitReader(body.Reader(), maxCut)).Decode(&doc); err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, len(doc.Revisions.IDs))
-	for i, id := range doc.Revisions.IDs {
-		names = append(names, strconv.FormatInt(doc.Revisions.Start-int64(i), 10)+"-"+id)
-	}
-	return names, nil
 }
 
 // compareLeaves sorts the winner first: a leaf that is not deleted wins over one that is,

@@ -106,7 +106,7 @@ func (b *Bridge) retryOnce(ctx context.Context, things []Quarantined) (rejected 
 		return nil, err
 	}
 	if at.begins() {
-		at.Session = newID()
+		at.Session, at.Conflicts = newID(), b.config.Conflicts
 	}
 	s := b.prepare(at, encoded, nil)
 	s.rejected = map[string]bool{}

@@ -59,7 +59,7 @@ func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 		return nil, err
 	}
 	at.Since, at.Session = since, session
-	at.Selection = b.selection
+	at.Selection, at.Conflicts = b.selection, b.config.Conflicts
 	return b.prepare(at, encoded, since), nil
 }
 

@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"couchdb":                {rooms: []string{"page", "internal/idle", "internal/jsonscan"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 	"bridge/couchdb": {
-		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "layout", "page", "producer", "snapshot", "storage"},
+		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "layout", "page", "producer", "snapshot", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
 

@@ -1,0 +1,133 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"strconv"
+	"strings"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrNoAncestry: the feed was begun without Options.Revs, so nothing tells which revisions in it are
+// leaves.
+var ErrNoAncestry = errors.New("has no _revisions, so nothing tells which revisions it has replaced: publish to another feed, with --revs from its beginning")
+
+// HasConflicts reports whether the bridge that published to the feed last had
+// Options.Conflicts. A feed that does not exist, or is not of a bridge, has none.
+func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, error) {
+	newest, err := chain.NewReader(store, name).Newest(ctx)
+	if errors.Is(err, chain.ErrNoFeed) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look who fills feed %q: %w", name, err)
+	}
+	at, err := parseCheckpoint(newest.Checkpoint, name)
+	if errors.Is(err, ErrForeign) {
+		return false, nil
+	}
+	return at.Conflicts, err
+}
+
+// Revision returns the revision that an entity of a feed is, and its ancestors, the newest
+// first; an empty one, if no bridge has published it. A revision is a leaf until there is one
+// that has it among its ancestors. The body is that of the entity, whose own is not used.
+// The error for one that was published without Options.Revs matches [ErrNoAncestry].
+func Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, err error) {
+	p, ok := pairOf(e.ContentLocation, headerOf(e, etag))
+	if !ok || !p.names(e.ContentID) {
+		return "", nil, nil
+	}
+	doc, err := documentIn(e.ContentType, body)
+	if err != nil {
+		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
+	}
+	names, err := ancestry(doc)
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
+	case len(names) == 0 || names[0] != p.rev:
+		return "", nil, fmt.Errorf("document %q, revision %q, %w", p.id, p.rev, ErrNoAncestry)
+	}
+	return p.rev, names[1:], nil
+}
+
+func headerOf(e *feed.Entity, name string) string {
+	for _, f := range e.Header {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// documentIn returns the JSON in the body of an entity.
+func documentIn(contentType string, body io.Reader) (io.Reader, error) {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || !strings.HasPrefix(media, "multipart/") {
+		return body, err
+	}
+	return multipart.NewReader(body, params["boundary"]).NextRawPart()
+}
+
+// maxHistory limits the member _revisions, in bytes: CouchDB keeps the names of 1,000
+// revisions, unless it is told otherwise.
+const maxHistory = 16 << 20
+
+// ancestry reads _revisions of a document: the names of its revisions, the newest first. There are
+// none if the document does not tell them.
+func ancestry(doc io.Reader) (names []string, err error) {
+	r := jsonscan.NewReader(doc)
+	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
+		return nil, nil
+	}
+	if err := r.Enter('{'); err != nil {
+		return nil, err
+	}
+	for {
+		name, err := r.Key()
+		if err != nil || name == nil {
+			return nil, err
+		}
+		if !bytes.Equal(name, []byte(`"_revisions"`)) {
+			if err := r.Skip(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		value, whole, err := r.Value(maxHistory)
+		if err != nil {
+			return nil, err
+		}
+		if !whole {
+			return nil, fmt.Errorf("its _revisions have more than %d bytes", maxHistory)
+		}
+		return revisionNames(value)
+	}
+}
+
+// revisionNames returns the names in the value of _revisions.
+func revisionNames(value []byte) ([]string, error) {
+	var revisions struct {
+		Start int64    `json:"start"`
+		IDs   []string `json:"ids"`
+	}
+	if err := json.Unmarshal(value, &revisions); err != nil {
+		return nil, fmt.Errorf("read _revisions: %w", err)
+	}
+	names := make([]string, 0, len(revisions.IDs))
+	for i, id := range revisions.IDs {
+		names = append(names, strconv.FormatInt(revisions.Start-int64(i), 10)+"-"+id)
+	}
+	return names, nil
+}
