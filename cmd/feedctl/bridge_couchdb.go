@@ -73,7 +73,8 @@ It is made from the feed, and nobody sees one that is not whole. The last state 
 document is gathered in a file beside the index, which grows to their size and is kept: an
 interrupted run goes on in it when it is started again, and the next snapshot reads only
 what is new in the feed. With --follow too, the snapshot is made once, and then changes are
-waited for.
+waited for. With --conflicts, it has every leaf revision, tombstones too, so that a CouchDB
+filled from it is equal to the database; that needs --revs from the feed's beginning.
 
 At the end, or at Ctrl-C with --follow, the statistics of CouchDB's replication protocol are
 printed; the database has them too, in the replication log _local/ID, if the user may write
@@ -155,6 +156,9 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 	if err := f.pages.check(); err != nil {
 		return c, err
 	}
+	if f.snapshot && f.options.Conflicts && !f.options.Revs {
+		return c, usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves")
+	}
 	if f.longPoll && !f.follow {
 		return c, usagef("--long-poll is for --follow")
 	}
@@ -231,15 +235,11 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	if err != nil || !b.flags.snapshot {
 		return result, err
 	}
-	if config.Conflicts {
-		b.app.log.Warn("a snapshot has one revision of each document, maybe not the one that wins: fill a CouchDB from the beginning of a feed with --conflicts",
-			"feed", b.at.name)
-	}
 	table, err := b.flags.source.indexFile(b.at.identity())
 	if err != nil {
 		return result, err
 	}
-	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Table: table + ".state", Logger: b.app.log})
+	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Table: table + ".state", Version: versionsOf(config.Conflicts), Logger: b.app.log})
 	var made *snapshotJSON
 	switch {
 	case err == nil:
@@ -258,6 +258,15 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	}
 	result.Snapshot = made
 	return result, err
+}
+
+// versionsOf returns what tells the states apart that documents have at once in the feed of
+// a bridge: in one with conflicts each leaf revision is a state, in others there is one.
+func versionsOf(conflicts bool) fold.VersionFunc {
+	if conflicts {
+		return couchdb.Revision
+	}
+	return nil
 }
 
 // nothingToFold reports whether a feed has no state, or does not exist.

@@ -103,19 +103,6 @@ func TestBridgeStatistics(t *testing.T) {
 	}
 }
 
-// TestBridgeSnapshotOfConflicts: a snapshot lacks all leaves of a document but one, of which the
-// user is told.
-func TestBridgeSnapshotOfConflicts(t *testing.T) {
-	r := newBridgeRig(t)
-	const warning = "a snapshot has one revision of each document"
-	if stderr := r.command(exitOK, nil, "couchdb", r.url, "winners", "--snapshot"); strings.Contains(stderr, warning) {
-		t.Error(stderr)
-	}
-	if stderr := r.command(exitOK, nil, "couchdb", r.url, "leaves", "--conflicts", "--snapshot"); !strings.Contains(stderr, warning) {
-		t.Error(stderr)
-	}
-}
-
 // TestBridgeSnapshotAndFollow: the snapshot is made once, of what there was. What comes later
 // follows in the feed, for whoever began with the snapshot.
 func TestBridgeSnapshotAndFollow(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/internal/jsonptr"
@@ -34,6 +35,9 @@ and without repetition, whatever is published meanwhile.
 The pages before that entity can then be pruned ("feedctl prune --before-snapshot"). Of a
 feed that has been pruned, from-feed reads its newest snapshot of the same name first: keep
 that one.
+
+Of a feed of "feedctl bridge couchdb --conflicts --revs", the snapshot has every leaf
+revision of each document, tombstones too, unless --key says otherwise.
 
 The state is kept in a temporary file, not in memory.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl snapshot from-feed zones
@@ -78,12 +82,19 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err := f.public.checkStore(ctx, store, name); err != nil {
 		return err
 	}
+	conflicts := false
+	if f.key == "" { // else the user says what is a thing
+		if conflicts, err = couchdb.HasConflicts(ctx, store, at.name); err != nil {
+			return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
+		}
+	}
 	var latest latestProgress
 	stop := a.progress("snapshot", latest.status)
 	defer stop()
 	index, err := fold.Feed(ctx, store, at.name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
+		Version:    versionsOf(conflicts),
 		PublicURL:  f.public.publicURL,
 		Presign:    f.public.presign,
 		TempDir:    f.tempDir,
