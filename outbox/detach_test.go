@@ -103,7 +103,9 @@ func TestCaptureMigration(t *testing.T) {
 	if err := w.db.Attach(t.Context(), outbox.Capture{Table: "gone", Feed: "gone"}); err != nil {
 		t.Fatal(err)
 	}
-	w.exec(`DROP TABLE gone; ALTER TABLE feedctl.outbox_capture DROP COLUMN name; UPDATE feedctl.schema_version SET version = 2`)
+	w.exec(`DROP TABLE gone; ALTER TABLE feedctl.outbox_capture DROP COLUMN name;
+		DROP PROCEDURE feedctl.add_chunks, feedctl.create_object, feedctl.append_object, feedctl.replace_object;
+		UPDATE feedctl.schema_version SET version = 2`)
 	config, err := pgx.ParseConfig(w.url)
 	if err == nil {
 		err = schema.Migrate(t.Context(), config, schema.Default)

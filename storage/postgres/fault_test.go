@@ -64,6 +64,7 @@ func TestServerErrors(t *testing.T) {
 		{"disk full", "53100", 1e6, storage.ErrFull, ""},
 		{"no right", "42501", 1e6, storage.ErrPermission, ""},
 		{"no table", "42P01", 1e6, storage.ErrLayout, ""},
+		{"no procedure", "42883", 1e6, storage.ErrLayout, ""},
 		{"timeout", "57014", 1e6, nil, "statement_timeout"},
 		{"lock", "55P03", 1e6, nil, "lock_timeout"},
 		{"standby", "25006", 1e6, nil, "read-only"},

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +35,16 @@ type hints struct {
 	keys map[string]struct{}
 }
 
-// notify sends a hint for each key.
-const notify = "SELECT pg_notify($1, key) FROM unnest($2::text[]) AS key"
+// notify returns the statements that send a hint for each key. Neither a channel nor a
+// key has a character that would have to be quoted, and they need no plan, unlike a
+// call of pg_notify.
+func notify(channel string, keys ...string) string {
+	var sql strings.Builder
+	for _, key := range keys {
+		fmt.Fprintf(&sql, "NOTIFY %s, '%s';", channel, key)
+	}
+	return sql.String()
+}
 
 func newHints(pool *pgxpool.Pool, channel string) *hints {
 	h := &hints{
@@ -80,7 +90,7 @@ func (h *hints) send() {
 	if len(keys) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), hintTime)
 		defer cancel()
-		_, _ = h.pool.Exec(ctx, notify, mode, h.channel, keys) // a hint
+		_, _ = h.pool.Exec(ctx, notify(h.channel, keys...)) // a hint
 	}
 }
 

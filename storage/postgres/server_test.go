@@ -172,7 +172,8 @@ func openOnly(url string) {
 	}
 }
 
-// TestRights: a reader needs no more than to read, and is told what is missing.
+// TestRights: a reader needs no more than to read, and is told what is missing. A
+// writer needs the rights to the tables.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t).URL("a")
@@ -195,6 +196,19 @@ func TestRights(t *testing.T) {
 		}
 		if err := write(t.Context(), store, key, version); !errors.Is(err, storage.ErrPermission) {
 			t.Errorf("%s by a reader: %v", verb, err)
+		}
+	}
+	run(t, conn, "CREATE ROLE writer LOGIN", "GRANT USAGE ON SCHEMA feedctl TO writer", "GRANT SELECT ON feedctl.schema_version TO writer",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON feedctl.objects, feedctl.chunks TO writer")
+	writing := open(t, strings.Replace(url, "postgres@", "writer@", 1))
+	defer writing.Close()
+	for verb, write := range writes {
+		at, key := storage.Version(""), "writer/"+strings.ReplaceAll(verb, " ", "_")
+		if verb != "create" {
+			at = put(t, writing, key)
+		}
+		if err := write(t.Context(), writing, key, at); err != nil {
+			t.Errorf("%s by a writer: %v", verb, err)
 		}
 	}
 }

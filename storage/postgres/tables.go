@@ -31,54 +31,14 @@ func newTables(schema string) tables {
 		// than "on" are left alone.
 		"DURABLE", "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
 	).Replace
+	call := func(procedure, args string) string {
+		return "CALL " + schema + "." + procedure + "(" + expand(args) + ")"
+	}
 	return tables{buffers: new(sync.Pool), sql: statements{
-		create: expand(`
-WITH o AS (
-	INSERT INTO objects AS o (key, version, body, size, modified, content_type, cache_control, data)
-	VALUES ($1, $2, $8, $3, clock_timestamp(), $4, $5, $6)
-	ON CONFLICT DO NOTHING
-	RETURNING o.body, 0::bigint AS position, DURABLE
-), c AS (
-	INSERT INTO chunks (body, position, bytes)
-	SELECT o.body, o.position + i, substr($7::bytea, i + 1, CHUNK)
-	FROM o, generate_series(0, length($7::bytea) - 1, CHUNK) AS i
-)
-SELECT body, position FROM o`),
-
-		grow: expand(`
-WITH o AS (
-	UPDATE objects AS o
-	SET version = $2, size = o.size + $3, modified = clock_timestamp(), content_type = $4, cache_control = $5, data = $6
-	WHERE o.key = $1 AND o.version = $8
-	RETURNING o.body, o.size - $3 AS position, DURABLE
-), c AS (
-	INSERT INTO chunks (body, position, bytes)
-	SELECT o.body, o.position + i, substr($7::bytea, i + 1, CHUNK)
-	FROM o, generate_series(0, length($7::bytea) - 1, CHUNK) AS i
-)
-SELECT body, position FROM o`),
-
-		replace: expand(`
-WITH old AS (
-	SELECT key, body FROM objects WHERE key = $1 AND version = $8 FOR NO KEY UPDATE
-), o AS (
-	UPDATE objects AS o
-	SET version = $2, body = $9, size = $3, modified = clock_timestamp(), content_type = $4, cache_control = $5, data = $6
-	FROM old WHERE o.key = old.key
-	RETURNING old.body AS old, o.body, 0::bigint AS position, DURABLE
-), d AS (
-	DELETE FROM chunks AS c USING o WHERE c.body = o.old
-), c AS (
-	INSERT INTO chunks (body, position, bytes)
-	SELECT o.body, o.position + i, substr($7::bytea, i + 1, CHUNK)
-	FROM o, generate_series(0, length($7::bytea) - 1, CHUNK) AS i
-)
-SELECT body, position FROM o`),
-
-		addChunks: expand(`
-INSERT INTO chunks (body, position, bytes)
-SELECT $1::bigint, $2::bigint + i, substr($3::bytea, i + 1, CHUNK)
-FROM generate_series(0, length($3::bytea) - 1, CHUNK) AS i`),
+		create:    call("create_object", "$1, $2, $3, $4, $5, $6, $7, CHUNK, $8, NULL"),
+		grow:      call("append_object", "$1, $8, $2, $3, $4, $5, $6, $7, CHUNK, NULL, NULL"),
+		replace:   call("replace_object", "$1, $8, $2, $3, $4, $5, $6, $7, CHUNK, $9, NULL"),
+		addChunks: call("add_chunks", "$1, $2, $3, CHUNK"),
 
 		remove: expand(`
 WITH o AS (

@@ -38,17 +38,17 @@ func newTx(tx pgx.Tx, table tables, channel string) *Tx {
 
 // Create implements [storage.Store].
 func (t *Tx) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
-	return t.write(ctx, &write{tx: true, kind: create, key: key, meta: meta, body: body})
+	return t.write(ctx, &write{kind: create, key: key, meta: meta, body: body})
 }
 
 // Append implements [storage.Store].
 func (t *Tx) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
-	return t.write(ctx, &write{tx: true, kind: grow, key: key, at: at, meta: meta, body: tail})
+	return t.write(ctx, &write{kind: grow, key: key, at: at, meta: meta, body: tail})
 }
 
 // Replace implements [storage.Store].
 func (t *Tx) Replace(ctx context.Context, key string, at storage.Version, meta storage.Meta, body storage.Body) (storage.Version, error) {
-	return t.write(ctx, &write{tx: true, kind: replace, key: key, at: at, meta: meta, body: body})
+	return t.write(ctx, &write{kind: replace, key: key, at: at, meta: meta, body: body})
 }
 
 func (t *Tx) write(ctx context.Context, w *write) (storage.Version, error) {
@@ -70,7 +70,7 @@ func (t *Tx) write(ctx context.Context, w *write) (storage.Version, error) {
 
 // notify sends a hint, which arrives when the transaction is committed.
 func (t *Tx) notify(ctx context.Context, key string) error {
-	_, err := t.tx.Exec(ctx, notify, mode, t.channel, []string{key})
+	_, err := t.tx.Exec(ctx, notify(t.channel, key))
 	return err
 }
 

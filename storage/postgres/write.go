@@ -37,7 +37,6 @@ type database interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 type kind int
@@ -57,7 +56,6 @@ type write struct {
 	at   storage.Version
 	meta storage.Meta
 	body storage.Body
-	tx   bool // within a transaction of the caller's
 
 	version storage.Version // that the object will have
 	id      int64           // of its body, if that is new
@@ -175,8 +173,8 @@ func (w *write) stream(ctx context.Context, tx pgx.Tx, table tables) (err error)
 type place struct{ body, position int64 }
 
 // put writes the object's row and the first piece of the body.
-func (w *write) put(ctx context.Context, db database, table tables, piece []byte) (to place, err error) {
-	args := []any{w.key, string(w.version), w.size, w.meta.ContentType, w.meta.CacheControl, notNil(w.meta.Data), notNil(piece)}
+func (w *write) put(ctx context.Context, db database, table tables, piece []byte) (place, error) {
+	args := []any{mode, w.key, string(w.version), w.size, w.meta.ContentType, w.meta.CacheControl, notNil(w.meta.Data), notNil(piece)}
 	sql := ""
 	switch w.kind {
 	case create:
@@ -186,37 +184,18 @@ func (w *write) put(ctx context.Context, db database, table tables, piece []byte
 	case replace:
 		sql, args = table.sql.replace, append(args, string(w.at), w.id)
 	}
-	err = w.generic(ctx, db, sql, args, &to)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return to, err
+	var body, position *int64 // of an object that is as the caller knows it
+	if err := db.QueryRow(ctx, sql, args...).Scan(&body, &position); err != nil {
+		return place{}, err
 	}
-	if w.kind == create {
-		return to, storage.ErrExists
+	switch {
+	case body != nil && position != nil:
+		return place{*body, *position}, nil
+	case w.kind == create:
+		return place{}, storage.ErrExists
+	default:
+		return place{}, fmt.Errorf("%w than %s, or is gone", storage.ErrConflict, w.at)
 	}
-	return to, fmt.Errorf("%w than %s, or is gone", storage.ErrConflict, w.at)
-}
-
-// generic runs the statement in one transaction with another that has it planned
-// without its parameters: otherwise the planner copies the bytes again and again. All
-// are sent at once. A transaction of the caller's has its setting back afterwards.
-func (w *write) generic(ctx context.Context, db database, sql string, args []any, to *place) error {
-	var batch pgx.Batch
-	batch.Queue("SELECT set_config('feedctl.plan_cache_mode', current_setting('plan_cache_mode'), true)," +
-		" set_config('plan_cache_mode', 'force_generic_plan', true)")
-	batch.Queue(sql, args...)
-	if w.tx {
-		batch.Queue("SELECT set_config('plan_cache_mode', current_setting('feedctl.plan_cache_mode'), true)")
-	}
-	results := db.SendBatch(ctx, &batch)
-	_, err := results.Exec()
-	if err == nil {
-		err = results.QueryRow().Scan(&to.body, &to.position)
-	}
-	// The end of the batch is the commit, unless it is part of a longer transaction.
-	if e := results.Close(); err == nil {
-		err = e
-	}
-	return err
 }
 
 // readPiece fills the buffer, or reads all that is left. After the last piece it

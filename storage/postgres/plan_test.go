@@ -1,0 +1,49 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// TestPlans: a session keeps the plans of writes. Those made when a table fits into a
+// page of the server, which is then read as a whole otherwise, use the indexes.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url := pgtest.StartOwn(t, "autovacuum=off").URL("a")
+	store, conn := open(t, url), connect(t, url)
+	defer store.Close()
+	at := put(t, store, "a")
+	run(t, conn, "VACUUM ANALYZE feedctl.objects", "VACUUM ANALYZE feedctl.chunks")
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.WithTx(tx)
+	const rounds = 10 // after the fifth time plans are kept
+	for n := range rounds {
+		if _, err := s.Create(t.Context(), fmt.Sprintf("b/%d", n), storage.Meta{}, storage.Bytes([]byte("b"))); err != nil {
+			t.Fatal(err)
+		}
+		if at, err = s.Append(t.Context(), "a", at, storage.Meta{}, storage.Bytes([]byte("a"))); err != nil {
+			t.Fatal(err)
+		}
+		if at, err = s.Replace(t.Context(), "a", at, storage.Meta{}, storage.Bytes([]byte("c"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var whole, byIndex int
+	err = tx.QueryRow(t.Context(), `
+		SELECT sum(seq_scan), sum(idx_scan) FROM pg_stat_xact_user_tables WHERE relname IN ('objects', 'chunks')`).Scan(&whole, &byIndex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole > 0 || byIndex < 4*rounds {
+		t.Errorf("tables were read as a whole %d times, by an index %d times", whole, byIndex)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
