@@ -39,11 +39,17 @@ func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, 
 	return at.Conflicts, err
 }
 
+// A RevisionReader tells which revisions the entities of a feed are. The zero value is ready
+// to use, by one goroutine at a time.
+type RevisionReader struct {
+	json *jsonscan.Reader // its buffer is used again
+}
+
 // Revision returns the revision that an entity of a feed is, and its ancestors, the newest
 // first; an empty one, if no bridge has published it. A revision is a leaf until there is one
 // that has it among its ancestors. The body is that of the entity, whose own is not used.
 // The error for one that was published without Options.Revs matches [ErrNoAncestry].
-func Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, err error) {
+func (r *RevisionReader) Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, err error) {
 	p, ok := pairOf(e.ContentLocation, headerOf(e, etag))
 	if !ok || !p.names(e.ContentID) {
 		return "", nil, nil
@@ -52,7 +58,11 @@ func Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, e
 	if err != nil {
 		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
 	}
-	names, err := ancestry(doc)
+	if r.json == nil {
+		r.json = jsonscan.NewReader(nil)
+	}
+	r.json.Reset(doc)
+	names, err := ancestry(r.json)
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
@@ -86,8 +96,7 @@ const maxHistory = 16 << 20
 
 // ancestry reads _revisions of a document: the names of its revisions, the newest first. There are
 // none if the document does not tell them.
-func ancestry(doc io.Reader) (names []string, err error) {
-	r := jsonscan.NewReader(doc)
+func ancestry(r *jsonscan.Reader) (names []string, err error) {
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
 		return nil, nil
 	}

@@ -15,6 +15,7 @@ func TestRevision(t *testing.T) {
 	const history = `"_revisions":{"start":3,"ids":["c","b","a"]}`
 	related := "--x\r\nContent-Type: application/json\r\n\r\n" + `{"_id":"d","_rev":"3-c",` + history + "}\r\n--x\r\n\r\n" + `{"_revisions":0}` + "\r\n--x--"
 	p := pair{"d", "3-c"}
+	var r RevisionReader
 	for _, c := range []struct {
 		body, contentType, contentID string
 		err                          error
@@ -37,7 +38,7 @@ func TestRevision(t *testing.T) {
 		if c.contentID != "" {
 			e.ContentID = c.contentID
 		}
-		rev, ancestors, err := Revision(e, iotest.OneByteReader(strings.NewReader(c.body)))
+		rev, ancestors, err := r.Revision(e, iotest.OneByteReader(strings.NewReader(c.body)))
 		switch {
 		case !errors.Is(err, c.err):
 			t.Errorf("%q: error %v, want %v", c.body, err, c.err)
@@ -53,7 +54,7 @@ func TestRevision(t *testing.T) {
 	} {
 		e := p.entity(feed.Put)
 		spoil(e)
-		if rev, ancestors, err := Revision(e, strings.NewReader("{}")); rev != "" || ancestors != nil || err != nil {
+		if rev, ancestors, err := r.Revision(e, strings.NewReader("{}")); rev != "" || ancestors != nil || err != nil {
 			t.Errorf("%s: revision %q with ancestors %q, %v", name, rev, ancestors, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // missingPause is how long to wait for a revision that the source has told of and does
@@ -136,7 +137,7 @@ func (b *Bridge) requestLeaves(ctx context.Context, id string, revs []string) (f
 			return nil, &sourceError{doc.Err}
 		}
 		l := leaf{rev: doc.Rev, deleted: doc.Deleted}
-		l.ancestry, err = ancestry(doc.Body.Reader())
+		l.ancestry, err = ancestry(jsonscan.NewReader(doc.Body.Reader()))
 		if err := errors.Join(err, doc.Body.Close()); err != nil {
 			return nil, fmt.Errorf("read revision %q: %w", doc.Rev, err)
 		}

@@ -264,7 +264,7 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 // a bridge: in one with conflicts each leaf revision is a state, in others there is one.
 func versionsOf(conflicts bool) fold.VersionFunc {
 	if conflicts {
-		return couchdb.Revision
+		return new(couchdb.RevisionReader).Revision
 	}
 	return nil
 }
