@@ -68,7 +68,9 @@ func Open(ctx context.Context, rawURL string) (*DB, error) {
 // closed with it.
 //
 // In a transaction, tables are read by their indexes: statistics of a table that is
-// empty at one moment and full at the next mislead. And a row that was committed
+// empty at one moment and full at the next mislead. Up to PostgreSQL 17, what cannot be
+// read by an index counts as so dear then, a sequence too, that the server would compile the
+// statement each time (jit), for tens of milliseconds. And a row that was committed
 // asynchronously must not be published before it is durable: a synchronous commit
 // after it sees to that. Rows that row security hides must not be taken for none: they
 // are an error. A process that does not go on, or whose host is gone, must
@@ -78,7 +80,7 @@ func Use(pool *pgxpool.Pool, schema string) *DB {
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;
 		SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8';
 		SET LOCAL idle_in_transaction_session_timeout = %d;
-		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL row_security = off;
+		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off; SET LOCAL row_security = off;
 		SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,
 		pgx.Identifier{schema}.Sanitize(), stallLimit.Milliseconds())}
 }
