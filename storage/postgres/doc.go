@@ -32,7 +32,7 @@
 //
 // # Writing
 //
-// A write is one statement if its bytes are at most 1,036,288 (128 chunks), and one
+// A write is one statement if its bytes are at most 1,052,480 (130 chunks), and one
 // transaction otherwise, at READ COMMITTED. Its UPDATE names the version; of two
 // that race, the second waits for the first and then finds another version: no row,
 // which is ErrConflict. Create is INSERT ... ON CONFLICT DO NOTHING. The row comes

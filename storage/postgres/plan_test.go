@@ -47,3 +47,36 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestPageIsOneStatement: a page of a producer's default size, with its closing
+// delimiter, is written without a savepoint, so not in pieces.
+func TestPageIsOneStatement(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t).URL("a")
+	store, conn := open(t, url), connect(t, url)
+	defer store.Close()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		key  string
+		size int
+		want bool
+	}{{"page", 1<<20 + 200, true}, {"larger", 2 << 20, false}} {
+		if _, err := store.WithTx(tx).Create(t.Context(), test.key, storage.Meta{}, storage.Bytes(make([]byte, test.size))); err != nil {
+			t.Fatal(err)
+		}
+		var got bool // a savepoint has a transaction ID of its own
+		err := tx.QueryRow(t.Context(), "SELECT xmin = pg_current_xact_id()::xid FROM feedctl.objects WHERE key = $1", test.key).Scan(&got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("%d bytes are written as one statement: %v", test.size, got)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -21,8 +21,9 @@ import (
 const mode = pgx.QueryExecModeCacheDescribe
 
 // pieceSize is how many bytes of a body are sent at a time, and how many are in
-// memory.
-const pieceSize = 128 * chunkSize
+// memory. A page of 1 MiB with its closing delimiter, as producers write them, is one
+// piece: one statement, where a larger body takes five.
+const pieceSize = 130 * chunkSize
 
 // minPooled is from which size on bodies are read into a buffer that is used again.
 const minPooled = 32 << 10
