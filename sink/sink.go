@@ -24,6 +24,9 @@ const MaxInline = 1 << 20
 var (
 	// ErrLocked is returned by a sink that another consumer has open.
 	ErrLocked = errors.New("another consumer has it open: stop that one first, or use another sink")
+	// ErrUnavailable is returned by an opener if the sink's server does not answer for
+	// now: to open it later may succeed.
+	ErrUnavailable = errors.New("the server is not available")
 	// ErrNoKey is returned by a sink that needs keys for an entity without.
 	ErrNoKey = errors.New("entity has no key: it has no Content-Location header; take the key from its body with --key")
 	// ErrSpec is returned for a sink that is not named well.

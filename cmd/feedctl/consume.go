@@ -85,8 +85,10 @@ what to do then:
 
 Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
 is asked to answer when there is something new, a directory and a database tell, and a
-bucket is looked at again and again, at most every 10 seconds while nothing comes. Ctrl-C
-commits what was applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+bucket is looked at again and again, at most every 10 seconds while nothing comes. It waits
+too for a feed that cannot be reached, and for a sink that cannot when it begins. A sink
+that is away later, for more than about half a minute, ends it. Ctrl-C commits what was
+applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
@@ -141,11 +143,11 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	to, err := a.openSink(ctx, spec, f.intoCredentials)
+	into := sink.Redact(f.into)
+	to, err := a.await(ctx, f.follow, into, func() (consumer.Sink, error) { return a.openSink(ctx, spec, f.intoCredentials) })
 	if err != nil {
 		return err
 	}
-	into := sink.Redact(f.into)
 	defer closing(&err, to.Close, into)
 	job.Sink = to
 	if consumer.AtLeastOnce(to) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
@@ -35,6 +37,27 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 		return nil, &usageError{err}
 	}
 	return s, err
+}
+
+// sinkPause is how long at most is waited before a sink is opened again. To find out
+// that its server is away has taken some time already.
+const sinkPause = 10 * time.Second
+
+// await opens a sink. Who follows waits for its server.
+func (a *app) await(ctx context.Context, follow bool, into string, open func() (consumer.Sink, error)) (consumer.Sink, error) {
+	for {
+		s, err := open()
+		if !follow || !errors.Is(err, sink.ErrUnavailable) || ctx.Err() != nil {
+			return s, err
+		}
+		pause := sinkPause/2 + rand.N(sinkPause/2)
+		a.log.WarnContext(ctx, "will try again", "sink", into, "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for %s: %w", into, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
 }
 
 // quarantining is a sink that puts aside what does not fit.

@@ -61,8 +61,9 @@ func Opener(c couchdb.Config) sink.Opener {
 
 // Open opens the database, which is created if it does not exist, for the consumer
 // with this name (empty: [DefaultName]). The error matches [sink.ErrLocked] if it is
-// open on this host; from another host it is taken away. What an interrupted commit
-// has begun is ended first.
+// open on this host; from another host it is taken away. It matches
+// [sink.ErrUnavailable] if the server does not answer, or only with 408, 425, 429 or 5xx.
+// What an interrupted commit has begun is ended first.
 func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	return open(ctx, c, name, patience{tries: 6, pause: 250 * time.Millisecond})
 }
@@ -83,13 +84,21 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	}
 	title := "couchdb:" + db.URL()
 	if err := t.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, err), t.Close())
+		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, unavailable(ctx, err)), t.Close())
 	}
 	s, err := session.New(title, t)
 	if err != nil {
-		return nil, err
+		return nil, unavailable(ctx, err)
 	}
 	return &Sink{s, t}, nil
+}
+
+// unavailable marks the error of an opening that may succeed later.
+func unavailable(ctx context.Context, err error) error {
+	if couchdb.Retryable(err) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
+	}
+	return err
 }
 
 // A target is a database as one consumer sees it.

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,7 @@ import (
 	client "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
@@ -286,6 +289,29 @@ func TestCreate(t *testing.T) {
 				t.Errorf("%d requests were not made: %v", left, err)
 			}
 		})
+	}
+}
+
+// TestUnavailable: an error tells a server that may be there later from one that refuses.
+func TestUnavailable(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for status, want := range map[int]bool{0: true, 503: true, 429: true, 401: false, 403: false} {
+		for first, method := range []string{http.MethodHead, http.MethodGet} {
+			_, err := impatient(t.Context(), "http://couch.test/db", 1, func(r *http.Request) (*http.Response, error) {
+				answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+				if first == 1 && r.Method == http.MethodHead { // the database exists, and then it happens
+					return answer, nil
+				}
+				if status == 0 {
+					return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+				}
+				answer.StatusCode = status
+				return answer, nil
+			})
+			if err == nil || errors.Is(err, sink.ErrUnavailable) != want {
+				t.Errorf("%s is answered with %d: %v", method, status, err)
+			}
+		}
 	}
 }
 

@@ -85,7 +85,8 @@ func Opener(log *slog.Logger) sink.Opener {
 
 // Open opens a table in the database of a URL. It is created if it does not exist. It is
 // refused with [sink.ErrLocked] if another consumer has it open, and if the table has
-// rows but no position.
+// rows but no position. The error matches [sink.ErrUnavailable] if the server did not do it
+// for 30 seconds, and may later.
 func Open(ctx context.Context, url string, o Options) (*Sink, error) { return open(ctx, url, o, nil) }
 
 func open(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
@@ -98,13 +99,21 @@ func open(ctx context.Context, url string, o Options, before func() error) (*Sin
 	t.ctx = ctx
 	if err := t.retry(ctx, func() error { return t.prepare(ctx) }); err != nil {
 		t.Close()
-		return nil, fmt.Errorf("open sink %s: %w", name, err)
+		return nil, fmt.Errorf("open sink %s: %w", name, unavailable(ctx, err))
 	}
 	s, err := session.New(name, t)
 	if err != nil {
-		return nil, err
+		return nil, unavailable(ctx, err)
 	}
 	return &Sink{s, t}, nil
+}
+
+// unavailable marks the error of an opening that may succeed later.
+func unavailable(ctx context.Context, err error) error {
+	if passes(err) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
+	}
+	return err
 }
 
 // A target is a table.
