@@ -61,7 +61,7 @@ func (f *Feed) run(ctx context.Context) {
 			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
 		b := &batch{}
-		f.queue.take(b, 0, f.config.MaxPageBytes, func(r *request) bool { return r.checkpoint == nil || b.checkpointed == nil })
+		f.queue.take(b, amount{}, f.config.MaxPageBytes, func(r *request) bool { return r.checkpoint == nil || b.checkpointed == nil })
 		if len(b.items) == 0 {
 			continue
 		}
@@ -119,12 +119,12 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
-// join moves requests that wait into a commit that is under way, if at least so many
-// bytes wait. Only such join for which nothing must be read; others wait for the next
+// join moves requests that wait into a commit that is under way, if they make up for
+// what is lacking. Only such join for which nothing must be read; others wait for the next
 // commit, and so do those behind them.
-func (f *Feed) join(b *batch, least int64) bool {
+func (f *Feed) join(b *batch, lacking amount) bool {
 	first := len(b.items)
-	joined := f.queue.take(b, least, f.config.MaxPageBytes, func(r *request) bool {
+	joined := f.queue.take(b, lacking, f.config.MaxPageBytes, func(r *request) bool {
 		return r.checkpoint == nil && (!r.given || b.ids != nil && f.reach(r.bytes, len(r.items), r.spools) >= f.tail.recent.first)
 	})
 	b.dropFollowers(first)

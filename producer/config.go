@@ -123,6 +123,10 @@ type Batch struct {
 	// After, if not nil, was begun before, on the same Feed. The batch is published
 	// only if that one is.
 	After *Publication
+	// More says that another batch is going to follow at once. Those entities at its end
+	// that do not fill a page then wait for it, but not longer than until the pages that
+	// are on their way have arrived.
+	More bool
 }
 
 func (b Batch) validate() error {

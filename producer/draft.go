@@ -20,15 +20,30 @@ type draft struct {
 	entities int         // on the page
 	base     int64       // size of the body that exists
 	hash     hash.Cloner // SHA-256 of the body that exists; of the whole after finish
-	buf      []byte      // what is added, but for the streamed body
+	buf      []byte      // what is added, but for the bodies aside
+	asides   []aside     // bodies that belong between two pieces of buf, in order
+	beside   int64       // their bytes
 	spool    *spool      // the body of the page's one entity, between buf[:split] and buf[split:]
 	split    int         //
 	closed   bool        // the closing delimiter is in buf
+	copies   bool        // no body stands aside: its owner may change it after put
 }
 
+// An aside is a body that is not copied to the page, as it would be in memory twice.
+type aside struct {
+	at   int // it comes before buf[at:]
+	body []byte
+}
+
+// leastAside is the length in bytes from which on a body is worth an aside.
+const leastAside = 256
+
 // size returns the size of the body with what is added, in bytes.
-func (d *draft) size() int64 {
-	n := d.base + int64(len(d.buf))
+func (d *draft) size() int64 { return d.base + d.added() }
+
+// added returns the size of what is added, in bytes.
+func (d *draft) added() int64 {
+	n := int64(len(d.buf)) + d.beside
 	if d.spool != nil {
 		n += d.spool.size
 	}
@@ -44,16 +59,17 @@ func (d *draft) put(h page.Header, body []byte, s *spool, limit int64) (bool, er
 	if s != nil && d.entities > 0 {
 		return false, nil
 	}
-	start := len(d.buf)
+	before := *d
 	for {
 		err := d.encode(h, body, s)
 		switch {
 		case errors.Is(err, page.ErrBoundaryInBody) && d.entities == 0:
-			d.buf = d.buf[:start]
 			d.boundary = page.NewBoundary()
 			continue
-		case errors.Is(err, page.ErrBoundaryInBody), err == nil && d.entities > 0 && d.size() > limit:
-			d.buf = d.buf[:start]
+		case errors.Is(err, page.ErrBoundaryInBody):
+			return false, nil
+		case err == nil && d.entities > 0 && d.size() > limit:
+			*d = before
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -66,20 +82,33 @@ func (d *draft) put(h page.Header, body []byte, s *spool, limit int64) (bool, er
 	}
 }
 
-func (d *draft) encode(h page.Header, body []byte, s *spool) (err error) {
-	if s == nil {
-		// What AppendPart returns with an error is not used.
+// encode adds a part. With an error nothing is added.
+func (d *draft) encode(h page.Header, body []byte, s *spool) error {
+	if s == nil && (d.copies || len(body) < leastAside) {
 		buf, err := page.AppendPart(d.buf, d.boundary, h, body)
 		if err == nil {
 			d.buf = buf
 		}
 		return err
 	}
-	if d.buf, err = page.AppendPartHeader(d.buf, d.boundary, h, s.size); err == nil {
-		d.split, d.spool = len(d.buf), s
-		d.buf = append(d.buf, "\r\n"...)
+	size := int64(len(body))
+	if s != nil {
+		size = s.size
 	}
-	return err
+	buf, err := page.AppendPartHeader(d.buf, d.boundary, h, size)
+	switch {
+	case err != nil:
+		return err
+	case s != nil:
+		d.split, d.spool = len(buf), s
+	case page.Occurs(d.boundary, body):
+		return page.ErrBoundaryInBody
+	default:
+		d.asides = append(d.asides, aside{len(buf), body})
+		d.beside += size
+	}
+	d.buf = append(buf, "\r\n"...)
+	return nil
 }
 
 // close ends the page with its closing delimiter.
@@ -91,23 +120,36 @@ func (d *draft) close() {
 // body is what is added. Nothing comes after that of a closed page; if it is all of
 // the page, it comes with its digest, if finish has made it.
 func (d *draft) body() storage.Body {
-	if d.spool == nil && d.closed && d.base == 0 {
-		return storage.WithSHA256(storage.Bytes(d.buf), d.hash)
+	if d.spool != nil {
+		return storage.Concat(storage.Bytes(d.buf[:d.split]), storage.File(d.spool.path, 0, d.spool.size), storage.Bytes(d.buf[d.split:]))
 	}
-	if d.spool == nil && d.closed {
-		return storage.Last(storage.Bytes(d.buf))
+	body := storage.Bytes(d.pieces()...)
+	switch {
+	case d.closed && d.base == 0:
+		return storage.WithSHA256(body, d.hash)
+	case d.closed:
+		return storage.Last(body)
 	}
-	if d.spool == nil {
-		return storage.Bytes(d.buf)
+	return body
+}
+
+// pieces returns what is added, in memory.
+func (d *draft) pieces() [][]byte {
+	pieces, done := make([][]byte, 0, 2*len(d.asides)+1), 0
+	for _, a := range d.asides {
+		pieces = append(pieces, d.buf[done:a.at], a.body)
+		done = a.at
 	}
-	return storage.Concat(storage.Bytes(d.buf[:d.split]), storage.File(d.spool.path, 0, d.spool.size), storage.Bytes(d.buf[d.split:]))
+	return append(pieces, d.buf[done:])
 }
 
 // finish returns the SHA-256 of the whole body, in hex. It reads a spooled body,
 // and makes sure that the boundary does not occur in it.
 func (d *draft) finish() (string, error) {
 	if d.spool == nil {
-		d.hash.Write(d.buf)
+		for _, piece := range d.pieces() {
+			d.hash.Write(piece)
+		}
 		return hexSum(d.hash), nil
 	}
 	body, err := d.body().Open()

@@ -144,6 +144,56 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+// TestMore has one source publish batches that do not end with a page, of which few
+// may wait at a time. Pages must be full, and the store be kept busy.
+func TestMore(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		config producer.Config
+	}{
+		{"pages full of entities", producer.Config{MaxPageEntities: 3, MaxPageBytes: 1 << 20}},
+		{"pages full of bytes", producer.Config{MaxPageEntities: 100, MaxPageBytes: 1800}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &distant{Store: memory.New()}
+				test.config.MaxWaiting = 16 * 600 // bytes of so many entities, which makes five pages
+				f := open(t, store, test.config)
+				publishAll(t, f, join(pages(1))) // a page, and nothing behind it
+				store.reset()
+				const batches, each = 75, 4
+				start := time.Now()
+				var last *producer.Publication
+				for n := range batches {
+					batch := join(pages(2))[:each]
+					p, err := f.Begin(t.Context(), producer.Batch{Entities: batch, After: last, More: n+1 < batches})
+					if err != nil {
+						t.Fatal(err)
+					}
+					last = p
+				}
+				if _, err := last.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				// With room for five pages, at least four are under way at any time, for two
+				// round trips.
+				const full = batches * each / 3
+				if took, most := time.Since(start), (full/4+2)*2*roundTrip; took > most {
+					t.Errorf("took %v, more than %v", took, most)
+				}
+				// Where all pages under way are confirmed at once, what is left of a batch may be
+				// written before the next comes.
+				if w := store.writes.Load(); w > full+full/20 {
+					t.Errorf("%d writes for %d pages", w, full)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 func join(batches [][]*feed.Entity) (all []*feed.Entity) {
 	for _, batch := range batches {
 		all = append(all, batch...)

@@ -34,7 +34,7 @@ func TestInOrder(t *testing.T) {
 			var begun []*producer.Publication
 			var after *producer.Publication
 			for n := range batches {
-				p, err := f.Begin(t.Context(), producer.Batch{Entities: entities(ids(each*n+1, each*n+each)), After: after})
+				p, err := f.Begin(t.Context(), producer.Batch{Entities: entities(ids(each*n+1, each*n+each)), After: after, More: n%5 > 0})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -71,7 +71,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 
 // fill plans pages and starts to write them, as many as may be under way.
 func (p *pipeline) fill(ctx context.Context) {
-	for p.free() && p.supply(p.feed.config.MaxPageBytes) {
+	for p.free() && p.begins() {
 		w, err := p.plan(ctx)
 		if err != nil {
 			p.failed = err
@@ -83,12 +83,32 @@ func (p *pipeline) fill(ctx context.Context) {
 	}
 }
 
-// supply makes sure that there is an item to be planned, if necessary with requests
-// from the queue, if at least so many bytes wait there. What is not worth a page
-// of its own is better left to the next commit, which more publishers may join.
-func (p *pipeline) supply(least int64) bool {
+// begins reports whether there is something to begin a page with, if necessary from
+// the queue. What is not worth a page of its own is better left to the next commit,
+// which more publishers may join; and so is the rest of a batch that another is going
+// to follow, as long as there are writes to wait for.
+func (p *pipeline) begins() bool {
+	for { // again if all that joined was in the feed
+		rest := p.batch.items[p.planned:]
+		if n := len(rest); n > 0 && (len(p.writes) == 0 || !rest[n-1].request.more) {
+			return true
+		}
+		lacking := amount{p.feed.config.MaxPageBytes, p.feed.config.MaxPageEntities}
+		for n := range rest {
+			if lacking = lacking.minus(amount{rest[n].load, 1}); (amount{}).reaches(lacking) {
+				return true
+			}
+		}
+		if !p.feed.join(p.batch, lacking) {
+			return false
+		}
+	}
+}
+
+// supply makes sure that there is an item to be planned, if necessary from the queue.
+func (p *pipeline) supply() bool {
 	for p.planned == len(p.batch.items) { // again if all that joined was in the feed
-		if !p.feed.join(p.batch, least) {
+		if !p.feed.join(p.batch, amount{}) {
 			return false
 		}
 	}
@@ -114,7 +134,7 @@ func (p *pipeline) free() bool {
 
 // more tells of requests that might join, if that could be of use.
 func (p *pipeline) more() <-chan struct{} {
-	if p.free() && p.planned == len(p.batch.items) {
+	if p.free() {
 		return p.feed.queue.wake
 	}
 	return nil
@@ -128,7 +148,7 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 		return nil, err
 	}
 	full := false
-	for !full && p.supply(0) {
+	for !full && p.supply() {
 		fits, err := p.planner.add(w, p.batch.items[p.planned])
 		if err != nil {
 			return nil, err
@@ -222,7 +242,7 @@ func (p *pipeline) note(r report) {
 			p.planner.orphan = w.orphan
 		}
 		p.feed.release(w.buf)
-		w.buf = nil
+		w.buf, w.asides = nil, nil
 	}
 	n := 0
 	for n < len(p.writes) && p.writes[n].confirmed {

@@ -39,6 +39,7 @@ type planner struct {
 	checkpoint []byte      // that the next page carries
 	stamp      time.Time   // Last-Modified of the entities on the page
 	text       []byte      // and as it is written
+	header     page.Header // of the entity that is being put on the page
 }
 
 // begin returns a write that adds to the end of the feed.
@@ -82,8 +83,9 @@ func (p *planner) add(w *write, i item) (bool, error) {
 	if w.closed || w.entities >= p.feed.config.MaxPageEntities {
 		return false, nil
 	}
-	i.header[0].Value = p.text // Last-Modified is the first
-	ok, err := w.put(i.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
+	p.header = i.entity.AppendHeader(p.header[:0])
+	p.header[0].Value = p.text // Last-Modified is the first
+	ok, err := w.put(p.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", i.entity.ContentID, err)
 	}
@@ -103,7 +105,7 @@ func (p *planner) add(w *write, i item) (bool, error) {
 // next commit need not write to two pages then.
 func (p *planner) finish(w *write, full bool) error {
 	limits := &p.feed.config
-	full = full || w.size()+int64(len(w.buf)) > limits.MaxPageBytes || w.entities >= limits.MaxPageEntities
+	full = full || w.size()+w.added() > limits.MaxPageBytes || w.entities >= limits.MaxPageEntities
 	if full && !w.closed {
 		w.close()
 	}

@@ -5,11 +5,24 @@ import (
 	"time"
 )
 
+// An amount of entities, as pages have them.
+type amount struct {
+	bytes    int64
+	entities int
+}
+
+func (a amount) plus(b amount) amount  { return amount{a.bytes + b.bytes, a.entities + b.entities} }
+func (a amount) minus(b amount) amount { return amount{a.bytes - b.bytes, a.entities - b.entities} }
+
+// reaches reports whether a is not below b in one of the two: then a page whose room
+// is b will be full.
+func (a amount) reaches(b amount) bool { return a.bytes >= b.bytes || a.entities >= b.entities }
+
 // queue holds the requests that wait for a commit.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	bytes   int64 // that the store will be sent for them
+	load    amount // that the store will be sent for them
 	closed  bool
 	wake    chan struct{} // tells the goroutine that commits to look
 	target  int           // so many are awaited; 0: nobody waits
@@ -28,7 +41,7 @@ func (q *queue) add(r *request) bool {
 		return false
 	}
 	q.waiting = append(q.waiting, r)
-	q.bytes += r.load()
+	q.load = q.load.plus(r.load())
 	signal(q.wake)
 	if q.target > 0 && len(q.waiting) >= q.target {
 		q.target = 0
@@ -80,7 +93,7 @@ func (q *queue) withdraw(r *request) bool {
 	for i, w := range q.waiting {
 		if w == r {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			q.bytes -= r.load()
+			q.load = q.load.minus(r.load())
 			return true
 		}
 	}
@@ -88,19 +101,20 @@ func (q *queue) withdraw(r *request) bool {
 }
 
 // take moves requests into b until those it moves have so many bytes, or one is
-// not accepted. It moves none if less than least waits. It reports whether it moved
-// any.
-func (q *queue) take(b *batch, least, most int64, accept func(*request) bool) bool {
+// not accepted. It moves none if what waits does not make up for what is lacking. It
+// reports whether it moved any.
+func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes < least {
+	if !q.load.reaches(lacking) {
 		return false
 	}
 	n := 0
 	for moved := int64(0); n < len(q.waiting) && moved < most && accept(q.waiting[n]); n++ {
+		load := q.waiting[n].load()
 		b.add(q.waiting[n])
-		q.bytes -= q.waiting[n].load()
-		moved += q.waiting[n].load()
+		q.load = q.load.minus(load)
+		moved += load.bytes
 	}
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])

@@ -22,6 +22,7 @@ type request struct {
 	previous   []byte
 
 	after   *request // is to be published before
+	more    bool     // another one is going to follow at once
 	release func()   // gives back what it holds, when nobody needs that any more
 
 	tried   bool // some item has
@@ -35,13 +36,12 @@ type request struct {
 type item struct {
 	request *request
 	entity  *Entity
-	header  page.Header // of the entity; the commit sets its Last-Modified
-	id      idHash      // of its Content-ID
-	spool   *spool      // holds the body, if the entity came with a stream
-	given   bool        // the Content-ID is the caller's: it may be in the feed already
-	last    bool        // of its request
-	place   int         // in its batch
-	tried   bool        // it has been part of a write that may have taken effect
+	id      idHash // of its Content-ID
+	spool   *spool // holds the body, if the entity came with a stream
+	load    int64  // how many bytes it adds to a page
+	place   int    // in its batch
+	given   bool   // the Content-ID is the caller's: it may be in the feed already
+	tried   bool   // it has been part of a write that may have taken effect
 }
 
 func (i item) size() int64 {
@@ -51,24 +51,25 @@ func (i item) size() int64 {
 	return int64(len(i.entity.Body))
 }
 
-// weight returns the bytes of the header and, if it is not spooled, the body.
-func (i item) weight() int64 {
-	const around = 128 // a delimiter, Content-Length and line breaks
-	n := int64(around)
-	for _, f := range i.header {
-		n += int64(len(f.Name) + len(f.Value) + 4)
+// loadOf returns how many bytes a part with a body of this size adds to a page.
+func loadOf(h page.Header, size int64) int64 {
+	const boundary = 26 // characters of page.NewBoundary
+	n := len("--") + boundary + len("\r\nContent-Length: ") + len("\r\n\r\n") + len("\r\n")
+	for digits := size; digits > 9; digits /= 10 {
+		n++
 	}
-	if i.spool == nil {
-		n += i.size()
+	n++ // the last digit
+	for _, f := range h {
+		n += len(f.Name) + len(": ") + len(f.Value) + len("\r\n")
 	}
-	return n
+	return int64(n) + size
 }
 
 // newRequest checks the entities and spools their streams.
 func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) {
 	r := &request{
 		items: make([]item, len(b.Entities)), checkpoint: b.Checkpoint, previous: b.Previous,
-		left: len(b.Entities), done: make(chan struct{}),
+		more: b.More, left: len(b.Entities), done: make(chan struct{}),
 	}
 	if b.After != nil {
 		r.after = b.After.request
@@ -78,8 +79,9 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 			r.discard()
 		}
 	}()
+	var header page.Header
 	for n, e := range b.Entities {
-		i := item{request: r, entity: e, given: e.ContentID != "", last: n == len(b.Entities)-1}
+		i := item{request: r, entity: e, given: e.ContentID != ""}
 		if !i.given {
 			e.ContentID = f.contentID()
 		}
@@ -87,19 +89,21 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 			return nil, fmt.Errorf("%w: entity %d: %w", ErrInvalid, n, err)
 		}
 		i.id = hashID(e.ContentID)
-		i.header = e.AppendHeader(make(page.Header, 0, 5+len(e.Header)))
 		if e.Stream != nil {
 			if i.spool, err = newSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
 				return nil, fmt.Errorf("entity %d: %w", n, err)
 			}
 		}
+		header = e.AppendHeader(header[:0])
+		i.load = loadOf(header, i.size())
 		r.items[n] = i // from here on, discard removes its spool
 		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
 			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
 		}
-		r.bytes += i.weight()
+		r.bytes += i.load
 		if i.spool != nil {
 			r.spools++
+			r.bytes -= i.spool.size
 			r.spooled += i.spool.size
 		}
 		r.given = r.given || i.given
@@ -107,8 +111,8 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 	return r, nil
 }
 
-// load returns how many bytes the request adds to pages, roughly.
-func (r *request) load() int64 { return r.bytes + r.spooled }
+// load returns how much the request adds to pages.
+func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items)} }
 
 // discard removes what was spooled.
 func (r *request) discard() {

@@ -159,7 +159,7 @@ func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entiti
 }
 
 func (w *snapshotWriter) newDraft() *draft {
-	d := &draft{boundary: page.NewBoundary(), hash: newHash()}
+	d := &draft{boundary: page.NewBoundary(), hash: newHash(), copies: true}
 	if b, ok := w.buffers.Get().(*[]byte); ok {
 		d.buf = (*b)[:0]
 	}
