@@ -93,6 +93,17 @@ type source struct {
 	size     int64  // in bytes; 0 if not known
 	entities iter.Seq2[*feed.Entity, error]
 	close    func() error
+	input    *contextReader // that may have to wait; nil for files, which are there
+}
+
+// tell has busy called with false whenever the source begins to wait for its input, and
+// with true when some has come.
+func (s *source) tell(busy func(bool)) {
+	if s.input != nil {
+		s.input.busy = busy
+		return
+	}
+	busy(true)
 }
 
 // open opens the input named on the command line; "-" is standard input. Errors
@@ -102,7 +113,7 @@ func (f *inputFlags) open(ctx context.Context, stdin io.Reader, name string) (*s
 		return f.openDirectory(name)
 	}
 	s := &source{name: name, close: func() error { return nil }}
-	r := stdin
+	r, regular := stdin, false
 	if name == "-" {
 		s.name = "standard input"
 	} else {
@@ -117,12 +128,16 @@ func (f *inputFlags) open(ctx context.Context, stdin io.Reader, name string) (*s
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
-		if info.Mode().IsRegular() {
+		if regular = info.Mode().IsRegular(); regular {
 			s.size = info.Size()
 		}
 		r, s.close = file, file.Close
 	}
-	r = contextReader{ctx, r}
+	whole := &contextReader{ctx: ctx, r: r}
+	if !regular {
+		s.input = whole
+	}
+	r = whole
 	var err error
 	switch f.format {
 	case "ndjson":
@@ -243,13 +258,18 @@ func naming(name string, entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*fee
 
 // A contextReader ends when its context does, between two reads.
 type contextReader struct {
-	ctx context.Context
-	r   io.Reader
+	ctx  context.Context
+	r    io.Reader
+	busy func(bool) // or nil; see source.tell
 }
 
-func (c contextReader) Read(p []byte) (int, error) {
+func (c *contextReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
+	}
+	if c.busy != nil {
+		c.busy(false)
+		defer c.busy(true)
 	}
 	return c.r.Read(p)
 }

@@ -84,17 +84,17 @@ were published. With --to, a request that fails then is not repeated.` + exitSta
 // A publisher makes entities durable, in order.
 type publisher interface {
 	// Begin begins to publish entities behind those of all calls before, if these
-	// succeed. What it returns waits until they are durable. What has begun is not
-	// broken off when ctx ends.
-	Begin(ctx context.Context, entities []*feed.Entity) (wait func() (server.Receipt, error), err error)
+	// succeed. More says that another call is going to follow at once. What it returns
+	// waits until they are durable. What has begun is not broken off when ctx ends.
+	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (server.Receipt, error), err error)
 	Close() error
 }
 
 // How much memory, in bytes, what is on its way may take. A store behind a network
-// takes long to answer, and many pages at a time: with entities of 1 KB these are five
-// or six. The process stays small; see memoryLimit.
+// takes long to answer, and many pages at a time: with entities of 1 KB these are
+// eleven. The process stays small; see memoryLimit.
 const (
-	roomNear = 6 << 20
+	roomNear = 4 << 20
 	roomFar  = 16 << 20
 )
 
@@ -242,8 +242,8 @@ type storePublisher struct {
 	last  *producer.Publication
 }
 
-func (s *storePublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
-	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last})
+func (s *storePublisher) Begin(ctx context.Context, entities []*feed.Entity, more bool) (func() (server.Receipt, error), error) {
+	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last, More: more})
 	if err != nil {
 		return nil, err
 	}
@@ -281,6 +281,7 @@ func (p *publishing) run(ctx context.Context, src *source, to publisher) error {
 	defer cancel()
 	q := p.queue
 	defer q.watch(readCtx)()
+	src.tell(q.reads)
 	// The reader may be stuck in a read of standard input when a signal comes.
 	// Nobody waits for it then; it ends with the process.
 	go p.read(readCtx, src, q)
@@ -316,11 +317,11 @@ type publication struct {
 // begin begins one batch after another until the input or ctx ends.
 func (p *publishing) begin(ctx context.Context, to publisher, begun chan<- publication) error {
 	for {
-		batch, err := p.queue.take(ctx)
+		batch, more, err := p.queue.take(ctx)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		wait, err := to.Begin(ctx, batch)
+		wait, err := to.Begin(ctx, batch, more)
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (p *httpPublisher) Close() error {
 // server is busy with these. After an error nothing more is sent: what follows must
 // not come into the feed in front of what failed. When ctx ends, a request that is on
 // its way is finished, and not repeated.
-func (p *httpPublisher) Begin(ctx context.Context, entities []*feed.Entity) (func() (server.Receipt, error), error) {
+func (p *httpPublisher) Begin(ctx context.Context, entities []*feed.Entity, _ bool) (func() (server.Receipt, error), error) {
 	var receipt server.Receipt
 	if p.failed == nil {
 		receipt, p.failed = p.Publish(ctx, entities...)

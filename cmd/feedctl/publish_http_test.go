@@ -118,7 +118,7 @@ func TestHTTPPublisherKeepsOrder(t *testing.T) {
 		return answer(http.StatusOK, `{"published":1}`), nil
 	}))
 	for n := range 2 {
-		wait, err := p.Begin(t.Context(), []*feed.Entity{{Operation: feed.Put, ContentType: "text/plain"}})
+		wait, err := p.Begin(t.Context(), []*feed.Entity{{Operation: feed.Put, ContentType: "text/plain"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,10 @@ const (
 )
 
 // A queue passes entities from whoever reads the input to whoever publishes
-// it, in order. The publisher takes what is there: a slow input is published
-// entity by entity, a fast one in large batches, and nothing waits for a timer.
+// it, in order. The publisher takes what is there as soon as the reader has nothing
+// to do: when it waits for more of the input, or a batch is full. So a slow input is
+// published entity by entity, a fast one in large batches, and nothing waits for a
+// timer.
 type queue struct {
 	batch limits // of one batch
 	ahead limits // of all that was taken and is not published yet
@@ -29,6 +31,9 @@ type queue struct {
 	taken   limits // what was taken and is not published yet
 	put     int64  // entities that went in
 	done    int64  // entities that were published
+	busy    bool   // the reader has some of the input that is not in pending yet
+	held    bool   // the reader waits until a full batch is taken
+	streams bool   // the reader waits until a stream is published
 	closed  bool
 	err     error // why the input ended, if not at its end
 }
@@ -45,9 +50,9 @@ func (l limits) least(m limits) limits {
 }
 
 // memory returns how much memory so much takes until it is published, in bytes,
-// roughly: each body is there as it was read and on its page, and what goes with an
-// entity (headers, names, bookkeeping) weighs as much as a body of half a KiB.
-func (l limits) memory() int64 { return 2*l.bytes + int64(l.entities)<<10 }
+// roughly: what goes with a body (its entity, headers as they were read and as they are
+// on the page, bookkeeping) weighs three quarters of a KiB.
+func (l limits) memory() int64 { return l.bytes + int64(l.entities)*768 }
 
 // newQueue returns a queue of which as much is on its way at a time as fits into so
 // many bytes of memory, or one batch.
@@ -78,16 +83,20 @@ func (q *queue) fit(pageEntities int, pageBytes int64) {
 func (q *queue) add(ctx context.Context, e *feed.Entity) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.waiting.entities >= q.batch.entities || q.waiting.bytes >= q.batch.bytes {
+	for q.full() {
 		if ctx.Err() != nil {
 			return false
 		}
+		q.held = true
+		q.changed.Broadcast()
 		q.changed.Wait()
 	}
+	q.held = false
 	q.pending = append(q.pending, e)
 	q.waiting.entities++
 	q.waiting.bytes += int64(len(e.Body))
 	q.put++
+	q.streams = e.Stream != nil
 	q.changed.Broadcast()
 	for mine := q.put; e.Stream != nil && q.done < mine; {
 		if ctx.Err() != nil {
@@ -95,7 +104,21 @@ func (q *queue) add(ctx context.Context, e *feed.Entity) bool {
 		}
 		q.changed.Wait()
 	}
+	q.streams = false
 	return ctx.Err() == nil
+}
+
+// reads is told whether the reader has got some of the input, or waits for it.
+func (q *queue) reads(busy bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = busy
+	q.changed.Broadcast()
+}
+
+// full reports whether a whole batch waits.
+func (q *queue) full() bool {
+	return q.waiting.entities >= q.batch.entities || q.waiting.bytes >= q.batch.bytes
 }
 
 // close ends the input.
@@ -108,25 +131,33 @@ func (q *queue) close(err error) {
 
 // take returns everything that waits, and waits if there is nothing, or too much is
 // on its way. It returns nothing after the end of the input, with the input's
-// error, and when ctx ends.
-func (q *queue) take(ctx context.Context) ([]*feed.Entity, error) {
+// error, and when ctx ends. More is true if the reader has more already.
+func (q *queue) take(ctx context.Context) (batch []*feed.Entity, more bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for ctx.Err() == nil && (len(q.pending) == 0 && !q.closed || len(q.pending) > 0 && !q.fits()) {
+	for ctx.Err() == nil && !q.ready() {
 		q.changed.Wait()
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(q.pending) == 0 {
-		return nil, q.err
+		return nil, false, q.err
 	}
-	batch := q.pending
+	batch, more, q.held = q.pending, q.held, false
 	q.taken.entities += q.waiting.entities
 	q.taken.bytes += q.waiting.bytes
 	q.pending, q.waiting = nil, limits{}
 	q.changed.Broadcast()
-	return batch, nil
+	return batch, more, nil
+}
+
+// ready reports whether the publisher has something to do.
+func (q *queue) ready() bool {
+	if len(q.pending) == 0 {
+		return q.closed
+	}
+	return q.fits() && (!q.busy || q.held || q.streams || q.closed)
 }
 
 // fits reports whether what waits may be taken.

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,17 +18,17 @@ func TestQueueTakesWhatIsThere(t *testing.T) {
 	a, b := &feed.Entity{Body: []byte("a")}, &feed.Entity{Body: []byte("b")}
 	q.add(t.Context(), a)
 	q.add(t.Context(), b)
-	batch, err := q.take(t.Context())
+	batch, _, err := q.take(t.Context())
 	if err != nil || len(batch) != 2 || batch[0] != a || batch[1] != b {
 		t.Fatalf("took %v, %v", batch, err)
 	}
 	broken := errors.New("broken")
 	q.add(t.Context(), a)
 	q.close(broken)
-	if batch, err := q.take(t.Context()); err != nil || len(batch) != 1 {
+	if batch, _, err := q.take(t.Context()); err != nil || len(batch) != 1 {
 		t.Errorf("what came before the error is not given out: %v, %v", batch, err)
 	}
-	if batch, err := q.take(t.Context()); !errors.Is(err, broken) || batch != nil {
+	if batch, _, err := q.take(t.Context()); !errors.Is(err, broken) || batch != nil {
 		t.Errorf("took %v, %v after the end", batch, err)
 	}
 }
@@ -44,7 +47,7 @@ func TestQueueIsBounded(t *testing.T) {
 		if added != 1 {
 			t.Fatalf("%d entities of %d bytes fit", added, batchBytes)
 		}
-		batch, err := q.take(t.Context())
+		batch, _, err := q.take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +56,7 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Errorf("taking makes room for %d entities", added-1)
 		}
 		var second []*feed.Entity
-		go func() { second, _ = q.take(t.Context()) }()
+		go func() { second, _, _ = q.take(t.Context()) }()
 		synctest.Wait()
 		if second != nil {
 			t.Error("more is taken than may be on its way")
@@ -78,7 +81,7 @@ func TestQueueTakesAhead(t *testing.T) {
 		var batches [][]*feed.Entity
 		go func() {
 			for {
-				batch, _ := q.take(t.Context())
+				batch, _, _ := q.take(t.Context())
 				if len(batch) == 0 {
 					return
 				}
@@ -95,6 +98,80 @@ func TestQueueTakesAhead(t *testing.T) {
 	})
 }
 
+// What comes fast is taken in whole batches, and it is known whether there is more.
+func TestQueueWaitsForTheReader(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(ctx context.Context, q *queue)
+		more bool
+	}{
+		{"which waits for the input", func(_ context.Context, q *queue) { q.reads(false) }, false},
+		{"which has found the end", func(_ context.Context, q *queue) { q.close(nil) }, false},
+		{"which has one more than a batch", func(ctx context.Context, q *queue) {
+			q.add(ctx, &feed.Entity{Body: make([]byte, batchBytes)})
+			q.add(ctx, &feed.Entity{})
+		}, true},
+		{"which has a whole batch, and then waits for the input", func(ctx context.Context, q *queue) {
+			q.add(ctx, &feed.Entity{Body: make([]byte, batchBytes)})
+			q.reads(false)
+		}, false},
+		{"which has come to a stream", func(ctx context.Context, q *queue) {
+			q.add(ctx, &feed.Entity{Stream: strings.NewReader("large")})
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				q := newQueue(roomNear)
+				q.watch(ctx)
+				q.reads(true)
+				q.add(ctx, &feed.Entity{})
+				var batch []*feed.Entity
+				var more bool
+				go func() { batch, more, _ = q.take(ctx) }()
+				synctest.Wait()
+				if batch != nil {
+					t.Error("taken while the reader is busy")
+				}
+				go c.then(ctx, q)
+				synctest.Wait()
+				if batch == nil || more != c.more {
+					t.Errorf("took %d entities, more %v; want more %v", len(batch), more, c.more)
+				}
+				cancel()
+			})
+		})
+	}
+}
+
+// A source says when it waits for its input. Files are there.
+func TestSourceTells(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(name, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := inputFlags{format: "ndjson"}
+	for _, c := range []struct {
+		name string
+		want []bool
+	}{{name, []bool{true}}, {"-", []bool{false, true, false, true}}} {
+		src, err := f.open(t.Context(), strings.NewReader("1\n"), c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []bool
+		src.tell(func(busy bool) { got = append(got, busy) })
+		for _, err := range src.entities {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := src.close(); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: told %v, want %v; %v", c.name, got, c.want, err)
+		}
+	}
+}
+
 // Whoever reads a stream must not be asked for the next entity before it has
 // been used up.
 func TestQueueWaitsForStreams(t *testing.T) {
@@ -107,7 +184,7 @@ func TestQueueWaitsForStreams(t *testing.T) {
 			added = true
 		}()
 		synctest.Wait()
-		batch, _ := q.take(t.Context())
+		batch, _, _ := q.take(t.Context())
 		synctest.Wait()
 		if len(batch) != 2 || added {
 			t.Fatalf("batch of %d, added %v: want 2, false", len(batch), added)
@@ -126,7 +203,7 @@ func TestQueueEndsWithContext(t *testing.T) {
 		q := newQueue(limits{1, batchBytes}.memory())
 		q.watch(ctx)
 		var err error
-		go func() { _, err = q.take(ctx) }()
+		go func() { _, _, err = q.take(ctx) }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
