@@ -47,6 +47,7 @@ func sections() []section {
 		{"consume", (*bench).consume},
 		{"memory", (*bench).memory},
 		{"s3", (*bench).s3},
+		{"s3command", (*bench).s3Command},
 		{"postgres", (*bench).postgres},
 		{"outbox", (*bench).outbox},
 		{"sinkpostgres", (*bench).sinkPostgres},
@@ -66,7 +67,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, s3, postgres, outbox, sinkpostgres, couchdb")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, s3, s3command, postgres, outbox, sinkpostgres, couchdb")
 	temp := flag.String("dir", ".cache", "`directory` for stores; what is measured depends on its disk and on how full its surroundings are")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")

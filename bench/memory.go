@@ -66,20 +66,11 @@ const copyName = "dd conv=fsync of the same bytes"
 
 // publishLines publishes many small entities from a file.
 func (b *bench) publishLines(dir string) (err error) {
-	name := filepath.Join(b.dir, "in.ndjson")
-	file, err := os.Create(name)
+	name, remove, err := b.linesFile(b.entities)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	w := bufio.NewWriter(file)
-	for i := range b.entities {
-		w.Write(newEntity(i).Body) //nolint:errcheck // Flush returns it
-		w.WriteByte('\n')          //nolint:errcheck // Flush returns it
-	}
-	if err := errors.Join(w.Flush(), file.Close()); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	other, err := b.copyTime(name)
 	if err != nil {
 		return err
@@ -92,6 +83,21 @@ func (b *bench) publishLines(dir string) (err error) {
 	b.report.add("publish 1 KB from a file", "entities/s", count/took.Seconds(), count/other.Seconds(), copyName, noTarget())
 	b.reportMemory("publish from a file", p)
 	return nil
+}
+
+// linesFile makes a file with so many small entities, a line each.
+func (b *bench) linesFile(entities int) (name string, remove func() error, err error) {
+	name = filepath.Join(b.dir, "in.ndjson")
+	file, err := os.Create(name)
+	if err != nil {
+		return "", nil, err
+	}
+	w := bufio.NewWriter(file)
+	for i := range entities {
+		w.Write(newEntity(i).Body) //nolint:errcheck // Flush returns it
+		w.WriteByte('\n')          //nolint:errcheck // Flush returns it
+	}
+	return name, func() error { return os.Remove(name) }, errors.Join(w.Flush(), file.Close())
 }
 
 // moveHuge publishes the huge entity to the store and to the server, and consumes

@@ -32,6 +32,8 @@ const (
 
 	s3Object   = 1 << 20 // bytes of an object of the alternative
 	s3InFlight = 16      // requests of the alternative at a time
+
+	s3OtherName = "PutObject of the same bytes, 1 MiB each, 16 in flight"
 )
 
 // An s3Bench compares feedctl on an S3 server with plain requests to it, each of
@@ -101,7 +103,7 @@ func (s *s3Bench) delayed(next http.RoundTripper) http.RoundTripper {
 func (s *s3Bench) open() (storage.Store, error) {
 	s.run++
 	store, err := s3.New(s.ctx, s3.Config{
-		Bucket: s3Bucket, Prefix: fmt.Sprintf("run-%v-%d", s.latency, s.run), Region: "us-east-1",
+		Bucket: s3Bucket, Prefix: s.prefix(), Region: "us-east-1",
 		Endpoint: s.endpoint, PathStyle: true, Transport: s.delayed,
 	})
 	if err != nil {
@@ -112,6 +114,9 @@ func (s *s3Bench) open() (storage.Store, error) {
 	}
 	return store, nil
 }
+
+// prefix is that of the run.
+func (s *s3Bench) prefix() string { return fmt.Sprintf("run-%v-%d", s.latency, s.run) }
 
 // client is the SDK with room for all connections, and without checksums beside
 // the payload's SHA-256, which is part of the signature.
@@ -142,14 +147,13 @@ func (s *s3Bench) writes() error {
 	if err != nil {
 		return err
 	}
-	const otherName = "PutObject of the same bytes, 1 MiB each, 16 in flight"
 	most := map[time.Duration]float64{0: 1.5, 50 * time.Millisecond: 3}[s.latency]
 	name := fmt.Sprintf("S3 +%v: ", s.latency)
-	s.report.add(name+"publish 1 KB", "s", publish.took.Seconds(), other.took.Seconds(), otherName, atMostRatio(most))
-	s.report.add(name+"publish 1 KB", "MB/s of bodies", publish.rate(s.s3Bytes), other.rate(other.stored), otherName, noTarget())
-	s.report.add(name+"publish 1 KB", "requests", float64(publish.requests), float64(other.requests), otherName, noTarget())
-	s.report.add(name+"snapshot of 1 KB", "MB/s", snapshot.rate(snapshot.stored), other.rate(other.stored), otherName, atLeastRatio(0.8))
-	s.report.add(name+"snapshot of 1 KB", "MB/s of bodies", snapshot.rate(s.s3Bytes), other.rate(other.stored), otherName, noTarget())
+	s.report.add(name+"publish 1 KB", "s", publish.took.Seconds(), other.took.Seconds(), s3OtherName, atMostRatio(most))
+	s.report.add(name+"publish 1 KB", "MB/s of bodies", publish.rate(s.s3Bytes), other.rate(other.stored), s3OtherName, noTarget())
+	s.report.add(name+"publish 1 KB", "requests", float64(publish.requests), float64(other.requests), s3OtherName, noTarget())
+	s.report.add(name+"snapshot of 1 KB", "MB/s", snapshot.rate(snapshot.stored), other.rate(other.stored), s3OtherName, atLeastRatio(0.8))
+	s.report.add(name+"snapshot of 1 KB", "MB/s of bodies", snapshot.rate(s.s3Bytes), other.rate(other.stored), s3OtherName, noTarget())
 	return nil
 }
 
@@ -280,7 +284,7 @@ func (s *s3Bench) publishAll(f *producer.Feed) error {
 	})
 	var last *producer.Publication
 	for n := 0; n*s3Batch < count; n++ {
-		p, err := f.Begin(s.ctx, producer.Batch{Entities: batch(n), After: last})
+		p, err := f.Begin(s.ctx, producer.Batch{Entities: batch(n), After: last, More: (n+1)*s3Batch < count})
 		if err != nil {
 			close(begun)
 			return errors.Join(err, ended.Wait())

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// Delay sends the request on d later, as if the server were that far away.
+func Delay(d time.Duration) Fault {
+	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		return Latency(next, d).RoundTrip(r)
+	}
+}
+
 // Latency returns a RoundTripper that sends each request d later, as if the server
 // were that far away. Requests wait side by side.
 func Latency(next http.RoundTripper, d time.Duration) http.RoundTripper {

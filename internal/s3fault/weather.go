@@ -119,9 +119,7 @@ func (w *Weather) delay() Fault {
 		return nil
 	}
 	d := w.latency/2 + time.Duration(w.random.Int64N(int64(w.latency)))
-	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-		return Latency(next, d).RoundTrip(r)
-	}
+	return Delay(d)
 }
 
 // next returns a kind that fits and that no other one was done less often than.
