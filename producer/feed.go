@@ -134,8 +134,8 @@ type Publication struct {
 // Begin does what [Feed.PublishBatch] does, but does not wait until the batch is
 // durable: it returns as soon as there is room for it (Config.MaxWaiting). Who
 // publishes much in order begins one batch after the other, each with
-// [Batch].After, and
-// all but the last with [Batch].More. The entities may not be changed before Wait has returned.
+// [Batch].After, and all but the last with [Batch].More. The entities may not be
+// changed before Wait has returned.
 func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
 	r, err := f.begin(ctx, b)
 	if err != nil {
