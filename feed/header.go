@@ -20,7 +20,8 @@ const (
 // that e has), then the further fields in their order. Content-Length is left
 // to package page. The fields share one new piece of memory.
 func (e *Entity) AppendHeader(dst page.Header) page.Header {
-	b := fieldBuffer{fields: dst, text: make([]byte, 0, e.headerSize())}
+	_, size := e.HeaderSize()
+	b := fieldBuffer{fields: dst, text: make([]byte, 0, size)}
 	b.name(lastModified)
 	b.text = e.LastModified.UTC().AppendFormat(b.text, http.TimeFormat)
 	b.value()
@@ -42,17 +43,28 @@ func (e *Entity) AppendHeader(dst page.Header) page.Header {
 	return b.fields
 }
 
-// headerSize returns the size of all names and values, at most.
-func (e *Entity) headerSize() int {
-	n := len(lastModified) + len(http.TimeFormat) +
-		len(contentType) + len(e.ContentType) +
-		len(contentID) + len(e.ContentID) +
-		len(operationType) + len(operationPrefix) + len(e.Operation) +
-		len(contentLocation) + len(e.ContentLocation)
-	for _, f := range e.Header {
-		n += len(f.Name) + len(f.Value)
+// HeaderSize returns how many fields [Entity.AppendHeader] appends, and how many bytes
+// their names and values have together.
+func (e *Entity) HeaderSize() (fields, size int) {
+	add := func(name, value int) {
+		fields++
+		size += name + value
 	}
-	return n
+	add(len(lastModified), len(http.TimeFormat))
+	add(len(contentType), len(e.ContentType))
+	if e.ContentID != "" {
+		add(len(contentID), len(e.ContentID))
+	}
+	if e.Operation != "" {
+		add(len(operationType), len(operationPrefix)+len(e.Operation))
+	}
+	if e.ContentLocation != "" {
+		add(len(contentLocation), len(e.ContentLocation))
+	}
+	for _, f := range e.Header {
+		add(len(f.Name), len(f.Value))
+	}
+	return fields, size
 }
 
 // A fieldBuffer makes fields whose names and values lie one after the other in
@@ -110,7 +122,7 @@ func (e *Entity) Check(feedEntity bool) error {
 			return err
 		}
 	}
-	if n := e.headerSize(); n > MaxHeader {
+	if _, n := e.HeaderSize(); n > MaxHeader {
 		return refuse("block", "", ErrInvalidHeader, fmt.Sprintf("%d bytes in all, more than %d", n, MaxHeader))
 	}
 	return nil

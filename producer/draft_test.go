@@ -79,7 +79,7 @@ func TestLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := loadOf(header, int64(size)); got != int64(len(part)) {
+		if got := loadOf(&e, int64(size)); got != int64(len(part)) {
 			t.Errorf("load of a body of %d bytes is %d, it takes %d", size, got, len(part))
 		}
 	}

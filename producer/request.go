@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/page"
 )
 
 // A request is one publish on its way to its commit.
@@ -51,18 +50,16 @@ func (i item) size() int64 {
 	return int64(len(i.entity.Body))
 }
 
-// loadOf returns how many bytes a part with a body of this size adds to a page.
-func loadOf(h page.Header, size int64) int64 {
+// loadOf returns how many bytes an entity with a body of this size adds to a page.
+func loadOf(e *Entity, size int64) int64 {
 	const boundary = 26 // characters of page.NewBoundary
 	n := len("--") + boundary + len("\r\nContent-Length: ") + len("\r\n\r\n") + len("\r\n")
 	for digits := size; digits > 9; digits /= 10 {
 		n++
 	}
 	n++ // the last digit
-	for _, f := range h {
-		n += len(f.Name) + len(": ") + len(f.Value) + len("\r\n")
-	}
-	return int64(n) + size
+	fields, header := e.HeaderSize()
+	return int64(n+fields*len(": \r\n")+header) + size
 }
 
 // newRequest checks the entities and spools their streams.
@@ -79,7 +76,6 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 			r.discard()
 		}
 	}()
-	var header page.Header
 	for n, e := range b.Entities {
 		i := item{request: r, entity: e, given: e.ContentID != ""}
 		if !i.given {
@@ -94,8 +90,7 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 				return nil, fmt.Errorf("entity %d: %w", n, err)
 			}
 		}
-		header = e.AppendHeader(header[:0])
-		i.load = loadOf(header, i.size())
+		i.load = loadOf(e, i.size())
 		r.items[n] = i // from here on, discard removes its spool
 		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
 			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
