@@ -43,6 +43,9 @@ const (
 // not know.
 const unknownUser = "XAdminUserNotFound"
 
+// codeOfKMS is in front of what KMS, which keeps the keys, has answered S3.
+const codeOfKMS = "KMS."
+
 // statusGaveUp is what MinIO says of a request that gave up waiting for another's
 // lock.
 const statusGaveUp = 499
@@ -120,7 +123,7 @@ func explain(err error) error {
 		}
 		return wrap(storage.ErrPermission, "the bucket is in another region; set region= in the URL")
 	}
-	if strings.HasPrefix(code, "KMS.") {
+	if strings.HasPrefix(code, codeOfKMS) && classify(err) == refused {
 		return wrap(storage.ErrPermission, "correct kms_key_id= in the URL, or allow the use of the key")
 	}
 	switch status {
@@ -179,7 +182,7 @@ func retryAfter(err error) time.Duration {
 }
 
 func throttled(err error) bool {
-	_, ok := retry.DefaultThrottleErrorCodes[codeOf(err)]
+	_, ok := retry.DefaultThrottleErrorCodes[strings.TrimPrefix(codeOf(err), codeOfKMS)]
 	return ok || statusOf(err) == http.StatusServiceUnavailable || statusOf(err) == http.StatusTooManyRequests
 }
 

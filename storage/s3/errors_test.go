@@ -95,6 +95,40 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestKeyServiceIsBusy: what KMS may do in a moment is tried again, and is no lack of a right
+// if it goes on.
+func TestKeyServiceIsBusy(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for code, status := range map[string]int{"KMS.ThrottlingException": 400, "KMS.KMSInternalException": 500} {
+		for _, passes := range []bool{true, false} {
+			requests := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if requests++; passes && requests == 2 {
+					fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+					return
+				}
+				w.WriteHeader(status)
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>text</Message></Error>", code)
+			}))
+			defer server.Close()
+			s, err := s3.New(t.Context(), s3.Config{
+				Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for _, e := range s.List(t.Context(), "", "") {
+				err = e
+			}
+			if passes != (err == nil) || requests != map[bool]int{true: 2, false: 3}[passes] || errors.Is(err, storage.ErrPermission) {
+				t.Errorf("%s, which passes: %v: %d requests, %v", code, passes, requests, err)
+			}
+		}
+	}
+}
+
 // TestNoS3: who gave the URL of another kind of server is told so at once, but a proxy
 // that fails for a while does not end a process that has read before. Neither says that
 // an object is not there.
