@@ -100,12 +100,18 @@ func isUnknown(ctx context.Context, err error) bool {
 }
 
 // onSmall leaves long bodies as they are if the fault is one that shows only at
-// the end of them.
+// the end of them, or one that holds them in memory, which is measured.
 func onSmall(f faultCase) s3fault.Fault {
-	if !f.corrupts {
+	if !f.corrupts && !f.twice {
 		return f.fault
 	}
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		if f.twice {
+			if r.ContentLength > faultMemory/16 {
+				return next.RoundTrip(r)
+			}
+			return f.fault(next, r)
+		}
 		response, err := next.RoundTrip(r)
 		if err != nil || response.ContentLength > faultMemory/16 {
 			return response, err
