@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,12 +172,17 @@ func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) 
 		}
 	}()
 	for _, check := range []func() error{t.create, t.replace, t.absent, t.race, t.multipart} {
-		if err := check(); err != nil {
+		if err := check(); errors.Is(err, errNoConditions) {
+			return t.checks, nil // nothing more can be tried
+		} else if err != nil {
 			return t.checks, explain(err)
 		}
 	}
 	return t.checks, nil
 }
+
+// errNoConditions: the server refuses a request for its condition.
+var errNoConditions = errors.New("the server takes no writes with conditions")
 
 func (t *try) note(name string, ok bool, detail string, args ...any) {
 	c := storage.Check{Name: name, OK: ok, Detail: "as it should be"}
@@ -220,7 +226,7 @@ func (t *try) input(key string) *s3.PutObjectInput {
 
 // put writes an object, and reports whether the condition was found to hold. One
 // attempt may break the condition for the next; an object of a probe has no other
-// writer, so that the caller can tell.
+// writer, so that the caller can tell. A server that refuses all conditions is noted.
 func (t *try) put(key, body string, metadata map[string]string, at *version) (held bool, err error) {
 	in := t.input(key)
 	in.Metadata = metadata
@@ -233,7 +239,28 @@ func (t *try) put(key, body string, metadata map[string]string, at *version) (he
 	if a := classify(err); err != nil && (a == unmet || a == missing) {
 		return false, nil
 	}
+	if notDone(err) && t.plain(in, body) == nil {
+		t.note("writes may have conditions", false, "PutObject with one was refused, and done without it: %v", err)
+		return false, errNoConditions
+	}
 	return err == nil, err
+}
+
+// notDone reports whether a server may have refused a request for what it does not know.
+func notDone(err error) bool {
+	return statusOf(err) == http.StatusNotImplemented ||
+		statusOf(err) == http.StatusBadRequest && classify(err) == refused && !expired(err)
+}
+
+// plain writes an object as in says, but without a condition.
+func (t *try) plain(in *s3.PutObjectInput, body string) error {
+	other := *in
+	other.Key, other.IfNoneMatch, other.IfMatch = t.s.object(t.key()), nil, nil
+	return t.s.repeat(t.ctx, func(opts ...options) error {
+		other.Body = strings.NewReader(body)
+		_, err := t.s.client.PutObject(t.ctx, &other, opts...)
+		return err
+	})
 }
 
 // get reads an object; the body is empty if there is none. What is not as it should
@@ -382,6 +409,10 @@ func (t *try) multipart() error {
 		"If-Match":         {etag: `"00000000000000000000000000000000"`},
 	} {
 		held, err := t.upload(key, at)
+		if errors.Is(err, errNoConditions) {
+			t.note(name+" holds for uploads in parts", false, "%v", err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -425,6 +456,9 @@ func (t *try) upload(key string, at *version) (held bool, err error) {
 		return false, err
 	}
 	_, _, err = t.s.complete(t.ctx, u, at, id, parts)
+	if notDone(err) {
+		return false, fmt.Errorf("%w: %w", errNoConditions, err)
+	}
 	if a := classify(err); err != nil && a != unmet && a != missing {
 		return false, err
 	}

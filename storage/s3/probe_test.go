@@ -78,8 +78,8 @@ func TestProbeAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnfit writes to servers that ignore conditions, made by a transport that
-// takes them out of some requests.
+// TestUnfit writes to servers that ignore conditions, or refuse them, made by a transport
+// that takes them out of some requests, or answers these.
 func TestUnfit(t *testing.T) {
 	server := s3test.Start(t)
 	strip := func(method, header string) s3fault.Fault {
@@ -97,16 +97,27 @@ func TestUnfit(t *testing.T) {
 		}
 		return next.RoundTrip(r)
 	}
+	refuse := func(method, header string) s3fault.Fault {
+		return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+			if r.Method == method && r.Header.Get(header) != "" {
+				return s3fault.Answer(http.StatusNotImplemented, "NotImplemented")(next, r)
+			}
+			return next.RoundTrip(r)
+		}
+	}
 	for name, c := range map[string]struct {
 		ignore s3fault.Fault
 		check  string
 		detail string
 	}{
-		"If-None-Match": {strip(http.MethodPut, "If-None-Match"), "If-None-Match: * refuses what exists", "answered as done"},
-		"If-Match":      {strip(http.MethodPut, "If-Match"), "If-Match refuses another version", "answered as done"},
-		"parts":         {strip(http.MethodPost, "If-None-Match"), "If-None-Match: * holds for uploads in parts", "answered as done"},
-		"metadata":      {strip(http.MethodPut, "X-Amz-Meta-Feedctl"), "metadata of nearly 2 KB", `came back as ""`},
-		"no-room":       {tooLarge, "metadata of nearly 2 KB", "refused as MetadataTooLarge"},
+		"no-If-None-Match": {refuse(http.MethodPut, "If-None-Match"), "writes may have conditions", "NotImplemented"},
+		"no-If-Match":      {refuse(http.MethodPut, "If-Match"), "writes may have conditions", "NotImplemented"},
+		"no-parts":         {refuse(http.MethodPost, "If-None-Match"), "If-None-Match: * holds for uploads in parts", "NotImplemented"},
+		"If-None-Match":    {strip(http.MethodPut, "If-None-Match"), "If-None-Match: * refuses what exists", "answered as done"},
+		"If-Match":         {strip(http.MethodPut, "If-Match"), "If-Match refuses another version", "answered as done"},
+		"parts":            {strip(http.MethodPost, "If-None-Match"), "If-None-Match: * holds for uploads in parts", "answered as done"},
+		"metadata":         {strip(http.MethodPut, "X-Amz-Meta-Feedctl"), "metadata of nearly 2 KB", `came back as ""`},
+		"no-room":          {tooLarge, "metadata of nearly 2 KB", "refused as MetadataTooLarge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, server, "unfit/"+name, func(config *s3.Config) {
