@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 )
 
@@ -24,7 +25,8 @@ const MaxDifferences = 50
 // difference; nothing if they are equal. Credentials may be in the URLs. Nobody
 // should write to the databases in the meantime.
 func Compare(ctx context.Context, a, b string) ([]string, error) {
-	c := comparison{a: database{a}, b: database{b}}
+	client := &http.Client{Timeout: answerTime}
+	c := comparison{a: database{a, client}, b: database{b, client}}
 	if err := c.compare(ctx); err != nil {
 		return nil, fmt.Errorf("compare databases: %w", err)
 	}

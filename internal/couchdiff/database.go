@@ -10,11 +10,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 )
 
-// A database is known by its URL, which ends without a slash.
-type database struct{ url string }
+// A database is known by its URL, which ends without a slash. The client has a timeout.
+type database struct {
+	url    string
+	client *http.Client
+}
 
 // A leaf is a revision as decoded JSON, with _revisions. Numbers are
 // [json.Number].
@@ -43,7 +48,7 @@ func (l leaf) attachments() map[string]attachment {
 // its data that it is as old as the revision, as PouchDB's engine does.
 func (d database) rewritesRevpos(ctx context.Context) (bool, error) {
 	var server map[string]any
-	root := database{d.url[:strings.LastIndexByte(d.url, '/')]}
+	root := database{d.url[:strings.LastIndexByte(d.url, '/')], d.client}
 	if err := root.json(ctx, "/", &server); err != nil {
 		return false, err
 	}
@@ -126,6 +131,13 @@ func (d database) json(ctx context.Context, path string, v any) error {
 	return nil
 }
 
+// A server has so long for an answer, and so many chances: PouchDB Server, killed and
+// started again, has been seen to leave a read of an attachment without any.
+const (
+	answerTime = time.Minute
+	attempts   = 3
+)
+
 // get returns the body of an answer with status 200. The transport undoes a
 // compression.
 func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
@@ -134,7 +146,10 @@ func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, 
 		return nil, fmt.Errorf("make request for %s: %w", path, err)
 	}
 	r.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(r)
+	response, err := d.client.Do(r)
+	for n := 1; n < attempts && os.IsTimeout(err) && ctx.Err() == nil; n++ {
+		response, err = d.client.Do(r)
+	}
 	if err != nil {
 		return nil, err // it has the method and the URL without its password
 	}

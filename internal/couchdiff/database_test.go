@@ -1,0 +1,32 @@
+package couchdiff
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestNoAnswer: a server that leaves a request without an answer is asked again.
+func TestNoAnswer(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) < attempts {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, "answer")
+	}))
+	defer server.Close()
+	db := database{server.URL, &http.Client{Timeout: time.Second}}
+	body, err := db.get(t.Context(), "/a", "*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if text, err := io.ReadAll(body); err != nil || string(text) != "answer" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
