@@ -36,6 +36,11 @@ func TestNamed(t *testing.T) {
 	if err := request(http.MethodGet, db); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("after the test the database is there: %v", err)
 	}
+	t.Run("killed", func(t *testing.T) { // nothing is left on the server of others
+		own := StartOwn(t)
+		own.NewDB(t)
+		own.Kill()
+	})
 	if s.Kill(); s.Restart() == nil {
 		t.Error("a server of others was started again")
 	}

@@ -113,7 +113,11 @@ func (s *Server) NewDB(t testing.TB) string {
 	if err := request(http.MethodPut, u); err != nil {
 		t.Fatal(err)
 	}
-	DeleteAtEnd(t, u)
+	if s.host == "" {
+		DeleteAtEnd(t, u)
+	} else { // it ends with the server, which the test may have killed
+		t.Cleanup(func() { _ = request(http.MethodDelete, u) })
+	}
 	return u
 }
 
@@ -124,7 +128,8 @@ func NewDB(t testing.TB) string {
 	return Start(t).NewDB(t)
 }
 
-// DeleteAtEnd deletes a database that the test has, or may have, when it ends.
+// DeleteAtEnd deletes a database that the test has, or may have, on the server of [Start]
+// when the test ends. What is left on a server of others is an error.
 func DeleteAtEnd(t testing.TB, database string) {
 	t.Cleanup(func() {
 		err := request(http.MethodDelete, database)
@@ -132,7 +137,6 @@ func DeleteAtEnd(t testing.TB, database string) {
 		if os.Getenv(Variable) != "" && err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) {
 			t.Errorf("the database is left on the server: %v", err)
 		}
-		// A server of the test's own has been stopped, or will be.
 	})
 }
 
