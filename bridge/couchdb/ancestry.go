@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrNoAncestry: the feed was begun without Options.Revs, so nothing tells which revisions in it are
-// leaves.
+// ErrNoAncestry: the feed was begun without Options.Revs, so nothing tells which revisions
+// in it are leaves.
 var ErrNoAncestry = errors.New("has no _revisions, so nothing tells which revisions it has replaced: publish to another feed, with --revs from its beginning")
 
 // HasConflicts reports whether the bridge that published to the feed last had
