@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/tomnomnom/linkheader"
 )
 
 // Links are the links of a page that the specification knows, as absolute
@@ -16,32 +14,47 @@ type Links struct {
 }
 
 // ParseLinks reads the Link headers (RFC 8288) of a page whose URL is base.
-// Relations are compared without regard to case; one link may have several.
-// Links with other relations, and links that say that they are about something
-// else (anchor), are passed over. A link with one of our relations that is no
-// HTTP URL, or two that differ, are a [*HeaderError].
+// Relations are compared without regard to case; one link may have several. A
+// target without angle brackets, as in the specification's example, is read as
+// well. Links with other relations, and links that say that they are about
+// something else (anchor), are ignored. A link with one of our relations that is
+// not an HTTP URL, two that differ, or a target without its closing bracket are
+// a [*HeaderError].
 func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	var links Links
 	for _, value := range h.Values("Link") {
-		for _, link := range linkheader.Parse(hideSeparators(value)) {
-			if err := links.add(base, link); err != nil {
-				return Links{}, &HeaderError{Part: -1, Name: "Link", Value: value, Err: err}
-			}
+		if err := links.read(base, value); err != nil {
+			return Links{}, &HeaderError{Part: -1, Name: "Link", Value: value, Err: err}
 		}
 	}
 	return links, nil
 }
 
-func (l *Links) add(base *url.URL, link linkheader.Link) error {
-	if link.HasParam("anchor") {
+// read reads one Link header.
+func (l *Links) read(base *url.URL, value string) error {
+	for value != "" {
+		link, rest, err := cutLink(value)
+		if err != nil {
+			return err
+		}
+		if err := l.add(base, link); err != nil {
+			return err
+		}
+		value = rest
+	}
+	return nil
+}
+
+func (l *Links) add(base *url.URL, link linkValue) error {
+	if link.anchored || link.target == "" && !link.bracketed {
 		return nil
 	}
-	for rel := range strings.FieldsSeq(link.Rel) {
+	for rel := range strings.FieldsSeq(link.rel) {
 		target := l.relation(rel)
 		if target == nil {
 			continue
 		}
-		resolved, err := resolve(base, showSeparators(link.URL))
+		resolved, err := resolve(base, link.target)
 		if err != nil {
 			return fmt.Errorf("%w: rel %q: %w", ErrInvalidHeader, rel, err)
 		}
@@ -75,7 +88,7 @@ func resolve(base *url.URL, reference string) (string, error) {
 		u = base.ResolveReference(u)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("%q is no HTTP URL", u)
+		return "", fmt.Errorf("%q is not an HTTP URL", u)
 	}
 	u.Fragment, u.RawFragment = "", "" // never sent to a server
 	return u.String(), nil
@@ -90,37 +103,4 @@ func (l Links) Header() []string {
 		}
 	}
 	return values
-}
-
-// Package linkheader splits at every comma and semicolon, also inside <> and
-// quotes, where they belong to the text. These two stand for them there;
-// neither can be in a header.
-const hiddenComma, hiddenSemicolon = '\x00', '\x01'
-
-// hideSeparators hides commas and semicolons that separate nothing, and makes
-// the white space that separates spaces only.
-func hideSeparators(value string) string {
-	b := []byte(value)
-	var inside byte // the character that ends what we are in, or 0
-	for i, c := range b {
-		switch {
-		case c == inside:
-			inside = 0
-		case inside != 0 && c == ',':
-			b[i] = hiddenComma
-		case inside != 0 && c == ';':
-			b[i] = hiddenSemicolon
-		case inside == 0 && c == '<':
-			inside = '>'
-		case inside == 0 && c == '"':
-			inside = '"'
-		case inside == 0 && c == '\t':
-			b[i] = ' '
-		}
-	}
-	return string(b)
-}
-
-func showSeparators(text string) string {
-	return strings.NewReplacer(string(hiddenComma), ",", string(hiddenSemicolon), ";").Replace(text)
 }

@@ -46,6 +46,20 @@ func TestParseLinks(t *testing.T) {
 		"tabs":          {[]string{"<2>;\trel=self,\t<3>;\trel=next"}, feed.Links{Self: p + "2", Next: p + "3"}},
 		"fragment":      {[]string{`<3#top>; rel="next"`}, feed.Links{Next: p + "3"}},
 		"query only":    {[]string{`<?v=2>; rel="next"`}, feed.Links{Next: p + "2?v=2"}},
+
+		// The specification's own example has no angle brackets.
+		"bare":                   {[]string{p + "2; rel=self", p + "1;rel=prev", p + `3 ; rel="next"`}, all},
+		"bare, one header":       {[]string{p + "2;rel=self," + p + "1; rel=prev, <" + p + "3>; rel=next"}, all},
+		"bare, commas":           {[]string{"/p,1; rel=self, /p,2; rel=next"}, feed.Links{Self: "https://example.com/p,1", Next: "https://example.com/p,2"}},
+		"bare, no parameter":     {[]string{"http://a, <2>; rel=self,http://b,, <3>; rel=next"}, feed.Links{Self: p + "2", Next: p + "3"}},
+		"empty target":           {[]string{"<2>; rel=self", "; rel=next"}, feed.Links{Self: p + "2"}},
+		"white space around =":   {[]string{`<2>; rel = self`, "<1> ;rel\t=\t\"prev\" ", `<3>; rel= next`}, all},
+		"quoted pairs":           {[]string{`<3>; rel="n\ex\t"`}, feed.Links{Next: p + "3"}},
+		"escaped quote":          {[]string{`<3>; title="a \", b; rel=\"prev\""; rel="next", <2>; rel=self`}, feed.Links{Self: p + "2", Next: p + "3"}},
+		"anchor in capitals":     {[]string{`<9>; rel="next"; ANCHOR="#x"`, `<2>; rel=self`}, feed.Links{Self: p + "2"}},
+		"first of two rels":      {[]string{`<3>; rel="next"; rel="prev"`, `<9>; rel=""; rel="next"`}, feed.Links{Next: p + "3"}},
+		"parameter without name": {[]string{`<3>; ; =x; rel=next; y`}, feed.Links{Next: p + "3"}},
+		"quote without end":      {[]string{`<3>; rel="next`}, feed.Links{Next: p + "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := feed.ParseLinks(base(t), http.Header{"Link": c.headers})
@@ -67,6 +81,7 @@ func TestParseLinksRefuses(t *testing.T) {
 		"no host":          {`<http:///x>; rel="next"`},
 		"two differ":       {`<1>; rel="prev"`, `<2>; rel="prev"`},
 		"two in one":       {`<1>; rel="prev", <2>; rel="self prev"`},
+		"bracket missing":  {`<3; rel="next"`},
 		"bad percent code": {`<%zz>; rel=next`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	"internal/filepart":  {},
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
-	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"feed":               {rooms: []string{"page"}},
 	"snapshot":           {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
@@ -266,8 +266,8 @@ func TestPureIsPure(t *testing.T) {
 		"page":     nil,
 		"layout":   nil,
 		"storage":  nil,
-		"feed":     {"github.com/tomnomnom/linkheader"},
-		"snapshot": {"github.com/tomnomnom/linkheader", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
+		"feed":     nil,
+		"snapshot": {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
 	}
 	for name, may := range libraries {
 		for _, dep := range all[module+name].Deps {
