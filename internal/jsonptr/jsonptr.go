@@ -58,6 +58,10 @@ func Compile(pointer string) (Pointer, error) {
 // Text returns the pointer as it was given to [Compile].
 func (p Pointer) Text() string { return p.text }
 
+// Tokens returns the reference tokens of the pointer without their escapes; none for the
+// whole document. The caller must not change them.
+func (p Pointer) Tokens() []string { return p.tokens }
+
 // String returns the value at p as text: a string without its quotes and
 // escapes, a number with the digits it was written with, "true" or "false".
 // Of members with the same name, the last one counts.

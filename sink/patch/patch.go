@@ -8,8 +8,6 @@ import (
 	"mime"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-
 	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
@@ -92,31 +90,4 @@ func mediaType(contentType string) string {
 		return strings.ToLower(strings.TrimSpace(contentType))
 	}
 	return t
-}
-
-func applyJSON(document, patch []byte) (result []byte, err error) {
-	// The library panics on some patches that do not fit, such as a test of the
-	// whole document against null. A patch from outside must not end the
-	// process.
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, fmt.Errorf("%w: %v", ErrNoFit, p)
-		}
-	}()
-	if patch[0] != '[' {
-		return nil, fmt.Errorf("%w: it is not an array", ErrInvalid)
-	}
-	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	o := jsonpatch.NewApplyOptions()
-	o.SupportNegativeIndices = false
-	o.AccumulatedCopySizeLimit = MaxSize
-	o.EscapeHTML = false
-	result, err = operations.ApplyWithOptions(document, o)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoFit, err)
-	}
-	return result, nil
 }
