@@ -242,13 +242,13 @@ func TestNames(t *testing.T) {
 		}
 	}
 	var feeds, snapshots []string
-	for got, err := range chain.Feeds(t.Context(), store) {
+	for got, err := range chain.Feeds(t.Context(), store, "") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		feeds = append(feeds, got)
 	}
-	for got, err := range chain.Snapshots(t.Context(), store) {
+	for got, err := range chain.Snapshots(t.Context(), store, "") {
 		if err != nil {
 			t.Fatal(err)
 		}

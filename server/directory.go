@@ -51,10 +51,10 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	var cut [2]bool
 	var err error
 	base := s.base(r)
-	if d.Feeds, cut[0], err = listed(chain.Feeds(r.Context(), s.store), base, layout.FeedPath); err != nil {
+	if d.Feeds, cut[0], err = listed(chain.Feeds(r.Context(), s.store, ""), base, layout.FeedPath); err != nil {
 		return err
 	}
-	if d.Snapshots, cut[1], err = listed(chain.Snapshots(r.Context(), s.store), base, layout.SnapshotPath); err != nil {
+	if d.Snapshots, cut[1], err = listed(chain.Snapshots(r.Context(), s.store, ""), base, layout.SnapshotPath); err != nil {
 		return err
 	}
 	d.Truncated = cut[0] || cut[1]

@@ -121,7 +121,7 @@ func (c *feedCollector) Collect(out chan<- prometheus.Metric) {
 	var group errgroup.Group
 	group.SetLimit(collectAtOnce)
 	count := 0
-	for name, err := range chain.Feeds(ctx, c.server.store) {
+	for name, err := range chain.Feeds(ctx, c.server.store, "") {
 		if err != nil || count == maxCollected {
 			break
 		}

@@ -43,7 +43,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 	names := []string{at.name}
 	if at.name == "" {
 		names = nil
-		for name, err := range chain.Snapshots(ctx, store) {
+		for name, err := range chain.Snapshots(ctx, store, "") {
 			if err != nil {
 				return err
 			}

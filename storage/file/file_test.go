@@ -39,6 +39,7 @@ func TestStore(t *testing.T) {
 		Watcher:   true,
 		Clock:     true,
 		Sweeper:   true,
+		Namer:     true,
 	})
 }
 

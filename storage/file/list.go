@@ -30,12 +30,50 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 	}
 }
 
+// Names implements [storage.Namer]. It reads the directory of the prefix and none below
+// it.
+func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := storage.CheckNames(prefix); err != nil {
+			yield("", fmt.Errorf("list names: %w", err))
+			return
+		}
+		l := &lister{store: s, ctx: ctx, prefix: prefix, after: storage.AfterName(prefix, after)}
+		if err := l.names(yield); err != nil {
+			yield("", fmt.Errorf("list names below %q: %w", prefix, err))
+		}
+	}
+}
+
 type lister struct {
 	store  *Store
 	ctx    context.Context
 	prefix string
 	after  string
 	yield  func(storage.Entry, error) bool
+}
+
+// names yields the directories in that of the prefix.
+func (l *lister) names(yield func(string, error) bool) error {
+	last := ""
+	for {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		batch, err := l.batch(l.prefix, last)
+		if err != nil {
+			return err
+		}
+		for _, entry := range batch {
+			if name, ok := strings.CutSuffix(entry, "/"); ok && !yield(name, nil) {
+				return nil
+			}
+		}
+		if len(batch) < listBatch {
+			return nil
+		}
+		last = batch[len(batch)-1]
+	}
 }
 
 // walk yields the objects below dir, which is empty or ends in "/". It returns

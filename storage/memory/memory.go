@@ -192,6 +192,32 @@ func (s *Store) keys(ctx context.Context, prefix, after string) ([]string, error
 	return keys, nil
 }
 
+// Names implements [storage.Namer].
+func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		err := storage.CheckNames(prefix)
+		var keys []string
+		if err == nil {
+			keys, err = s.keys(ctx, prefix, storage.AfterName(prefix, after))
+		}
+		if err != nil {
+			yield("", fmt.Errorf("list names below %q: %w", prefix, err))
+			return
+		}
+		last := ""
+		for _, key := range keys {
+			name, ok := storage.NameIn(prefix, key)
+			if !ok || name == last {
+				continue
+			}
+			last = name
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Delete implements [storage.Store].
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := s.check(ctx); err != nil {

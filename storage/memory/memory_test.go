@@ -16,6 +16,7 @@ func TestStore(t *testing.T) {
 		BodiesInMemory: true,
 		Watcher:        true,
 		Clock:          true,
+		Namer:          true,
 	})
 }
 

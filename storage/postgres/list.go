@@ -68,9 +68,35 @@ func comparable(after string) string {
 	return after
 }
 
-// list reads one page of a listing.
-func (t tables) list(ctx context.Context, db database, prefix, after string, limit int) ([]storage.Entry, error) {
-	rows, err := db.Query(ctx, t.sql.list, mode, prefix, after, limit)
+// names yields the names in what page returns, page after page: entries with the first
+// key of each name, and keys without a name.
+func names(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := storage.CheckNames(prefix); err != nil {
+			yield("", fmt.Errorf("list names: %w", err))
+			return
+		}
+		beyond := func(last string, limit int) ([]storage.Entry, error) {
+			if name, ok := storage.NameIn(prefix, last); ok {
+				last = storage.AfterName(prefix, name)
+			}
+			return page(last, limit)
+		}
+		for entry, err := range list(ctx, prefix, storage.AfterName(prefix, after), beyond) {
+			name, ok := storage.NameIn(prefix, entry.Key)
+			if err == nil && !ok {
+				continue
+			}
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// list reads one page of a listing by a statement.
+func (t tables) list(ctx context.Context, db database, statement, prefix, after string, limit int) ([]storage.Entry, error) {
+	rows, err := db.Query(ctx, statement, mode, prefix, after, limit)
 	if err != nil {
 		return nil, err
 	}

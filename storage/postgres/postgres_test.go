@@ -64,6 +64,7 @@ func testStore(t *testing.T, database string) {
 		Counters: counters,
 		Watcher:  true,
 		Clock:    true,
+		Namer:    true,
 	})
 }
 

@@ -193,13 +193,23 @@ func (s *Store) Stat(ctx context.Context, key string) (info storage.Info, err er
 
 // List implements [storage.Store].
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
-	return list(ctx, prefix, after, func(after string, limit int) (entries []storage.Entry, err error) {
+	return list(ctx, prefix, after, s.page(ctx, s.table.sql.list, prefix))
+}
+
+// Names implements [storage.Namer].
+func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return names(ctx, prefix, after, s.page(ctx, s.table.sql.names, prefix))
+}
+
+// page returns what reads a page of a listing by a statement.
+func (s *Store) page(ctx context.Context, statement, prefix string) func(after string, limit int) ([]storage.Entry, error) {
+	return func(after string, limit int) (entries []storage.Entry, err error) {
 		err = retry(ctx, func() (err error) {
-			entries, err = s.table.list(ctx, s.pool, prefix, after, limit)
+			entries, err = s.table.list(ctx, s.pool, statement, prefix, after, limit)
 			return err
 		})
 		return entries, err
-	})
+	}
 }
 
 // Now implements [storage.Clock] by the clock of the server, which is that of

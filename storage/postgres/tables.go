@@ -21,7 +21,7 @@ type tables struct {
 
 type statements struct {
 	create, grow, replace, addChunks, remove string
-	stat, open, read, list                   string
+	stat, open, read, list, names            string
 }
 
 func newTables(schema string) tables {
@@ -67,6 +67,21 @@ SELECT position, bytes FROM chunks WHERE body = $1 AND position >= $2 AND positi
 		list: expand(`
 SELECT key, size, modified FROM objects
 WHERE key >= $1 AND key < $1 || '~' AND key > $2 ORDER BY key LIMIT $3`),
+
+		// The first key of each name, with one search of the index for each. A key
+		// that has no name is skipped alone, a name with all of its keys.
+		names: expand(`
+WITH RECURSIVE first (n, key) AS (
+	SELECT 1, (SELECT o.key FROM objects AS o WHERE o.key >= $1 AND o.key < $1 || '~' AND o.key > $2 ORDER BY o.key LIMIT 1)
+	UNION ALL
+	SELECT f.n + 1, (
+		SELECT o.key FROM objects AS o
+		WHERE o.key < $1 || '~' AND o.key > $1 || CASE strpos(f.rest, '/')
+			WHEN 0 THEN f.rest ELSE split_part(f.rest, '/', 1) || '0' END
+		ORDER BY o.key LIMIT 1)
+	FROM (SELECT n, substr(key, length($1) + 1) AS rest FROM first) AS f WHERE f.rest IS NOT NULL AND f.n < $3
+)
+SELECT key, 0::bigint, now() FROM first WHERE key IS NOT NULL ORDER BY n`),
 	}}
 }
 

@@ -144,7 +144,7 @@ func (t *Tx) Stat(ctx context.Context, key string) (info storage.Info, err error
 func (t *Tx) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return list(ctx, prefix, after, func(after string, limit int) (entries []storage.Entry, err error) {
 		err = t.locked(func() (err error) {
-			entries, err = t.table.list(ctx, t.tx, prefix, after, limit)
+			entries, err = t.table.list(ctx, t.tx, t.table.sql.list, prefix, after, limit)
 			return err
 		})
 		return entries, err

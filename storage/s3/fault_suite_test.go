@@ -63,7 +63,7 @@ func TestStoreOverFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		return asking{store}
-	}, storagetest.Options{Clock: true, LargerSizes: true})
+	}, storagetest.Options{Clock: true, Namer: true, LargerSizes: true})
 	t.Logf("%d faults in %d requests", faults.Load(), requests.Load())
 }
 

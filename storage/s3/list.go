@@ -17,37 +17,27 @@ import (
 // object, which is a little more than that of the body.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
-		fail := func(err error) { yield(storage.Entry{}, s.failed("list", prefix, err)) }
 		if err := storage.CheckPrefix(prefix); err != nil {
-			fail(err)
+			yield(storage.Entry{}, s.failed("list", prefix, err))
 			return
 		}
-		in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(prefix)}
-		if after != "" {
-			in.StartAfter = s.object(after)
-		}
 		last := ""
-		for {
-			var out *s3.ListObjectsV2Output
-			err := s.read(ctx, func(opts ...options) (err error) {
-				out, err = s.client.ListObjectsV2(ctx, in, opts...)
-				return err
-			})
+		for out, err := range s.listings(ctx, prefix, after, "") {
 			if err != nil {
-				fail(err)
+				yield(storage.Entry{}, err)
 				return
 			}
 			for _, o := range out.Contents {
 				if err := ctx.Err(); err != nil {
-					fail(err)
+					yield(storage.Entry{}, s.failed("list", prefix, err))
 					return
 				}
-				key := strings.TrimPrefix(aws.ToString(o.Key), *s.object(""))
+				key := s.key(o.Key)
 				if storage.CheckKey(key) != nil || key <= after {
 					continue
 				}
 				if key <= last {
-					fail(fmt.Errorf("the server lists %s after %s, not in the order of bytes: it cannot be used", key, last))
+					yield(storage.Entry{}, s.failed("list", prefix, unordered(key, last)))
 					return
 				}
 				last = key
@@ -55,10 +45,74 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 					return
 				}
 			}
-			if !aws.ToBool(out.IsTruncated) {
+		}
+	}
+}
+
+// Names implements [storage.Namer], by a listing with the delimiter "/".
+func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := storage.CheckNames(prefix); err != nil {
+			yield("", s.failed("list", prefix, err))
+			return
+		}
+		start, last := storage.AfterName(prefix, after), ""
+		for out, err := range s.listings(ctx, prefix, start, "/") {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, p := range out.CommonPrefixes {
+				key := s.key(p.Prefix)
+				if storage.CheckPrefix(key) != nil || key <= start {
+					continue
+				}
+				if key <= last {
+					yield("", s.failed("list", prefix, unordered(key, last)))
+					return
+				}
+				last = key
+				if name, ok := storage.NameIn(prefix, key); ok && !yield(name, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listings yields the answers to a listing's requests.
+func (s *Store) listings(ctx context.Context, prefix, after, delimiter string) iter.Seq2[*s3.ListObjectsV2Output, error] {
+	return func(yield func(*s3.ListObjectsV2Output, error) bool) {
+		in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(prefix)}
+		if after != "" {
+			in.StartAfter = s.object(after)
+		}
+		if delimiter != "" {
+			in.Delimiter = &delimiter
+		}
+		for {
+			var out *s3.ListObjectsV2Output
+			err := s.read(ctx, func(opts ...options) (err error) {
+				out, err = s.client.ListObjectsV2(ctx, in, opts...)
+				return err
+			})
+			if err != nil {
+				yield(nil, s.failed("list", prefix, err))
+				return
+			}
+			if !yield(out, nil) || !aws.ToBool(out.IsTruncated) {
 				return
 			}
 			in.ContinuationToken = out.NextContinuationToken
 		}
 	}
+}
+
+// key returns the key of an object.
+func (s *Store) key(object *string) string {
+	return strings.TrimPrefix(aws.ToString(object), *s.object(""))
+}
+
+func unordered(key, last string) error {
+	return fmt.Errorf("the server lists %s after %s, not in the order of bytes: it cannot be used", key, last)
 }

@@ -60,6 +60,7 @@ func TestStore(t *testing.T) {
 		Counters:  12,
 		Clock:     true,
 		Sweeper:   true,
+		Namer:     true,
 		Leftovers: func(t *testing.T, s storage.Store, key string) { leave(t, server, prefixes[s], key) },
 
 		LargerSizes: true,

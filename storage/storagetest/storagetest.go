@@ -53,6 +53,10 @@ type Options struct {
 
 	// Watcher, Clock and Sweeper: the store implements the interface.
 	Watcher, Clock, Sweeper bool
+
+	// Namer: the store lists names on its own. The others are tested with
+	// storage.Names, too.
+	Namer bool
 }
 
 // A suite is one store under test. Its keys begin with prefix, so that a store
@@ -95,6 +99,7 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 			run("ranges", testRanges)
 			run("list", testList)
 			run("list while writing", testListWhileWriting)
+			run("names", testNames)
 			run("cancel", testCancel)
 			run("readers", testReaders)
 			run("open bodies", testOpenBodies)

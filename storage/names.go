@@ -1,0 +1,88 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// A Namer is a Store that lists the names below a prefix without listing the
+// objects below each name. Use [Names], which works with every store.
+type Namer interface {
+	// Names does what [Names] does.
+	Names(ctx context.Context, prefix, after string) iter.Seq2[string, error]
+}
+
+// Names yields the names below prefix, which is empty or ends in "/": the next
+// segment of each key that begins with prefix and continues after that segment. Of
+// those it yields the ones that follow the name after, each once, in the order of
+// their keys: "a-b" (of "a-b/…") comes before "a" (of "a/…"), and "a" before "ab".
+// A name may be yielded although its last object was just deleted or its first one
+// is just being created. On an error Names yields that once and stops.
+//
+// A store that is not a [Namer] is sent a listing request for each name.
+func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[string, error] {
+	if namer, ok := store.(Namer); ok {
+		return namer.Names(ctx, prefix, after)
+	}
+	return func(yield func(string, error) bool) {
+		if err := CheckNames(prefix); err != nil {
+			yield("", fmt.Errorf("list names: %w", err))
+			return
+		}
+		for start := AfterName(prefix, after); ; {
+			key, err := firstKey(ctx, store, prefix, start)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			if key == "" {
+				return
+			}
+			name, ok := NameIn(prefix, key)
+			if !ok {
+				start = key
+				continue
+			}
+			if !yield(name, nil) {
+				return
+			}
+			start = AfterName(prefix, name)
+		}
+	}
+}
+
+// firstKey returns the first key in a listing, "" if there is none.
+func firstKey(ctx context.Context, store Store, prefix, after string) (string, error) {
+	for entry, err := range store.List(ctx, prefix, after) {
+		return entry.Key, err
+	}
+	return "", nil
+}
+
+// CheckNames returns an error that matches [ErrKey] unless prefix is one of [Names].
+func CheckNames(prefix string) error {
+	if err := CheckPrefix(prefix); err != nil {
+		return err
+	}
+	if prefix != "" && !strings.HasSuffix(prefix, "/") {
+		return fmt.Errorf("%w %q: names are below a prefix that ends in \"/\"", ErrKey, prefix)
+	}
+	return nil
+}
+
+// NameIn returns the name below prefix that a key has; ok is false if it has none.
+func NameIn(prefix, key string) (name string, ok bool) {
+	name, _, ok = strings.Cut(strings.TrimPrefix(key, prefix), "/")
+	return name, ok
+}
+
+// AfterName returns where a listing of the keys after those of a name below prefix
+// starts, as the argument after of [Store].List; "" for the name "".
+func AfterName(prefix, name string) string {
+	if name == "" {
+		return ""
+	}
+	return prefix + name + "0" // "0" follows "/"
+}
