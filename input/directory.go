@@ -6,6 +6,7 @@ import (
 	"iter"
 	"mime"
 	"path"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
 )
@@ -16,28 +17,55 @@ type DirectoryOptions struct {
 	// ContentType is that of all files; "" means to go by the file name's
 	// extension, and application/octet-stream where that says nothing.
 	ContentType string
+	// Skipped, if set, is told of each entry that is not published, and why: it is
+	// neither a file nor a directory, or its name is not UTF-8.
+	Skipped func(name string, why error)
 }
+
+// Reasons for which [Directory] skips an entry, to be matched with [errors.Is].
+var (
+	// ErrNotFile: the entry is a symbolic link, a named pipe, a socket or a device.
+	ErrNotFile = errors.New("neither a regular file nor a directory")
+	// ErrName: the name is not UTF-8, so it is not a key. With a directory, all that is
+	// below it is skipped.
+	ErrName = errors.New("name is not UTF-8")
+)
 
 // maxWholeFile is the size of the largest file that is read into memory.
 const maxWholeFile = 256 << 10
 
 // Directory yields one entity for each regular file below the root of fsys, in
 // the order of their paths. The key is the path. Files of more than 256 KiB
-// become Streams. Symbolic links are not followed.
+// become Streams. Other entries are skipped: symbolic links are not followed.
 func Directory(fsys fs.FS, o DirectoryOptions) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return &Error{Where: "file " + name, Err: err}
 			}
-			if !entry.Type().IsRegular() {
+			switch {
+			case !utf8.ValidString(name):
+				o.skipped(name, ErrName)
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
 				return nil
+			case entry.Type().IsRegular():
+				return o.file(fsys, name, yield)
+			case !entry.IsDir():
+				o.skipped(name, ErrNotFile)
 			}
-			return o.file(fsys, name, yield)
+			return nil
 		})
 		if err != nil && err != fs.SkipAll {
 			yield(nil, err)
 		}
+	}
+}
+
+func (o DirectoryOptions) skipped(name string, why error) {
+	if o.Skipped != nil {
+		o.Skipped(name, why)
 	}
 }
 
@@ -53,7 +81,7 @@ func (o DirectoryOptions) file(fsys fs.FS, name string, yield func(*feed.Entity,
 		return &Error{Where: "file " + name, Err: err}
 	}
 	if !info.Mode().IsRegular() {
-		return &Error{Where: "file " + name, Err: errors.New("it is no regular file any more")}
+		return &Error{Where: "file " + name, Err: ErrNotFile}
 	}
 	e := &feed.Entity{
 		Operation:       o.Operation,

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"maps"
 	"net/textproto"
 	"strings"
 	"testing"
@@ -270,6 +272,9 @@ func TestDirectory(t *testing.T) {
 		"large":        {Data: []byte(large)},
 		"link":         {Mode: 0o777 | 1<<27}, // fs.ModeSymlink
 		"emptydir/sub": {Mode: 0o755 | 1<<31}, // fs.ModeDir
+		"pipe":         {Mode: fs.ModeNamedPipe},
+		"\xff":         {Data: []byte("text")},
+		"\xfe/file":    {Data: []byte("text")},
 	}
 	want := []feed.Entity{
 		{Operation: feed.Put, ContentType: "text/plain; charset=utf-8", ContentLocation: "a%2Fb%20c.txt", Body: []byte("text")},
@@ -277,12 +282,16 @@ func TestDirectory(t *testing.T) {
 		{Operation: feed.Put, ContentType: "application/json", ContentLocation: "b.json", Body: []byte("{}")},
 		{Operation: feed.Put, ContentType: "application/octet-stream", ContentLocation: "large", Body: []byte("streamed:" + large)},
 	}
-	got, err := collect(t, input.Directory(fsys, input.DirectoryOptions{}))
+	skipped := map[string]error{}
+	got, err := collect(t, input.Directory(fsys, input.DirectoryOptions{Skipped: func(name string, why error) { skipped[name] = why }}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, sameBytes); diff != "" {
 		t.Errorf("entities (-want +got):\n%s", diff)
+	}
+	if want := map[string]error{"link": input.ErrNotFile, "pipe": input.ErrNotFile, "\xff": input.ErrName, "\xfe": input.ErrName}; !maps.Equal(skipped, want) {
+		t.Errorf("skipped %q, want %q", skipped, want)
 	}
 	got, err = collect(t, input.Directory(fsys, input.DirectoryOptions{Operation: feed.Delete, ContentType: "a/b"}))
 	if err != nil || got[0].Operation != feed.Delete || got[0].ContentType != "a/b" {

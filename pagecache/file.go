@@ -18,6 +18,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/filepart"
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -108,7 +109,7 @@ func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 
 // open opens the file of an entry and reads its metadata.
 func (c *Cache) open(e entry) (*os.File, *chain.Page, error) {
-	f, err := os.Open(c.path(&e))
+	f, err := regular.Open(c.path(&e), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"mime"
 	"os"
 	"path/filepath"
@@ -107,10 +108,10 @@ func (s *source) tell(busy func(bool)) {
 }
 
 // open opens the input named on the command line; "-" is standard input. Errors
-// of the entities name it.
-func (f *inputFlags) open(ctx context.Context, stdin io.Reader, name string) (*source, error) {
+// of the entities name it. The log gets warnings of what is skipped.
+func (f *inputFlags) open(ctx context.Context, log *slog.Logger, stdin io.Reader, name string) (*source, error) {
 	if f.format == "dir" {
-		return f.openDirectory(name)
+		return f.openDirectory(log, name)
 	}
 	s := &source{name: name, close: func() error { return nil }}
 	r, regular := stdin, false
@@ -154,7 +155,7 @@ func (f *inputFlags) open(ctx context.Context, stdin io.Reader, name string) (*s
 	return s, nil
 }
 
-func (f *inputFlags) openDirectory(name string) (*source, error) {
+func (f *inputFlags) openDirectory(log *slog.Logger, name string) (*source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("open input: %w", err)
@@ -162,7 +163,12 @@ func (f *inputFlags) openDirectory(name string) (*source, error) {
 	if !info.IsDir() {
 		return nil, usagef("open input: %s is not a directory", name)
 	}
-	options := input.DirectoryOptions{Operation: f.op(), ContentType: f.contentType}
+	options := input.DirectoryOptions{
+		Operation: f.op(), ContentType: f.contentType,
+		Skipped: func(entry string, why error) {
+			log.Warn("entry is not published", "entry", filepath.Join(name, entry), "reason", why)
+		},
+	}
 	return &source{
 		name:     name,
 		entities: naming(name, input.Directory(os.DirFS(name), options)),

@@ -130,7 +130,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		p.queue.fit(f.pages.entities, f.pages.bytes)
 	}
 	defer closing(&err, to.Close, "feed "+name)
-	src, err := f.input.open(ctx, a.in, file)
+	src, err := f.input.open(ctx, a.log, a.in, file)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,7 +156,7 @@ func TestSourceTells(t *testing.T) {
 		name string
 		want []bool
 	}{{name, []bool{true}}, {"-", []bool{false, true, false, true}}} {
-		src, err := f.open(t.Context(), strings.NewReader("1\n"), c.name)
+		src, err := f.open(t.Context(), slog.New(slog.DiscardHandler), strings.NewReader("1\n"), c.name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/regular"
 )
 
 // A resumeFile remembers how much of an input was published. It is written
@@ -31,7 +31,7 @@ type resumeFile struct {
 // start of the input.
 func openResumeFile(path, feedName string) (*resumeFile, error) {
 	r := &resumeFile{path: path}
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		r.Feed = feedName

@@ -58,7 +58,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	if err := f.public.check(); err != nil {
 		return err
 	}
-	src, err := f.input.open(ctx, a.in, file)
+	src, err := f.input.open(ctx, a.log, a.in, file)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ var rooms = map[string]room{
 	"internal/jsonptr":   {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
+	"internal/regular":   {},
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}},
@@ -47,13 +48,13 @@ var rooms = map[string]room{
 	// Storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":               {rooms: []string{"internal/filepart", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"layout", "page", "storage"}},
-	"pagecache": {rooms: []string{"chain", "internal/filepart", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
+	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
@@ -78,10 +79,10 @@ var rooms = map[string]room{
 	"sink":              {rooms: []string{"consumer", "feed"}},
 	"sink/patch":        {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
-	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr"}},
+	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
 	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgdial", "internal/pgerr"}},
 	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
-	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/..."}, libraries: []string{"golang.org/x/sys"}},
+	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 
 	// Serving and checking.
 	"server": {

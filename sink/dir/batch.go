@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/patch"
@@ -111,7 +112,7 @@ func (t *target) patch(name, key string, e *feed.Entity) error {
 }
 
 func readDocument(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := regular.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func readDocument(path string) ([]byte, error) {
 // patchedMeta returns the metadata in the file, with the Content-ID and the time
 // of e.
 func patchedMeta(path, key string, e *feed.Entity) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

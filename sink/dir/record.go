@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/regular"
 )
 
 // A head is the first line of the position file.
@@ -58,7 +59,7 @@ func (t *target) writeRecord(path string, h head, changes map[string]int) error 
 // be nil. The error is [fs.ErrNotExist] if there is no position file.
 func (t *target) readRecord(each func(change) error) (head, error) {
 	var h head
-	file, err := os.Open(t.positionFile())
+	file, err := regular.Open(t.positionFile(), os.O_RDONLY, 0)
 	if err != nil {
 		return h, err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/regular"
 )
 
 // A record is the content of the position file.
@@ -25,7 +25,7 @@ func positionFile(path string) string { return path + ".position" }
 // readRecord returns an error that is [fs.ErrNotExist] if there is no position
 // file.
 func readRecord(path string) (record, error) {
-	data, err := os.ReadFile(positionFile(path))
+	data, err := regular.ReadFile(positionFile(path))
 	if err != nil {
 		return record{}, fmt.Errorf("read position: %w", err)
 	}

@@ -288,3 +288,35 @@ func TestStoreGone(t *testing.T) {
 		t.Error("Delete: no error")
 	}
 }
+
+// TestPipe puts a named pipe in the place of each file of an object: opening one to read
+// waits until somebody writes to it.
+func TestPipe(t *testing.T) {
+	dir := t.TempDir()
+	s, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Create(t.Context(), "key", storage.Meta{}, storage.Bytes([]byte("body"))); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "objects", "key@*"))
+	if err != nil || len(paths) != 2 {
+		t.Fatalf("an object has the files %q (%v), want a body and its metadata", paths, err)
+	}
+	for _, path := range paths {
+		if err := os.Rename(path, path+".aside"); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(path, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), "key", 0, -1); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
+			t.Errorf("%s is a pipe: %v", path, err)
+		}
+		if err := os.Rename(path+".aside", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -129,7 +130,7 @@ func (s *Store) readState(key string) (*state, error) {
 // readMeta reads the metadata file of key once. It reports whether the file had
 // its name still when it had been read.
 func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
-	f, err := os.Open(s.metaPath(key))
+	f, err := regular.Open(s.metaPath(key), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := s.checkObjects(); err != nil {
 			return nil, false, err

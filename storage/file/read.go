@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/feedctl/feedctl/internal/filepart"
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -83,7 +84,7 @@ func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, er
 // writing, it also cuts off what an append that died has left after the end.
 func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	path := s.bodyPath(key, st.Body)
-	f, err := os.OpenFile(path, flag, 0)
+	f, err := regular.Open(path, flag, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: file %s is missing; restore it: %w", storage.ErrLayout, path, err)
 	} else if err != nil {

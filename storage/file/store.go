@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -131,7 +132,7 @@ func (s *Store) open() error {
 }
 
 func (s *Store) checkVersion() (found bool, err error) {
-	version, err := os.ReadFile(filepath.Join(s.root, versionFile))
+	version, err := regular.ReadFile(filepath.Join(s.root, versionFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/sink"
 )
 
@@ -43,7 +44,7 @@ func (f FS) Open(path string, flag int) (*File, error) {
 	if err := f.before("open", path); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|flag, 0o666)
+	file, err := regular.Open(path, os.O_RDWR|flag, 0o666)
 	if err != nil {
 		return nil, err
 	}
