@@ -30,7 +30,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build the static binary bin/feedctl
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/feedctl ./cmd/feedctl
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags="-s -w" -o bin/feedctl ./cmd/feedctl
 
 .PHONY: demo
 demo: build ## Publish a data set, consume it into SQLite while the consumer is killed, and compare
@@ -88,15 +88,20 @@ vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilit
 	scripts/vulncheck $<
 
 .PHONY: generate
-generate: build ## Write the generated files: docs/cli
+generate: ## Write the generated files: docs/cli and the notices of what is linked
+	@mkdir -p .cache
+	go run ./internal/notices >.cache/notices.txt
+	mv .cache/notices.txt cmd/feedctl/notices.txt
+	$(MAKE) build
 	rm -rf docs/cli
 	bin/feedctl gen-docs docs/cli
 
 .PHONY: generate-check
 generate-check: generate ## Check that the generated files and go.mod are up to date
 	go mod tidy -diff
-	@test -z "$$(git status --porcelain -- docs/cli)" || { git status --short -- docs/cli; git --no-pager diff -- docs/cli; \
-	  echo 'docs/cli is not up to date: run "make generate" and commit'; exit 1; }
+	@test -z "$$(git status --porcelain -- docs/cli cmd/feedctl/notices.txt)" || { \
+	  git status --short -- docs/cli cmd/feedctl/notices.txt; git --no-pager diff --stat -- docs/cli cmd/feedctl/notices.txt; \
+	  echo 'generated files are not up to date: run "make generate" and commit'; exit 1; }
 
 .PHONY: ci
 ci: ## Run everything that must pass before a change lands

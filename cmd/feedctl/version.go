@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"runtime"
@@ -9,14 +10,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// notices are the licences of what is linked into the binary: "make generate".
+//
+//go:embed notices.txt
+var notices string
+
 func newVersion(a *app) *cobra.Command {
-	return &cobra.Command{
+	showNotices := false
+	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of feedctl",
 		Long:    "Version prints the version of feedctl, the commit it was built from, and the Go\nversion that built it." + exitStatus(exitOK, exitError, exitUsage),
 		Example: "  feedctl version\n  feedctl version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if showNotices {
+				_, err := io.WriteString(a.out, notices)
+				return err
+			}
 			v := buildVersion()
 			return a.print(v, func(w io.Writer) error {
 				commit := ""
@@ -28,6 +39,8 @@ func newVersion(a *app) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&showNotices, "notices", false, "print the licences of the libraries in the binary instead")
+	return cmd
 }
 
 // buildVersion returns what the linker knows: a module version for a binary

@@ -39,6 +39,7 @@ var rooms = map[string]room{
 	"internal/jsonptr":   {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
+	"internal/notices":   {},
 	"internal/regular":   {},
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
