@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -24,6 +25,11 @@ type PrunePolicy struct {
 	// Before keeps the page with this number and all after it: for instance the
 	// page at which the oldest snapshot continues in the feed.
 	Before int64
+	// Entry keeps a page that is strictly older than this time, in whole seconds
+	// as on the wire, and all after it: for instance the createdAt of the oldest
+	// snapshot. A consumer that knows only the specification enters the feed at
+	// such a page (section "Consumer Algorithm": crawl back via timestamp).
+	Entry time.Time
 	// MinAge keeps pages that were written to less than this time ago, by the
 	// store's clock. It may not be less than 1 hour, the default.
 	MinAge time.Duration
@@ -60,7 +66,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	}
 	def(&policy.MinAge, minPruneAge)
 	switch {
-	case policy.KeepAge <= 0 && policy.KeepPages <= 0 && policy.Before <= 0:
+	case policy.KeepAge <= 0 && policy.KeepPages <= 0 && policy.Before <= 0 && policy.Entry.IsZero():
 		return report, fmt.Errorf("the policy has no rule: say what to keep")
 	case policy.KeepAge < 0 || policy.KeepPages < 0 || policy.Before < 0:
 		return report, fmt.Errorf("the policy has a negative rule")
@@ -81,18 +87,8 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 		return report, err
 	}
 	report.Newest, report.Floor = newest.Number, floor
-	for ; report.Floor < newest.Number; report.Floor++ {
-		p, err := reader.Stat(ctx, report.Floor)
-		if err != nil {
-			return report, err
-		}
-		if policy.keeps(p, newest, now) {
-			break
-		}
-		if now.Sub(p.Modified) < policy.MinAge {
-			report.Limited = true
-			break
-		}
+	if err := policy.raise(ctx, reader, newest, now, &report); err != nil {
+		return report, err
 	}
 	if !policy.DryRun {
 		if report.Floor, err = chain.RaiseFloor(ctx, store, name, report.Floor); err != nil {
@@ -102,10 +98,37 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	return report, sweep(ctx, store, name, &report, policy.DryRun)
 }
 
-func (policy PrunePolicy) keeps(p, newest *chain.Page, now time.Time) bool {
+// raise raises the floor in the report to the first page that is kept.
+func (policy PrunePolicy) raise(ctx context.Context, reader *chain.Reader, newest *chain.Page, now time.Time, report *PruneReport) error {
+	if report.Floor >= newest.Number {
+		return nil
+	}
+	p, err := reader.Stat(ctx, report.Floor)
+	for ; err == nil && p.Number < newest.Number; report.Floor++ {
+		after := newest
+		if p.Number+1 < newest.Number {
+			if after, err = reader.Stat(ctx, p.Number+1); err != nil {
+				return err
+			}
+		}
+		if policy.keeps(p, after, newest, now) {
+			return nil
+		}
+		if now.Sub(p.Modified) < policy.MinAge {
+			report.Limited = true
+			return nil
+		}
+		p = after
+	}
+	return err
+}
+
+// keeps reports whether p, which is followed by the page after, has to stay.
+func (policy PrunePolicy) keeps(p, after, newest *chain.Page, now time.Time) bool {
 	return policy.KeepAge > 0 && now.Sub(p.Last) < policy.KeepAge ||
 		policy.KeepPages > 0 && p.Number > newest.Number-policy.KeepPages ||
-		policy.Before > 0 && p.Number >= policy.Before
+		policy.Before > 0 && p.Number >= policy.Before ||
+		!policy.Entry.IsZero() && !feed.Truncate(after.Last).Before(feed.Truncate(policy.Entry))
 }
 
 // sweep deletes the pages below the floor, oldest first, also those that were

@@ -27,6 +27,7 @@ func tenPages(t *testing.T) storage.Store {
 }
 
 func TestPrune(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of fake time
 	for _, test := range []struct {
 		name    string
 		policy  producer.PrunePolicy
@@ -40,6 +41,12 @@ func TestPrune(t *testing.T) {
 		{"count of more than there are", producer.PrunePolicy{KeepPages: 20}, 1, false},
 		{"before a page", producer.PrunePolicy{Before: 6}, 6, false},
 		{"before a page that is to come", producer.PrunePolicy{Before: 99}, 11, false},
+		{"entry at a page's time", producer.PrunePolicy{Entry: start.Add(5 * time.Hour)}, 5, false},
+		{"entry a second after a page's time", producer.PrunePolicy{Entry: start.Add(5*time.Hour + time.Second)}, 6, false},
+		{"entry in a page's second", producer.PrunePolicy{Entry: start.Add(5*time.Hour + 999*time.Millisecond)}, 5, false},
+		{"entry before the feed", producer.PrunePolicy{Entry: start}, 1, false},
+		{"entry to come", producer.PrunePolicy{Entry: start.Add(99 * time.Hour)}, 11, false},
+		{"before and entry", producer.PrunePolicy{Before: 7, Entry: start.Add(6 * time.Hour)}, 6, false},
 		{"age and count", producer.PrunePolicy{KeepAge: 2*time.Hour + time.Minute, KeepPages: 6}, 6, false},
 		{"count and before", producer.PrunePolicy{KeepPages: 2, Before: 4}, 4, false},
 		{"what may still be written", producer.PrunePolicy{KeepPages: 1, MinAge: 3*time.Hour + time.Minute}, 8, true},

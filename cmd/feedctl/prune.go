@@ -38,8 +38,9 @@ producer may still be repeating a publish. It also removes what interrupted writ
 left in the store at least a day ago.
 
 With --before-snapshot NAME a page goes only if the newest snapshot NAME (or NAME/ID) holds
-what it says: a new consumer begins with the snapshot. A consumer that is behind the pages
-that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+what it says: a new consumer begins with the snapshot. One page that is strictly older than
+the snapshot's createdAt stays as well: a consumer that knows only the specification looks
+for such a page. A consumer that is behind the pages that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl prune events --keep-age 720h --dry-run
   feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 168h`,
 		Args: cobra.ExactArgs(1),
@@ -67,7 +68,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 	defer closing(&err, store.Close, "store")
 	policy := producer.PrunePolicy{KeepAge: f.keepAge, KeepPages: f.keepPages, DryRun: f.dryRun}
 	if f.beforeSnapshot != "" {
-		if policy.Before, err = snapshotPage(ctx, store, name, f.beforeSnapshot); err != nil {
+		if policy.Before, policy.Entry, err = snapshotEntry(ctx, store, name, f.beforeSnapshot); err != nil {
 			return err
 		}
 	}
@@ -100,25 +101,26 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 	})
 }
 
-// snapshotPage returns the number of the page of a feed that a snapshot's
-// position is on: all pages before it are in the snapshot.
-func snapshotPage(ctx context.Context, store storage.Store, feedName, spec string) (int64, error) {
+// snapshotEntry returns where a consumer goes on in a feed after a snapshot: the
+// number of the page of its position, and its createdAt for a consumer that
+// knows only the specification.
+func snapshotEntry(ctx context.Context, store storage.Store, feedName, spec string) (int64, time.Time, error) {
 	name, id, _ := strings.Cut(spec, "/")
 	index, err := readIndex(ctx, store, name, id)
 	if err != nil {
-		return 0, err
+		return 0, time.Time{}, err
 	}
 	if index.Feed == nil {
-		return 0, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
+		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
 	}
 	of, number, err := layout.ParseFeedPageURL(index.Feed.Page)
 	if err == nil && of != feedName {
 		err = fmt.Errorf("it is of feed %s, not of %s", of, feedName)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
+		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
 	}
-	return number, nil
+	return number, index.CreatedAt, nil
 }
 
 // readIndex reads the index of a snapshot in the store, the newest if id is
