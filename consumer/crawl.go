@@ -30,6 +30,9 @@ func (w *walk) locate() (*reading, error) {
 			return nil, err
 		}
 		r, err := w.request(p.URL)
+		if err == nil {
+			err = sameTimeline(p, r.page)
+		}
 		if !gone(err) || tries == maxCrawls {
 			return r, err
 		}
@@ -65,7 +68,7 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	}
 	w.seek.active = false
 	w.modified = r.last.lastModified
-	return r, nil
+	return r, w.follows(r.page.URL, r.page.chain.Prev)
 }
 
 // crawl goes back from the entry point, page by page, to the first page that
@@ -138,6 +141,8 @@ func checkNeighbours(older, newer *Page, url, self string) error {
 	switch {
 	case self != url:
 		return &PageError{URL: url, Part: -1, Err: fmt.Errorf("%w: its self link is %s", ErrLinks, self)}
+	case feed.Differ(older.chain.Self, newer.chain.Prev):
+		return &TimelineError{Page: newer.URL, Other: older.URL}
 	case older.Links.Next != newer.URL:
 		return violation(older, fmt.Errorf("%w: next link is %q, but %s has it as prev link", ErrLinks, older.Links.Next, newer.URL))
 	case newer.Links.Prev != "" && newer.Links.Prev != older.URL: // an old page may lose its prev link

@@ -178,12 +178,12 @@ func retryableStatus(code int) bool {
 }
 
 // IsGap reports whether err means that entities after a position may have been
-// lost, so that a [GapPolicy] applies: [ContentIDNotFoundError] or
-// [NotOldEnoughError].
+// lost, so that a [GapPolicy] applies: [ContentIDNotFoundError],
+// [NotOldEnoughError] or [TimelineError].
 func IsGap(err error) bool {
 	var id *ContentIDNotFoundError
 	var old *NotOldEnoughError
-	return errors.As(err, &id) || errors.As(err, &old)
+	return errors.As(err, &id) || errors.As(err, &old) || errors.Is(err, ErrTimeline)
 }
 
 // signature finds what makes a presigned URL as good as a password while it holds.

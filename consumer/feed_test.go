@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -32,6 +34,7 @@ type testFeed struct {
 	floor int         // the number of the oldest page; 0 is 1
 	grown chan struct{}
 
+	chained  bool // pages say where they are in the chain
 	ranges   bool // serve ranges
 	longPoll bool // obey "Prefer: wait"
 	noETag   bool
@@ -211,10 +214,26 @@ func (f *testFeed) page(number int) (body []byte, header http.Header, status int
 	header["Link"] = links.Header()
 	header.Set("Content-Type", page.ContentType(boundaryOf(p)))
 	header.Set("Last-Modified", feed.FormatTime(p.entities[len(p.entities)-1].LastModified))
+	if f.chained {
+		c := feed.Chain{Prev: f.digest(number - 1)}
+		if number < len(f.pages) {
+			c.Self = f.digest(number)
+		}
+		header.Set(feed.ChainHeader, c.Header())
+	}
 	if !f.noETag {
 		header.Set("ETag", fmt.Sprintf(`"%d-%t"`, len(body), links.Next != ""))
 	}
 	return body, header, http.StatusOK
+}
+
+// digest returns the digest of a page in the chain.
+func (f *testFeed) digest(number int) string {
+	if number == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(append(f.body(f.pages[number-1]), f.digest(number-1)...))
+	return hex.EncodeToString(sum[:])
 }
 
 // ids reads entities to the end and returns their Content-IDs.

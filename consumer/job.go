@@ -18,8 +18,9 @@ type GapPolicy int
 const (
 	// GapFail returns the error.
 	GapFail GapPolicy = iota
-	// GapReplay goes on from the time of the position, or from the oldest
-	// entity there is, so that the sink gets some entities again.
+	// GapReplay continues from the time of the position, or from the oldest
+	// entity there is, so that the sink gets some entities again. What the sink
+	// has from a timeline that is gone stays.
 	GapReplay
 	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. The sink
 	// keeps what it has; what was deleted in the gap stays.

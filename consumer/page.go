@@ -25,6 +25,7 @@ type Page struct {
 	// Header of the response.
 	Header http.Header
 
+	chain    feed.Chain
 	boundary string
 	entities func(yield func(*Entity, error) bool)
 	last     func() mark // the entity that was read last
@@ -33,7 +34,7 @@ type Page struct {
 // end returns the position after the entity that was read last.
 func (p *Page) end() feed.Position {
 	m := p.last()
-	return feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL}
+	return feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL, Prev: p.chain.Prev}
 }
 
 // Newest reports whether the page was the end of its feed when it was
@@ -54,6 +55,7 @@ type Entity struct {
 	Part   int    // index in the page, from 0
 	Offset int64  // of the part, in bytes from the start of the page
 
+	prev  string // digest of the page before
 	index string // in a snapshot, the URL of its index
 	page  int    // in a snapshot, the number of the page
 }
@@ -63,7 +65,7 @@ func (e *Entity) Position() feed.Position {
 	if e.index != "" {
 		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}}
 	}
-	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page}
+	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page, Prev: e.prev}
 }
 
 // size returns the number of bytes in e's body, as far as it is known.
@@ -94,6 +96,7 @@ func newFeedPage(r *response) (*Page, error) {
 		return nil, &PageError{URL: at, Part: -1, Err: &feed.HeaderError{Part: -1, Name: "Last-Modified", Err: feed.ErrMissingHeader}}
 	}
 	p.URL, p.Links = links.Self, links
+	p.chain, _ = feed.ParseChain(r.header) // RFC 9651, section 4.2: a field that cannot be read is ignored
 	return p, nil
 }
 

@@ -59,6 +59,9 @@ func (r *reading) open() error {
 // start makes resp what is read.
 func (r *reading) start(resp *response) error {
 	p, err := r.describe(resp)
+	if err == nil && r.page != nil {
+		err = sameTimeline(r.page, p)
+	}
 	if err != nil {
 		resp.body.Close()
 		return err
@@ -172,7 +175,7 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		return true, nil
 	}
 	e.Page, e.Part, e.Offset = r.page.URL, index, r.base+p.Offset
-	e.index, e.page = r.index, r.number
+	e.prev, e.index, e.page = r.page.chain.Prev, r.index, r.number
 	r.seen = index + 1
 	r.last = mark{e.Offset, e.ContentID, e.ContentLocation, e.LastModified}
 	if e.Stream != nil {

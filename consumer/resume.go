@@ -17,7 +17,7 @@ func (w *walk) position(r *reading) feed.Position {
 	case w.seek.active:
 		return w.seek.position
 	case r.seen > 0:
-		return feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL}
+		return feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL, Prev: r.page.chain.Prev}
 	}
 	return w.left
 }
@@ -28,8 +28,11 @@ func (w *walk) position(r *reading) feed.Position {
 // says so. If the place is found, the server's answer was wrong or the page has
 // moved: the walk goes on, unless that has happened too often.
 func (w *walk) resume(r *reading, missing error) (*reading, error) {
-	at := w.position(r)
-	if w.missing++; at.IsZero() || w.missing > maxMissing {
+	reached := w.position(r)
+	if w.missing++; reached.IsZero() || w.missing > maxMissing {
+		if torn := w.torn(); torn != nil {
+			return r, placed(reached, torn)
+		}
 		return r, missing
 	}
 	w.s.config.Logger.WarnContext(w.s.ctx, "page is not there, looking for the position again", "error", missing)
@@ -44,9 +47,9 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 		w.next.abandon()
 		w.next = nil
 	}
-	w.seek, w.left = newSeek(w.url, After(at)), at
-	at.Page = "" // the chain tells where it is, not the page
-	w.start = After(at)
+	w.seek, w.left = newSeek(w.url, After(reached)), reached
+	reached.Page = "" // the chain tells where it is, not the page
+	w.start = After(reached)
 	w.loop, w.modified = cycle{}, time.Time{}
 	return w.begin()
 }

@@ -21,6 +21,7 @@ type run struct {
 	lag   lag
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
+	torn    TimelineError // that was passed last
 }
 
 // run makes attempts until there is nothing more to read, or no way on.
@@ -73,7 +74,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if at.Feed != "" && at.Feed != r.Feed {
 		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL: looking for its Content-ID in this one",
 			"position", at.Feed, "feed", r.Feed)
-		at.Page = ""
+		at.Page, at.Prev = "", ""
 	}
 	return After(at), nil
 }
@@ -81,6 +82,13 @@ func (r *run) position(ctx context.Context) (Start, error) {
 // passGap returns where to go on after a gap, if the policy knows a place.
 func (r *run) passGap(tried Start, err error) (Start, bool) {
 	_, inSnapshot := tried.snapshot()
+	var torn *TimelineError
+	if errors.As(err, &torn) {
+		if *torn == r.torn {
+			return Start{}, false // the servers and caches are still as they were
+		}
+		r.torn = *torn
+	}
 	lost := IsGap(err) || inSnapshot && (gone(err) || errors.Is(err, ErrSnapshotChanged))
 	var next Start
 	var id *ContentIDNotFoundError
@@ -91,6 +99,8 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 		next = FromSnapshot(r.SnapshotURL)
 	case errors.As(err, &id):
 		next = Since(id.Position.LastModified)
+	case torn != nil && !torn.Position.LastModified.IsZero():
+		next = Since(torn.Position.LastModified)
 	case inSnapshot && !IsGap(err):
 		return Start{}, false // there is no time to replay from
 	default:

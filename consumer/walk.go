@@ -70,7 +70,7 @@ func (w *walk) begin() (*reading, error) {
 		case err == nil:
 			return r, w.loop.visit(r.page.URL)
 		case !errors.As(err, &empty):
-			return nil, err
+			return r, placed(w.seek.position, err)
 		case empty.missing() && (!w.s.config.Follow || w.seek.position.ContentID != ""):
 			return nil, empty.StatusError
 		case !w.s.config.Follow || w.seek.position.ContentID != "":
@@ -133,6 +133,7 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 	if w.err == nil {
 		w.err = err
 	}
+	w.err = placed(w.position(r), w.err)
 	return w.err
 }
 
@@ -145,7 +146,11 @@ func (w *walk) pass(e *Entity) (bool, error) {
 	}
 	w.modified = e.LastModified
 	w.quiet = 0
+	sought := w.seek.active
 	wanted, err := w.seek.after(&e.Entity)
+	if err == nil && sought && !w.seek.active && !wanted { // this is the entity of the position
+		err = w.follows(e.Page, e.prev)
+	}
 	if wanted {
 		w.missing = 0
 	}
@@ -174,7 +179,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		if gone(err) {
 			return w.resume(r, err)
 		}
-		return r, err
+		return r, placed(w.position(r), err)
 	}
 	w.prefetch(r) // if its next link came only now
 	asked := r.page.Links.Next
@@ -187,7 +192,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		return next, err
 	}
 	if err := checkNeighbours(r.page, next.page, asked, next.page.URL); err != nil {
-		return next, err
+		return next, placed(w.position(r), err)
 	}
 	w.left = w.position(r)
 	return next, w.loop.visit(next.page.URL)

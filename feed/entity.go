@@ -48,9 +48,13 @@ type Position struct {
 	ContentID string `json:"contentId,omitempty"`
 	// Page is the URL of the page that the entity was on: where to look first.
 	Page string `json:"page,omitempty"`
+	// Prev is the digest of the page before that one, in hex: see [Chain]. It is
+	// empty if the server did not say, or the position was taken by a program
+	// that did not ask.
+	Prev string `json:"prev,omitempty"`
 	// Feed is the URL of the feed's entry point when the position was taken. At
-	// another one, Page means nothing, and the Content-ID is looked for in the
-	// whole feed: it may be the same feed at another place.
+	// another one, Page and Prev mean nothing, and the Content-ID is looked for
+	// in the whole feed: it may be the same feed at another place.
 	Feed string `json:"feed,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`

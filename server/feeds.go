@@ -306,6 +306,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 		modified:    feed.Truncate(p.Last),
 		changing:    true,
 		stored:      p.Size,
+		chain:       chainOf(p).Header(),
 		digest:      func(ctx context.Context) []byte { return f.feed.open.sum(ctx, p) },
 	}
 	if p.Closed {
@@ -323,6 +324,16 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 	}
 	rep.links = links.Header()
 	return rep
+}
+
+// chainOf returns where a page is in the chain. A page that may grow has no digest
+// of its own yet.
+func chainOf(p *chain.Page) feed.Chain {
+	c := feed.Chain{Prev: p.Prev}
+	if p.Closed {
+		c.Self = p.Digest()
+	}
+	return c
 }
 
 // shortDigest is as much of a SHA-256 in hex as an ETag needs.

@@ -62,6 +62,12 @@ func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, cont
 		"Vary":                   "Accept-Encoding",
 		"X-Content-Type-Options": "nosniff",
 	}
+	if c := (feed.Chain{Prev: p.Prev}); p.Closed {
+		c.Self = p.Digest()
+		want[feed.ChainHeader] = c.Header()
+	} else if p.Number > 1 {
+		want[feed.ChainHeader] = c.Header()
+	}
 	if p.Number < newest {
 		links = append(links, fmt.Sprintf(`<%s>; rel="next"`, url(p.Number+1)))
 		want["Cache-Control"] = "public, max-age=31536000, immutable"

@@ -21,6 +21,7 @@ type representation struct {
 	changing    bool      // modified may belong to several states
 	immutable   bool      // there will be no other state
 	links       []string  // values of Link
+	chain       string    // value of feed.ChainHeader, or ""
 	location    string    // Content-Location, where it is not the request's URL
 
 	stored int64  // size of what the store holds of it, in bytes
@@ -150,13 +151,16 @@ func (rep *representation) etag(coding string) string {
 }
 
 // setCommon sets the fields that a 200 and a 304 have in common (RFC 9110,
-// section 15.4.5), and Link, as caches update what they have with it.
+// section 15.4.5), and Link and the chain, as caches update what they have with it.
 func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 	h.Set("Etag", rep.etag(coding))
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Last-Modified", feed.FormatTime(rep.modified))
 	if len(rep.links) > 0 {
 		h["Link"] = rep.links
+	}
+	if rep.chain != "" {
+		h.Set(feed.ChainHeader, rep.chain)
 	}
 	if rep.location != "" {
 		h.Set("Content-Location", rep.location)

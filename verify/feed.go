@@ -43,7 +43,8 @@ func Feed(ctx context.Context, url string, c Config) (report *Report, err error)
 // A feedWalk goes back to the oldest page, then forward over all.
 type feedWalk struct {
 	*visit
-	cut bool // there may be pages before the oldest one listed
+	cut    bool       // there may be pages before the oldest one listed
+	before feed.Chain // of the page read last; zero if it could not be read
 }
 
 // head returns what the headers of a page say, without reading it.
@@ -73,6 +74,7 @@ func (v *visit) ask(method, url string) (seen, error) {
 	if t, err := feed.ParseTime(response.Header.Get("Last-Modified")); err == nil {
 		s.modified = t
 	}
+	s.chain, _ = feed.ParseChain(response.Header) // as links
 	return s, response.Body.Close()
 }
 
@@ -83,7 +85,7 @@ func (w *feedWalk) crawl(entry string) error {
 		return fmt.Errorf("check feed %s: %w", entry, err)
 	}
 	at := w.permanent(entry, s)
-	back := []listed{{url: at, nameless: at != s.links.Self, modified: s.modified, final: s.links.Next != ""}}
+	back := []listed{{url: at, nameless: at != s.links.Self, modified: s.modified, chain: s.chain, final: s.links.Next != ""}}
 	listedAt := map[string]bool{at: true}
 	for s.links.Prev != "" {
 		prev := s.links.Prev
@@ -103,7 +105,7 @@ func (w *feedWalk) crawl(entry string) error {
 			w.cut = true
 			break
 		}
-		back = append(back, listed{url: prev, modified: before.modified, final: before.links.Next != ""})
+		back = append(back, listed{url: prev, modified: before.modified, chain: before.chain, final: before.links.Next != ""})
 		listedAt[prev] = true
 		at, s = prev, before
 	}
@@ -152,6 +154,8 @@ func (w *feedWalk) pruned(i int, err error) int {
 func (w *feedWalk) walk() error {
 	for i := 0; i < len(w.pages); i++ {
 		p := w.pages[i]
+		before := w.before
+		w.before = feed.Chain{}
 		response, err := w.fetch.do(w.ctx, http.MethodGet, p.url)
 		if err != nil {
 			if oldest := w.pruned(i, err); oldest > i {
@@ -171,11 +175,30 @@ func (w *feedWalk) walk() error {
 			w.report.add(Head, p.url, "HEAD gives Last-Modified %s, GET gives %s", date(p.modified), date(s.modified))
 		}
 		if s.hasLinks {
+			w.checkChain(i, before, s.chain)
+			w.before = s.chain
 			w.checkPrev(i, s.links.Prev)
 			w.checkNext(i, s.links.Next)
 		}
 	}
 	return nil
+}
+
+// checkChain checks that the digests that the i-th page names are those of the page
+// before it and of itself, as HEAD said.
+func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
+	p := w.pages[i]
+	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
+		w.report.add(Timeline, p.url, "it follows a page with the digest %s, and %s before it has %s", now.Prev, w.pages[i-1].url, before.Self)
+	}
+	if before.Self != "" && now.Prev == "" && now.Self != "" {
+		w.report.add(Timeline, p.url, "it does not name the digest of the page before it")
+	}
+	for _, d := range [...]struct{ name, head, get string }{{"self", p.chain.Self, now.Self}, {"prev", p.chain.Prev, now.Prev}} {
+		if d.head != "" && d.get != "" && d.head != d.get {
+			w.report.add(Timeline, p.url, "HEAD gives %s=%s as its place in the chain, GET gives %s", d.name, d.head, d.get)
+		}
+	}
 }
 
 func date(t time.Time) string {

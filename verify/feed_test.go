@@ -45,6 +45,11 @@ func TestCleanFeed(t *testing.T) {
 			sum := sha256.Sum256(pages[1].bytes())
 			pages[1].header.Set("Repr-Digest", "unixsum=:AA==:, sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":;x=1")
 		},
+		"chain": func(_ *site, pages []*fakePage) {
+			pages[0].header.Set("Feedctl-Chain", "self=:AAAA:")
+			pages[1].header.Set("Feedctl-Chain", "prev=:AAAA:, self=:AAAB:, feed=:AAAC:")
+			pages[2].header.Set("Feedctl-Chain", "prev=:AAAB:")
+		},
 		"redirect": func(s *site, _ []*fakePage) {
 			s.pages["/old"] = &fakePage{redirect: path(1)}
 			s.pages[path(2)].header["Link"] = []string{"<" + path(2) + ">; rel=self", "</old>; rel=prev"}
@@ -256,6 +261,32 @@ func TestFeedRules(t *testing.T) {
 		"newest without self": {
 			func(_ *site, pages []*fakePage) { pages[2].header["Link"] = pages[2].header["Link"][1:] },
 			[]place{{verify.SelfLink, "/feeds/zones", 3, -1}},
+		},
+		"page follows another timeline": {
+			func(_ *site, pages []*fakePage) {
+				pages[1].header.Set("Feedctl-Chain", "prev=:AAAA:, self=:AAAB:")
+				pages[2].header.Set("Feedctl-Chain", "prev=:AAAC:")
+			},
+			[]place{{verify.Timeline, path(2), 3, -1}},
+		},
+		"page does not name the digest before it": {
+			func(_ *site, pages []*fakePage) {
+				pages[0].header.Set("Feedctl-Chain", "self=:AAAA:")
+				pages[1].header.Set("Feedctl-Chain", "self=:AAAB:")
+				pages[2].header.Set("Feedctl-Chain", "prev=:AAAB:")
+			},
+			[]place{{verify.Timeline, path(1), 2, -1}},
+		},
+		"HEAD and GET are of two timelines": {
+			func(_ *site, pages []*fakePage) {
+				pages[1].header.Set("Feedctl-Chain", "self=:AAAB:")
+				pages[1].head = func(h http.Header) { h.Set("Feedctl-Chain", "self=:AAAC:") }
+			},
+			[]place{{verify.Timeline, path(1), 2, -1}},
+		},
+		"chain cannot be read": {
+			func(_ *site, pages []*fakePage) { pages[1].header.Set("Feedctl-Chain", "self=:A:") },
+			[]place{{verify.Timeline, path(1), 2, -1}},
 		},
 		"next skips a page": {
 			func(s *site, _ []*fakePage) { s.link(0, -1, 2) },

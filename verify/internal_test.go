@@ -120,7 +120,7 @@ func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRulesHaveRemedies(t *testing.T) {
 	for _, r := range []Rule{
 		Reachable, MediaType, PageHeader, PageFormat, EntityHeader, OperationType, ContentLength, ReprDigest, Changed,
-		LinkSyntax, SelfLink, Symmetry, Loop, Head, TimeOrder, PageTime, DuplicateID, Caching,
+		LinkSyntax, SelfLink, Symmetry, Loop, Timeline, Head, TimeOrder, PageTime, DuplicateID, Caching,
 		IndexSchema, AbsoluteURL, CreatedAt, EntityCount, Chain, BodyDigest, Metadata, Gap, StrayObject,
 	} {
 		if r.Remedy() == "" {

@@ -39,6 +39,9 @@ const (
 	Symmetry Rule = "symmetry"
 	// Loop: following links never leads back.
 	Loop Rule = "loop"
+	// Timeline: the digest that a page has, if it says so, is the one that the
+	// page after it names: else the two are of two timelines of the feed.
+	Timeline Rule = "timeline"
 	// Head: HEAD and GET give the same Link and Last-Modified.
 	Head Rule = "head"
 	// TimeOrder: the Last-Modified of entities never decreases, within a page
@@ -109,6 +112,8 @@ func (r Rule) Remedy() string {
 		return "correct the links, so that next and prev of neighbours name each other"
 	case Loop:
 		return "correct the links, so that the oldest page has no prev and the newest no next"
+	case Timeline:
+		return "the store was restored to an older state: restart every server, purge every cache before them, and run again"
 	case Head:
 		return "answer HEAD with the headers of GET; look for a cache that keeps an old answer"
 	case TimeOrder:

@@ -42,6 +42,7 @@ type listed struct {
 	nameless bool
 	// What HEAD said; the zero time if the page was not asked for by HEAD.
 	modified time.Time
+	chain    feed.Chain
 	final    bool // it had a next link
 }
 
@@ -91,6 +92,7 @@ type seen struct {
 	links    feed.Links
 	hasLinks bool // they could be read
 	modified time.Time
+	chain    feed.Chain
 }
 
 // read checks an answer to GET for the i-th page. The error is not about the
@@ -167,6 +169,9 @@ func (c *pageCheck) headers(response *http.Response) seen {
 		return s
 	}
 	s.hasLinks = true
+	if s.chain, err = feed.ParseChain(response.Header); err != nil {
+		c.report.add(Timeline, c.url, "%v", err)
+	}
 	c.selfLink(s.links.Self, response.Request.URL)
 	if s.links.Next == "" && isImmutable(response.Header) {
 		c.report.add(Caching, c.url, "it has no next link, so may still change, and is declared immutable")

@@ -40,7 +40,7 @@ var meaning = [...]struct {
 	{exitError, "any other error: the network, the store, the input"},
 	{exitUsage, "the command line or the configuration is wrong"},
 	{exitNotFound, "a feed, page, snapshot, file or captured table does not exist"},
-	{exitGap, "the feed no longer has the entities that come next"},
+	{exitGap, "the feed no longer has the entities that come next, or was restored to an older state"},
 	{exitInvalid, "the feed or snapshot breaks the specification"},
 	{exitInterrupted, "interrupted by a signal; what was begun is finished or undone"},
 }

@@ -44,6 +44,7 @@ func TestExitCode(t *testing.T) {
 		{"500", &consumer.StatusError{StatusCode: 500}, exitError, ""},
 		{"500 of a page", &consumer.PageError{Err: &consumer.StatusError{StatusCode: 500}}, exitError, ""},
 		{"404 in a check", &verify.StatusError{StatusCode: 404}, exitNotFound, ""},
+		{"two timelines", &consumer.TimelineError{}, exitGap, "--on-gap"},
 		{"Content-ID gone", &consumer.ContentIDNotFoundError{}, exitGap, "--on-gap"},
 		{"not old enough", &consumer.NotOldEnoughError{}, exitGap, "--on-gap"},
 		{"truncated", &consumer.PageError{Err: page.ErrTruncated}, exitInvalid, ""},

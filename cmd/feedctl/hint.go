@@ -26,6 +26,8 @@ func hint(err error) string {
 	switch {
 	case errors.As(err, &h):
 		return h.hint
+	case errors.Is(err, consumer.ErrTimeline):
+		return "\"feedctl verify URL\" until it finds no page of before, then --on-gap replay, or a new sink"
 	case consumer.IsGap(err):
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
 	case presigned(err):

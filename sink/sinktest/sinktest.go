@@ -5,6 +5,7 @@ package sinktest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,7 @@ func at(n int) feed.Position {
 		LastModified: stamp(n),
 		ContentID:    contentID(n),
 		Page:         "https://example.com/feeds/a/pages/1",
+		Prev:         strings.Repeat("5a", 32),
 	}
 }
 

@@ -1,0 +1,88 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// ErrTimeline: the pages that the server, or a cache before it, answers with are not
+// all of one timeline of the feed. It is the error that every [TimelineError]
+// matches.
+var ErrTimeline = errors.New("pages are of two timelines of the feed")
+
+// A TimelineError means that pages which should follow each other do not: the
+// feed's store was restored to an older state, and a cache or a server still has
+// pages of what was there before. Entities may have been read that the feed does
+// not have any more, and others missed that came in their place.
+type TimelineError struct {
+	Page string // URL of the page that does not fit
+	// Other is the URL of the page that it does not fit to; empty if it is the page
+	// that Page followed when the position was taken.
+	Other string
+	// Position that was reached; zero if none was.
+	Position feed.Position
+}
+
+func (e *TimelineError) Error() string {
+	why := "follows another page than when the position was taken"
+	switch e.Other {
+	case "":
+	case e.Page:
+		why = "is there in two versions"
+	default:
+		why = fmt.Sprintf("does not belong with page %s", shown(e.Other))
+	}
+	return fmt.Sprintf("read page %s: %v: it %s: the feed was restored to an older state: "+
+		"restart its servers and purge the caches before them, then replay or start over from a snapshot", shown(e.Page), ErrTimeline, why)
+}
+
+// Is makes e match [ErrTimeline].
+func (e *TimelineError) Is(target error) bool { return target == ErrTimeline }
+
+// sameTimeline checks two answers for the same page.
+func sameTimeline(before, now *Page) error {
+	if before.URL == now.URL && before.chain.Contradicts(now.chain) {
+		return &TimelineError{Page: now.URL, Other: before.URL}
+	}
+	return nil
+}
+
+// follows checks that the page with the entity of the position that was sought
+// follows the same page as then.
+func (w *walk) follows(page, prev string) error {
+	if feed.Differ(w.seek.position.Prev, prev) {
+		return &TimelineError{Page: page}
+	}
+	return nil
+}
+
+// torn returns a [TimelineError] if the newest page has a way on by its own URL and
+// none by the feed's: what is at its URL then comes from a cache, and the page that
+// it leads to, which was not there, is not of the feed any more. Otherwise it
+// returns nil.
+func (w *walk) torn() error {
+	newest, err := w.s.head(w.url)
+	if err != nil || !newest.Newest() {
+		return nil
+	}
+	own, err := w.s.head(newest.URL)
+	if err != nil || own.Newest() {
+		return nil
+	}
+	if again, err := w.s.head(w.url); err != nil || !again.Newest() || again.URL != newest.URL {
+		return nil // it has got a next page meanwhile
+	}
+	return &TimelineError{Page: own.URL, Other: w.url}
+}
+
+// placed adds the position that was reached to err, if that is a [TimelineError] without
+// one.
+func placed(position feed.Position, err error) error {
+	var timeline *TimelineError
+	if errors.As(err, &timeline) && timeline.Position.IsZero() {
+		timeline.Position = position
+	}
+	return err
+}

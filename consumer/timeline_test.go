@@ -1,0 +1,148 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A restoredFeed serves a feed whose store was restored to an older state, behind
+// a cache that has some pages of before.
+type restoredFeed struct {
+	before, now *testFeed
+	cached      func(number int) bool
+}
+
+func (f *restoredFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	var number int
+	if _, err := fmt.Sscanf(r.URL.Path, "/feed/%d", &number); err == nil && f.cached(number) {
+		f.before.ServeHTTP(rw, r)
+		return
+	}
+	f.now.ServeHTTP(rw, r)
+}
+
+// all returns the Content-IDs of a feed in order.
+func (f *testFeed) all() (ids []string) {
+	for _, p := range f.pages {
+		for _, e := range p.entities {
+			ids = append(ids, e.ContentID)
+		}
+	}
+	return ids
+}
+
+// TestTimelines restores a feed behind a cache that has any of the pages of
+// before: consumers that come from any position get what the feed has now, and
+// nothing else, or an error of their own.
+func TestTimelines(t *testing.T) {
+	before := "a0 b1 | c2 d3 | e4 f5 | g6 h7 | i8"
+	for _, now := range []string{
+		"a0 b1 | c2 d3 | e4 m9 | n9 o9 | p9 q9 | r9", // the state of before ended within a page, or with one
+		"a0 b1 | c2 d3 | m9 n9 | o9 p9 | q9",
+		"a0 b1 | c2 m9 | n9",
+		"a0 b1 | c2 d3 | e4 m9",
+		"a0 b1 | c2 d3",
+		"m9 n9 | o9",
+		"m0 n1 | c2 d3 | e4 f5 | g6 h7 | i8", // later events got the same names
+	} {
+		for cached := range 1 << 4 { // of the pages with a next link
+			f := &restoredFeed{newFeed(before), newFeed(now), func(n int) bool { return n > 0 && cached>>(n-1)&1 == 1 }}
+			f.before.chained, f.now.chained = true, true
+			inWorld(t, f, func(t *testing.T, w *world) {
+				c := w.newClient(Config{Retry: RetryConfig{Attempts: 1}})
+				for start, read := range positions(t, w, f.before) {
+					got, err := ids(t, c, start)
+					if err == nil && read+got != "" && strings.TrimSpace(read+" "+got) != strings.Join(f.now.all(), " ") {
+						t.Errorf("%s: pages %04b in the cache: after %q got %q and no error", now, cached, read, got)
+					}
+					if err != nil && !IsGap(err) {
+						t.Errorf("%s: pages %04b in the cache: after %q: %v", now, cached, read, err)
+					}
+					if err != nil && cached == 0 && kindOfGap(err) == "" && !strings.Contains(now, "m0") {
+						t.Errorf("%s: nothing in the cache: after %q: %v", now, read, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// positions returns the beginning, and the positions after each entity, with what
+// was read up to there.
+func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
+	t.Helper()
+	all := map[Start]string{Beginning(): ""}
+	handler := w.handler
+	w.handler = f
+	defer func() { w.handler = handler }()
+	read := ""
+	for e, err := range w.newClient(Config{}).Entities(t.Context(), feedURL, Beginning()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = strings.TrimSpace(read + " " + e.ContentID)
+		all[After(e.Position())] = read
+	}
+	return all
+}
+
+// TestTimelineError checks what the error tells, and when a gap policy goes on.
+func TestTimelineError(t *testing.T) {
+	f := &restoredFeed{newFeed("a0 | b1 | c2 | d3"), newFeed("a0 | m4 | n5"), nil}
+	f.before.chained, f.now.chained = true, true
+	purged := false
+	f.cached = func(n int) bool { return n == 2 && !purged }
+	for _, policy := range []GapPolicy{GapFail, GapReplay} {
+		purged = false
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t, at: After(feed.Position{LastModified: second(1), ContentID: "b", Page: pageURL + "2"}).position}
+			job := Job{Client: w.newClient(Config{}), Sink: sink, OnGap: policy}
+			_, err := runJob(t, job)
+			var torn *TimelineError
+			if !errors.As(err, &torn) || !errors.Is(err, ErrTimeline) || !IsGap(err) || Retryable(err) {
+				t.Fatalf("%v: error is %v", policy, err)
+			}
+			if torn.Page != pageURL+"3" || torn.Other != pageURL+"2" || !torn.Position.LastModified.Equal(second(1)) {
+				t.Errorf("%v: %+v", policy, torn)
+			}
+			for _, text := range []string{pageURL + "3", pageURL + "2", "purge the caches", "restart"} {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%v: %q is not in %q", policy, text, err)
+				}
+			}
+			purged = true
+			if _, err := runJob(t, job); policy == GapReplay && err != nil || policy == GapFail && kindOfGap(err) != "id" {
+				t.Errorf("%v: after the cache was purged: %v", policy, err)
+			}
+			if policy == GapReplay {
+				sink.expect("m n")
+			}
+		})
+	}
+}
+
+// TestTimelineOfOlderPosition: a position without a digest is as good as it was, and
+// so is one of a server that does not send any.
+func TestTimelineOfOlderPosition(t *testing.T) {
+	f := newFeed("a0 b1 | c2 d3 | e4")
+	for _, chained := range []bool{true, false} {
+		f.chained = chained
+		inWorld(t, f, func(t *testing.T, w *world) {
+			want(t, w.newClient(Config{}), at("c2", 2), "d e")
+			start := at("c2", 2)
+			start.position.Prev = f.digest(1)
+			want(t, w.newClient(Config{}), start, "d e")
+			start.position.Page = ""
+			want(t, w.newClient(Config{}), start, "d e")
+			start.position.Prev = f.digest(2)
+			if _, err := ids(t, w.newClient(Config{}), start); errors.Is(err, ErrTimeline) != chained {
+				t.Errorf("with digests %t: error is %v", chained, err)
+			}
+		})
+	}
+}
