@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/page"
 )
@@ -157,11 +158,17 @@ func checkField(f Field) error {
 	return checkValue(f.Name, f.Value)
 }
 
-// checkValue checks that a value comes out of a reader as it went in: no line
-// break, no NUL, no white space around it.
+// checkValue checks that every reader gets a value as it went in: valid UTF-8
+// without control characters other than tab (RFC 9110, section 5.5), and no white
+// space around it.
 func checkValue(name, value string) error {
-	if strings.ContainsAny(value, "\r\n\x00") {
-		return refuse(name, value, ErrInvalidHeader, "it contains CR, LF or NUL")
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("byte %d is the control character %q", i, c))
+		}
+	}
+	if !utf8.ValidString(value) {
+		return refuse(name, value, ErrInvalidHeader, "it is not valid UTF-8")
 	}
 	if trim(value) != value {
 		return refuse(name, value, ErrInvalidHeader, "it begins or ends with white space")
@@ -171,9 +178,12 @@ func checkValue(name, value string) error {
 
 // checkURI checks that a value has nothing but printable ASCII without spaces.
 func checkURI(name, value string) error {
-	for i := range len(value) {
-		if c := value[i]; c <= ' ' || c > '~' {
-			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("character %q at %d is not printable ASCII; percent-encode it", c, i))
+	for i, c := range value {
+		switch {
+		case c == utf8.RuneError && !utf8.ValidString(value):
+			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("byte %d, 0x%02x, is not printable ASCII; percent-encode it", i, value[i]))
+		case c <= ' ' || c > '~':
+			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("character %q at byte %d is not printable ASCII; percent-encode it", c, i))
 		}
 	}
 	return nil

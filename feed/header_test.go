@@ -101,6 +101,12 @@ func TestCheckRefuses(t *testing.T) {
 		"LF in value":            {field("X", "a\nb"), "X"},
 		"CR in value":            {field("X", "a\rb"), "X"},
 		"NUL in value":           {field("X", "a\x00b"), "X"},
+		"control in value":       {field("X", "a\x01b"), "X"},
+		"DEL in value":           {field("X", "a\x7fb"), "X"},
+		"escape in content type": {func(e *feed.Entity) { e.ContentType = "a/b\x1b[2J" }, "Content-Type"},
+		"Latin-1 in value":       {field("X", "Z\xfcrich"), "X"},
+		"cut UTF-8 in value":     {field("X", "\xe2\x82"), "X"},
+		"Latin-1 in Content-ID":  {func(e *feed.Entity) { e.ContentID = "\xfc" }, "Content-ID"},
 		"white space in the end": {field("X", "a\t"), "X"},
 		"too much":               {field("X", strings.Repeat("x", feed.MaxHeader)), "block"},
 	} {
@@ -124,6 +130,17 @@ func TestCheckRefuses(t *testing.T) {
 	e.Operation = ""
 	if err := e.Check(true); !errors.Is(err, feed.ErrMissingHeader) {
 		t.Errorf("no operation in a feed: %v", err)
+	}
+}
+
+// TestCheckNamesTheCharacter checks that the error has the character, not one of its bytes.
+func TestCheckNamesTheCharacter(t *testing.T) {
+	for value, want := range map[string]string{"Z\u00fcrich": "character '\u00fc' at byte 1", "Z\xfcrich": "byte 1, 0xfc,", "\ufffd": "character '\ufffd' at byte 0"} {
+		e := fullEntity
+		e.ContentID = value
+		if err := e.Check(true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Content-ID %q: error %v, want one with %q", value, err, want)
+		}
 	}
 }
 
