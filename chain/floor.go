@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/feedctl/feedctl/internal/selfcheck"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
 
 // floorRecord is the metadata of a feed's floor object, whose body is empty.
 type floorRecord struct {
-	Format int   `json:"format"`
-	Floor  int64 `json:"floor"`
+	Format int    `json:"format"`
+	Feed   string `json:"feed,omitempty"` // older programs did not write it
+	Floor  int64  `json:"floor"`
 }
 
 // readFloor returns the number of the oldest page that exists, and the version
@@ -27,8 +29,14 @@ func readFloor(ctx context.Context, store storage.Store, feed string) (int64, st
 		return 0, "", fmt.Errorf("read floor of feed %q: %w", feed, err)
 	}
 	var r floorRecord
+	if err := selfcheck.Verify(info.Meta.Data); err != nil {
+		return 0, "", fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
+	}
 	if err := json.Unmarshal(info.Meta.Data, &r); err != nil || r.Format != format || r.Floor < 1 {
 		return 0, "", fmt.Errorf("%w: %s is not a floor", ErrCorrupt, info.Key)
+	}
+	if r.Feed != "" && r.Feed != feed {
+		return 0, "", fmt.Errorf("%w: %s is the floor of feed %q", ErrCorrupt, info.Key, r.Feed)
 	}
 	return r.Floor, info.Version, nil
 }
@@ -43,11 +51,11 @@ func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) 
 		if err != nil || floor >= n {
 			return floor, err
 		}
-		data, err := json.Marshal(floorRecord{Format: format, Floor: n})
+		data, err := json.Marshal(floorRecord{Format: format, Feed: feed, Floor: n})
 		if err != nil {
 			return 0, fmt.Errorf("encode floor: %w", err)
 		}
-		meta := storage.Meta{ContentType: "application/octet-stream", Data: data}
+		meta := storage.Meta{ContentType: "application/octet-stream", Data: selfcheck.Add(data)}
 		if version == "" {
 			_, err = store.Create(ctx, layout.FeedFloor(feed), meta, storage.Bytes())
 		} else {

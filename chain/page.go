@@ -27,6 +27,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/selfcheck"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
@@ -110,13 +111,17 @@ func (p *Page) Meta() (storage.Meta, error) {
 	if err != nil {
 		return storage.Meta{}, fmt.Errorf("encode metadata of page %d: %w", p.Number, err)
 	}
-	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: data}, nil
+	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: selfcheck.Add(data)}, nil
 }
 
 // Decode reads what Meta wrote: the metadata of page n of a feed in the store.
 func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	var r record
-	if err := json.Unmarshal(info.Meta.Data, &r); err != nil {
+	err := selfcheck.Verify(info.Meta.Data)
+	if err == nil {
+		err = json.Unmarshal(info.Meta.Data, &r)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
 	}
 	switch {

@@ -46,6 +46,9 @@ const (
 	MaxShare = 4
 )
 
+// VerifyAge is for how long a body is taken to be as it was when it was verified.
+const VerifyAge = 10 * time.Minute
+
 const (
 	pageDir = "pages"
 	tempDir = "tmp"
@@ -53,8 +56,6 @@ const (
 
 	// pause is for how long nothing is kept after the disk refused to.
 	pause = time.Minute
-	// verifyAge is for how long a body is taken to be as it was when verified.
-	verifyAge = 10 * time.Minute
 	// touchAge is how exact the time of the last use is on disk.
 	touchAge = time.Minute
 )

@@ -168,7 +168,7 @@ func (c *Cache) openVerified(e entry, p *chain.Page) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if time.Since(e.verified) < verifyAge {
+	if time.Since(e.verified) < VerifyAge {
 		return f, nil
 	}
 	hash := sha256.New()

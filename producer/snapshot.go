@@ -3,6 +3,8 @@ package producer
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -208,7 +210,7 @@ func (w *snapshotWriter) start(ctx context.Context, group *errgroup.Group, d *dr
 		if err != nil {
 			return err
 		}
-		data, err := snapshot.PageInfo{Entities: d.entities, SHA256: sum}.Encode()
+		data, err := snapshot.PageInfo{Entities: d.entities, SHA256: sum, ID: w.id, Number: n, Boundary: d.boundary}.Encode()
 		if err != nil {
 			return err
 		}
@@ -259,6 +261,11 @@ func (w *snapshotWriter) writeIndex(ctx context.Context) (*snapshot.Index, error
 	if err != nil {
 		return nil, fmt.Errorf("encode index: %w", err)
 	}
-	meta := storage.Meta{ContentType: snapshot.MediaType, CacheControl: immutable}
+	sum := sha256.Sum256(data)
+	info, err := snapshot.IndexInfo{SHA256: hex.EncodeToString(sum[:])}.Encode()
+	if err != nil {
+		return nil, err
+	}
+	meta := storage.Meta{ContentType: snapshot.MediaType, CacheControl: immutable, Data: info}
 	return index, w.create(ctx, layout.SnapshotIndex(w.name, w.id), meta, storage.Bytes(data))
 }

@@ -253,19 +253,16 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Wrong bytes from the store are not taken for the newest page, do not come into the
-// cache, and are not handed out twice.
+// Wrong bytes from the store are not handed out, and do not come into the cache.
 func TestCorruptBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for path, want := range map[string]int{"/feeds/f": http.StatusInternalServerError, "/feeds/f/pages/1": http.StatusOK} {
+		for _, path := range []string{"/feeds/f", "/feeds/f/pages/1"} {
 			inner, times := memory.New(), 1
 			fill(t, inner, "f", 2, 1000)
 			cache := openCache(t, t.TempDir(), 8<<20)
 			c := inside(t, newServer(t, far(corrupting{inner, &times}, 0), server.Config{Cache: cache}))
-			if got := c.get(t, path); got.StatusCode != want || times != 0 {
+			if got := c.get(t, path); got.StatusCode != http.StatusInternalServerError || times != 0 {
 				t.Errorf("%s: %s", path, got.Status)
-			} else if want == http.StatusOK && got.Header.Get("Repr-Digest") == reprDigest(got.body) {
-				t.Errorf("%s: wrong bytes have the right digest", path)
 			}
 			synctest.Wait()
 			if n := cache.Stats().Pages; n != 0 {

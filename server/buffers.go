@@ -3,11 +3,8 @@ package server
 import (
 	"container/list"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
@@ -57,9 +54,6 @@ type buffer struct {
 	body   []byte
 	digest []byte // SHA-256 of a page without a next page, as it is served
 	err    error
-	reads  atomic.Int64 // how often it was opened
-	check  sync.Once
-	right  bool // the body has the SHA-256 of the metadata
 
 	// What follows belongs to the buffers.
 	taken   int64
@@ -192,21 +186,11 @@ func (p *buffers) discard(b *buffer) {
 	}
 }
 
-// retire makes sure that a page is handed out to nobody else: it is on disk, or not
-// what it should be.
+// retire makes sure that a page that is on disk is handed out to nobody else.
 func (p *buffers) retire(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discard(b)
-}
-
-// verified reports whether the body is what the metadata says.
-func (b *buffer) verified() bool {
-	b.check.Do(func() {
-		sum := sha256.Sum256(b.body)
-		b.right = hex.EncodeToString(sum[:]) == b.page.SHA256
-	})
-	return b.right
 }
 
 // release ends a holding of the buffer. Whoever holds it not must not look at it.

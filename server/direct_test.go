@@ -92,7 +92,7 @@ func TestIndexForOthers(t *testing.T) {
 	check(t, err)
 	info, err := store.Stat(t.Context(), key)
 	check(t, err)
-	_, err = store.Replace(t.Context(), key, info.Version, info.Meta, storage.Bytes(data))
+	_, err = store.Replace(t.Context(), key, info.Version, storage.Meta{ContentType: info.Meta.ContentType}, storage.Bytes(data))
 	check(t, err)
 	c := inside(t, newServer(t, store, server.Config{}))
 	served, err := snapshot.Parse(c.get(t, "/snapshots/s").body)

@@ -278,7 +278,7 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 		b, err := f.server.source.openState(ctx, f.feed, f.seen)
 		if err == nil {
 			rep := f.represent(b.page)
-			rep.digest = func(context.Context) []byte { return b.digest }
+			rep.digest = func(context.Context) ([]byte, error) { return b.digest, nil }
 			return rep, f.server.source.reader(b, 0, -1), nil
 		}
 		if !errors.Is(err, errUnbuffered) {
@@ -289,7 +289,14 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.represent(p), object.Body, nil
+	if offset > 0 || length >= 0 {
+		return f.represent(p), object.Body, nil
+	}
+	body, err := f.server.integrity.whole(object, p.SHA256)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.represent(p), body, nil
 }
 
 // represent describes a state of the page. An open page ends with a closing
@@ -307,10 +314,10 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 		changing:    true,
 		stored:      p.Size,
 		chain:       chainOf(p).Header(),
-		digest:      func(ctx context.Context) []byte { return f.feed.open.sum(ctx, p) },
+		digest:      func(ctx context.Context) ([]byte, error) { return f.feed.open.sum(ctx, p, f.server.integrity) },
 	}
 	if p.Closed {
-		rep.digest = func(context.Context) []byte { return decodeDigest(p.SHA256) }
+		rep.digest = func(context.Context) ([]byte, error) { return decodeDigest(p.SHA256), nil }
 	} else {
 		rep.tail = string(page.AppendClose(nil, p.Boundary))
 	}

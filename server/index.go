@@ -100,7 +100,7 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 		tag:         shortDigest(hex.EncodeToString(digest[:])),
 		modified:    index.CreatedAt,
 		stored:      int64(len(body)),
-		digest:      func(context.Context) []byte { return digest[:] },
+		digest:      func(context.Context) ([]byte, error) { return digest[:], nil },
 	}}
 	return s.indexes.add(key, served, len(body)), nil
 }
@@ -135,9 +135,9 @@ func (x *indexResource) read(ctx context.Context) (*snapshot.Index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read index %s: %w", x.key, err)
 	}
-	index, err := snapshot.Decode(data)
+	index, err := snapshot.DecodeStored(x.id, object.Meta.Data, data)
 	if err != nil {
-		return nil, fmt.Errorf("read index %s: %w", x.key, err)
+		return nil, x.server.integrity.corrupted(x.key, err)
 	}
 	return index, nil
 }

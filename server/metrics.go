@@ -48,7 +48,7 @@ func newMetrics(s *Server) (*metrics, error) {
 		}, []string{"feed"}),
 	}
 	registry := s.config.Registry
-	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedCollector(s)}
+	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedCollector(s), s.integrity.corrupt}
 	all = append(all, s.source.metrics.collectors()...)
 	all = append(all, newStoreCollector(s))
 	if registry == nil {

@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/pagecache"
 )
 
 // maxHashed is how much of an open page is read for its digest at once. Pages
@@ -22,54 +25,80 @@ type openDigest struct {
 	reader *chain.Reader
 	free   chan struct{} // has room for whoever uses what follows
 
-	number int64
-	hash   hash.Hash // of the first size bytes of page number
-	size   int64
+	number   int64
+	boundary string
+	hash     hash.Hash // of the first size bytes of the page
+	size     int64
+	since    time.Time // when the first of them were read
 }
 
 // sum returns the SHA-256 of an open page with its closing delimiter, or nil if
-// that cannot be told.
-func (d *openDigest) sum(ctx context.Context, p *chain.Page) []byte {
+// that cannot be told. If the page in the store is not what was written, that is an
+// error. i takes note of it.
+func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]byte, error) {
 	select {
 	case d.free <- struct{}{}:
 		defer func() { <-d.free }()
 	case <-ctx.Done():
-		return nil
+		return nil, nil
 	}
-	if d.hash == nil || d.number < p.Number {
-		d.number, d.hash, d.size = p.Number, sha256.New(), 0
+	if d.number > p.Number {
+		return nil, nil // outdated already
 	}
-	if d.number != p.Number || d.size > p.Size || p.Size-d.size > maxHashed {
-		return nil // a state that is outdated already, or too much to read
+	known := d.hash != nil && d.boundary == p.Boundary && time.Since(d.since) < pagecache.VerifyAge
+	if known && d.size > p.Size {
+		return nil, nil
 	}
-	if !d.grow(ctx, p) || hex.EncodeToString(d.hash.Sum(nil)) != p.SHA256 {
-		d.hash = nil
-		return nil
+	if known {
+		if same, err := d.grow(ctx, p); err != nil || !same {
+			return nil, nil // whoever reads the body learns why
+		}
+		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // or the store was restored
+	}
+	if !known {
+		d.number, d.boundary, d.hash, d.size, d.since = p.Number, p.Boundary, sha256.New(), 0, time.Now()
+		if same, err := d.grow(ctx, p); err != nil || !same {
+			return nil, nil
+		}
+		state := objectState{layout.FeedPage(p.Feed, p.Number), p.Version, p.SHA256}
+		if err := i.check(state, d.hash); err != nil {
+			d.hash = nil
+			return nil, err
+		}
 	}
 	cloner, ok := d.hash.(hash.Cloner)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	closed, err := cloner.Clone()
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	closed.Write(page.AppendClose(nil, p.Boundary))
-	return closed.Sum(nil)
+	return closed.Sum(nil), nil
 }
 
-// grow hashes what the page has got since the last time.
-func (d *openDigest) grow(ctx context.Context, p *chain.Page) bool {
+// grow hashes what the page has got since the last time. It reports whether what is in the
+// store still is a state of the page.
+func (d *openDigest) grow(ctx context.Context, p *chain.Page) (bool, error) {
 	missing := p.Size - d.size
 	if missing == 0 {
-		return true
+		return true, nil
 	}
-	_, object, err := d.reader.Open(ctx, p.Number, d.size, missing)
+	if missing > maxHashed {
+		d.hash = nil
+		return false, nil
+	}
+	now, object, err := d.reader.Open(ctx, p.Number, d.size, missing)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer object.Body.Close()
 	n, err := io.Copy(d.hash, object.Body)
 	d.size += n
-	return err == nil && n == missing
+	if err != nil || n != missing || now.Boundary != p.Boundary {
+		d.hash = nil
+		return false, err
+	}
+	return true, nil
 }

@@ -79,7 +79,7 @@ var problems = []struct {
 	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},
 	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
 	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},
-	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "the feed is corrupt in the store"},
+	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "it is corrupt in the store"},
 	{storage.ErrLayout, http.StatusInternalServerError, "corrupt", "the store is damaged or of an unknown version"},
 	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store has no room left; repeat with the same Content-IDs when it has"},
 	{storage.ErrPermission, http.StatusInternalServerError, "internal", "the store denies access to the server"},

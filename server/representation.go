@@ -26,8 +26,10 @@ type representation struct {
 
 	stored int64  // size of what the store holds of it, in bytes
 	tail   string // follows what the store holds
-	// digest returns the SHA-256 of it all, nil if it is not to be had.
-	digest func(context.Context) []byte
+	// digest returns the SHA-256 of it all, nil if it is not to be had. The error is that the
+	// store is corrupt.
+	digest func(context.Context) ([]byte, error)
+	sum    string // SHA-256 of what the store holds, in hex, where it is needed
 }
 
 func (rep *representation) size() int64 { return rep.stored + int64(len(rep.tail)) }
@@ -97,7 +99,9 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 			}
 			defer release()
 		}
-		s.writeHeader(w, r, opened, coding, part)
+		if err := s.writeHeader(w, r, opened, coding, part); err != nil {
+			return err
+		}
 		return s.writeBody(w, opened, coding, part, body)
 	}
 	return newProblem(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
@@ -137,8 +141,7 @@ func (s *Server) answer(w *responder, r *http.Request, rep *representation, codi
 		}
 	}
 	if r.Method == http.MethodHead {
-		s.writeHeader(w, r, rep, coding, part)
-		return part, true, nil
+		return part, true, s.writeHeader(w, r, rep, coding, part)
 	}
 	return part, false, nil
 }
@@ -185,7 +188,14 @@ func (s *Server) cacheControl(immutable bool) string {
 
 // writeHeader sends the header of a 200 or 206. Range and digests are of the
 // representation without coding; with one, its size is not known beforehand.
-func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) {
+func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) error {
+	var digest []byte
+	if coding == "" {
+		var err error
+		if digest, err = rep.digest(r.Context()); err != nil {
+			return err
+		}
+	}
 	h := w.Header()
 	s.setCommon(h, rep, coding)
 	h.Set("Content-Type", rep.contentType)
@@ -195,7 +205,7 @@ func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation,
 	} else {
 		h.Set("Accept-Ranges", "bytes")
 		h.Set("Content-Length", strconv.FormatInt(part.length, 10))
-		if digest := rep.digest(r.Context()); digest != nil {
+		if digest != nil {
 			h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest)+":")
 		}
 	}
@@ -204,6 +214,7 @@ func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation,
 		status = http.StatusPartialContent
 	}
 	w.WriteHeader(status)
+	return nil
 }
 
 // storedPart returns the part of a span that the store holds.

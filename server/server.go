@@ -45,6 +45,7 @@ type Server struct {
 	readAhead  *semaphore.Weighted // bytes
 	lengthy    *semaphore.Weighted // of weight 1: the turn to read a lengthy line
 
+	integrity  *integrity
 	background *background
 	mu         sync.Mutex
 	closing    chan struct{}
@@ -62,7 +63,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults(store)
-	background := newBackground()
+	background, integrity := newBackground(), newIntegrity()
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
 		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth),
@@ -70,8 +71,9 @@ func New(store storage.Store, c Config) (*Server, error) {
 		feeds:      newLRU[string, *servedFeed](maxFeeds),
 		newFeeds:   newLRU[string, *servedFeed](maxFeeds),
 		floors:     newFlights[string, int64](background),
-		source:     newSource(c, background),
+		source:     newSource(c, background, integrity),
 		background: background,
+		integrity:  integrity,
 		finished:   newLRU[string, struct{}](maxSnapshots),
 		indexes:    newLRU[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -87,35 +88,44 @@ func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
 		}
 		s.finished.add(index, struct{}{}, 1)
 	}
-	return s.serve(w, r, &snapshotPage{store: s.store, key: layout.SnapshotPage(name, id, int(n))}, nil)
+	return s.serve(w, r, &snapshotPage{server: s, id: id, number: int(n), key: layout.SnapshotPage(name, id, int(n))}, nil)
 }
 
 // A snapshotPage is the resource of one page of a snapshot.
 type snapshotPage struct {
-	store storage.Store
-	key   string
+	server *Server
+	id     string // of the snapshot
+	number int
+	key    string
 }
 
 // stat implements resource.
 func (p *snapshotPage) stat(ctx context.Context) (*representation, error) {
-	info, err := p.store.Stat(ctx, p.key)
+	info, err := p.server.store.Stat(ctx, p.key)
 	if err != nil {
 		return nil, explainPage(err)
 	}
-	return represent(info)
+	return p.represent(info)
 }
 
 // open implements resource.
 func (p *snapshotPage) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
-	object, err := p.store.Get(ctx, p.key, offset, length)
+	object, err := p.server.store.Get(ctx, p.key, offset, length)
 	if err != nil {
 		return nil, nil, explainPage(err)
 	}
-	rep, err := represent(object.Info)
+	rep, err := p.represent(object.Info)
 	if err != nil {
 		return nil, nil, errors.Join(err, object.Body.Close())
 	}
-	return rep, object.Body, nil
+	if offset > 0 || length >= 0 {
+		return rep, object.Body, nil
+	}
+	body, err := p.server.integrity.whole(object, rep.sum)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rep, body, nil
 }
 
 func explainPage(err error) error {
@@ -125,22 +135,27 @@ func explainPage(err error) error {
 	return fmt.Errorf("read page of snapshot: %w", err)
 }
 
-// represent describes a page of a snapshot.
-func represent(info storage.Info) (*representation, error) {
-	meta, err := snapshot.DecodePage(info.Meta.Data)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", info.Key, err)
-	}
+// represent describes the page.
+func (p *snapshotPage) represent(info storage.Info) (*representation, error) {
+	meta, err := snapshot.DecodePage(p.id, p.number, info.Meta.Data)
 	digest := decodeDigest(meta.SHA256)
-	if digest == nil {
-		return nil, fmt.Errorf("read %s: its metadata has no SHA-256", info.Key)
+	if err == nil && digest == nil {
+		err = fmt.Errorf("%w: %q is not a SHA-256", snapshot.ErrMetadata, meta.SHA256)
+	}
+	if err != nil {
+		return nil, p.server.integrity.corrupted(info.Key, err)
+	}
+	contentType := info.Meta.ContentType
+	if meta.Boundary != "" {
+		contentType = page.ContentType(meta.Boundary)
 	}
 	return &representation{
-		contentType: info.Meta.ContentType,
+		sum:         meta.SHA256,
+		contentType: contentType,
 		tag:         shortDigest(meta.SHA256),
 		modified:    feed.Truncate(info.Modified),
 		immutable:   true,
 		stored:      info.Size,
-		digest:      func(context.Context) []byte { return digest },
+		digest:      func(context.Context) ([]byte, error) { return digest, nil },
 	}, nil
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 
@@ -35,16 +33,17 @@ type source struct {
 	runs       runs
 	metas      *flights[pageKey, *chain.Page]
 	metrics    *sourceMetrics
+	integrity  *integrity
 }
 
-func newSource(c Config, b *background) *source {
+func newSource(c Config, b *background, i *integrity) *source {
 	return &source{
 		log: c.Logger, background: b, cache: c.Cache,
 		pages:   newLRU[pageKey, *chain.Page](maxPages),
 		buffers: newBuffers(max(c.ReadAhead, 0)),
 		runs:    runs{byNext: make(map[runKey]run)},
 		metas:   newFlights[pageKey, *chain.Page](b),
-		metrics: newSourceMetrics(),
+		metrics: newSourceMetrics(), integrity: i,
 	}
 }
 
@@ -251,12 +250,6 @@ func (s *source) openBuffer(ctx context.Context, b *buffer, offset, length int64
 	if err := s.await(ctx, b); err != nil {
 		return nil, nil, err
 	}
-	if b.reads.Add(1) > 1 && !b.verified() {
-		s.log.WarnContext(ctx, "page in memory does not have the SHA-256 of its metadata: it is read again", "feed", b.feed, "page", b.number)
-		s.buffers.retire(b)
-		s.buffers.release(b)
-		return nil, nil, errUnbuffered
-	}
 	return b.page, s.reader(b, offset, length), nil
 }
 
@@ -287,12 +280,19 @@ func (s *source) openStored(ctx context.Context, f *servedFeed, n, offset, lengt
 		return nil, nil, err
 	}
 	s.remember(p)
-	if s.cache != nil && offset == 0 && length < 0 {
+	if offset > 0 || length >= 0 {
+		return p, object.Body, nil
+	}
+	body, err := s.integrity.whole(object, p.SHA256)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.cache != nil {
 		if w := s.cache.Create(p); w != nil {
-			return p, &keepingBody{object.Body, w}, nil
+			return p, &keepingBody{body, w}, nil
 		}
 	}
-	return p, object.Body, nil
+	return p, body, nil
 }
 
 // A keepingBody puts what is read of a page into the cache.
@@ -342,10 +342,8 @@ func (s *source) fetch(f *servedFeed, b *buffer, why string) {
 	s.buffers.release(b)
 }
 
-// read reads a page from the store into a buffer. That the bytes are those that were
-// written is the store's business, and the reader has the digest to see; it is checked
-// before a second reader gets them, or the cache. Of a page that has no next page the
-// digest is another than in the metadata, so there both are found out.
+// read reads a page from the store into a buffer, and verifies it. Of a page that has no
+// next page it finds out the digest of what is served, which is another than in the metadata.
 func (s *source) read(ctx context.Context, f *servedFeed, b *buffer) error {
 	p, object, err := f.reader.Open(ctx, b.number, 0, -1)
 	if err != nil {
@@ -359,20 +357,16 @@ func (s *source) read(ctx context.Context, f *servedFeed, b *buffer) error {
 		return errUnbuffered
 	}
 	b.page, b.body = p, s.buffers.memory(p.Size)
-	if _, err := io.ReadFull(object.Body, b.body); err != nil {
-		return fmt.Errorf("read page %d of feed %q: %w", b.number, f.name, err)
+	hash := sha256.New()
+	if err := readWhole(object, b.body, hash); err != nil {
+		return err
 	}
-	if _, err := io.Copy(io.Discard, object.Body); err != nil { // the store may have something to say at the end
-		return fmt.Errorf("read page %d of feed %q: %w", b.number, f.name, err)
+	if err := s.integrity.check(objectState{object.Key, object.Version, p.SHA256}, hash); err != nil {
+		return err
 	}
 	f.size.Store(p.Size)
 	if b.state == "" {
 		return nil
-	}
-	hash := sha256.New()
-	hash.Write(b.body)
-	if sum := hex.EncodeToString(hash.Sum(nil)); sum != p.SHA256 {
-		return fmt.Errorf("%w: page %d of feed %q has the SHA-256 %s, not %s as its metadata says", chain.ErrCorrupt, b.number, f.name, sum, p.SHA256)
 	}
 	if !p.Closed {
 		hash.Write(page.AppendClose(nil, p.Boundary))

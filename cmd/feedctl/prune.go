@@ -148,7 +148,7 @@ func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *sn
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
 	}
-	index, err := snapshot.Decode(data)
+	index, err := snapshot.DecodeStored(id, object.Meta.Data, data)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
 	}

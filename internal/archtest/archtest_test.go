@@ -37,6 +37,7 @@ var rooms = map[string]room{
 	"internal/couchdiff": {},
 	"internal/loopback":  {},
 	"internal/jsonptr":   {},
+	"internal/selfcheck": {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
 	"internal/notices":   {},
@@ -44,7 +45,7 @@ var rooms = map[string]room{
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}},
-	"snapshot":           {rooms: []string{"feed", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"snapshot":           {rooms: []string{"feed", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":                 {},
@@ -54,7 +55,7 @@ var rooms = map[string]room{
 	"storage/postgres/schema": {rooms: []string{"storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
 
 	// Producing.
-	"chain":     {rooms: []string{"layout", "page", "storage"}},
+	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},

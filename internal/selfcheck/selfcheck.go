@@ -1,0 +1,45 @@
+// Package selfcheck lets an object of JSON carry a checksum of itself, so that metadata that
+// was damaged is noticed whatever store it was in.
+package selfcheck
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// ErrMismatch is the error of [Verify].
+var ErrMismatch = errors.New("checksum does not match")
+
+const (
+	before = `,"crc32c":"`
+	after  = `"}`
+	size   = len(before) + 8 + len(after)
+)
+
+// Add adds the member "crc32c" to the end of an object as [encoding/json.Marshal] writes it,
+// which has at least one member: the CRC-32C (RFC 3720, section 12.1) of the object without it, in
+// hex.
+func Add(object []byte) []byte {
+	end := len(object) - len("}")
+	return fmt.Appendf(object[:end:end], "%s%08x%s", before, checksum(object), after)
+}
+
+// Verify returns ErrMismatch if data ends with the member that [Add] adds and it is wrong. An
+// object without one, as older programs wrote it, has nothing to be checked by.
+func Verify(data []byte) error {
+	rest := data[max(len(data)-size, 0):]
+	if len(data) < size || !bytes.HasPrefix(rest, []byte(before)) || !bytes.HasSuffix(rest, []byte(after)) {
+		return nil
+	}
+	end := len(data) - size
+	if want := checksum(append(data[:end:end], '}')); string(rest[len(before):len(before)+8]) != fmt.Sprintf("%08x", want) {
+		return ErrMismatch
+	}
+	return nil
+}
+
+func checksum(object []byte) uint32 {
+	return crc32.Checksum(object, crc32.MakeTable(crc32.Castagnoli))
+}

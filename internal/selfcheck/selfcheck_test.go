@@ -1,0 +1,41 @@
+package selfcheck_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/selfcheck"
+)
+
+// TestFlips changes each bit: it is noticed, or the object says the same.
+func TestFlips(t *testing.T) {
+	type object struct {
+		A int    `json:"a"`
+		B string `json:"b"`
+	}
+	plain, err := json.Marshal(object{1, "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := selfcheck.Add(plain)
+	if err := selfcheck.Verify(data); err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(data) * 8 {
+		damaged := bytes.Clone(data)
+		damaged[i/8] ^= 1 << (i % 8)
+		var got object
+		if selfcheck.Verify(damaged) == nil && json.Unmarshal(damaged, &got) == nil && got != (object{1, "two"}) {
+			t.Errorf("bit %d: %s is taken for right", i, damaged)
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	for _, data := range []string{"", "{}", `{"a":1}`, `{"a":1,"crc32c":"0"}`, "[1]"} {
+		if err := selfcheck.Verify([]byte(data)); err != nil {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/pagecache"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Limits of verifying bodies.
+const (
+	// maxVerified is how many objects are remembered to have been verified.
+	maxVerified = 4096
+	// maxEarly is the size up to which a body is verified before the response begins, in
+	// bytes, and maxEarlyAll how much memory such bodies may take. Others are verified as
+	// they are sent.
+	maxEarly    = 256 << 10
+	maxEarlyAll = 16 << 20
+)
+
+// An integrity sees to it that no body leaves the store as a whole that does not have the
+// SHA-256 of its metadata. An object that was verified is taken to be right for
+// [pagecache.VerifyAge]: then a file may be sent without passing through the process.
+type integrity struct {
+	verified *lru[objectState, *atomic.Int64] // when, in Unix nanoseconds
+	early    *semaphore.Weighted              // bytes
+	corrupt  prometheus.Counter
+}
+
+// An objectState is what was verified.
+type objectState struct {
+	key     string
+	version storage.Version
+	sha256  string
+}
+
+func newIntegrity() *integrity {
+	return &integrity{
+		verified: newLRU[objectState, *atomic.Int64](maxVerified),
+		early:    semaphore.NewWeighted(maxEarlyAll),
+		corrupt: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "feedctl_corrupt_objects_total", Help: "Objects read from the store whose body or metadata was not what was written.",
+		}),
+	}
+}
+
+// whole returns the whole body of an object, to be closed, in place of the one that was
+// opened. If it does not have the SHA-256 sum, in hex, then whole fails, or reading it does
+// before the last bytes: the error matches [chain.ErrCorrupt].
+func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, error) {
+	state := objectState{object.Key, object.Version, sum}
+	if at, ok := i.verified.get(state); ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge {
+		return object.Body, nil
+	}
+	if object.Size > maxEarly || !i.early.TryAcquire(object.Size) {
+		return &verifiedBody{ReadCloser: object.Body, integrity: i, state: state, hash: sha256.New(), left: object.Size}, nil
+	}
+	body := &heldBody{release: func() { i.early.Release(object.Size) }}
+	data := make([]byte, object.Size)
+	hash := sha256.New()
+	err := errors.Join(readWhole(object, data, hash), object.Body.Close())
+	if err == nil {
+		err = i.check(state, hash)
+	}
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	body.Reader.Reset(data)
+	return body, nil
+}
+
+// readWhole reads the body of an object into data, which has its size, and into hash.
+func readWhole(object *storage.Object, data []byte, hash hash.Hash) error {
+	_, err := io.ReadFull(io.TeeReader(object.Body, hash), data)
+	if err == nil {
+		_, err = io.Copy(hash, object.Body) // more would be wrong; and the store may have something to say at the end
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", object.Key, err)
+	}
+	return nil
+}
+
+// check compares what was read of an object with its metadata.
+func (i *integrity) check(state objectState, hash hash.Hash) error {
+	if got := hex.EncodeToString(hash.Sum(nil)); got != state.sha256 {
+		return i.corrupted(state.key, fmt.Errorf("its body has the SHA-256 %s, not %s as its metadata says", got, state.sha256))
+	}
+	i.verified.add(state, new(atomic.Int64), 1).Store(time.Now().UnixNano())
+	return nil
+}
+
+// corrupted counts an object that is not what was written, and makes the error of it.
+func (i *integrity) corrupted(key string, cause error) error {
+	i.corrupt.Inc()
+	return &corruptError{key, cause}
+}
+
+// A corruptError is an object that is not what was written. It matches [chain.ErrCorrupt].
+type corruptError struct {
+	key   string
+	cause error
+}
+
+func (e *corruptError) Error() string {
+	return fmt.Sprintf("%s is corrupt in the store: %v: restore it", e.key, e.cause)
+}
+
+func (e *corruptError) Unwrap() []error { return []error{chain.ErrCorrupt, e.cause} }
+
+// A heldBody is in memory.
+type heldBody struct {
+	bytes.Reader
+	release func()
+}
+
+// Close implements [io.Closer]. It may be called once.
+func (b *heldBody) Close() error {
+	b.release()
+	return nil
+}
+
+// A verifiedBody is verified as it is read, before its last bytes are given out.
+type verifiedBody struct {
+	io.ReadCloser
+	integrity *integrity
+	state     objectState
+	hash      hash.Hash
+	left      int64 // bytes to come
+}
+
+func (b *verifiedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n == 0 {
+		return 0, err
+	}
+	b.hash.Write(p[:n])
+	if b.left -= int64(n); b.left > 0 {
+		return n, err
+	}
+	if wrong := b.integrity.check(b.state, b.hash); wrong != nil {
+		return 0, wrong
+	}
+	return n, err
+}

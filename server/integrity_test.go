@@ -1,0 +1,109 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// A rottenStore changes the byte at an offset of the body of one object.
+type rottenStore struct {
+	storage.Store
+	key string
+	at  int64
+}
+
+func (s rottenStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	object, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil || key != s.key {
+		return object, err
+	}
+	data, err := io.ReadAll(object.Body)
+	if err != nil {
+		return nil, err
+	}
+	if at := s.at - offset; at >= 0 && at < int64(len(data)) {
+		data = bytes.Clone(data)
+		data[at] ^= 1
+	}
+	object.Body = io.NopCloser(bytes.NewReader(data))
+	return object, nil
+}
+
+// A farRotten store is one behind a network, of which pages are held in memory.
+type farRotten struct{ rottenStore }
+
+func (farRotten) Requests() map[string]uint64 { return nil }
+
+// TestRot reads objects of which one byte is not what was written: no response is complete, and
+// the error names the object.
+func TestRot(t *testing.T) {
+	store := memory.New()
+	publishTo(t, store, "f", 0, 8) // two closed pages, an open one
+	large := feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: bytes.Repeat([]byte("feed"), 1<<18)}
+	f, err := producer.Open(t.Context(), store, "large", producer.Config{MaxPageEntities: 1, SpoolDir: t.TempDir()})
+	check(t, err)
+	for range 2 {
+		e := large
+		_, err := f.Publish(t.Context(), &e)
+		check(t, err)
+	}
+	check(t, f.Close())
+	index := writeSnapshot(t, store, "s", 2)
+	for path, key := range map[string]string{
+		"/feeds/f":             layout.FeedPage("f", 3),
+		"/feeds/f/pages/1":     layout.FeedPage("f", 1),
+		"/feeds/large/pages/1": layout.FeedPage("large", 1),
+		"/snapshots/s":         layout.SnapshotIndex("s", index.ID),
+		layout.SnapshotPagePath("s", index.ID, 1): layout.SnapshotPage("s", index.ID, 1),
+	} {
+		info, err := store.Stat(t.Context(), key)
+		check(t, err)
+		for _, at := range []int64{0, info.Size / 2, info.Size - 1} {
+			rotten := rottenStore{store, key, at}
+			for name, store := range map[string]storage.Store{"near": rotten, "far": farRotten{rotten}} {
+				for _, coding := range []string{"identity", "gzip", "zstd"} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%s", key, name, at, coding), func(t *testing.T) {
+						var logged bytes.Buffer
+						s := newServer(t, store, server.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+						request, err := http.NewRequest(http.MethodGet, "http://h"+path, nil)
+						check(t, err)
+						request.Header.Set("Accept-Encoding", coding)
+						if response, err := server.Transport(s).RoundTrip(request); err != nil {
+							t.Error(err)
+						} else if body, err := io.ReadAll(response.Body); err == nil && response.StatusCode < 500 {
+							t.Errorf("%s with %d bytes is complete", response.Status, len(body))
+						}
+						if !strings.Contains(logged.String(), key) || !strings.Contains(logged.String(), "SHA-256") {
+							t.Errorf("logged: %s", logged.String())
+						}
+						response, err := server.DirectTransport(s).RoundTrip(request)
+						if err == nil {
+							_, err = io.ReadAll(response.Body)
+						}
+						if !errors.Is(err, chain.ErrCorrupt) {
+							t.Errorf("directly: %v", err)
+						}
+						if metrics := inside(t, s).get(t, "/metrics"); !strings.Contains(string(metrics.body), "\nfeedctl_corrupt_objects_total 2\n") {
+							t.Error("it was not counted")
+						}
+					})
+				}
+			}
+		}
+	}
+}
