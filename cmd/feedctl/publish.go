@@ -53,12 +53,12 @@ STATE of its own: that of another is refused.
 
 Ctrl-C finishes the batch that is being written and says how many entities of the input
 were published. With --to, a request that fails then is not repeated.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
-		Example: `  feedctl publish zones zones.ndjson --key /name
+		Example: `  feedctl publish zones data/zones.ndjson --key /id
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir
   feedctl publish films - --format raw --key-value trailer.mp4 --content-type video/mp4 < trailer.mp4
-  feedctl publish zones changes.ndjson --key /name --to https://data.example.org
-  feedctl publish 's3://bucket/prefix?region=eu-central-1#zones' zones.ndjson --key /name -v`,
+  feedctl publish zones changes.ndjson --key /id --to https://data.example.org
+  feedctl publish 's3://bucket/prefix?region=eu-central-1#zones' data/zones.ndjson --key /id -v`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "-"

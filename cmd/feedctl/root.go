@@ -82,7 +82,7 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "feedctl",
 		Short: "Publish, serve, consume and check datareplication.io feeds",
 		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
-		Example: `  feedctl publish zones zones.ndjson --key /name
+		Example: `  feedctl publish zones data/zones.ndjson --key /id
   feedctl serve --listen 127.0.0.1:8080
   feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into sqlite:zones.db`,

@@ -29,10 +29,10 @@ func newSnapshotCreate(a *app) *cobra.Command {
 standard input. The forms of input are those of "feedctl publish". The snapshot exists when
 the command has ended with success, and not before: what an interrupted one leaves behind
 is removed by "feedctl snapshot collect".` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
-		Example: `  feedctl snapshot create zones zones.ndjson --key /name
+		Example: `  feedctl snapshot create zones data/zones.ndjson --key /id
   feedctl snapshot create pictures ./pictures --format dir
   feedctl snapshot create s3://bucket/data#zones zones.ndjson --public-url https://cdn.example.org/data
-  feedctl snapshot create s3://bucket/data#zones zones.ndjson --key /name --presign 24h`,
+  feedctl snapshot create s3://bucket/data#zones data/zones.ndjson --key /id --presign 24h`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "-"

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+)
+
+// transcriptTime is how long a command of a transcript may take to print what it should.
+const transcriptTime = time.Minute
+
+// TestReadme runs the transcripts of the README as they are, but for the port.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := url.Parse(pgtest.StartOwn(t).URL("readme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, begins := range map[string]string{"files": "$ make build", "tables": "$ createdb"} {
+		t.Run(name, func(t *testing.T) {
+			tr := &transcript{t: t, dir: t.TempDir(), address: unusedAddress(t), env: append(os.Environ(),
+				"PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"),
+				"PGHOST="+server.Query().Get("host"), "PGUSER="+server.User.Username())}
+			data, err := filepath.Abs("../data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(data, filepath.Join(tr.dir, "data")); err != nil {
+				t.Fatal(err)
+			}
+			_, block, found := strings.Cut(string(text), "```\n"+begins)
+			block, _, ended := strings.Cut(begins+block, "```\n")
+			if !found || !ended {
+				t.Fatalf("no transcript begins with %q", begins)
+			}
+			tr.run(strings.ReplaceAll(block, "\\\n", " "))
+		})
+	}
+}
+
+// unusedAddress returns an address that nothing listens at.
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A transcript is commands, each behind "$ ", with what they print.
+type transcript struct {
+	t       *testing.T
+	dir     string
+	address string // in place of 127.0.0.1:8080
+	env     []string
+}
+
+// varying is what is different in each run.
+var varying = regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+`)
+
+func (tr *transcript) run(block string) {
+	tr.t.Helper()
+	for step := range strings.SplitSeq("\n"+block, "\n$ ") {
+		command, want, _ := strings.Cut(strings.TrimSpace(step), "\n")
+		switch {
+		case command == "" || strings.HasPrefix(command, "make build"):
+		case strings.HasSuffix(command, "&"):
+			tr.start(command, want)
+		default:
+			tr.check(command, want)
+		}
+	}
+}
+
+func (tr *transcript) command(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.ReplaceAll(line, "127.0.0.1:8080", tr.address))
+	cmd.Dir, cmd.Env = tr.dir, tr.env
+	return cmd
+}
+
+func (tr *transcript) normal(output string) string {
+	output = strings.ReplaceAll(output, tr.address, "127.0.0.1:8080")
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(varying.ReplaceAllString(output, "ID"))) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// check runs a command until it prints what it should: what works in the background may
+// not have come so far.
+func (tr *transcript) check(command, want string) {
+	tr.t.Helper()
+	ctx, cancel := context.WithTimeout(tr.t.Context(), transcriptTime)
+	defer cancel()
+	for {
+		output, err := tr.command(ctx, command).CombinedOutput()
+		got := tr.normal(string(output))
+		if err == nil && (want == "" || got == tr.normal(want)) {
+			return
+		}
+		if !strings.Contains(command, "TABLE products'") || ctx.Err() != nil {
+			tr.t.Fatalf("%s\nprints (%v)\n%s\nnot\n%s", command, err, got, want)
+		}
+	}
+}
+
+// start runs a command in the background until the test ends, and waits until it has
+// printed what it should.
+func (tr *transcript) start(command, want string) {
+	tr.t.Helper()
+	ctx, cancel := context.WithTimeout(tr.t.Context(), transcriptTime)
+	cmd := tr.command(context.WithoutCancel(ctx), "exec "+strings.TrimSuffix(command, "&"))
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		tr.t.Fatal(err)
+	}
+	printed := make(chan string)
+	go func() {
+		defer close(printed)
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			select {
+			case printed <- tr.normal(lines.Text()):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	tr.t.Cleanup(func() {
+		cancel()
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		_ = cmd.Wait()                       // how it ends is not what this is about
+		_ = w.Close()                        // never fails
+	})
+	for want = tr.normal(want); want != ""; {
+		select {
+		case line, ok := <-printed:
+			if !ok {
+				tr.t.Fatalf("%s ended without %s", command, want)
+			}
+			if line == want {
+				want = ""
+			}
+		case <-ctx.Done():
+			tr.t.Fatalf("%s did not print %s", command, want)
+		}
+	}
+	go func() { // it may print more
+		for range printed {
+		}
+	}()
+}
