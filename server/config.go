@@ -33,6 +33,10 @@ type Config struct {
 	// other machines; see [CheckExposure].
 	OpenWrites bool
 
+	// NoListing leaves out the directory of feeds and snapshots at "/": names are for
+	// those who know them. The metrics still have the names of feeds.
+	NoListing bool
+
 	// Producer configures the feeds that are published to. Its MaxEntity is
 	// set to that of the server.
 	Producer producer.Config

@@ -2,24 +2,30 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
 )
 
-// maxListed is how many feeds, and how many snapshots, the directory names.
+// maxListed is how many names a page of the directory has at most, and by default.
 const maxListed = 1000
 
-// A Directory is the answer at "/", as JSON: the first 1,000 feeds and the first
-// 1,000 snapshots. Truncated says that there are more.
+// A Directory is a page of the answer at "/", as JSON: feeds first, then snapshots. The
+// order of the names is that of [chain.Feeds].
 type Directory struct {
 	Feeds     []DirectoryEntry `json:"feeds"`
 	Snapshots []DirectoryEntry `json:"snapshots"`
-	Truncated bool             `json:"truncated,omitempty"`
+	// Truncated says that there are more, at the URL Next.
+	Truncated bool   `json:"truncated,omitempty"`
+	Next      string `json:"next,omitempty"`
 }
 
 // A DirectoryEntry is a feed or a snapshot.
@@ -40,24 +46,25 @@ const directoryTemplate = `<!DOCTYPE html>
 <ul>
 {{range .Snapshots}}<li><a href="{{.URL}}">{{.Name}}</a></li>
 {{end}}</ul>
-{{if .Truncated}}<p>There are more.</p>
+{{if .Next}}<p><a href="{{.Next}}" rel="next">More</a></p>
 {{end}}</body>
 </html>
 `
 
-// getDirectory answers "/".
+// getDirectory answers "/". The query says how many names it has at most, "limit", and
+// which one it follows, "after", as the end of its key's prefix: "feeds/NAME".
 func (s *Server) getDirectory(w *responder, r *http.Request) error {
-	var d Directory
-	var cut [2]bool
-	var err error
-	base := s.base(r)
-	if d.Feeds, cut[0], err = listed(chain.Feeds(r.Context(), s.store, ""), base, layout.FeedPath); err != nil {
+	if s.config.NoListing {
+		return newProblem(http.StatusNotFound, "no-listing", "this server does not list its feeds")
+	}
+	after, limit, err := directoryQuery(r.URL.Query())
+	if err != nil {
+		return newProblem(http.StatusBadRequest, "query", "%v", err)
+	}
+	d, err := s.listDirectory(r.Context(), s.base(r), after, limit)
+	if err != nil {
 		return err
 	}
-	if d.Snapshots, cut[1], err = listed(chain.Snapshots(r.Context(), s.store, ""), base, layout.SnapshotPath); err != nil {
-		return err
-	}
-	d.Truncated = cut[0] || cut[1]
 	var body bytes.Buffer
 	h := w.Header()
 	if prefersHTML(r.Header.Values("Accept")) {
@@ -72,23 +79,72 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("write directory: %w", err)
 	}
+	if d.Next != "" {
+		h.Set("Link", "<"+d.Next+`>; rel="next"`)
+	}
 	h.Set("Vary", "Accept")
 	h.Set("Cache-Control", s.cacheControl(false))
 	_, err = w.Write(body.Bytes())
 	return err
 }
 
-// listed returns the first entries; cut says that there are more.
-func listed(names iter.Seq2[string, error], base string, path func(string) string) (entries []DirectoryEntry, cut bool, err error) {
-	entries = []DirectoryEntry{} // [] in JSON, not null
-	for name, err := range names {
-		if err != nil {
-			return nil, false, fmt.Errorf("list names: %w", err)
+// A listed is what the directory follows: a feed, or a snapshot with all feeds.
+type listed struct{ feed, snapshot string }
+
+// directoryQuery reads the query of a directory.
+func directoryQuery(query url.Values) (after listed, limit int, err error) {
+	limit = maxListed
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxListed {
+			return after, 0, fmt.Errorf("invalid limit %.20q: must be between 1 and %d", text, maxListed)
 		}
-		if len(entries) == maxListed {
-			return entries, true, nil
-		}
-		entries = append(entries, DirectoryEntry{Name: name, URL: base + path(name)})
 	}
-	return entries, false, nil
+	text := query.Get("after")
+	if text == "" {
+		return after, limit, nil
+	}
+	var name string
+	var ok bool
+	if name, ok = strings.CutPrefix(text, layout.FeedsPrefix); ok {
+		after.feed = name
+	} else if name, ok = strings.CutPrefix(text, layout.SnapshotsPrefix); ok {
+		after.snapshot = name
+	}
+	if layout.CheckName(name) != nil || !ok {
+		return after, 0, fmt.Errorf("invalid after %.120q: must be feeds/NAME or snapshots/NAME", text)
+	}
+	return after, limit, nil
+}
+
+// listDirectory reads one page of the directory.
+func (s *Server) listDirectory(ctx context.Context, base string, after listed, limit int) (*Directory, error) {
+	d := &Directory{Feeds: []DirectoryEntry{}, Snapshots: []DirectoryEntry{}} // [] in JSON, not null
+	last := ""
+	// list adds names until there are too many.
+	list := func(entries *[]DirectoryEntry, names iter.Seq2[string, error], prefix string, path func(string) string) error {
+		for name, err := range names {
+			if err != nil {
+				return fmt.Errorf("list names: %w", err)
+			}
+			if len(d.Feeds)+len(d.Snapshots) == limit {
+				d.Truncated = true
+				d.Next = base + "/?" + url.Values{"after": {last}, "limit": {strconv.Itoa(limit)}}.Encode()
+				return nil
+			}
+			*entries = append(*entries, DirectoryEntry{Name: name, URL: base + path(name)})
+			last = prefix + name
+		}
+		return nil
+	}
+	if after.snapshot == "" {
+		if err := list(&d.Feeds, chain.Feeds(ctx, s.store, after.feed), layout.FeedsPrefix, layout.FeedPath); err != nil {
+			return nil, err
+		}
+	}
+	if !d.Truncated {
+		if err := list(&d.Snapshots, chain.Snapshots(ctx, s.store, after.snapshot), layout.SnapshotsPrefix, layout.SnapshotPath); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }

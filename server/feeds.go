@@ -73,6 +73,7 @@ func (s *Server) lookNewest(ctx context.Context, f *servedFeed) (*chain.Page, er
 		return nil, err
 	}
 	s.feeds.add(f.name, f, 1)
+	s.gauges.saw(p)
 	return p, nil
 }
 
@@ -97,11 +98,16 @@ func (f *servedFeed) look(ctx context.Context) (*chain.Page, error) {
 
 // saw remembers the newest page.
 func (f *servedFeed) saw(p *chain.Page) {
-	lean := *p
-	lean.Checkpoint = nil
-	f.last.Store(&lean)
+	f.last.Store(lean(p))
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
+}
+
+// lean returns what is remembered of a page: all but the checkpoint.
+func lean(p *chain.Page) *chain.Page {
+	l := *p
+	l.Checkpoint = nil
+	return &l
 }
 
 // freshFloor returns the number of the oldest page if that was read not long ago.

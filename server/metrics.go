@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -9,9 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/feedctl/feedctl/chain"
 )
 
 // metrics are what a server tells Prometheus.
@@ -48,7 +44,7 @@ func newMetrics(s *Server) (*metrics, error) {
 		}, []string{"feed"}),
 	}
 	registry := s.config.Registry
-	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedCollector(s), s.integrity.corrupt}
+	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, s.gauges, s.integrity.corrupt}
 	all = append(all, s.source.metrics.collectors()...)
 	all = append(all, newStoreCollector(s))
 	if registry == nil {
@@ -82,63 +78,4 @@ func (m *metrics) observe(w *responder, r *http.Request, route string, took time
 	if !w.waited {
 		m.seconds.WithLabelValues(route).Observe(took.Seconds())
 	}
-}
-
-// Limits of looking at feeds for their metrics.
-const (
-	maxCollected   = 1000 // feeds, the first by name
-	collectTimeout = 5 * time.Second
-	collectAtOnce  = 8
-)
-
-// A feedCollector tells where each feed ends, as a producer that has died looks
-// like one that has nothing to say. It looks when it is asked.
-type feedCollector struct {
-	server       *Server
-	newest, time *prometheus.Desc
-}
-
-func newFeedCollector(s *Server) *feedCollector {
-	labels := []string{"feed"}
-	return &feedCollector{
-		server: s,
-		newest: prometheus.NewDesc("feedctl_feed_newest_page", "Number of the feed's newest page.", labels, nil),
-		time:   prometheus.NewDesc("feedctl_feed_last_modified_timestamp_seconds", "Last-Modified of the feed's last entity.", labels, nil),
-	}
-}
-
-// Describe implements [prometheus.Collector].
-func (c *feedCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- c.newest
-	out <- c.time
-}
-
-// Collect implements [prometheus.Collector]. Feeds that cannot be read in time
-// are left out.
-func (c *feedCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
-	defer cancel()
-	var group errgroup.Group
-	group.SetLimit(collectAtOnce)
-	count := 0
-	for name, err := range chain.Feeds(ctx, c.server.store, "") {
-		if err != nil || count == maxCollected {
-			break
-		}
-		count++
-		group.Go(func() error {
-			f, err := c.server.feed(name)
-			if err != nil {
-				return nil
-			}
-			newest, err := c.server.lookNewest(ctx, f)
-			if err != nil {
-				return nil
-			}
-			out <- prometheus.MustNewConstMetric(c.newest, prometheus.GaugeValue, float64(newest.Number), name)
-			out <- prometheus.MustNewConstMetric(c.time, prometheus.GaugeValue, float64(newest.Last.UnixMilli())/1000, name)
-			return nil
-		})
-	}
-	_ = group.Wait() // no member returns an error
 }

@@ -80,6 +80,9 @@ func TestMetrics(t *testing.T) {
 		c.post(t, "g", "<1>")
 		c.post(t, "g", "<1>")
 		text := string(c.get(t, "/metrics").body)
+		for !strings.Contains(text, "\nfeedctl_feeds_left_out 0\n") { // they are looked at in the background
+			text = string(c.get(t, "/metrics").body)
+		}
 		for _, want := range []string{
 			`feedctl_http_requests_total{code="200",method="GET",route="/feeds/{feed}/pages/{n}"} 1`,
 			`feedctl_http_requests_total{code="304",method="GET",route="/feeds/{feed}/pages/{n}"} 1`,

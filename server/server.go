@@ -39,6 +39,7 @@ type Server struct {
 	indexes  *lru[string, *servedIndex]
 	indexing chan struct{} // has room for whoever makes an index ready
 	hubs     *hubs
+	gauges   *feedGauges
 
 	producers  *producers
 	publishers chan struct{}       // has room for Config.MaxPublishes
@@ -84,6 +85,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		closing:    make(chan struct{}),
 	}
 	s.hubs = &hubs{server: s, byFeed: make(map[string]*hub)}
+	s.gauges = newFeedGauges(s)
 	if s.metrics, err = newMetrics(s); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}

@@ -49,9 +49,7 @@ func newSource(c Config, b *background, i *integrity) *source {
 
 // remember keeps the metadata of a page that has a next page.
 func (s *source) remember(p *chain.Page) {
-	lean := *p
-	lean.Checkpoint = nil
-	s.pages.add(pageKey{p.Feed, p.Number}, &lean, 1)
+	s.pages.add(pageKey{p.Feed, p.Number}, lean(p), 1)
 }
 
 // stat returns the metadata of a page that has a next page.

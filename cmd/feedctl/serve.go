@@ -32,6 +32,7 @@ type serveFlags struct {
 	pollInterval    time.Duration
 	cache           string
 	cacheSize       int64
+	noListing       bool
 }
 
 // defaultCacheSize is room for about a thousand pages, in bytes.
@@ -45,7 +46,7 @@ func newServe(a *app) *cobra.Command {
 		Long: `Serve hands out the feeds and snapshots in the store over HTTP, or HTTPS with --tls-cert and
 --tls-key, and with --writable takes entities for feeds. It prints the URL it listens on.
 
-  /                        a directory of feeds and snapshots
+  /                        a directory of feeds and snapshots, unless --no-listing is given
   /feeds/FEED              the newest page of a feed, where consumers begin; POST publishes
   /snapshots/NAME          the index of the newest snapshot
   /healthz /readyz         for whoever watches over the process
@@ -93,6 +94,7 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.DurationVar(&f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
 	flags.Int64Var(&f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most so many `BYTES`")
+	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
 }
@@ -170,6 +172,7 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 		Writable:     f.writable,
 		OpenWrites:   f.anonymousWrites,
 		PollInterval: f.pollInterval,
+		NoListing:    f.noListing,
 		Logger:       a.log,
 	}
 	if err := checkAddress(f.listen); err != nil {
