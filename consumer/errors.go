@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/page"
@@ -111,10 +112,20 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%s %s: status %d %s", strings.ToLower(cmp.Or(e.Method, http.MethodGet)), shown(e.URL), e.StatusCode, name)
 	for _, more := range [...]string{e.Problem.Title, e.Problem.Detail} {
 		if more != "" && more != name {
-			text += ": " + more
+			text += ": " + oneLine(more)
 		}
 	}
 	return text
+}
+
+// oneLine replaces what is not for print in a server's words: they are shown to people.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // gone reports whether err says that there is nothing at the URL.

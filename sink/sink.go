@@ -57,8 +57,9 @@ func ParseSpec(spec string) (Spec, error) {
 	}
 	scheme, rest, ok := strings.Cut(spec, ":")
 	if !ok || scheme == "" {
-		return Spec{}, fmt.Errorf("read sink %q: %w: want SCHEME:PATH, or - for standard output", spec, ErrSpec)
+		return Spec{}, fmt.Errorf("read sink %q: %w: want SCHEME:PATH, or - for standard output", Redact(spec), ErrSpec)
 	}
+	scheme = strings.ToLower(scheme) // RFC 3986, section 3.1
 	path, query, _ := strings.Cut(rest, "?")
 	if path == "" {
 		return Spec{}, fmt.Errorf("read sink %q: %w: no path after %q", spec, ErrSpec, scheme+":")
@@ -72,14 +73,22 @@ func ParseSpec(spec string) (Spec, error) {
 
 var (
 	// A password that has a "/", "?" or "#", which ought to be escaped, is known by not being
-	// a port.
-	userinfo = regexp.MustCompile(`(://[^/?#@:\[]*):(?:[^/?#]*|[0-9]*[^0-9/?#@].*)@`)
-	secret   = regexp.MustCompile(`([?&](?:ssl)?password=)[^&]*`)
+	// a port. The colon of the scheme may be missing.
+	userinfo = regexp.MustCompile(`(//[^/?#@:\[]*):(?:[^/?#]*|[0-9]*[^0-9/?#@].*)@`)
+	// In place of a user name there may be a token, other than in the URL of a database.
+	token = regexp.MustCompile(`(?i)(https?:?//)[^/?#@:]+@`)
+	// Without its slashes, or with one of them, a URL has its secrets all the same.
+	slashless = regexp.MustCompile(`(?i)((?:https?|postgres(?:ql)?):/?)[^/?#@:]*:[^/?#@]*@`)
+	secret    = regexp.MustCompile(`(?i)([?&](?:ssl)?password=)[^&]*`)
 )
 
-// Redact returns a spec, or the URL of a store, without the password in it, to be shown.
+// Redact returns a spec, or the URL of a store or a server, without what may be a secret in
+// it, to be shown: a password, or the token in place of a user name. It need not be valid.
 func Redact(spec string) string {
-	return secret.ReplaceAllString(userinfo.ReplaceAllString(spec, "$1:xxxxx@"), "${1}xxxxx")
+	spec = userinfo.ReplaceAllString(spec, "$1:xxxxx@")
+	spec = token.ReplaceAllString(spec, "${1}xxxxx@")
+	spec = slashless.ReplaceAllString(spec, "${1}xxxxx@")
+	return secret.ReplaceAllString(spec, "${1}xxxxx")
 }
 
 // String returns the spec as it is read by [ParseSpec].

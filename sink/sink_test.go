@@ -45,6 +45,13 @@ func TestRedact(t *testing.T) {
 		"postgres://u:a@h/d?columns=v=@key:text":  "postgres://u:xxxxx@h/d?columns=v=@key:text",
 		"postgres://h:1/d?columns=v=@key:text":    "postgres://h:1/d?columns=v=@key:text",
 		"couchdb:http://[::1]:1/d?name=a@b":       "couchdb:http://[::1]:1/d?name=a@b",
+		"HTTP://u:secret@h/":                      "HTTP://u:xxxxx@h/",
+		"https://token@h/feeds/a":                 "https://xxxxx@h/feeds/a",
+		"Https//token@h/feeds/a":                  "Https//xxxxx@h/feeds/a",
+		"couchdb:http://token@h/d":                "couchdb:http://xxxxx@h/d",
+		"postgres//u:secret@h/d":                  "postgres//u:xxxxx@h/d",
+		"Postgres:/u:secret@h/d?PASSWORD=secret":  "Postgres:/xxxxx@h/d?PASSWORD=xxxxx",
+		"http:u:secret@h":                         "http:xxxxx@h",
 	} {
 		if got := sink.Redact(spec); got != want {
 			t.Errorf("%s is shown as %s, want %s", spec, got, want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,9 @@ import (
 // app is what all commands share: the global flags and the streams.
 type app struct {
 	streams
-	console *console // err, and the progress line on it
-	output  *output  // out
+	console *console  // err, and the progress line on it
+	output  *output   // out
+	data    io.Writer // standard output for entities: as they are, but on a terminal escaped
 	log     *slog.Logger
 
 	begun    time.Time
@@ -33,10 +35,13 @@ type app struct {
 }
 
 func newApp(s streams) *app {
-	con := &console{w: s.err}
-	out := &output{w: s.out}
+	con, out := &console{w: s.err}, newOutput(s.out)
+	data := s.out
+	if s.screen {
+		data = out
+	}
 	s.err, s.out = con, out
-	return &app{streams: s, console: con, output: out, log: slog.New(slog.DiscardHandler), begun: time.Now()}
+	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now()}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
@@ -112,7 +117,8 @@ func (a *app) printError(err error) {
 		_ = writeJSON(a.err, errorJSON{Error: err.Error(), ExitStatus: exitCode(err), Hint: hint})
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: %v\n", err)
+	// Lines after the first are indented, so that no text can pass for another message.
+	fmt.Fprintf(a.err, "feedctl: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
 	if hint != "" {
 		fmt.Fprintf(a.err, "Try: %s\n", hint)
 	}

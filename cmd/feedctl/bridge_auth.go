@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
@@ -13,13 +12,9 @@ import (
 // readCouchAuth reads the one credential for a CouchDB in a file or, if path is empty, in
 // an environment variable. A bearer token in a file may be renewed there.
 func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
-	where, text := "variable "+variable, os.Getenv(variable)
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return auth, fmt.Errorf("read credentials: %w", err)
-		}
-		where, text = path, string(data)
+	where, text, err := credentialText(path, variable)
+	if err != nil || where == "" {
+		return auth, err
 	}
 	found := 0
 	for i, line := range strings.Split(text, "\n") {
@@ -35,8 +30,8 @@ func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
 	switch {
 	case found > 1:
 		return auth, fmt.Errorf("read credentials: %s: one is used, but there are %d", where, found)
-	case found == 0 && path != "":
-		return auth, fmt.Errorf("read credentials: %s has none", path)
+	case found == 0:
+		return auth, noCredential(where)
 	case auth.Token != nil && path != "":
 		auth.Token = tokenFile(path)
 	}

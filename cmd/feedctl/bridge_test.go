@@ -217,7 +217,7 @@ func TestBridgeErrors(t *testing.T) {
 		{exitUsage, "is not one of none, stub", []string{"--attachments", "zip"}},
 		{exitUsage, "not valid JSON", []string{"--selector", "{"}},
 		{exitUsage, "not NAME=VALUE", []string{"--query", "x"}},
-		{exitUsage, "none of the others can be", []string{"--filter", "a/b", "--doc-id", "c"}},
+		{exitUsage, "exclude each other", []string{"--filter", "a/b", "--doc-id", "c"}},
 		{exitUsage, "must not be negative", []string{"--max-document", "-1"}},
 		{exitUsage, "is for --follow", []string{"--long-poll"}},
 		{exitNotFound, "no such file", []string{"--credentials-file", file + "x"}},

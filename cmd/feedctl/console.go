@@ -9,7 +9,7 @@ import (
 const eraseLine = "\r\x1b[K"
 
 // A console is standard error, shared by log lines and one progress line that
-// stays below them.
+// stays below them. Both are escaped; see [escaper].
 type console struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -20,14 +20,16 @@ type console struct {
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.line == "" {
-		return c.w.Write(p)
+	if c.line != "" {
+		if _, err := io.WriteString(c.w, eraseLine); err != nil {
+			return 0, err
+		}
 	}
-	text := eraseLine + string(p) + c.line
-	if _, err := io.WriteString(c.w, text); err != nil {
+	if _, err := (&escaper{w: c.w}).Write(p); err != nil {
 		return 0, err
 	}
-	return len(p), nil
+	_, err := io.WriteString(c.w, c.line)
+	return len(p), err
 }
 
 // show replaces the progress line; an empty one removes it. What cannot be

@@ -14,15 +14,12 @@ type credential struct {
 }
 
 // readCredentials reads the credentials in a file or, if path is empty, in an
-// environment variable. Neither is no error and no credential.
+// environment variable. Without a file and a variable there are none. A file or a variable
+// without a credential is an error: a server without credentials would be open.
 func readCredentials(path, variable string) ([]credential, error) {
-	source, text := "variable "+variable, os.Getenv(variable)
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read credentials: %w", err)
-		}
-		source, text = path, string(data)
+	source, text, err := credentialText(path, variable)
+	if err != nil || source == "" {
+		return nil, err
 	}
 	var list []credential
 	for i, line := range strings.Split(text, "\n") {
@@ -36,10 +33,32 @@ func readCredentials(path, variable string) ([]credential, error) {
 		}
 		list = append(list, c)
 	}
-	if path != "" && len(list) == 0 {
-		return nil, fmt.Errorf("read credentials: %s has none", path)
+	if len(list) == 0 {
+		return nil, noCredential(source)
 	}
 	return list, nil
+}
+
+// credentialText returns the lines of credentials in a file or, if path is empty, in an
+// environment variable, and what that is called. Without both, source is "".
+func credentialText(path, variable string) (source, text string, err error) {
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", "", fmt.Errorf("read credentials: %w", err)
+		}
+		return path, string(data), nil
+	}
+	text, set := os.LookupEnv(variable)
+	if !set {
+		return "", "", nil
+	}
+	return "variable " + variable, text, nil
+}
+
+// noCredential is the error of a source that has lines, but no credential.
+func noCredential(source string) error {
+	return usagef("read credentials: %s is empty: write a credential on a line of it, or do not set it", source)
 }
 
 // readCredential reads the one credential that a client uses.

@@ -18,7 +18,7 @@ func TestReadCredentials(t *testing.T) {
 		{"no scheme", "ann:hunter2", nil, "line 1: want basic USER:PASSWORD or bearer TOKEN"},
 		{"no user", "\nbasic :hunter2", nil, "line 2: want basic USER:PASSWORD"},
 		{"two tokens", "bearer hunter2 hunter3", nil, "line 1: want bearer TOKEN"},
-		{"nothing", "# none\n", nil, "has none"},
+		{"nothing", "# none\n", nil, "is empty"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "credentials")
@@ -56,9 +56,18 @@ func TestReadCredentialFromEnvironment(t *testing.T) {
 	if err != nil || got != (credential{bearer: "tok"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	t.Setenv("FEEDCTL_CREDENTIALS", "")
+	for _, empty := range []string{"", " \n", "# bearer tok\n"} {
+		t.Setenv("FEEDCTL_CREDENTIALS", empty)
+		if got, err := readCredential(""); err == nil || exitCode(&runError{err}) != exitUsage {
+			t.Errorf("variable %q: got %v, %v", empty, got, err)
+		}
+		if _, err := readCouchAuth("", "FEEDCTL_CREDENTIALS"); err == nil || exitCode(&runError{err}) != exitUsage {
+			t.Errorf("variable %q for CouchDB: %v", empty, err)
+		}
+	}
+	os.Unsetenv("FEEDCTL_CREDENTIALS") // t.Setenv restores it
 	if got, err := readCredential(""); err != nil || got != (credential{}) {
-		t.Errorf("empty variable: got %v, %v", got, err)
+		t.Errorf("no variable: got %v, %v", got, err)
 	}
 	t.Setenv("FEEDCTL_CREDENTIALS", "bearer a\nbearer b")
 	if _, err := readCredential(""); err == nil {

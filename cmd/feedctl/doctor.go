@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/doctor"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -87,7 +88,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 
 func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
 	if !isURL(target) {
-		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s", target, storeForms)
+		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s", sink.Redact(target), storeForms)
 	}
 	u, err := parseURL(target)
 	if err != nil {

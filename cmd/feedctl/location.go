@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -56,7 +57,7 @@ func (f *clientFlags) header() (http.Header, error) {
 		name, value, ok := strings.Cut(field, ":")
 		name = strings.TrimSpace(name)
 		if !ok || name == "" {
-			return nil, usagef("--header %q is not NAME: VALUE", field)
+			return nil, usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"") // and may be a secret
 		}
 		if strings.EqualFold(name, "Authorization") {
 			return nil, usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS")
@@ -109,8 +110,8 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 		return nil, err
 	}
 	if !isStoreURL(arg) && isURL(arg) {
-		if scheme, _, _ := strings.Cut(arg, ":"); scheme != "http" && scheme != "https" {
-			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s", arg, storeForms)
+		if !isWeb(arg) {
+			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
 		}
 		u, err := parseURL(arg)
 		if err != nil {
@@ -199,7 +200,7 @@ func (l *location) snapshot(spec string) (string, error) {
 	where, _, _ := strings.Cut(stored{store, name}.identity(), "#")
 	switch {
 	case whole && (where != here || !isStoreURL(store)), !whole && isURL(spec):
-		return "", usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", spec, here)
+		return "", usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", sink.Redact(spec), here)
 	case !whole:
 		name = spec
 	}

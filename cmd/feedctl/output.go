@@ -16,6 +16,8 @@ type output struct {
 	err error
 }
 
+func newOutput(w io.Writer) *output { return &output{w: &escaper{w: w}} }
+
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
 	if err != nil && o.err == nil {

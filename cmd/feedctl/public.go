@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -41,7 +42,7 @@ func (f *publicFlags) check() error {
 		if u, err := parseURL(f.publicURL); err != nil {
 			return err
 		} else if u.RawQuery != "" {
-			return usagef("--public-url %q has a query: URLs are made by appending to it", f.publicURL)
+			return usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.publicURL))
 		}
 	}
 	if f.presign < 0 || f.presign%time.Second != 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -104,7 +105,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return err
 	}
 	if f.to != "" && at.name != arg {
-		return usagef("%q names a store: with --to give the name of the feed only", arg)
+		return usagef("%q names a store: with --to give the name of the feed only", sink.Redact(arg))
 	}
 	name := at.name
 	if err := f.check(); err != nil {
@@ -172,14 +173,14 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 // parse reads the argument that names the feed.
 func (f *publishFlags) parse(a *app, arg string) (stored, error) {
 	base, name, ok := strings.Cut(arg, "/feeds/")
-	if !ok || !strings.HasPrefix(base, "http") || layout.CheckName(name) != nil {
+	if !ok || !isWeb(base) || layout.CheckName(name) != nil {
 		return a.parseStored(arg)
 	}
 	if _, err := parseURL(base); err != nil {
 		return stored{}, err
 	}
 	return stored{}, &usageError{&hinted{
-		err:  fmt.Errorf("%q is on a server, to which --to publishes", arg),
+		err:  fmt.Errorf("%q is on a server, to which --to publishes", sink.Redact(arg)),
 		hint: fmt.Sprintf("feedctl publish %s --to %s", name, base),
 	}}
 }

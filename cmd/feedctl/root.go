@@ -16,6 +16,7 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	terminal bool // err is a terminal
+	screen   bool // out is a terminal
 }
 
 func osStreams() streams {
@@ -24,6 +25,7 @@ func osStreams() streams {
 		out:      os.Stdout,
 		err:      os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		screen:   term.IsTerminal(int(os.Stdout.Fd())),
 	}
 }
 
@@ -96,6 +98,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetIn(a.in)
+	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newPublish(a),
@@ -119,7 +122,7 @@ func newRoot(a *app) *cobra.Command {
 
 // needCommand is the RunE of a command that only groups others.
 func needCommand(c *cobra.Command, _ []string) error {
-	return usagef("%s needs a command: see %q", c.CommandPath(), c.CommandPath()+" --help")
+	return &hinted{usagef("%s needs a command", commandName(c)), c.CommandPath() + " --help"}
 }
 
 // markRunErrors makes errors that come from running a command, not from its
@@ -137,17 +140,6 @@ func markRunErrors(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		markRunErrors(sub)
 	}
-}
-
-// explainUsage says where the command line is explained that cobra has refused:
-// its errors do not say what is wanted.
-func explainUsage(c *cobra.Command, err error) error {
-	var run *runError
-	var usage *usageError
-	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
-		return err
-	}
-	return &hinted{err, c.CommandPath() + " --help"}
 }
 
 // interrupted turns the error of a command that a signal has ended into one that

@@ -24,7 +24,7 @@ import (
 // credentials, or in a variable.
 func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.Sink, error) {
 	sinks := sink.Registry{
-		"-":          jsonl.Stdout(a.out),
+		"-":          jsonl.Stdout(a.data),
 		"couchdb":    a.openCouchDB(credentials),
 		"jsonl":      jsonl.FromSpec,
 		"dir":        dir.FromSpec,
@@ -87,13 +87,13 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 // openCouchDB opens a database with the credential in a file, or in a variable.
 func (a *app) openCouchDB(credentials string) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
-		if !strings.HasPrefix(s.Path, "http://") && !strings.HasPrefix(s.Path, "https://") {
+		if !isWeb(s.Path) {
 			shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
 			return nil, usagef("--into couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
 		}
 		if u, err := url.Parse(s.Path); err == nil && u.User != nil {
 			return nil, &usageError{&hinted{
-				err:  usagef("--into %s has credentials in it, for all users of this machine to see", u.Redacted()),
+				err:  usagef("--into couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
 				hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 			}}
 		}

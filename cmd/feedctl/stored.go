@@ -44,7 +44,7 @@ const storeForms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?
 // of a server and from a name.
 func isStoreURL(arg string) bool {
 	scheme, _, ok := strings.Cut(arg, ":")
-	_, known := drivers()[scheme]
+	_, known := drivers()[strings.ToLower(scheme)]
 	return ok && known
 }
 
@@ -68,12 +68,15 @@ func (a *app) parseStored(arg string) (stored, error) {
 		return stored{}, usagef("%q has more than one \"#\": in the URL of STORE it is written %%23", sink.Redact(arg))
 	case ok:
 		at = stored{store, name}
-	case strings.HasPrefix(arg, "http://"), strings.HasPrefix(arg, "https://"):
+	case isWeb(arg):
 		return stored{}, usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
 	case isStoreURL(arg):
 		return stored{}, usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
 	if err := layout.CheckName(at.name); err != nil {
+		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a URL with a mistake in it, and perhaps a secret
+			err = usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
+		}
 		return stored{}, err
 	}
 	return at, nil
@@ -164,6 +167,7 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, er
 // checkStoreURL tells what is wrong with the URL of a store, whatever there is.
 func checkStoreURL(rawURL string) error {
 	scheme, _, _ := strings.Cut(rawURL, ":")
+	scheme = strings.ToLower(scheme)
 	if strings.HasPrefix(scheme, "postgres") {
 		_, err := parseDatabase("store", rawURL)
 		return err

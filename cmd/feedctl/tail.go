@@ -89,7 +89,7 @@ func (a *app) entityWriter() func(context.Context, *feed.Entity) error {
 	if !a.json {
 		return func(_ context.Context, e *feed.Entity) error { return writeEntity(a.out, e) }
 	}
-	lines := jsonl.NewWriter(a.out)
+	lines := jsonl.NewWriter(a.data)
 	return func(ctx context.Context, e *feed.Entity) error {
 		batch, err := lines.Begin(ctx)
 		if err != nil {

@@ -12,21 +12,28 @@ import (
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
-	case !strings.HasPrefix(raw, "http://") && !strings.HasPrefix(raw, "https://"):
+	case !isWeb(raw):
 		return nil, usagef("URL %q must begin with http:// or https://", sink.Redact(raw))
 	case err != nil: // which may name a password
 		return nil, usagef("URL %q cannot be parsed", sink.Redact(raw))
 	case u.User != nil:
 		return nil, &usageError{&hinted{
-			err:  usagef("URL %q has credentials in it, for all users of this machine to see", u.Redacted()),
+			err:  usagef("URL %q has credentials in it, for all users of this machine to see", sink.Redact(raw)),
 			hint: "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS, with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"",
 		}}
 	case u.Host == "":
-		return nil, usagef("URL %q has no host", raw)
+		return nil, usagef("URL %q has no host", sink.Redact(raw))
 	case u.Fragment != "":
-		return nil, usagef("URL %q has a fragment", raw)
+		return nil, usagef("URL %q has a fragment (\"#%s\"): leave it out", sink.Redact(raw), u.Fragment)
 	}
 	return u, nil
+}
+
+// isWeb reports whether text begins as the URL of a web server does. The case of a scheme does
+// not count (RFC 3986, section 3.1).
+func isWeb(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
 // isURL tells a URL from the name of a feed in the store.

@@ -1,0 +1,48 @@
+package main
+
+import "fmt"
+
+// didYouMean returns a question with the name that a misspelt one is closest to, as the end of
+// an error; "" if there is none close.
+func didYouMean(name string, names []string, prefix string) string {
+	if found := closest(name, names); found != "" {
+		return fmt.Sprintf("; did you mean %q?", prefix+found)
+	}
+	return ""
+}
+
+// closest returns the one of names with the fewest differences from name: letters that are
+// added, left out, replaced, or swapped with their neighbour. With more differences than one in
+// three letters, no name is close, and it returns "".
+func closest(name string, names []string) string {
+	best, least := "", max(1, len(name)/3)+1
+	for _, candidate := range names {
+		if d := differences(name, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// differences is the restricted Damerau-Levenshtein distance of two texts, in bytes.
+func differences(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/sink"
+)
+
+// explainUsage puts what cobra says of a command line that it refuses into words that tell
+// what is wrong and what is wanted, and names the help of the command.
+func explainUsage(c *cobra.Command, err error) error {
+	var run *runError
+	var usage *usageError
+	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
+		return err
+	}
+	return &hinted{errors.New(sink.Redact(usageText(c, err.Error()))), c.CommandPath() + " --help"}
+}
+
+// The texts of cobra, whose errors have no types.
+var (
+	unknownCommand = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*")`)
+	wrongCount     = regexp.MustCompile(`^(?:accepts|requires at least) .*arg\(s\), (?:only )?received ([0-9]+)$`)
+	missingFlags   = regexp.MustCompile(`^required flag\(s\) (".*") not set$`)
+	together       = regexp.MustCompile(`^if any flags in the group \[(.*)\] are set they must all be set; missing \[(.*)\]$`)
+	oneRequired    = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+	exclusive      = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+)
+
+func usageText(c *cobra.Command, text string) string {
+	if m := unknownCommand.FindStringSubmatch(text); m != nil {
+		return unknownCommandText(c, m[1])
+	}
+	if m := wrongCount.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s got %s: want %q", commandName(c), countText(m[1]), wanted(c))
+	}
+	if m := missingFlags.FindStringSubmatch(text); m != nil {
+		var names []string
+		for name := range strings.SplitSeq(strings.ReplaceAll(m[1], `"`, ""), ", ") {
+			value, _ := pflag.UnquoteUsage(c.Flags().Lookup(name))
+			names = append(names, "--"+name+" "+value)
+		}
+		return fmt.Sprintf("%s needs %s", commandName(c), strings.Join(names, " and "))
+	}
+	if m := together.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s go together: %s is missing", flagList(m[1], "and"), flagList(m[2], "and"))
+	}
+	if m := oneRequired.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s needs at least one of %s", commandName(c), flagList(m[1], "or"))
+	}
+	if m := exclusive.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s exclude each other: give one of them", flagList(m[1], "and"))
+	}
+	return text
+}
+
+// unknownCommandText is about an argument, in quotes, where a command is expected, or nothing.
+func unknownCommandText(c *cobra.Command, quoted string) string {
+	if !c.HasSubCommands() {
+		return fmt.Sprintf("%s takes no arguments, got %s", commandName(c), quoted)
+	}
+	name, err := strconv.Unquote(quoted)
+	if err != nil {
+		name = quoted
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	of := ""
+	if c.HasParent() {
+		of = " of " + commandName(c)
+	}
+	return fmt.Sprintf("unknown command %s%s%s", quoted, of, didYouMean(name, names, ""))
+}
+
+// commandName is what a command is called behind "feedctl: ".
+func commandName(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+}
+
+// wanted is how a command is called, without what cobra adds for flags.
+func wanted(c *cobra.Command) string {
+	if !c.HasParent() {
+		return c.Use
+	}
+	return c.Parent().CommandPath() + " " + c.Use
+}
+
+func countText(n string) string {
+	switch n {
+	case "0":
+		return "no arguments"
+	case "1":
+		return "1 argument"
+	}
+	return n + " arguments"
+}
+
+// flagList writes "--a, --b and --c" for "a b c".
+func flagList(names, and string) string {
+	list := strings.Fields(names)
+	for i := range list {
+		list[i] = "--" + list[i]
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
+	}
+	return strings.Join(list[:last], ", ") + " " + and + " " + list[last]
+}
+
+// explainFlag puts the error of a flag into words that name the flag once, and what it takes.
+func explainFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var bare *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name := unknown.GetSpecifiedName()
+		return fmt.Errorf("unknown flag: --%s%s", name, didYouMean(name, names, "--"))
+	case errors.As(err, &bare) && bare.GetFlag() != nil:
+		value, _ := pflag.UnquoteUsage(bare.GetFlag())
+		return fmt.Errorf("--%s needs a value: --%[1]s %s", bare.GetFlag().Name, value)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("--%s %q %s", invalid.GetFlag().Name, invalid.GetValue(), invalidText(invalid))
+	}
+	return err
+}
+
+// invalidText says what is wrong with the value of a flag, or what is wanted.
+func invalidText(err *pflag.InvalidValueError) string {
+	switch err.GetFlag().Value.Type() {
+	case "int", "int64":
+		if errors.Is(err, strconv.ErrRange) {
+			return "is out of range"
+		}
+		return "is not a whole number"
+	case "bool":
+		return "is not true or false"
+	}
+	return err.Unwrap().Error()
+}
