@@ -27,8 +27,10 @@ func decode(r *response, limit int64) (io.ReadCloser, error) {
 	case "", "identity":
 		d.src = body
 	case "gzip", "x-gzip":
+		r.verified = true // by its CRC-32
 		d.start = func() (io.Reader, error) { return gzip.NewReader(bufio.NewReaderSize(body, 32<<10)) }
 	case "zstd":
+		r.verified = true // by the checksums of its frames
 		d.start = func() (io.Reader, error) {
 			z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 				zstd.WithDecoderMaxWindow(maxWindow))
@@ -77,11 +79,13 @@ func (d *decodedBody) Read(p []byte) (int, error) {
 // broken makes the error for compressed data that is not right, which is a
 // broken transport like a connection that ends early.
 func (d *decodedBody) broken(err error) error {
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // the body has no beginning
-	}
-	if isTransport(err) {
+	switch {
+	case isTransport(err):
 		return err
+	case err == io.EOF: // the body has no beginning
+		err = io.ErrUnexpectedEOF
+	case err != io.ErrUnexpectedEOF:
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return &transportError{url: d.url, err: fmt.Errorf("decode body: %w", err)}
 }

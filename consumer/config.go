@@ -47,6 +47,12 @@ type Config struct {
 	// not used yet, in a feed for the current page and for the next one, in a
 	// snapshot for each of Concurrency pages. 0: 1 MiB.
 	ReadAhead int
+	// MaxHeld is the largest page, in bytes, of which nothing is given out before
+	// all of it is there and has the digest or checksum that it came with:
+	// Repr-Digest or Content-Digest (RFC 9530), or that of its content coding. As many
+	// pages are held as ReadAhead says. Entities of a larger one are given out as they
+	// come, the last one after that. 0: 4 MiB.
+	MaxHeld int
 	// Concurrency is how many pages of a snapshot are requested at a time. 0:
 	// 4.
 	Concurrency int
@@ -110,6 +116,7 @@ func New(c Config) (*Client, error) {
 	setDefault(&c.MaxWhole, 1<<20)
 	setDefault(&c.MaxPage, 16<<30)
 	setDefault(&c.ReadAhead, 1<<20)
+	setDefault(&c.MaxHeld, 4<<20)
 	setDefault(&c.Concurrency, 4)
 	setDefault(&c.Wait, 30*time.Second)
 	setDefault(&c.PollInterval, 10*time.Second)
@@ -154,7 +161,7 @@ func setDefault[T int | int64 | time.Duration](p *T, value T) {
 
 func (c *Config) check() error {
 	for name, value := range map[string]int64{
-		"MaxWhole": int64(c.MaxWhole), "MaxPage": c.MaxPage, "ReadAhead": int64(c.ReadAhead),
+		"MaxWhole": int64(c.MaxWhole), "MaxPage": c.MaxPage, "ReadAhead": int64(c.ReadAhead), "MaxHeld": int64(c.MaxHeld),
 		"Concurrency": int64(c.Concurrency), "Wait": int64(c.Wait), "PollInterval": int64(c.PollInterval),
 		"HeaderTimeout": int64(c.HeaderTimeout), "IdleTimeout": int64(c.IdleTimeout),
 		"Retry.Min": int64(c.Retry.Min), "Retry.Max": int64(c.Retry.Max),

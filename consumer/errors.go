@@ -176,8 +176,12 @@ func Retryable(err error) bool {
 	if errors.As(err, &final) && final.Permanent() {
 		return false
 	}
+	var unverified *unverifiedError
+	if errors.As(err, &unverified) {
+		return false
+	}
 	var broken *transportError
-	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
+	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated) || errors.Is(err, ErrDamaged)
 }
 
 func retryableStatus(code int) bool {

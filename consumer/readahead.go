@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"sync"
 )
@@ -13,6 +15,10 @@ const maxRead = 128 << 10
 // A readAhead reads a source in a goroutine of its own and holds at most
 // len(buf) bytes that were not asked for yet. When it is full, the source has
 // to wait.
+//
+// While it is held it gives out nothing: until the source has ended as it should, or
+// the buffer has grown to its limit and is full. A source that ends with an error while
+// it is held gives nothing but that.
 type readAhead struct {
 	src     io.ReadCloser
 	cancel  func() // makes a Read of src return
@@ -22,16 +28,24 @@ type readAhead struct {
 	r, n    int
 	err     error // of src, once it is used up
 	closed  bool
+	held    bool
+	limit   int           // of len(buf) while it is held
+	given   prefix        // what was given out
+	expect  prefix        // what is going to be given out begins with it
 	done    chan struct{} // closed when fill has ended
 }
 
-// newReadAhead starts to read src into buf.
+// newReadAhead returns a readAhead that reads src into buf once it is started.
 func newReadAhead(src io.ReadCloser, cancel func(), buf []byte) *readAhead {
 	a := &readAhead{src: src, cancel: cancel, buf: buf, done: make(chan struct{})}
 	a.changed.L = &a.mu
-	go a.fill()
 	return a
 }
+
+// hold makes a one that is held, with a buffer of up to limit bytes.
+func (a *readAhead) hold(limit int) { a.held, a.limit = true, limit }
+
+func (a *readAhead) start() { go a.fill() }
 
 func (a *readAhead) fill() {
 	defer close(a.done)
@@ -44,6 +58,7 @@ func (a *readAhead) fill() {
 		a.mu.Lock()
 		a.n += n
 		a.err = err
+		a.held = a.held && err != io.EOF
 		a.mu.Unlock()
 		a.changed.Signal()
 		if err != nil {
@@ -56,6 +71,9 @@ func (a *readAhead) fill() {
 func (a *readAhead) free() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.held && a.n == len(a.buf) {
+		a.grow()
+	}
 	for a.n == len(a.buf) && !a.closed {
 		a.changed.Wait()
 	}
@@ -72,25 +90,41 @@ func (a *readAhead) free() []byte {
 	return a.buf[from:min(to, from+maxRead)]
 }
 
+// grow makes room in a buffer of which nothing was read, or gives up holding it. The caller
+// holds the lock.
+func (a *readAhead) grow() {
+	if len(a.buf) >= a.limit {
+		a.held = false
+		a.changed.Signal()
+		return
+	}
+	larger := make([]byte, min(2*len(a.buf), a.limit))
+	copy(larger, a.buf[:a.n])
+	a.buf = larger
+}
+
 // errClosed is the error of reading a closed readAhead.
 var errClosed = errors.New("page was closed")
 
 func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Lock()
-	for a.n == 0 && a.err == nil && !a.closed {
+	for (a.n == 0 || a.held) && a.err == nil && !a.closed {
 		a.changed.Wait()
 	}
 	if a.closed {
 		a.mu.Unlock()
 		return 0, errClosed
 	}
-	if a.n == 0 {
+	if a.n == 0 || a.held {
 		defer a.mu.Unlock()
 		return 0, a.err
 	}
 	held := a.buf[a.r:min(a.r+a.n, len(a.buf))]
 	a.mu.Unlock()
 	n := copy(p, held) // fill writes elsewhere
+	if !a.given.add(p[:n], a.expect) {
+		return 0, fmt.Errorf("%w: what was read of it before is not what it has now", ErrDamaged)
+	}
 	a.mu.Lock()
 	a.n -= n
 	if a.r += n; a.r == len(a.buf) {
@@ -99,6 +133,35 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Unlock()
 	a.changed.Signal()
 	return n, nil
+}
+
+// A prefix stands for the first bytes of a body.
+type prefix struct {
+	size int64
+	crc  uint32 // CRC-32C
+}
+
+// add adds bytes to the prefix, and reports whether it still agrees with another one.
+func (p *prefix) add(b []byte, other prefix) bool {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	if n := other.size - p.size; n > 0 && n <= int64(len(b)) {
+		p.crc = crc32.Update(p.crc, table, b[:n])
+		p.size += n
+		if p.crc != other.crc {
+			return false
+		}
+		b = b[n:]
+	}
+	p.crc = crc32.Update(p.crc, table, b)
+	p.size += int64(len(b))
+	return true
+}
+
+// whole reports whether the source has ended as it should.
+func (a *readAhead) whole() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err == io.EOF
 }
 
 // Close ends the reading of the source and closes it. It must not be called

@@ -27,6 +27,7 @@ func TestReadAheadBytes(t *testing.T) {
 		}
 		src = io.MultiReader(src, iotest.ErrReader(iotest.ErrTimeout))
 		a := newReadAhead(io.NopCloser(src), func() {}, make([]byte, 1+random.IntN(700)))
+		a.start()
 		var got []byte
 		var err error
 		for p := make([]byte, 300); err == nil; {
@@ -59,11 +60,13 @@ func (b blocked) Close() error { return nil }
 func TestReadAheadClose(t *testing.T) {
 	src := blocked{make(chan struct{}), make(chan struct{})}
 	a := newReadAhead(src, func() { close(src.cancelled) }, make([]byte, 10))
+	a.start()
 	<-src.reading
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	full := newReadAhead(io.NopCloser(bytes.NewReader(make([]byte, 100))), func() {}, make([]byte, 10))
+	full.start()
 	if _, err := io.ReadFull(full, make([]byte, 5)); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,9 @@ type reading struct {
 
 	body     *readAhead // nil if the page has to be requested (again)
 	buffer   *[]byte    // of body
+	verified bool       // the end of body is an error if it is not as it was sent
+	from     int        // what seen was when body was new
+	doubt    prefix     // of a body that broke before it was known whether it is as it was sent
 	fresh    bool       // the session's parser has to be set to body
 	finished bool       // the page was read to its end
 
@@ -67,6 +70,7 @@ func (r *reading) start(resp *response) error {
 		return err
 	}
 	r.close()
+	unchanged := r.page != nil && p.etag() != "" && p.etag() == r.page.etag()
 	r.page, r.fresh, r.finished = p, true, false
 	if r.index == "" {
 		r.url = p.URL // the entry point may lead to another page the next time
@@ -76,7 +80,15 @@ func (r *reading) start(resp *response) error {
 		r.first, r.base = r.seen-1, r.last.offset
 	}
 	r.buffer = r.s.buffers.Get().(*[]byte)
+	r.verified, r.from = resp.verified, r.seen
 	r.body = newReadAhead(resp.body, resp.cancel, *r.buffer)
+	if r.verified {
+		r.body.hold(r.s.config.MaxHeld)
+	}
+	if r.base == 0 && unchanged {
+		r.body.expect = r.doubt
+	}
+	r.body.start()
 	return nil
 }
 
@@ -96,6 +108,7 @@ func (r *reading) close() {
 		return
 	}
 	r.body.Close()
+	*r.buffer = r.body.buf // it may have grown
 	r.s.buffers.Put(r.buffer)
 	r.body, r.buffer = nil, nil
 }
@@ -108,10 +121,19 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	for !r.finished {
 		seen, partial := r.seen, r.first > 0
 		err := r.pass(fn)
-		if err == nil || r.broken != nil {
+		if err == nil {
+			return nil
+		}
+		if r.unverified() {
+			r.doubt = r.body.given
+		}
+		if r.broken != nil {
 			return err
 		}
 		r.close()
+		if r.doubt.size > 0 && errors.Is(err, ErrDamaged) {
+			return &unverifiedError{err}
+		}
 		if partial {
 			r.first = 0
 			continue // a range was not what it should be: get the whole page
@@ -120,6 +142,9 @@ func (r *reading) each(fn func(*Entity) bool) error {
 			retry.progress()
 		}
 		if err := retry.pause(r.s.ctx, err); err != nil {
+			if r.doubt.size > 0 && r.s.ctx.Err() == nil {
+				return &unverifiedError{err}
+			}
 			return err
 		}
 	}
@@ -150,8 +175,7 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	if parts < r.seen {
 		return r.changed(-1, 0, fmt.Errorf("it has %d entities and had %d", parts, r.seen))
 	}
-	r.finish()
-	return nil
+	return r.finish()
 }
 
 // part looks at one part: a new one is parsed and given to fn, which says
@@ -174,6 +198,11 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		r.last.offset = r.base + p.Offset
 		return true, nil
 	}
+	if e.Stream == nil && r.s.parser.Last() {
+		if err := r.verify(); err != nil {
+			return false, err
+		}
+	}
 	e.Page, e.Part, e.Offset = r.page.URL, index, r.base+p.Offset
 	e.prev, e.index, e.page = r.page.chain.Prev, r.index, r.number
 	r.seen = index + 1
@@ -185,14 +214,35 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	return more, r.broken
 }
 
+// unverified reports whether entities of body were given out, and it is not known yet
+// whether they are as they were sent.
+func (r *reading) unverified() bool {
+	return r.body != nil && r.verified && r.seen > r.from && !r.body.whole()
+}
+
+// verify reads body to its end, if that says whether it is as it was sent.
+func (r *reading) verify() error {
+	if !r.verified {
+		return nil
+	}
+	if _, err := io.Copy(io.Discard, r.body); err != nil {
+		return r.fault(err)
+	}
+	return nil
+}
+
 // maxEpilogue is how much is read after a page to get to the end of the
 // response, so that its connection can be used again.
 const maxEpilogue = 64 << 10
 
-func (r *reading) finish() {
+func (r *reading) finish() error {
+	if err := r.verify(); err != nil {
+		return err
+	}
 	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // the page is whole, whatever comes after it
 	r.close()
 	r.finished = true
+	return nil
 }
 
 // fault makes the error of a page that cannot be read on.
@@ -208,6 +258,9 @@ func (r *reading) fault(err error) error {
 		if at.Part >= 0 {
 			fault.Part = r.first + at.Part
 		}
+	}
+	if errors.Is(err, page.ErrContentLength) && !(r.verified && r.body.whole()) { // else it is as it was sent
+		fault.Err = fmt.Errorf("%w: %w", ErrDamaged, fault.Err)
 	}
 	if errors.Is(err, page.ErrPartTooLarge) || errors.Is(err, page.ErrHeaderTooLarge) {
 		fault.Err = fmt.Errorf("%w: %w", ErrTooLarge, fault.Err)
@@ -229,8 +282,17 @@ type entityStream struct {
 
 func (b *entityStream) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
+	if err == io.EOF && b.r.s.parser.Last() {
+		if wrong := b.r.verify(); wrong != nil {
+			err = wrong
+		}
+	}
 	if err != nil && err != io.EOF {
-		b.r.broken = &streamError{b.r.fault(err)}
+		err = b.r.fault(err)
+		if errors.Is(err, ErrDamaged) && b.r.seen > b.r.from+1 { // there were others before it
+			err = &unverifiedError{err}
+		}
+		b.r.broken = &streamError{err}
 		err = b.r.broken
 	}
 	return n, err

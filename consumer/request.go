@@ -32,6 +32,9 @@ type response struct {
 	header http.Header
 	body   io.ReadCloser
 	cancel func() // makes a Read of body return
+	// verified says that the end of body comes only if it has a digest or checksum that it
+	// came with.
+	verified bool
 }
 
 // send makes a request until there is an answer, as often as the configuration
@@ -117,6 +120,9 @@ func (s *session) accept(q request, r *response) (err error) {
 	case http.StatusOK:
 		if q.method == http.MethodHead {
 			return nil
+		}
+		if want := declaredDigest(r.status, r.header); want != nil {
+			r.body, r.verified = newDigestBody(r.body, r.url.String(), want), true
 		}
 		r.body, err = decode(r, s.config.MaxPage)
 		return err

@@ -147,7 +147,8 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 // position at the end of the pages is committed even if there was no entity.
 func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
 	err := r.pages(ctx, pages, markEnd)
-	if r.batch.half {
+	var unverified *unverifiedError
+	if r.batch.half || r.batch.Batch != nil && errors.As(err, &unverified) {
 		return errors.Join(err, r.batch.rollback())
 	}
 	if err == nil {

@@ -51,7 +51,7 @@ func (c *Client) open(ctx context.Context, raw string) (*session, string, error)
 	u.User, u.Fragment = nil, ""
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.http.CheckRedirect = s.redirect
-	s.parser = page.NewReader(nil, "", page.ReaderOptions{MaxPart: c.config.MaxEntity, MaxWhole: c.config.MaxWhole})
+	s.parser = page.NewReader(nil, "", page.ReaderOptions{MaxPart: c.config.MaxEntity, MaxWhole: c.config.MaxWhole, Strict: true})
 	return s, u.String(), nil
 }
 

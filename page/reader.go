@@ -138,6 +138,10 @@ func (r *Reader) Offset() int64 {
 	return r.window.offset() + int64(r.body.known+r.body.lineBreak)
 }
 
+// Last reports whether the part yielded last is known to be the last one: the closing
+// delimiter follows it. If it has a Stream, that is known when it was read to the end.
+func (r *Reader) Last() bool { return r.part.Index >= 0 && r.body.found && r.body.line.closing }
+
 // next reads the next part. It returns nil after the last one.
 func (r *Reader) next() (*Part, error) {
 	if r.err != nil {

@@ -1,0 +1,191 @@
+package consumer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// damagedPage is the one page of a feed.
+const damagedPage = "--b\r\nLast-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\nContent-Type: text/plain\r\nContent-ID: <1>\r\n" +
+	"Operation-Type: http-equiv=PUT\r\nContent-Length: 3\r\n\r\none\r\n" +
+	"--b\r\nLast-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\nContent-Type: text/plain\r\nContent-ID: <2>\r\n" +
+	"Operation-Type: http-equiv=PUT\r\nContent-Length: 3\r\n\r\ntwo\r\n" +
+	"--b\r\nLast-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\nContent-Type: text/plain\r\nContent-ID: <3>\r\n" +
+	"Operation-Type: http-equiv=DELETE\r\nContent-Length: 0\r\n\r\n\r\n--b--\r\n"
+
+const wholePage = "<1>PUT one\n<2>PUT two\n<3>DELETE \n"
+
+// cutHere, at the end of a body, is where the connection is lost.
+const cutHere = "CUT"
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// readDamaged reads a feed of one page, whose body is what bodies are, one after another
+// and the last again and again. It returns what was given out.
+func readDamaged(c Config, h http.Header, bodies ...[]byte) (string, error) {
+	c.Retry.Attempts = 2
+	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		body := bodies[0]
+		if len(bodies) > 1 && r.Method == http.MethodGet {
+			bodies = bodies[1:]
+		}
+		header := http.Header{
+			"Content-Type": {`multipart/mixed; boundary="b"`}, "Link": {`<http://feed.test/>; rel="self"`},
+			"Last-Modified": {"Mon, 27 Nov 2023 03:10:00 GMT"}, "Etag": {`"1"`},
+		}
+		for name, values := range h {
+			header[name] = values
+		}
+		content := io.Reader(bytes.NewReader(body))
+		if bytes.HasSuffix(body, []byte(cutHere)) {
+			content = io.MultiReader(bytes.NewReader(body[:len(body)-len(cutHere)]), iotest.ErrReader(io.ErrUnexpectedEOF))
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(content), ContentLength: -1, Request: r}, nil
+	})}
+	client, err := New(c)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for p, err := range client.Pages(context.Background(), "http://feed.test/", Beginning()) {
+		if err != nil {
+			return out.String(), err
+		}
+		for e, err := range p.Entities() {
+			if err != nil {
+				return out.String(), err
+			}
+			body := e.Body
+			if e.Stream != nil {
+				if body, err = io.ReadAll(e.Stream); err != nil {
+					return out.String(), err
+				}
+			}
+			fmt.Fprintf(&out, "%s%s %s\n", e.ContentID, e.Operation, body)
+		}
+	}
+	return out.String(), nil
+}
+
+func reprDigest(body []byte) http.Header {
+	sum := sha256.Sum256(body)
+	return http.Header{"Repr-Digest": {"sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}}
+}
+
+// TestBitFlips changes each bit of a page on its way. No wrong entity is given out with
+// success; of a page that is held, none at all.
+func TestBitFlips(t *testing.T) {
+	var gz, zs bytes.Buffer
+	zipped := gzip.NewWriter(&gz)
+	_, _ = zipped.Write([]byte(damagedPage))
+	_ = zipped.Close()
+	encoder, err := zstd.NewWriter(&zs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = encoder.Write([]byte(damagedPage))
+	_ = encoder.Close()
+	gzipDigest := reprDigest(gz.Bytes()) // of what is sent (RFC 9530, section 3)
+	gzipDigest.Set("Content-Encoding", "gzip")
+	for name, way := range map[string]struct {
+		body   []byte
+		header http.Header
+	}{
+		"digest":          {[]byte(damagedPage), reprDigest([]byte(damagedPage))},
+		"gzip":            {gz.Bytes(), http.Header{"Content-Encoding": {"gzip"}}},
+		"gzip and digest": {gz.Bytes(), gzipDigest},
+		"zstd":            {zs.Bytes(), http.Header{"Content-Encoding": {"zstd"}}},
+	} {
+		for held, config := range map[string]Config{"held": {ReadAhead: 256}, "not held": {MaxHeld: 1, ReadAhead: 64}, "streams": {MaxHeld: 1, ReadAhead: 64, MaxWhole: 1}} {
+			t.Run(name+"/"+held, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					for bit := range len(way.body) * 8 {
+						if (held != "held" || way.header.Get("Repr-Digest") != "") && bit%8 != bit/8%8 {
+							continue // one bit of each byte
+						}
+						damaged := bytes.Clone(way.body)
+						damaged[bit/8] ^= 1 << (bit % 8)
+						got, err := readDamaged(config, way.header, damaged)
+						switch {
+						case err == nil && got != wholePage:
+							t.Errorf("bit %d: got %q without error", bit, got)
+						case err != nil && held == "held" && got != "":
+							t.Errorf("bit %d: got %q before %v", bit, got, err)
+						case err != nil && (strings.Contains(got, "<3>") || strings.Count(got, "\n") == 3):
+							t.Errorf("bit %d: got the last entity before %v", bit, err)
+						}
+						// What is damaged once is read again, if nothing of it was given out.
+						if got, err := readDamaged(config, way.header, damaged, way.body); err == nil && got != wholePage {
+							t.Errorf("bit %d, damaged once: got %q without error", bit, got)
+						} else if err != nil && held == "held" {
+							t.Errorf("bit %d, damaged once: %v", bit, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestCutAndDamaged: a large page is cut after a byte of it was changed, and whole the next
+// time: what was given out the first time is noticed.
+func TestCutAndDamaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = len(damagedPage) - 40
+		cut := strings.Replace(damagedPage, "one", "eno", 1)[:size]
+		for _, body := range [][]byte{[]byte(cut + cutHere), []byte(cut)} {
+			got, err := readDamaged(Config{MaxHeld: 1, ReadAhead: 64}, reprDigest([]byte(damagedPage)), body, []byte(damagedPage))
+			if !errors.Is(err, ErrDamaged) || Retryable(err) || strings.Contains(got, "<3>") {
+				t.Errorf("got %q and error %v", got, err)
+			}
+		}
+		good := []byte(damagedPage[:size] + cutHere)
+		if got, err := readDamaged(Config{MaxHeld: 1, ReadAhead: 64}, reprDigest([]byte(damagedPage)), good, []byte(damagedPage)); err != nil || got != wholePage {
+			t.Errorf("cut, but not damaged: got %q and error %v", got, err)
+		}
+	})
+}
+
+// TestMergedEntities: a delimiter that was damaged must not make one entity of two.
+func TestMergedEntities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := strings.Index(damagedPage, "one\r\n--b") + len("one\r\n")
+		damaged := []byte(damagedPage)
+		damaged[at] ^= 1
+		for _, whole := range []int{0, 1} {
+			got, err := readDamaged(Config{MaxWhole: whole}, nil, damaged)
+			if !errors.Is(err, ErrDamaged) || got != "" {
+				t.Errorf("got %q and error %v", got, err)
+			}
+			if got, err := readDamaged(Config{MaxWhole: whole}, nil, damaged, []byte(damagedPage)); whole == 0 && (err != nil || got != wholePage) {
+				t.Errorf("damaged once: got %q and error %v", got, err)
+			}
+		}
+	})
+}
+
+// TestPromisedLength: a page that is as it was sent, with a Content-Length that is wrong, is
+// the fault of who wrote it: nothing is gained by reading it again.
+func TestPromisedLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrong := []byte(strings.Replace(damagedPage, "Content-Length: 3", "Content-Length: 4", 1))
+		if got, err := readDamaged(Config{}, reprDigest(wrong), wrong); err == nil || errors.Is(err, ErrDamaged) || Retryable(err) {
+			t.Errorf("got %q and error %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package consumer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// ErrDamaged: a body does not have the digest that came with it (RFC 9530), or what its
+// content coding or a part's Content-Length says of it is wrong.
+var ErrDamaged = errors.New("body is damaged")
+
+// declaredDigest returns the SHA-256 that the header of a response says its content has;
+// nil if it does not say. Of a part of a page, Repr-Digest is that of the whole page.
+func declaredDigest(status int, h http.Header) []byte {
+	if sum := sha256Member(h, "Content-Digest"); sum != nil || status != http.StatusOK {
+		return sum
+	}
+	return sha256Member(h, "Repr-Digest")
+}
+
+// sha256Member returns the member "sha-256" of a field that is a dictionary of byte
+// sequences (RFC 9651, section 3.2). Like a field that cannot be read, a member that is not
+// one is ignored (section 4.2).
+func sha256Member(h http.Header, name string) (sum []byte) {
+	for member := range strings.SplitSeq(strings.Join(h.Values(name), ","), ",") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(member), "sha-256=:")
+		if !ok {
+			continue
+		}
+		text, _, _ := strings.Cut(value, ":")
+		if got, err := base64.StdEncoding.DecodeString(text); err == nil && len(got) == sha256.Size {
+			sum = got
+		}
+	}
+	return sum
+}
+
+// A digestBody is the content of a response, which has a digest. Its end is an error if it
+// does not have it.
+type digestBody struct {
+	io.ReadCloser
+	url  string
+	want []byte
+	hash hash.Hash
+	err  error // at the end
+}
+
+func newDigestBody(body io.ReadCloser, url string, want []byte) *digestBody {
+	return &digestBody{ReadCloser: body, url: url, want: want, hash: sha256.New()}
+}
+
+func (b *digestBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.hash.Write(p[:n])
+	if err == io.EOF {
+		if got := b.hash.Sum(nil); !bytes.Equal(got, b.want) {
+			err = &transportError{url: b.url, err: fmt.Errorf("%w: it has the SHA-256 %x, not %x as its header says", ErrDamaged, got, b.want)}
+		}
+		b.err = err
+	}
+	return n, err
+}
+
+// An unverifiedError is an error of reading a page of which entities were given out before it
+// was known whether they are as they were sent. They must not be relied on.
+type unverifiedError struct{ err error }
+
+func (e *unverifiedError) Error() string {
+	return e.err.Error() + " (entities of the page were read before that was known: read it again from its start)"
+}
+
+func (e *unverifiedError) Unwrap() error { return e.err }
