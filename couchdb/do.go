@@ -43,6 +43,8 @@ type Request struct {
 	// IdleTimeout is how long the answer may bring no byte while it is waited
 	// for. 0: that of [Config].
 	IdleTimeout time.Duration
+
+	writes bool // documents, one of which may be the cause of a 500
 }
 
 // jsonRequest returns a request with a body of JSON.
@@ -96,13 +98,14 @@ func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
 
 // mayRepeat reports whether the request may be made again after err.
 func (q *Request) mayRepeat(err error) bool {
-	if q.Once || !Retryable(err) {
+	var refused *Error
+	if q.Once || !Retryable(err) || q.writes && errors.As(err, &refused) && refused.Status == http.StatusInternalServerError {
 		return false
 	}
 	if q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead {
 		return true
 	}
-	var refused *Error // before it had any effect
+	// A request that comes too early had no effect.
 	return errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests
 }
 

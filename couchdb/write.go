@@ -39,7 +39,7 @@ type BulkResult struct {
 	ID  string
 	Rev string // the new one, or the one that was refused, if the server names it
 	// Err is nil if the document was stored: otherwise an [*Error] with the
-	// status that a single PUT would have had.
+	// status of its code, or 422 if the code is not one of CouchDB's own.
 	Err error
 }
 
@@ -55,7 +55,8 @@ type BulkResult struct {
 // have one for each: go by ID, and by Rev if there is one.
 //
 // The error is about the request as a whole: it matches ErrTooLarge if the
-// batch must be made smaller.
+// batch must be made smaller. A status of 500 is not repeated, since one of the
+// documents may be the cause.
 func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]BulkResult, error) {
 	parts := make([][]byte, 0, 2*len(docs)+1)
 	separator := []byte(`{"docs":[`)
@@ -73,7 +74,7 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 	for _, part := range parts {
 		q.Length += int64(len(part))
 	}
-	q.Repeat = !newEdits
+	q.Repeat, q.writes = !newEdits, true
 	var answer []struct {
 		ID     string          `json:"id"`
 		Rev    string          `json:"rev"`
@@ -87,7 +88,7 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 	for i, a := range answer {
 		results[i] = BulkResult{ID: a.ID, Rev: a.Rev}
 		if a.Error != "" {
-			results[i].Err = db.docError(q, a.Error, a.Reason)
+			results[i].Err = db.rowError(q, a.Error, a.Reason)
 		}
 	}
 	return results, nil
@@ -100,6 +101,27 @@ func concat(parts [][]byte) io.Reader {
 		readers[i] = bytes.NewReader(part)
 	}
 	return io.MultiReader(readers...)
+}
+
+// rowError makes the error of a document that was not written, while others were.
+// CouchDB has whatever a validation function throws there, so a code is about the
+// document unless it is known to be about the server.
+func (db *DB) rowError(q Request, code string, reason json.RawMessage) *Error {
+	e := db.docError(q, code, reason)
+	if e.Status == http.StatusInternalServerError && !isTrouble(code) {
+		e.Status = http.StatusUnprocessableEntity
+	}
+	return e
+}
+
+// isTrouble reports whether the "error" of an answer is about the server.
+func isTrouble(code string) bool {
+	switch code {
+	case "internal_server_error", "error", "timeout", "overloaded", "nodedown", "os_process_error", "service_unavailable",
+		"service unvailable": // as CouchDB spells it
+		return true
+	}
+	return false
 }
 
 // docError makes the error of one document in an answer about many.
@@ -159,7 +181,7 @@ type Put struct {
 // it has now.
 func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	q := jsonRequest(http.MethodPut, DocPath(p.ID), nil)
-	q.Body, q.Length, q.Repeat = p.Open, p.Length, !p.NewEdits
+	q.Body, q.Length, q.Repeat, q.writes = p.Open, p.Length, !p.NewEdits, true
 	if p.ContentType != "" {
 		q.Header.Set("Content-Type", p.ContentType)
 	}
@@ -193,7 +215,7 @@ func (db *DB) putError(q Request, text []byte) error {
 	}
 	for _, r := range results {
 		if r.Error != "" {
-			return db.docError(q, r.Error, r.Reason)
+			return db.rowError(q, r.Error, r.Reason)
 		}
 	}
 	return nil

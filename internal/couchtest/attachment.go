@@ -131,9 +131,15 @@ func parseAttachments(text []byte, have []attachment, sent parts) ([]attachment,
 	return list, nil
 }
 
+// errDigest is the answer to the stub of an attachment whose digest is not base64.
+var errDigest = &failure{500, "unknown_error", "badarg"}
+
 func (u upload) attachment(name string, have []attachment, sent parts) (attachment, error) {
 	switch {
 	case u.Stub:
+		if _, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(u.Digest, "md5-")); err != nil {
+			return attachment{}, errDigest
+		}
 		for _, a := range have {
 			if a.name == name {
 				return a, nil

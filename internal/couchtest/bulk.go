@@ -55,8 +55,8 @@ func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) er
 		var no *failure
 		failed := errors.As(err, &no)
 		switch {
-		case failed && no.status == http.StatusPreconditionFailed:
-			return no // a stub of an attachment that is not there
+		case failed && (no.status == http.StatusPreconditionFailed || no == errDigest):
+			return no // a stub of an attachment that is not there, or that makes no sense
 		case failed:
 			row := []member{{"id", quote(in.id)}, {"rev", nil}, {"error", quote(no.code)}, {"reason", quote(no.reason)}}
 			if !newEdits {

@@ -2,6 +2,7 @@ package couchtest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,7 +82,12 @@ func checkID(id string) error {
 // It returns the revision; f.mu is held.
 func (f *Fake) store(db *database, in *input, newEdit bool, sent parts) (string, error) {
 	if f.Validate != nil {
-		if err := f.Validate(in.id, object(in.body...)); err != nil {
+		err := f.Validate(in.id, object(in.body...))
+		var thrown Thrown
+		if errors.As(err, &thrown) {
+			return "", &failure{http.StatusInternalServerError, thrown.Code, thrown.Reason}
+		}
+		if err != nil {
 			return "", &failure{http.StatusForbidden, "forbidden", err.Error()}
 		}
 	}

@@ -78,13 +78,17 @@ func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, er
 // putDoc writes a document alone. It tells why the database refuses this one apart from
 // any other error.
 func (t *target) putDoc(ctx context.Context, put couchdb.Put) (refusal, err error) {
-	_, err = t.db.Put(ctx, put)
+	send := func() error {
+		_, err := t.db.Put(ctx, put)
+		return err
+	}
+	err = t.insist(ctx, send)
 	if errors.Is(err, couchdb.ErrUnauthorized) {
 		// A validation function says so, or the credentials are not good, for now maybe.
 		if err := t.load(ctx); err != nil {
 			return nil, err
 		}
-		_, err = t.db.Put(ctx, put)
+		err = t.insist(ctx, send)
 	}
 	if isRefusal(err) {
 		return err, nil

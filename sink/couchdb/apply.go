@@ -150,20 +150,28 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	if err != nil {
 		return err
 	}
-	document := body
+	document, r := body, revision{rev: rev, contentType: e.ContentType, body: body}
 	parts, isRelated, err := t.spool.openRelated(e.ContentType, body)
 	if err != nil {
 		return err
 	}
 	if isRelated {
 		document = parts.document
+		if text, ok := inlined(whole, parts.boundary); ok {
+			if document, err = t.spool.put(text); err != nil {
+				return err
+			}
+			parts, isRelated = related{}, false
+			r.contentType, r.body = "application/json", document
+		}
 	}
 	found, ok := t.scanner.scan(t.spool.reader(document))
 	switch {
 	case !ok || found.rev != rev || !validID(found.id):
 		// Not from CouchDB, though its ETag looks so.
 	case found.history:
-		return t.replicate(revision{found.id, rev, e.ContentType, body}, document, e)
+		r.id = found.id
+		return t.replicate(r, document, e)
 	case document.size <= sink.MaxInline:
 		text, err := t.spool.append(nil, document)
 		if err != nil {

@@ -10,38 +10,50 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// patience says how often a step is tried, beyond what the client repeats by itself,
-// and how long the first pause is; each pause is twice as long as the one before.
+// patience says how often a step is tried, and how long the first pause is; each pause is
+// twice as long as the one before.
 type patience struct {
 	tries int
 	pause time.Duration
 }
 
 // retry does something until it is done, or another try is of no use. What it does
-// may have been done in part before.
-func (t *target) retry(ctx context.Context, do func(context.Context) error) error {
+// may have been done in part before. It is not begun again when the context of the batch has
+// ended, which ends a second try at once.
+func (t *target) retry(ctx context.Context, tries int, do func(context.Context) error) error {
 	pause := t.pause
 	for n := 1; ; n++ {
 		err := do(ctx)
-		if err == nil || n == t.tries || !couchdb.Retryable(err) {
+		if err == nil || n >= tries || !couchdb.Retryable(err) {
 			return err
 		}
-		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "pause", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "try", n, "pause", pause)
+		ctx = t.ctx
+		if t.wait(ctx, pause) != nil {
 			return err
-		case <-timer.C:
 		}
 		pause *= 2
+	}
+}
+
+// wait waits, but not longer than until the context of the batch ends.
+func (t *target) wait(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
 
 // Commit writes the batch step by step. Each step moves the position to what the
 // database then is at.
 func (t *target) Commit(at feed.Position) error {
-	ctx, cancel := graceful(t.ctx)
+	ctx, cancel := graceful(t.ctx, commitTimeout)
 	defer cancel()
 	if len(t.steps) == 0 {
 		t.addStep()
@@ -55,7 +67,7 @@ func (t *target) Commit(at feed.Position) error {
 				position = t.state.Position
 			}
 		}
-		if err := t.retry(ctx, func(ctx context.Context) error { return t.write(ctx, s, position) }); err != nil {
+		if err := t.retry(ctx, t.tries, func(ctx context.Context) error { return t.write(ctx, s, position) }); err != nil {
 			return err
 		}
 	}

@@ -65,8 +65,18 @@ func Opener(c couchdb.Config) sink.Opener {
 // [sink.ErrUnavailable] if the server does not answer, or only with 408, 425, 429 or 5xx.
 // What an interrupted commit has begun is ended first.
 func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
-	return open(ctx, c, name, patience{tries: 6, pause: 250 * time.Millisecond})
+	if c.Attempts == 0 {
+		c.Attempts = 1 // a step is tried again as a whole
+	}
+	return open(ctx, c, name, patience{tries: maxTries, pause: 250 * time.Millisecond})
 }
+
+// maxTries is how often a step is tried, in half a minute; and openTries how often the
+// server is asked whether it is there at all, in 4 s.
+const (
+	maxTries  = 8
+	openTries = 5
+)
 
 func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink, error) {
 	name = cmp.Or(name, DefaultName)
@@ -141,11 +151,11 @@ func (t *target) open(ctx context.Context) error {
 // verify looks whether the database exists, and creates it if not (protocol,
 // "Verify Peers").
 func (t *target) verify(ctx context.Context) error {
-	err := t.db.Exists(ctx)
+	err := t.retry(ctx, min(t.tries, openTries), t.db.Exists)
 	if !errors.Is(err, couchdb.ErrNotFound) {
 		return err
 	}
-	err = t.retry(ctx, func(ctx context.Context) error {
+	err = t.retry(ctx, t.tries, func(ctx context.Context) error {
 		err := t.db.Create(ctx)
 		if errors.Is(err, couchdb.ErrPreconditionFailed) { // another was faster, or the answer before was lost
 			return nil
@@ -158,16 +168,19 @@ func (t *target) verify(ctx context.Context) error {
 	return nil
 }
 
-// commitTimeout is how long a commit may take after the context of its batch has
-// ended.
-const commitTimeout = 30 * time.Second
+// How long a commit that is under way, and then a recovery, may take after the context of the
+// batch has ended. Neither is tried again then.
+const (
+	commitTimeout  = 10 * time.Second
+	recoverTimeout = 2 * time.Second
+)
 
 // graceful returns a context that ends some time after ctx, so that what was
 // applied can still be committed.
-func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+func graceful(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(commitTimeout, cancel)
+		timer := time.AfterFunc(timeout, cancel)
 		context.AfterFunc(later, func() { timer.Stop() })
 	})
 	return later, func() {
@@ -195,13 +208,13 @@ func (t *target) forget() error {
 func (t *target) Recover() (feed.Position, error) {
 	ctx, cancel := t.ctx, func() {}
 	if t.owned { // else there is nothing that was applied
-		ctx, cancel = graceful(t.ctx)
+		ctx, cancel = graceful(t.ctx, recoverTimeout)
 	}
 	defer cancel()
 	if err := t.forget(); err != nil {
 		return feed.Position{}, err
 	}
-	if err := t.retry(ctx, t.recover); err != nil {
+	if err := t.retry(ctx, t.tries, t.recover); err != nil {
 		return feed.Position{}, err
 	}
 	return t.state.Position, nil

@@ -8,7 +8,8 @@
 // revision, and by the _id and _rev in its body. If it has _revisions too, it is
 // stored as it is, the way CouchDB's replicator does it: _revs_diff tells what the
 // database has not got yet, and _bulk_docs with new_edits=false stores it;
-// documents above 1 MiB and those in multipart/related are streamed one by one.
+// documents above 1 MiB, and those in multipart/related above 64 KiB or with
+// compressed attachments, are streamed one by one.
 // So a database goes through a feed unchanged: bodies, revision trees with their
 // conflicts, tombstones and attachments. To apply an entity again changes nothing.
 // PouchDB Server gets text that CouchDB has compressed decompressed, since it does
@@ -56,9 +57,10 @@
 //
 // # What the database refuses
 //
-// Documents that it forbids (by a validation function, or for lack of rights), that are
-// too large, or whose attachments it misses, are logged and counted, and not retried
-// (protocol, "Upload Batch of Changed Documents"); the feed goes on. What is
+// Documents that it forbids (by a validation function, whatever that throws, or for lack of
+// rights), that are too large, or whose attachments it misses, are logged and counted, and not
+// retried (protocol, "Upload Batch of Changed Documents"); the feed goes on. So are those that
+// the server fails on with status 500, alone and several times, while it takes other writes. What is
 // wrong with all of them (401, 404) ends the run, with nothing lost. What may
 // pass, such as a restart of the server, is tried again.
 //

@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
@@ -26,4 +27,9 @@ func Scan(text string) (id, rev string, history, ok bool) {
 	var s scanner
 	found, ok := s.scan(strings.NewReader(text))
 	return found.id, found.rev, found.history, ok
+}
+
+// OpenPatient opens a sink as [Open] does, whose requests are made by a transport.
+func OpenPatient(ctx context.Context, url string, through http.RoundTripper) (*Sink, error) {
+	return Open(ctx, couchdb.Config{URL: url, HTTP: &http.Client{Transport: through}}, "")
 }

@@ -56,7 +56,7 @@ func (t *target) current(id string) (was current, err error) {
 	c, staged := t.last[id]
 	switch {
 	case !staged:
-		err = t.retry(t.ctx, func(ctx context.Context) error {
+		err = t.retry(t.ctx, t.tries, func(ctx context.Context) error {
 			was, err = t.stored(ctx, id)
 			return err
 		})

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,13 +25,20 @@ func isRefusal(err error) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusUnsupportedMediaType:
 		return true
 	}
-	return mustSplit(err)
+	return isMalformed(err)
 }
 
 // mustSplit reports whether a bulk request may have failed because of one of its
 // documents: CouchDB refuses all of them for one that is malformed, too large, or
-// has a stub of an attachment that is not there.
-func mustSplit(err error) bool {
+// has a stub of an attachment that is not there, and fails on others with status 500.
+func mustSplit(err error) bool { return isMalformed(err) || isSuspect(err) }
+
+// isMalformed reports whether the server has found something wrong with a document.
+func isMalformed(err error) bool {
+	var poison *poisonError
+	if errors.As(err, &poison) {
+		return true
+	}
 	var e *couchdb.Error
 	if !errors.As(err, &e) {
 		return false
@@ -40,6 +48,49 @@ func mustSplit(err error) bool {
 		return true
 	}
 	return e.Code == validation
+}
+
+// isSuspect reports whether the server has failed with status 500, as it does when it is
+// in trouble, and also on a document that it has no better answer to.
+func isSuspect(err error) bool {
+	var e *couchdb.Error
+	return errors.As(err, &e) && e.Status == http.StatusInternalServerError && e.Code != "timeout" && e.Code != "os_process_error"
+}
+
+// A poisonError is a document that the server fails on, while it takes others.
+type poisonError struct{ err error }
+
+func (e *poisonError) Error() string { return e.err.Error() }
+func (e *poisonError) Unwrap() error { return e.err }
+
+// insist sends one document, and again while the server fails with status 500. If it does so
+// time and again, and takes another write in between, the error is that of the document.
+func (t *target) insist(ctx context.Context, send func() error) error {
+	pause := t.pause
+	for n := 1; ; n++ {
+		err := send()
+		if !isSuspect(err) {
+			return err
+		}
+		if failed := t.touch(ctx); failed != nil {
+			return errors.Join(err, failed)
+		}
+		if n >= t.tries {
+			return &poisonError{err}
+		}
+		if t.wait(ctx, pause) != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// touch writes the checkpoint as it is, to see whether the database takes a write.
+func (t *target) touch(ctx context.Context) error {
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	return t.save(ctx, func(*checkpoint) {})
 }
 
 // maxReason is how much of a reason is kept, in bytes: validation functions may repeat

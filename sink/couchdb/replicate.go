@@ -47,7 +47,7 @@ func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]rev
 	}
 	diff, err := t.db.RevsDiff(ctx, asked)
 	switch {
-	case err != nil && mustSplit(err) && len(all) > 1:
+	case isMalformed(err) && len(all) > 1:
 		half := len(all) / 2
 		first, err := t.missing(ctx, all[:half], o)
 		if err != nil {
@@ -55,7 +55,7 @@ func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]rev
 		}
 		second, err := t.missing(ctx, all[half:], o)
 		return append(first, second...), err
-	case err != nil && mustSplit(err):
+	case isMalformed(err):
 		t.refuse(o, all[0].id, all[0].rev, err)
 		return nil, nil
 	case err != nil:
@@ -121,15 +121,15 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 			return err
 		}
 	}
-	results, err := t.db.BulkDocs(ctx, docs, false)
+	results, err := t.bulkDocs(ctx, docs, false)
 	switch {
-	case err != nil && mustSplit(err) && len(all) > 1:
+	case mustSplit(err) && len(all) > 1:
 		half := len(all) / 2
 		if err := t.uploadBulk(ctx, all[:half], o); err != nil {
 			return err
 		}
 		return t.uploadBulk(ctx, all[half:], o)
-	case err != nil && mustSplit(err):
+	case isMalformed(err):
 		t.refuse(o, all[0].id, all[0].rev, err)
 		return nil
 	case err != nil:
@@ -140,7 +140,7 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 		if r.Err == nil {
 			continue
 		}
-		if !couchdb.Permanent(r.Err) { // it is the server that is in trouble
+		if !couchdb.Permanent(r.Err) { // the server is in trouble
 			return fmt.Errorf("upload document %q: %w", r.ID, r.Err)
 		}
 		t.refuse(o, r.ID, r.Rev, r.Err)

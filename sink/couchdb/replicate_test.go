@@ -248,7 +248,7 @@ func TestValidation(t *testing.T) {
 		fromCouch(5, "application/json", `{"_id":"e","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}}`, "e", "1-aa", false),
 		fromCouch(6, "application/json", `{"_id":"f","_rev":"1-aa","bad":1,"_revisions":{"start":1,"ids":["aa"]}}`, "f", "1-aa", false),
 		fromCouch(7, "application/json", `{"_id":"g","_rev":"1-aa","_bad":1,"_revisions":{"start":1,"ids":["aa"]}}`, "g", "1-aa", false),
-		fromCouch(8, "application/json", `{"_id":"h","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"_attachments":{"x":{"stub":true,"content_type":"text/plain","digest":"md5-a","length":1,"revpos":1}}}`, "h", "1-aa", false),
+		fromCouch(8, "application/json", `{"_id":"h","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"_attachments":{"x":{"stub":true,"content_type":"text/plain","digest":"md5-DMF1ucDxtqgxw5niaXcmYQ==","length":1,"revpos":1}}}`, "h", "1-aa", false),
 		fromCouch(9, "application/json", `{"_id":"i","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}}`, "i", "1-aa", false))
 	var ids []string
 	for id := range leavesOf(t, to) {

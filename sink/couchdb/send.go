@@ -40,9 +40,9 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 	for i, w := range writes {
 		docs[i] = withRev(w.Doc, w.Rev)
 	}
-	results, err := t.db.BulkDocs(ctx, docs, true)
+	results, err := t.bulkDocs(ctx, docs, true)
 	switch {
-	case err != nil && mustSplit(err) && len(writes) > 1:
+	case mustSplit(err) && len(writes) > 1:
 		half := len(writes) / 2
 		first, err := t.bulk(ctx, writes[:half], o)
 		if err != nil {
@@ -50,7 +50,7 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 		}
 		second, err := t.bulk(ctx, writes[half:], o)
 		return append(first, second...), err
-	case err != nil && mustSplit(err):
+	case isMalformed(err):
 		t.refuse(o, writes[0].ID, writes[0].Rev, err)
 		return nil, nil
 	case err != nil:
@@ -69,13 +69,27 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 			o.written++
 		case errors.Is(failure, couchdb.ErrConflict):
 			conflicts = append(conflicts, w)
-		case !couchdb.Permanent(failure): // it is the server that is in trouble
+		case !couchdb.Permanent(failure): // the server is in trouble
 			return nil, fmt.Errorf("write document %q: %w", w.ID, failure)
 		default:
 			t.refuse(o, w.ID, w.Rev, failure)
 		}
 	}
 	return conflicts, nil
+}
+
+// bulkDocs writes documents in one request. What is wrong with one that is alone is found out.
+func (t *target) bulkDocs(ctx context.Context, docs [][]byte, newEdits bool) (results []couchdb.BulkResult, err error) {
+	send := func() (err error) {
+		results, err = t.db.BulkDocs(ctx, docs, newEdits)
+		return err
+	}
+	if len(docs) > 1 {
+		err = send()
+	} else {
+		err = t.insist(ctx, send)
+	}
+	return results, err
 }
 
 // settleRows is how many documents are read at once to settle conflicts. Together they

@@ -162,9 +162,9 @@ func TestPassing(t *testing.T) {
 func TestLateCredentials(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	all := []*feed.Entity{entity(6, feed.Put, "f", "text/plain", strings.Repeat("x", 100_000))}
-	for n, id := range []string{"a", "b", "c"} {
+	for n, id := range []string{"a", "b", "c"} { // too large to be written together
 		all = append(all, fromCouch(n+1, "multipart/related; boundary=b", "--b\r\nContent-Type: application/json\r\n\r\n"+
-			`{"_id":"`+id+`","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}}`+"\r\n--b--", id, "1-aa", false))
+			`{"_id":"`+id+`","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"text":"`+strings.Repeat("x", 70_000)+`"}`+"\r\n--b--", id, "1-aa", false))
 	}
 	for _, first := range []string{"a", "b", "c", "f"} {
 		for many := range 6 {

@@ -1,0 +1,100 @@
+package couchdb
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+
+	"github.com/feedctl/feedctl/sink/internal/jsontext"
+)
+
+// inlined returns a small document in multipart/related with its attachments in base64, so
+// that it can be written in one request with others; false if it is too large for that, or has
+// an attachment that is compressed: the server would compress it in its own way, which
+// changes the digest.
+func inlined(body []byte, boundary string) (doc []byte, ok bool) {
+	if body == nil || len(body) > maxInline {
+		return nil, false
+	}
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	head, _, err := nextPart(parts)
+	if err != nil {
+		return nil, false
+	}
+	text, ok := jsontext.AppendCompact(nil, head)
+	if !ok || len(text) == 0 || text[0] != '{' {
+		return nil, false
+	}
+	var all []byte
+	for _, m := range members(text) {
+		if m.name == attachmentsMember && m.value[0] == '{' {
+			value, ok := inlineParts(m.value, parts)
+			if !ok {
+				return nil, false
+			}
+			m.text = append([]byte(`"`+attachmentsMember+`":`), value...)
+		}
+		all = join(all, m.text)
+	}
+	if _, _, err := nextPart(parts); err != io.EOF {
+		return nil, false
+	}
+	return enclose(all), true
+}
+
+// inlineParts puts what follows a document into the stubs of its attachments. Parts come in
+// the order of the stubs (protocol, "Upload Document with Attachments").
+func inlineParts(attachments []byte, parts *multipart.Reader) (value []byte, ok bool) {
+	var all []byte
+	for _, a := range members(attachments) {
+		var stub struct {
+			Follows  bool   `json:"follows"`
+			Encoding string `json:"encoding"`
+			Length   int    `json:"length"`
+		}
+		if json.Unmarshal(a.value, &stub) != nil || stub.Encoding != "" {
+			return nil, false
+		}
+		if !stub.Follows {
+			all = join(all, a.text)
+			continue
+		}
+		content, name, err := nextPart(parts)
+		if err != nil || name != "" && name != a.name || len(content) != stub.Length {
+			return nil, false
+		}
+		var kept []byte
+		for _, m := range members(a.value) {
+			if m.name != "follows" && m.name != "length" {
+				kept = join(kept, m.text)
+			}
+		}
+		kept = join(kept, base64.StdEncoding.AppendEncode([]byte(`"data":"`), content))
+		all = join(all, append(bytes.Clone(a.text[:len(a.text)-len(a.value)]), enclose(append(kept, '"'))...))
+	}
+	return enclose(all), true
+}
+
+var errEncoded = errors.New("part is encoded")
+
+// nextPart reads a part, which must not be encoded.
+func nextPart(parts *multipart.Reader) (content []byte, name string, err error) {
+	p, err := parts.NextRawPart()
+	if err != nil {
+		return nil, "", err
+	}
+	if p.Header.Get("Content-Encoding") != "" {
+		return nil, "", errEncoded
+	}
+	// As it is: FileName takes a slash for that of a path.
+	_, disposition, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+	if err == nil {
+		name = disposition["filename"]
+	}
+	content, err = io.ReadAll(p)
+	return content, name, err
+}
