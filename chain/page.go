@@ -13,6 +13,10 @@
 // pages away, is an orphan: left by a producer that created pages ahead and
 // died or lost a race. Nobody sees orphans, and a producer may replace one.
 //
+// Each page says up to which page its writer knew the chain to reach. If that is
+// further than the chain reaches now, a page between has been lost: what is beyond it
+// is not an orphan, and is neither hidden nor replaced ([ErrLostPages]).
+//
 // A page below the floor does not exist, whatever the store says: a producer
 // that slept for long may still have created one.
 package chain
@@ -65,6 +69,10 @@ type Page struct {
 	Prev          string // Digest of the page before; empty in page 1
 	Closed        bool
 	Checkpoint    []byte // of the producer when this state was written; opaque
+	// Settled is the number of the last page that the producer knew to be linked in the
+	// chain, and closed, when it wrote this state; 0 if it did not say. It is not part of
+	// the Digest. See [Page.Proves].
+	Settled int64
 
 	Size     int64 // of the stored body, in bytes
 	Version  storage.Version
@@ -86,6 +94,7 @@ type record struct {
 	Prev          string `json:"prev,omitempty"`
 	Closed        bool   `json:"closed,omitempty"`
 	Checkpoint    []byte `json:"checkpoint,omitempty"`
+	Settled       int64  `json:"settled,omitempty"`
 }
 
 // format is the version of record and of Digest.
@@ -106,7 +115,7 @@ func (p *Page) Meta() (storage.Meta, error) {
 	data, err := json.Marshal(record{
 		Format: format, Feed: p.Feed, Number: p.Number, Boundary: p.Boundary, Entities: p.Entities,
 		First: p.First.UnixMilli(), Last: p.Last.UnixMilli(), LastContentID: p.LastContentID,
-		SHA256: p.SHA256, Prev: p.Prev, Closed: p.Closed, Checkpoint: p.Checkpoint,
+		SHA256: p.SHA256, Prev: p.Prev, Closed: p.Closed, Checkpoint: p.Checkpoint, Settled: p.Settled,
 	})
 	if err != nil {
 		return storage.Meta{}, fmt.Errorf("encode metadata of page %d: %w", p.Number, err)
@@ -135,7 +144,7 @@ func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	return &Page{
 		Feed: feed, Number: n, Boundary: r.Boundary, Entities: r.Entities,
 		First: time.UnixMilli(r.First).UTC(), Last: time.UnixMilli(r.Last).UTC(), LastContentID: r.LastContentID,
-		SHA256: r.SHA256, Prev: r.Prev, Closed: r.Closed, Checkpoint: r.Checkpoint,
+		SHA256: r.SHA256, Prev: r.Prev, Closed: r.Closed, Checkpoint: r.Checkpoint, Settled: r.Settled,
 		Size: info.Size, Version: info.Version, Modified: info.Modified,
 	}, nil
 }

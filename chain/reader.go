@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/feedctl/feedctl/storage"
@@ -19,6 +20,7 @@ type Reader struct {
 	mu     sync.Mutex
 	newest *Page // a page that was once the newest; nil before the first look
 	floor  int64 // the highest floor seen
+	beyond []*Page
 }
 
 // NewReader returns a Reader of a feed. It does not look at the store.
@@ -41,7 +43,9 @@ func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	return r.floor, nil
 }
 
-// Newest returns the newest page as it is in the store now, or [ErrNoFeed].
+// Newest returns the newest page as it is in the store now, or [ErrNoFeed]. Where it
+// is looked for without knowing any page, the error is a [LostError] if the store holds
+// pages beyond it that a producer cannot have left there.
 func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	r.mu.Lock()
 	known := r.newest
@@ -141,67 +145,95 @@ func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Pa
 // has none after it, which is at most Ahead pages beyond the newest, goes back
 // that far to a page that is certainly of the feed, and walks forward from there.
 // What can be asked at the same time is, as a store may be far away.
+//
+// Pages beyond it that are not orphans are an error, if a second look finds the same:
+// else the feed has grown between the looks at its pages.
 func (r *Reader) cold(ctx context.Context) (*Page, error) {
+	var doubted *storage.Version // of the newest page beyond which others were found
 	for {
 		floor, err := r.Floor(ctx)
 		if err != nil {
 			return nil, err
 		}
-		top, err := r.gallop(ctx, floor)
+		top, seen, err := r.gallop(ctx, floor)
 		if err != nil {
 			return nil, err
 		}
-		start := floor
-		if top > 0 {
-			start = max(floor, top-Ahead)
-		}
-		loaded := r.loadAll(ctx, start, top)
-		p, err := loaded[start], error(nil)
-		if p == nil {
-			p, err = r.load(ctx, start)
-		}
-		if err == nil {
-			if p, err = r.walk(ctx, p, loaded); err != nil {
-				return nil, err
-			}
-			if again, err := r.Floor(ctx); err != nil {
-				return nil, err
-			} else if p.Number >= again {
-				return p, nil
-			}
-			continue // the feed was pruned meanwhile
-		}
-		if !errors.Is(err, storage.ErrNotFound) {
+		p, loaded, err := r.end(ctx, floor, top)
+		if err != nil {
 			return nil, err
 		}
 		again, err := r.Floor(ctx)
 		switch {
 		case err != nil:
 			return nil, err
-		case again != floor:
-			continue
-		case floor == 1 && top == 0:
-			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrNoFeed)
-		default:
-			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, start))
+		case p != nil && p.Number < again, p == nil && again != floor:
+			continue // the feed was pruned meanwhile
+		case p == nil && (floor > 1 || top > 0):
+			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, max(floor, top-Ahead)))
 		}
+		beyond, lost, err := r.lookBeyond(ctx, p, loaded, seen)
+		if err != nil {
+			return nil, err
+		}
+		if lost != nil {
+			var version storage.Version
+			if p != nil {
+				version = p.Version
+			}
+			if doubted != nil && *doubted == version {
+				return nil, lost
+			}
+			doubted = &version
+			continue
+		}
+		r.mu.Lock()
+		r.beyond = beyond
+		r.mu.Unlock()
+		if p == nil {
+			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrNoFeed)
+		}
+		return p, nil
 	}
+}
+
+// end returns the last page of the chain, nil if it does not begin, and pages that
+// were loaded for that, by number. The last page is at most Ahead pages before top.
+func (r *Reader) end(ctx context.Context, floor, top int64) (*Page, map[int64]*Page, error) {
+	start := floor
+	if top > 0 {
+		start = max(floor, top-Ahead)
+	}
+	loaded := r.loadAll(ctx, start, top)
+	p, err := loaded[start], error(nil)
+	if p == nil {
+		p, err = r.load(ctx, start)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, loaded, nil
+	}
+	if err == nil {
+		p, err = r.walk(ctx, p, loaded)
+	}
+	return p, loaded, err
 }
 
 // atOnce is how many requests a cold look has under way.
 const atOnce = 16
 
 // gallop returns the number of a page that exists and is not followed by
-// another, or 0. It asks about a number of pages that is logarithmic in theirs.
-func (r *Reader) gallop(ctx context.Context, floor int64) (int64, error) {
+// another, or 0, and the highest number of a page that it met. It asks about a number
+// of pages that is logarithmic in theirs.
+func (r *Reader) gallop(ctx context.Context, floor int64) (top, seen int64, err error) {
 	// Ever longer jumps from the floor: one to see whether there is a feed at all.
 	numbers := []int64{floor}
 	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
 	for jump := int64(1); high == 0; {
-		found, err := r.leading(ctx, numbers)
+		found, highest, err := r.leading(ctx, numbers)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
+		seen = max(seen, highest)
 		if found > 0 {
 			low = numbers[found-1]
 		}
@@ -220,10 +252,11 @@ func (r *Reader) gallop(ctx context.Context, floor int64) (int64, error) {
 		for i := int64(1); i < parts; i++ {
 			numbers = append(numbers, low+(high-low)*i/parts)
 		}
-		found, err := r.leading(ctx, numbers)
+		found, highest, err := r.leading(ctx, numbers)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
+		seen = max(seen, highest)
 		if found > 0 {
 			low = numbers[found-1]
 		}
@@ -232,16 +265,16 @@ func (r *Reader) gallop(ctx context.Context, floor int64) (int64, error) {
 		}
 	}
 	if low < floor {
-		return 0, nil
+		return 0, seen, nil
 	}
-	return low, nil
+	return low, seen, nil
 }
 
 // leading asks about several pages at the same time and returns how many of them
-// exist before the first one that does not.
-func (r *Reader) leading(ctx context.Context, numbers []int64) (int, error) {
+// exist before the first one that does not, and the highest number that exists.
+func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highest int64, err error) {
 	exist := make([]bool, len(numbers))
-	err := each(len(numbers), func(i int) error {
+	err = each(len(numbers), func(i int) error {
 		_, err := r.store.Stat(ctx, key(r.feed, numbers[i]))
 		exist[i] = err == nil
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -250,14 +283,17 @@ func (r *Reader) leading(ctx context.Context, numbers []int64) (int, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for i, found := range exist {
-		if !found {
-			return i, nil
+	for i, exists := range exist {
+		if exists {
+			highest = numbers[i]
 		}
 	}
-	return len(exist), nil
+	if found = slices.Index(exist, false); found < 0 {
+		found = len(exist)
+	}
+	return found, highest, nil
 }
 
 // loadAll loads the pages with these numbers, both included, as far as it can.
@@ -305,11 +341,15 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 
 // Orphan returns the object at the number after the newest page, which the
 // chain does not reach, or nil if there is none. It is for the producer that
-// wants to put a page in its place, on condition that it is still at Version.
+// wants to put a page in its place, on condition that it is still at Version. The
+// error is a [LostError] if it is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	p, err := r.load(ctx, newest.Number+1)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p) {
 		return nil, nil
+	}
+	if err == nil && p.Proves(newest) {
+		return nil, NewLostError(r.feed, newest, []*Page{p}, "")
 	}
 	return p, err
 }

@@ -54,7 +54,7 @@ func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error
 
 func (k *clock) check(previous time.Time) (time.Time, error) {
 	now := feed.Milliseconds(k.now())
-	reference := k.base.Add(time.Since(k.asked))
+	reference := k.reference()
 	limit := reference.Add(k.skew)
 	switch {
 	case previous.After(limit):
@@ -68,6 +68,9 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	}
 	return now, nil
 }
+
+// reference is the time by the store's clock, as far as is known without asking it.
+func (k *clock) reference() time.Time { return k.base.Add(time.Since(k.asked)) }
 
 // sleep waits, or returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {

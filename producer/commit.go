@@ -16,10 +16,12 @@ import (
 
 // tail is what the committing goroutine knows of the end of the feed.
 type tail struct {
+	looked bool        // whether it was ever looked for
 	known  bool        // whether the rest is the state of the store when it was last looked at
 	newest *chain.Page // nil: the feed has no pages
 	hash   hash.Cloner // of the body of newest, if that is open
 	orphan *chain.Page // stands where the page after newest belongs
+	ours   bool        // newest is as this producer wrote it
 	recent recent
 
 	// A checkpoint whose entities were all in the feed already, so that nothing was
@@ -68,6 +70,7 @@ func (f *Feed) run(ctx context.Context) {
 		f.commit(ctx, b)
 		publishers, took = b.publishers, b.took
 	}
+	f.prove(ctx)
 }
 
 // commit brings all items of the batch into the feed, or tells their requests
@@ -184,7 +187,13 @@ func (f *Feed) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.newest, t.hash, t.orphan, t.recent.fresh = newest, nil, nil, false
+	if !t.looked {
+		if err := f.checkBeyond(newest); err != nil {
+			return err
+		}
+		t.looked = true
+	}
+	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
 		// Whoever wrote what is seen may have died before it was durable.
 		if err := makeDurable(ctx, f.store, f.key(newest.Number)); err != nil {
@@ -194,7 +203,7 @@ func (f *Feed) look(ctx context.Context) error {
 	switch {
 	case newest == nil:
 	case newest.Closed:
-		t.orphan, err = f.chain.Orphan(ctx, newest)
+		t.orphan, err = f.orphan(ctx, newest)
 	default:
 		t.hash, err = f.hashOf(ctx, newest)
 	}

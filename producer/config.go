@@ -24,6 +24,10 @@ var (
 	// entities, or some of them, and nobody can say whether it did or still will.
 	// Publish again with the same Content-IDs: those written are recognised.
 	ErrUnknown = errors.New("outcome is unknown")
+	// ErrLostPages: the store holds pages that the chain does not reach and that this
+	// producer must not replace, as they are not, or may not be, orphans. The error is a
+	// [chain.LostError], and matches [chain.ErrCorrupt]. "feedctl repair" is the remedy.
+	ErrLostPages = chain.ErrLostPages
 	// ErrClosed: the Feed has been closed. Nothing was published.
 	ErrClosed = errors.New("producer is closed")
 )

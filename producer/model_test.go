@@ -3,6 +3,7 @@ package producer_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,7 +35,8 @@ var (
 // step what a reader sees: it only grows at its end and shrinks at its beginning;
 // nothing in it changes, or appears twice; what was acknowledged is in it; a
 // closed page never changes; and whoever looks for the newest page without knowing
-// any finds the same one.
+// any finds the same one. In the end one page is lost: then nothing that is beyond it
+// is hidden or replaced, if it was written by someone who knew that page.
 func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
@@ -59,13 +61,13 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", seen)
-	if count >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried}, 0) {
+	if count >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried, seen.lost}, 0) {
 		t.Errorf("the schedules did not reach everything: %+v", seen)
 	}
 }
 
 // counts tells what the schedules reached.
-type counts struct{ acknowledged, late, deaths, pruned, replaced, retried int }
+type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
 // A publish is one batch, by its Content-IDs.
 type publish struct {
@@ -124,6 +126,9 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 			r.die(w)
 		}
 		synctest.Wait()
+		if !t.Failed() {
+			r.loseOne()
+		}
 	})
 }
 
@@ -325,6 +330,60 @@ func (r *run) delete() {
 	}
 	r.log = append(r.log, "deleted "+key)
 	r.check()
+}
+
+// loseOne removes a page from the chain that pages beyond it speak of, and has a
+// new producer publish.
+func (r *run) loseOne() {
+	floor, pages := r.chain()
+	ctx := context.Background()
+	known := int64(0) // the last page of which one that is further says that it was linked
+	closed := map[int64]string{}
+	for _, p := range pages {
+		info, err := r.store.Stat(ctx, layout.FeedPage(testFeed, p.number))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var record struct{ Settled int64 }
+		if err := json.Unmarshal(info.Meta.Data, &record); err != nil {
+			r.t.Fatal(err)
+		}
+		known = max(known, min(record.Settled, p.number-1))
+		if p.closed {
+			closed[p.number] = p.digest
+		}
+	}
+	if known < floor {
+		return
+	}
+	lost := floor + r.rnd.Int64N(known-floor+1)
+	r.seen.lost++
+	r.log = append(r.log, fmt.Sprintf("page %d is lost", lost))
+	if err := r.store.Delete(ctx, layout.FeedPage(testFeed, lost)); err != nil {
+		r.t.Fatal(err)
+	}
+	if newest, err := chain.NewReader(r.store, testFeed).Newest(ctx); err == nil && newest.Number < lost || err != nil && !errors.Is(err, chain.ErrCorrupt) {
+		r.t.Errorf("newest page after page %d was lost: %+v, %v", lost, newest, err)
+	}
+	f, err := producer.Open(ctx, r.store, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, err = f.Publish(ctx, entities([]string{"<after@test>", "<more@test>", "<again@test>"})...)
+	_ = f.Close()
+	r.log = append(r.log, fmt.Sprintf("publish: %v", err))
+	for n, digest := range closed {
+		if n == lost {
+			continue
+		}
+		info, err := r.store.Stat(ctx, layout.FeedPage(testFeed, n))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if p, err := chain.Decode(testFeed, n, info); err != nil || p.Digest() != digest {
+			r.t.Errorf("page %d was replaced after page %d had been lost: %v", n, lost, err)
+		}
+	}
 }
 
 // check compares what is visible now with what was before.

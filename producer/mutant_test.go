@@ -47,6 +47,15 @@ var mutants = []mutant{
 	{"take the highest page in the store for the newest", []edit{
 		{"chain/reader.go", "start = max(floor, top-Ahead)", "start = top"},
 	}},
+	{"call a page linked before it has landed", []edit{
+		{"producer/pipeline.go", "w.page.Settled = p.settled", "w.page.Settled = w.page.Number - 1"},
+	}},
+	{"take pages beyond a lost one for orphans", []edit{
+		{"chain/lost.go", "func (p *Page) Proves(newest *Page) bool {", "func (p *Page) Proves(newest *Page) bool {\n\tif newest == nil || newest != nil {\n\t\treturn false\n\t}"},
+	}},
+	{"look for pages beyond a lost one only next to it", []edit{
+		{"chain/lost.go", "range r.loadAll(ctx, from, last+Ahead+1)", "range r.loadAll(ctx, from, from-1)"},
+	}},
 	{"create more pages ahead than a reader looks back", []edit{
 		{"producer/pipeline.go", "return last.page.Number < p.top+chain.Ahead", "return true"},
 	}},

@@ -28,6 +28,7 @@ type pipeline struct {
 	writes  []*write // planned and not yet confirmed in order, oldest first
 	planned int      // items of the batch that are on them
 	top     int64    // the last page that landed with all before it
+	settled int64    // the last page that did so, and is closed
 	looked  int64    // the last page for which the floor was looked at, or is
 	running int      // goroutines that are going to report
 	reports chan report
@@ -54,6 +55,9 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	p := &pipeline{
 		feed: f, batch: b, top: t.number(), reports: make(chan report, 1),
 		planner: planner{feed: f, end: t.newest, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
+	}
+	if t.newest != nil {
+		p.settled = t.newest.Settles()
 	}
 	p.fill(ctx)
 	for p.running > 0 {
@@ -147,6 +151,7 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.page.Settled = p.settled
 	full := false
 	for !full && p.supply() {
 		fits, err := p.planner.add(w, p.batch.items[p.planned])
@@ -169,8 +174,8 @@ func (p *pipeline) perform(ctx context.Context, w *write) {
 	version, err := p.feed.put(ctx, w)
 	w.version = version
 	if err == nil && w.replaces() && w.closed {
-		// Where an orphan was, there may be more. If that cannot be found out, the next
-		// write will fail.
+		// Where an orphan was, there may be more. If that cannot be found out, or if it may
+		// not be replaced, the next write will fail.
 		w.orphan, _ = p.feed.chain.Orphan(ctx, &w.page)
 	}
 	p.reports <- report{write: w, err: err}
@@ -237,7 +242,10 @@ func (p *pipeline) note(r report) {
 		}
 	default:
 		w.landed, w.confirmed = true, w.grow
-		w.page.Version = w.version
+		w.page.Version, w.page.Modified = w.version, p.feed.clock.reference()
+		if w.orphan != nil && p.feed.isOld(w.orphan, &w.page) {
+			w.orphan = nil
+		}
 		if p.planner.end == &w.page {
 			p.planner.orphan = w.orphan
 		}
@@ -256,7 +264,7 @@ func (p *pipeline) note(r report) {
 		if !w.landed {
 			break
 		}
-		p.top = w.page.Number
+		p.top, p.settled = w.page.Number, w.page.Settles()
 	}
 }
 
@@ -265,8 +273,10 @@ func (p *pipeline) note(r report) {
 func (p *pipeline) take(done []*write) {
 	f, last := p.feed, done[len(done)-1]
 	newest := last.page
-	f.tail.newest, f.tail.hash, f.tail.orphan = &newest, last.hash, last.orphan
-	p.top = max(p.top, newest.Number)
+	f.tail.newest, f.tail.hash, f.tail.orphan, f.tail.ours = &newest, last.hash, last.orphan, true
+	if newest.Number >= p.top {
+		p.top, p.settled = newest.Number, newest.Settles()
+	}
 	f.chain.Remember(&newest)
 	f.tail.recent.trim(f.keep())
 	for _, w := range done {

@@ -13,7 +13,7 @@ import (
 
 // minPruneAge is the least age at which a page may be pruned: no producer that
 // is alive can still be trying to write near it.
-const minPruneAge = time.Hour
+const minPruneAge = chain.MaxCommit
 
 // A PrunePolicy says which pages at the old end of a feed may go: those for
 // which every rule that is set agrees. The newest page is always kept.

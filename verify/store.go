@@ -14,9 +14,9 @@ import (
 
 // Store checks a feed in a store: first what is stored (the hash chain, the
 // metadata of pages against their bodies, gaps), then what a consumer sees of
-// it, as [Feed] does. Pages below the floor, and pages beyond the newest one
-// that the chain does not reach, are nobody's to see and are not checked; but
-// there must be none further away than [chain.Ahead].
+// it, as [Feed] does. Pages below the floor, and orphans beyond the newest page, are
+// not visible and not checked; but what is beyond it must be an orphan: no further away
+// than [chain.Ahead], and saying nothing else (see [chain.Page.Proves]).
 //
 // What is wrong with the feed is in the report. The error is about what kept it
 // from being checked; it is [chain.ErrNoFeed] if there is no such feed.
@@ -156,7 +156,8 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	case err == nil:
 		s.newest = newest.Number
 	case errors.Is(err, chain.ErrCorrupt):
-		return s.highest(ctx) // what is wrong is said when the page is read
+		// What is wrong is said when the page is read, or found to be missing.
+		return s.highest(ctx)
 	default:
 		return err
 	}
@@ -183,10 +184,18 @@ func (s *storeCheck) gap(n, end int64) {
 		return
 	}
 	s.before = nil
+	beyond := ""
+	switch {
+	case end == s.newest:
+		beyond = fmt.Sprintf(": page %d exists", end)
+	case end < s.newest:
+		beyond = fmt.Sprintf(": pages %d to %d exist", end, s.newest)
+	}
+	key := layout.FeedPage(s.feed, n)
 	if n == end-1 {
-		s.report.add(Gap, layout.FeedPage(s.feed, n), "page %d is missing", n)
+		s.report.add(Gap, key, "page %d is missing%s", n, beyond)
 	} else {
-		s.report.add(Gap, layout.FeedPage(s.feed, n), "pages %d to %d are missing", n, end-1)
+		s.report.add(Gap, key, "pages %d to %d are missing%s", n, end-1, beyond)
 	}
 }
 

@@ -1,0 +1,197 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// MaxCommit is longer than any producer tries to link the pages that it has written.
+const MaxCommit = time.Hour
+
+// Overdue is why a page is not taken for an orphan that [Page.Overdue] reports.
+const Overdue = "written more than an hour ago: no producer is still at work there"
+
+// ErrLostPages: the store holds pages that the chain does not reach, and no producer
+// can have left them there: a page before them is missing, or is an older state of
+// itself. It matches [ErrCorrupt]. A [LostError] says which pages.
+var ErrLostPages = fmt.Errorf("%w: pages are lost", ErrCorrupt)
+
+// A LostError tells of pages beyond the newest one that are not orphans. It matches
+// [ErrLostPages] and [ErrCorrupt].
+type LostError struct {
+	Feed   string
+	Newest int64   // the last page that the chain reaches; 0: none
+	Beyond []int64 // pages that exist beyond it, in order, as far as they were looked at
+	Why    string  // why they are not orphans, if not because a page says that it was linked
+}
+
+// Error implements error.
+func (e *LostError) Error() string {
+	first, last := e.Beyond[0], e.Beyond[len(e.Beyond)-1]
+	var what string
+	switch missing := e.Newest + 1; {
+	case first == missing:
+		what = fmt.Sprintf("page %d is not the one that %s followed", e.Newest, span(first, last))
+	case first == missing+1:
+		what = fmt.Sprintf("page %d is missing: %s beyond it", missing, exist(first, last))
+	default:
+		what = fmt.Sprintf("pages %d to %d are missing: %s beyond them", missing, first-1, exist(first, last))
+	}
+	if e.Newest == 0 {
+		what += fmt.Sprintf(" (or %s is)", layout.FeedFloor(e.Feed))
+	}
+	if e.Why != "" {
+		what += " (" + e.Why + ")"
+	}
+	return fmt.Sprintf("%v: feed %q: %s: restore what is missing, or use \"feedctl repair\"", ErrCorrupt, e.Feed, what)
+}
+
+// Unwrap implements the interface that [errors.Is] uses.
+func (e *LostError) Unwrap() error { return ErrLostPages }
+
+func span(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("page %d", first)
+	}
+	return fmt.Sprintf("pages %d to %d", first, last)
+}
+
+func exist(first, last int64) string {
+	if first == last {
+		return span(first, last) + " exists"
+	}
+	return span(first, last) + " exist"
+}
+
+// NewLostError returns an error about pages beyond the newest one, which is nil if
+// the chain reaches none.
+func NewLostError(feed string, newest *Page, beyond []*Page, why string) *LostError {
+	e := &LostError{Feed: feed, Newest: number(newest), Why: why}
+	for _, p := range beyond {
+		e.Beyond = append(e.Beyond, p.Number)
+	}
+	return e
+}
+
+func number(p *Page) int64 {
+	if p == nil {
+		return 0
+	}
+	return p.Number
+}
+
+// Proves reports whether this page, which the chain does not reach from the newest
+// one (nil: there is none), was once reached by it, or says that more pages were.
+//
+// A page is created on condition that its number is free, so one whose writer knew
+// the page before it to be linked and closed is linked itself. An orphan never says
+// so: its writer had not learned yet what became of the pages before it.
+func (p *Page) Proves(newest *Page) bool {
+	linked := p.Settled
+	if p.Settled == p.Number-1 {
+		linked = p.Number
+	}
+	return linked > number(newest) || newest != nil && !newest.Closed && p.Settled >= newest.Number
+}
+
+// Overdue reports whether this page, which the chain does not reach from the newest
+// one (nil: there is none), was written more than MaxCommit ago by the store's clock.
+// Then it may be that the page before it was lost, and a producer does not replace it.
+//
+// It is an orphan all the same if the newest page was begun before it, or not long
+// after, and was still written to long after: the chain never went on to it from there.
+func (p *Page) Overdue(newest *Page, now time.Time) bool {
+	if now.Sub(p.Modified) < MaxCommit {
+		return false
+	}
+	passed := newest != nil && newest.First.Sub(p.Modified) < MaxCommit && newest.Modified.Sub(p.Modified) >= MaxCommit
+	return !passed
+}
+
+// Settles returns the [Page.Settled] of a page that is written by a producer which
+// knows p to be the newest page: the number of the last that is closed.
+func (p *Page) Settles() int64 {
+	if p.Closed {
+		return p.Number
+	}
+	return p.Number - 1
+}
+
+// Beyond returns the pages beyond the newest one that were found, and could be read,
+// when the end of the feed was last looked for without knowing any page of it. If none
+// of them proves that a page was lost, they may be orphans.
+func (r *Reader) Beyond() []*Page {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.beyond
+}
+
+// lookBeyond returns the pages beyond the newest one, which is nil if the chain
+// reaches none, and an error about them if they are not orphans. Some have been
+// loaded, by number, up to one that has none after it; seen is the highest number that
+// was met, maybe far away.
+func (r *Reader) lookBeyond(ctx context.Context, newest *Page, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
+	last := number(newest)
+	if newest == nil {
+		listed, highest, err := r.list(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		loaded, seen = listed, max(seen, highest)
+	} else if newest.Closed {
+		// The page after it may be missing, with others beyond.
+		from := last + 2
+		for loaded[from-1] != nil {
+			from++
+		}
+		for n, p := range r.loadAll(ctx, from, last+Ahead+1) {
+			loaded[n] = p
+			seen = max(seen, n)
+		}
+	}
+	var beyond []*Page
+	for n, p := range loaded {
+		if n > last {
+			beyond = append(beyond, p)
+		}
+	}
+	slices.SortFunc(beyond, func(a, b *Page) int { return int(a.Number - b.Number) })
+	far := seen > last+Ahead // than an orphan may be
+	if far && loaded[seen] == nil {
+		beyond = append(beyond, &Page{Number: seen})
+	}
+	if far || slices.ContainsFunc(beyond, func(p *Page) bool { return p.Proves(newest) }) {
+		return beyond, NewLostError(r.feed, newest, beyond, ""), nil
+	}
+	return beyond, nil, nil
+}
+
+// list loads the pages of a feed that has no page where it begins, as far as an orphan
+// may be away; highest is the number of one that is further.
+func (r *Reader) list(ctx context.Context) (loaded map[int64]*Page, highest int64, err error) {
+	loaded = make(map[int64]*Page)
+	for entry, err := range r.store.List(ctx, layout.FeedPages(r.feed), "") {
+		if err != nil {
+			return nil, 0, fmt.Errorf("list pages of feed %q: %w", r.feed, err)
+		}
+		n, err := layout.ParseFeedPage(r.feed, entry.Key)
+		switch {
+		case err != nil:
+			continue
+		case n > Ahead:
+			return loaded, n, nil
+		}
+		if p, err := r.load(ctx, n); err == nil {
+			loaded[n] = p
+		} else if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, ErrCorrupt) {
+			return nil, 0, err
+		}
+	}
+	return loaded, 0, nil
+}

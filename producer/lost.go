@@ -1,0 +1,66 @@
+package producer
+
+import (
+	"context"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// checkBeyond makes sure that the pages that were found beyond the newest one, when
+// the end of the feed was looked for, are orphans.
+func (f *Feed) checkBeyond(newest *chain.Page) error {
+	var old []*chain.Page
+	for _, p := range f.chain.Beyond() {
+		if f.isOld(p, newest) {
+			old = append(old, p)
+		}
+	}
+	return f.refuse(newest, old)
+}
+
+// orphan returns the page that is in the place of the one after newest, nil if there
+// is none. It is an error if it may not be replaced.
+func (f *Feed) orphan(ctx context.Context, newest *chain.Page) (*chain.Page, error) {
+	p, err := f.chain.Orphan(ctx, newest)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	if f.isOld(p, newest) {
+		return nil, f.refuse(newest, []*chain.Page{p})
+	}
+	return p, nil
+}
+
+func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
+	if len(old) == 0 {
+		return nil
+	}
+	return chain.NewLostError(f.name, newest, old, chain.Overdue)
+}
+
+// isOld reports whether a page beyond the newest one may not be replaced, as it is too
+// old to be an orphan for sure.
+func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
+
+// prove has the newest page say that all pages before it are linked, if it does not:
+// it was written at the same time as pages before it. If one of them is lost, what is
+// left then cannot be taken for orphans. The pages count without it, so an error is no
+// more than logged.
+func (f *Feed) prove(ctx context.Context) {
+	t := &f.tail
+	if ctx.Err() != nil || !t.known || !t.ours || t.newest.Settled >= t.newest.Number-1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
+	defer cancel()
+	p := *t.newest
+	p.Settled = p.Number - 1
+	meta, err := p.Meta()
+	if err == nil {
+		_, err = f.store.Append(ctx, f.key(p.Number), p.Version, meta, storage.Last(storage.Bytes()))
+	}
+	if err != nil && !lostRace(err) {
+		f.config.Logger.Warn("newest page does not say that those before it are complete", "feed", f.name, "page", p.Number, "error", err)
+	}
+}
