@@ -32,11 +32,14 @@ func fill(t *testing.T, store storage.Store, closed int) {
 	}
 	defer f.Close()
 	for range 2*closed + 1 {
-		e := &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("body")}
-		if _, err := f.Publish(t.Context(), e); err != nil {
+		if _, err := f.Publish(t.Context(), entity()); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func entity() *feed.Entity {
+	return &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("body")}
 }
 
 func TestReader(t *testing.T) {

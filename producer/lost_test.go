@@ -2,7 +2,6 @@ package producer_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -108,15 +107,20 @@ func forget(t *testing.T, store storage.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var record map[string]any
-		if err := json.Unmarshal(info.Meta.Data, &record); err != nil {
+		n, err := layout.ParseFeedPage(testFeed, key)
+		if err != nil {
 			t.Fatal(err)
 		}
-		delete(record, "settled")
-		if info.Meta.Data, err = json.Marshal(record); err != nil {
+		p, err := chain.Decode(testFeed, n, info)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Append(t.Context(), key, version, info.Meta, storage.Bytes()); err != nil {
+		p.Settled = 0
+		meta, err := p.Meta()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Append(t.Context(), key, version, meta, storage.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 	}

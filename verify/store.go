@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
@@ -31,6 +32,10 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 	}
 	if err := stored.check(ctx); err != nil {
 		return nil, fmt.Errorf("check feed %q in the store: %w", feedName, err)
+	}
+	if stored.endless {
+		stored.report.finish(func(url string) int { return stored.numbers[url] })
+		return stored.report, nil
 	}
 	served, err := feedOf(ctx, seenStore{store, stored.seen}, feedName, readAhead(store))
 	if err != nil {
@@ -99,6 +104,7 @@ type storeCheck struct {
 	seen     map[string]storage.Info // of pages that have a next page, by key
 	seenSize int                     // in bytes, roughly
 
+	endless       bool // the end of the feed cannot be found, so a server cannot serve it
 	floor, newest int64
 	before        *chain.Page // the page read last, if it was the one before; else nil
 }
@@ -129,6 +135,9 @@ func (s *storeCheck) check(ctx context.Context) error {
 			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is further away than a producer that died can have left it", s.newest)
 			return nil // one such is enough: all that follow are lost in the same way
 		case n > s.newest:
+			if err := s.orphan(ctx, n); err != nil {
+				return err
+			}
 			continue
 		}
 		s.gap(next, n)
@@ -138,6 +147,32 @@ func (s *storeCheck) check(ctx context.Context) error {
 		next = n + 1
 	}
 	s.gap(next, s.newest+1)
+	return nil
+}
+
+// orphan reports a page beyond the newest one that no producer is going to link.
+func (s *storeCheck) orphan(ctx context.Context, n int64) error {
+	key := layout.FeedPage(s.feed, n)
+	info, err := s.store.Stat(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil // replaced or removed
+	}
+	if err != nil {
+		return err
+	}
+	newest, err := s.chain.Newest(ctx)
+	if err != nil || n <= newest.Number {
+		return err // it was published a moment ago
+	}
+	now := time.Now()
+	if clock, ok := s.store.(storage.Clock); ok {
+		if now, err = clock.Now(ctx); err != nil {
+			return err
+		}
+	}
+	if p := (&chain.Page{Number: n, Modified: info.Modified}); p.Overdue(newest, now) {
+		s.report.add(Gap, key, "the feed ends with page %d, which does not lead to this page, %s", newest.Number, chain.Overdue)
+	}
 	return nil
 }
 
@@ -157,6 +192,7 @@ func (s *storeCheck) ends(ctx context.Context) error {
 		s.newest = newest.Number
 	case errors.Is(err, chain.ErrCorrupt):
 		// What is wrong is said when the page is read, or found to be missing.
+		s.endless = true
 		return s.highest(ctx)
 	default:
 		return err
