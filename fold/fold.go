@@ -74,9 +74,6 @@ type Config struct {
 // them.
 var ErrPruned = errors.New("feed has been pruned")
 
-// ErrEmpty: everything in the feed was deleted again. A snapshot cannot be empty.
-var ErrEmpty = errors.New("feed has no state: all its things were deleted")
-
 // origin is a made-up one: the feed is read from the store without a network.
 const origin = "http://store.invalid"
 
@@ -87,7 +84,8 @@ const readAhead = 12 << 20
 // table is the name of the table.
 const table = "state"
 
-// Feed writes a snapshot of the feed as it is now and returns its index. The error
+// Feed writes a snapshot of the feed as it is now and returns its index. The
+// snapshot is empty if everything was deleted again. The error
 // for a feed that does not exist is a [*consumer.StatusError] with status 404.
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
 	if err := layout.CheckName(name); err != nil {
@@ -266,11 +264,6 @@ func write(ctx context.Context, store storage.Store, file string, c Config, at *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.close()) }()
-	if empty, err := rows.empty(); err != nil {
-		return nil, err
-	} else if empty {
-		return nil, ErrEmpty
-	}
 	return producer.WriteSnapshot(ctx, store, c.Name, rows.entities(), producer.SnapshotConfig{
 		Feed:      at,
 		PublicURL: c.PublicURL,

@@ -40,17 +40,6 @@ func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 
 func (r *rows) close() error { return r.conn.Close() }
 
-func (r *rows) empty() (bool, error) {
-	empty := true
-	err := sqlitex.ExecuteTransient(r.conn, "SELECT 1 FROM "+table+" LIMIT 1", &sqlitex.ExecOptions{
-		ResultFunc: func(*sqlite.Stmt) error { empty = false; return nil },
-	})
-	if err != nil {
-		return false, fmt.Errorf("read table: %w", err)
-	}
-	return empty, nil
-}
-
 // errStop ends a query whose rows nobody wants any more.
 var errStop = errors.New("stop")
 

@@ -19,9 +19,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrEmpty: the table has no rows, and a snapshot cannot be empty. The triggers are
-// installed all the same.
-var ErrEmpty = errors.New("table is empty")
+// ErrEmpty: neither the table nor the feed has anything, so there is no place in
+// the feed for a snapshot to name. The triggers are installed all the same.
+var ErrEmpty = errors.New("table and feed are empty")
 
 // AttachSnapshot does what [DB.Attach] does and writes the present contents of the
 // table as a snapshot with the name of the feed. Whoever reads the snapshot and then
@@ -41,6 +41,10 @@ var ErrEmpty = errors.New("table is empty")
 // The marker has to be in the feed before the snapshot can say so. It is moved there
 // by a runner with this configuration, or by the one that is at work. Progress, in
 // the snapshot's configuration, may be set; Feed and CreatedAt are not.
+//
+// Of an empty table there is no row to publish. The snapshot is empty then, and its
+// position is the end of the feed before the triggers were installed: what comes
+// after it leads to the table as it is.
 func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
 	index, err := d.attachSnapshot(ctx, c, move, write)
 	if err != nil {
@@ -55,10 +59,14 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 	if move.Local != nil {
 		store = move.Local
 	}
+	end, err := endOf(ctx, store, c.Feed)
+	if err != nil {
+		return nil, err
+	}
 	var old reading
 	defer func() { old.close(context.WithoutCancel(ctx)) }()
 	var marker string
-	err := d.attach(ctx, c, func(tx pgx.Tx, r relation) (err error) {
+	err = d.attach(ctx, c, func(tx pgx.Tx, r relation) (err error) {
 		old.close(ctx) // of an attempt before
 		if marker, err = d.mark(ctx, tx, r); err == nil && marker != "" {
 			old, err = d.read(ctx, r)
@@ -69,7 +77,11 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 		return nil, err
 	}
 	if marker == "" {
-		return nil, ErrEmpty
+		if end == nil {
+			return nil, ErrEmpty
+		}
+		write.Feed = end
+		return producer.WriteSnapshot(ctx, store, c.Feed, func(func(*feed.Entity, error) bool) {}, write)
 	}
 	if err := d.moveUntil(ctx, move, marker); err != nil {
 		return nil, err
@@ -78,6 +90,20 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 		return nil, err
 	}
 	return producer.WriteSnapshot(ctx, store, c.Feed, old.entities(ctx), write)
+}
+
+// endOf returns the position after the last entity of a feed, or nil if there is
+// no feed.
+func endOf(ctx context.Context, store storage.Store, name string) (*snapshot.FeedPosition, error) {
+	newest, err := chain.NewReader(store, name).Newest(ctx)
+	switch {
+	case errors.Is(err, chain.ErrNoFeed):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &snapshot.FeedPosition{URL: layout.FeedPath(name), Page: layout.FeedPagePath(name, newest.Number),
+		ContentID: newest.LastContentID, LastModified: newest.Last}, nil
 }
 
 // mark publishes one of the rows as it is, and returns the event's Content-ID, or

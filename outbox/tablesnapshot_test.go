@@ -267,6 +267,31 @@ func TestSnapshotOfNothing(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
 }
 
+// A table that is empty now, and has a feed, has an empty snapshot, and what follows
+// it in the feed leads to the table.
+func TestSnapshotOfEmptyTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, move := outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}
+	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
+	if err := w.db.Attach(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO products VALUES (1)`)
+	w.drain(move)
+	w.exec(`DELETE FROM products`)
+	index, err := w.db.AttachSnapshot(t.Context(), c, move, producer.SnapshotConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO products VALUES (2)`)
+	w.drain(move)
+	all := entities(t, move.Local)
+	if len(all) != 3 || len(index.Pages) != 0 || index.Feed == nil || index.Feed.ContentID != all[0].ContentID {
+		t.Errorf("%d events, index %+v; want 3, no pages and the position after the first", len(all), index)
+	}
+}
+
 // A transaction that writes to the table for long delays the triggers, but other
 // writers only for a moment.
 func TestAttachWaitsItsTurn(t *testing.T) {

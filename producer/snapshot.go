@@ -59,7 +59,8 @@ type SnapshotConfig struct {
 
 // WriteSnapshot writes the entities as a snapshot and returns its index, as it
 // is stored. Entities without LastModified get the time of creation; their
-// operations are not written. The snapshot exists from the moment its index is
+// operations are not written. A snapshot without entities has no pages. The
+// snapshot exists from the moment its index is
 // written, which is done last; after an error or a crash it does not, and what
 // is left of it is removed by [CollectSnapshots].
 //
@@ -109,9 +110,6 @@ func (w *snapshotWriter) write(ctx context.Context, entities iter.Seq2[*Entity, 
 	// The writers' error is the cause if it ended the filling.
 	if writeErr := group.Wait(); writeErr != nil {
 		err = writeErr
-	}
-	if err == nil && w.pages == 0 {
-		err = fmt.Errorf("%w: there is none, and a page cannot be empty", ErrInvalid)
 	}
 	var index *snapshot.Index
 	if err == nil {

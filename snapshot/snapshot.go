@@ -19,7 +19,7 @@ type Index struct {
 	// corresponds to. It travels as the additional property "feed".
 	Feed *FeedPosition
 	// Entities is the number of entities in all pages, the additional property
-	// "entities"; 0 if it is not known.
+	// "entities"; 0 if it is not known, or if there are no Pages.
 	Entities int64
 	// Extra has the other additional properties, as they were read.
 	Extra map[string]json.RawMessage

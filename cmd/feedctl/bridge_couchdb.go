@@ -269,10 +269,10 @@ func versionsOf(conflicts bool) fold.VersionFunc {
 	return nil
 }
 
-// nothingToFold reports whether a feed has no state, or does not exist.
+// nothingToFold reports whether a feed does not exist.
 func nothingToFold(err error) bool {
 	var status *consumer.StatusError
-	return errors.Is(err, fold.ErrEmpty) || errors.As(err, &status) && status.StatusCode == http.StatusNotFound
+	return errors.As(err, &status) && status.StatusCode == http.StatusNotFound
 }
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {
@@ -308,7 +308,7 @@ func (r *replicationJSON) write(w io.Writer) error {
 		}
 	}
 	if err == nil && r.Snapshot != nil {
-		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", r.Snapshot.Name, r.Snapshot.ID, plural(r.Snapshot.Entities, "entity", "entities"))
+		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", r.Snapshot.Name, r.Snapshot.ID, plural(*r.Snapshot.Entities, "entity", "entities"))
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (r *copyRig) check() int64 {
 	if err := json.Unmarshal([]byte(mustRun(r.t, "", "snapshot", "list", r.store, "--json")), &snapshots); err != nil {
 		r.t.Fatal(err)
 	}
-	return snapshots[len(snapshots)-1].Entities
+	return *snapshots[len(snapshots)-1].Entities
 }
 
 // TestSnapshotOfConflicts: a database that is filled from a snapshot is equal to the source, also in

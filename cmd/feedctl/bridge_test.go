@@ -84,7 +84,7 @@ func TestBridgeStatistics(t *testing.T) {
 		Snapshot      *snapshotJSON `json:"snapshot"`
 	}
 	r.command(exitOK, &result, "couchdb", r.url, "docs", "--snapshot")
-	if !result.OK || len(result.History) != 1 || result.Version == 0 || result.NoChanges || result.Snapshot == nil || result.Snapshot.Entities != 5 {
+	if !result.OK || len(result.History) != 1 || result.Version == 0 || result.NoChanges || result.Snapshot == nil || *result.Snapshot.Entities != 5 {
 		t.Fatalf("%+v", result)
 	}
 	h := result.History[0]
@@ -131,7 +131,7 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil || code != exitInterrupted {
 		t.Fatalf("exit status %d, %v: %s%s", code, err, &out, &log)
 	}
-	if h := result.History; len(h) != 2 || h[0].DocsWritten != 1 || h[1].DocsWritten != 5 || result.Snapshot == nil || result.Snapshot.Entities != 5 {
+	if h := result.History; len(h) != 2 || h[0].DocsWritten != 1 || h[1].DocsWritten != 5 || result.Snapshot == nil || *result.Snapshot.Entities != 5 {
 		t.Errorf("%s", &out)
 	}
 	mustRun(t, "", "consume", store+"#docs", "--from", "snapshot", "--into", "jsonl:"+filepath.Join(r.dir, "out"))

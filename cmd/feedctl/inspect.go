@@ -220,14 +220,15 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 	} else if err := relative(index); err != nil {
 		return err
 	}
+	result := snapshotResult(name, index)
 	return a.print(struct {
 		Snapshot snapshotJSON `json:"snapshot"`
-	}{snapshotResult(name, index)}, func(w io.Writer) error {
+	}{result}, func(w io.Writer) error {
 		rows := [][2]string{
 			{"id", index.ID},
 			{"created", formatTime(index.CreatedAt)},
 			{"pages", formatCount(int64(len(index.Pages)))},
-			{"entities", formatCount(index.Entities)},
+			{"entities", result.formatEntities()},
 		}
 		if index.Feed != nil {
 			rows = append(rows, [2]string{"feed", index.Feed.URL}, [2]string{"page", index.Feed.Page},

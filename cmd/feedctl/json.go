@@ -87,7 +87,7 @@ type snapshotJSON struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
 	Pages     int       `json:"pages"`
-	Entities  int64     `json:"entities"`
+	Entities  *int64    `json:"entities,omitempty"` // absent if the index does not say
 	// Feed is the position in a feed that the snapshot corresponds to; absent
 	// if it was not made from a feed.
 	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
@@ -97,7 +97,19 @@ type snapshotJSON struct {
 }
 
 func snapshotResult(name string, x *snapshot.Index) snapshotJSON {
-	return snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: len(x.Pages), Entities: x.Entities, Feed: x.Feed}
+	result := snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: len(x.Pages), Feed: x.Feed}
+	if x.Entities > 0 || len(x.Pages) == 0 {
+		result.Entities = &x.Entities
+	}
+	return result
+}
+
+// formatEntities writes the number of entities, or "unknown".
+func (s *snapshotJSON) formatEntities() string {
+	if s.Entities == nil {
+		return "unknown"
+	}
+	return formatCount(*s.Entities)
 }
 
 // deletedJSON is printed by "snapshot delete".

@@ -79,7 +79,7 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "changes of %s are published to %s\n", result.Table, result.Feed)
 		if s := result.Snapshot; s != nil && err == nil {
-			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, plural(s.Entities, "entity", "entities"))
+			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, plural(*s.Entities, "entity", "entities"))
 		}
 		return err
 	})
@@ -99,7 +99,7 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox
 		Progress: func(n int64, _ int) { entities.Store(n) },
 	})
 	if errors.Is(err, outbox.ErrEmpty) {
-		return nil, &hinted{err, "again when it has rows; its changes are published from now on"}
+		return nil, &hinted{err, "none is needed: consumers read the feed from its beginning; changes are published from now on"}
 	}
 	if err != nil {
 		return nil, err

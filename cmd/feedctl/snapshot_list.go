@@ -75,7 +75,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			if s.Feed != nil {
 				feed = s.Feed.Page
 			}
-			rows[i] = []string{s.Name, s.ID, formatTime(s.CreatedAt), strconv.Itoa(s.Pages), formatCount(s.Entities), feed}
+			rows[i] = []string{s.Name, s.ID, formatTime(s.CreatedAt), strconv.Itoa(s.Pages), s.formatEntities(), feed}
 		}
 		return writeTable(w, []string{"NAME", "ID", "CREATED", "PAGES", "ENTITIES", "FEED PAGE"}, rows)
 	})
