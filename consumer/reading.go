@@ -19,7 +19,9 @@ type reading struct {
 	url    string // asked for
 	index  string // in a snapshot, the URL of its index
 	number int    // in a snapshot, the number of the page
-	page   *Page  // nil before the first response
+	// In a snapshot, the time of an entity that has none.
+	created time.Time
+	page    *Page // nil before the first response
 
 	body     *readAhead // nil if the page has to be requested (again)
 	buffer   *[]byte    // of body
@@ -189,7 +191,11 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		return true, nil
 	}
 	if err := feed.Parse(&e.Entity, p, r.index == ""); err != nil {
-		return false, &PageError{URL: r.page.URL, Part: index, Offset: r.base + p.Offset, Err: err}
+		return false, r.partError(index, p.Offset, err)
+	}
+	if e.LastModified.IsZero() {
+		r.s.warnUndated(r.index)
+		e.LastModified = r.created
 	}
 	if index == r.seen-1 {
 		if !r.last.matches(&e.Entity) {
@@ -229,6 +235,18 @@ func (r *reading) verify() error {
 		return r.fault(err)
 	}
 	return nil
+}
+
+// partError makes the error of an entity that cannot be read. It says itself
+// where the entity is, so the cause need not.
+func (r *reading) partError(index int, offset int64, err error) error {
+	var header *feed.HeaderError
+	if errors.As(err, &header) {
+		bare := *header
+		bare.Part = -1
+		err = &bare
+	}
+	return &PageError{URL: r.page.URL, Part: index, Offset: r.base + offset, Err: err}
 }
 
 // maxEpilogue is how much is read after a page to get to the end of the

@@ -34,6 +34,8 @@ type session struct {
 	// One page is parsed at a time, so that these are used again.
 	parser *page.Reader
 	entity Entity
+
+	undated bool // it was said that entities of a snapshot have no time
 }
 
 // open starts a session for the URL that a caller gave, and returns the URL

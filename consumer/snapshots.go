@@ -113,7 +113,7 @@ func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[
 		for number := from.Page; number < len(x.Pages); number++ {
 			for ; ahead < len(x.Pages) && ahead < number+s.config.Concurrency; ahead++ {
 				r := s.newReading(x.Pages[ahead])
-				r.index, r.number = x.position, ahead
+				r.index, r.number, r.created = x.position, ahead, x.CreatedAt
 				window = append(window, s.fetch(r))
 			}
 			if err := s.snapshotPage(window[0], number, from, yield); err != nil {
@@ -125,6 +125,16 @@ func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[
 			window = window[1:]
 		}
 	}
+}
+
+// warnUndated says, once, that entities of a snapshot lack what the specification
+// requires.
+func (s *session) warnUndated(index string) {
+	if s.undated {
+		return
+	}
+	s.undated = true
+	s.config.Logger.WarnContext(s.ctx, "entities of the snapshot have no Last-Modified, taking its createdAt", "index", index)
 }
 
 // errStopped says that the caller does not want to go on.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -18,9 +19,10 @@ const (
 	contentLength   = "Content-Length"
 )
 
-// Parse fills e from a part. Last-Modified and Content-Type are required; in a
-// feed (feedEntity) also Content-ID and Operation-Type, which are optional in a
-// snapshot. What is missing or cannot be read is a [*HeaderError], and e is
+// Parse fills e from a part. Content-Type is required; in a feed (feedEntity)
+// also Last-Modified, Content-ID and Operation-Type. In a snapshot the
+// specification wants Last-Modified as well, but other producers leave it out:
+// it is the zero time then. What is missing or cannot be read is a [*HeaderError], and e is
 // then of no use.
 //
 // Parse is made to be called with the same e again and again: it reuses the
@@ -35,6 +37,9 @@ func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 	for _, f := range p.Header {
 		name := knownName(f.Name)
 		if name != "" && !seen.add(name) {
+			if name == contentLength && bytes.Equal(f.Value, p.Header.Get(name)) {
+				continue // RFC 9110, section 8.6
+			}
 			return headerError(p, name, f.Value, fmt.Errorf("%w: it occurs twice in one entity", ErrInvalidHeader))
 		}
 		switch name {
@@ -82,7 +87,7 @@ func headerError(p *page.Part, name string, value []byte, err error) error {
 // for, or "".
 func (e *Entity) missing(feedEntity bool) string {
 	switch {
-	case e.LastModified.IsZero():
+	case feedEntity && e.LastModified.IsZero():
 		return lastModified
 	case e.ContentType == "":
 		return contentType

@@ -155,10 +155,22 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestParseSnapshotEntity checks that a snapshot's entities need two headers.
-func TestParseSnapshotEntity(t *testing.T) {
-	lines := []string{"Content-Type: text/plain", "Last-Modified: Thu, 5 Oct 2023 03:00:13 GMT"}
+// TestParseSameLength reads a Content-Length that is there twice, but alike.
+func TestParseSameLength(t *testing.T) {
 	var e feed.Entity
+	if err := feed.Parse(&e, &page.Part{Header: header(append(fullHeader[:len(fullHeader):len(fullHeader)], "content-length: 5", "Content-Length: 5")...)}, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestParseSnapshotEntity checks that a snapshot's entities need one header.
+func TestParseSnapshotEntity(t *testing.T) {
+	lines := []string{"Content-Type: text/plain"}
+	var e feed.Entity
+	if err := feed.Parse(&e, &page.Part{Header: header(lines...)}, false); err != nil || !e.LastModified.IsZero() {
+		t.Errorf("without Last-Modified: %v, %v", e.LastModified, err)
+	}
+	lines = append(lines, "Last-Modified: Thu, 5 Oct 2023 03:00:13 GMT")
 	if err := feed.Parse(&e, &page.Part{Header: header(lines...)}, false); err != nil {
 		t.Error(err)
 	}

@@ -3,7 +3,8 @@
 // directory of files. It gives one entity at a time and holds one at a time, so
 // the size of the whole does not matter.
 //
-// Entities have no Last-Modified: the producer sets it. They may lack a
+// Only the parts of a multipart document may have a Last-Modified, which counts in
+// a snapshot; in a feed the producer sets it. Entities may lack a
 // Content-ID: the producer then makes one up, and publishing the same input
 // again publishes it twice.
 //
@@ -43,12 +44,22 @@ func (e *Error) Unwrap() error { return e.Err }
 // invalid returns an error that matches ErrInvalid and err.
 func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }
 
-// setField puts one header field where the model has it. Last-Modified and
-// Content-Length are dropped, as the producer writes its own.
+// setField puts one header field where the model has it. Content-Length is
+// dropped, as the producer writes its own.
 func setField(e *feed.Entity, name, value string) error {
 	var member *string
 	switch strings.ToLower(name) {
-	case "last-modified", "content-length":
+	case "content-length":
+		return nil
+	case "last-modified":
+		if !e.LastModified.IsZero() {
+			return invalid(fmt.Errorf("header %s occurs twice", name))
+		}
+		t, err := feed.ParseTime(value)
+		if err != nil {
+			return invalid(err)
+		}
+		e.LastModified = t
 		return nil
 	case "operation-type":
 		operation, err := feed.ParseOperation(value)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -178,6 +179,7 @@ func TestMultipart(t *testing.T) {
 	first := feed.Entity{
 		ContentID: "<1>", Operation: feed.Delete, ContentType: "text/plain", ContentLocation: "k",
 		Header: []feed.Field{{Name: "Traceparent", Value: "00-1"}}, Body: []byte("hello"),
+		LastModified: time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC),
 	}
 	second := feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("streamed:longer than ten")}
 	replaced := func(old, new string) string { return strings.Replace(document, old, new, 1) }
@@ -195,6 +197,8 @@ func TestMultipart(t *testing.T) {
 		{name: "cut", document: strings.TrimSuffix(document, "--b--\r\n"), want: []feed.Entity{first}, where: "", err: page.ErrTruncated},
 		{name: "Content-Type missing", document: replaced("Content-Type: text/plain\r\n", ""), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "operation unknown", document: replaced("DELETE", "UPSERT"), where: "part 0, offset 0", err: input.ErrInvalid},
+		{name: "Last-Modified unreadable", document: replaced("27 Nov", "27 Foo"), where: "part 0, offset 0", err: input.ErrInvalid},
+		{name: "Last-Modified twice", document: replaced("Traceparent: 00-1", "Last-Modified: Mon, 27 Nov 2023 03:10:00 GMT"), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "operation twice", document: replaced("Traceparent: 00-1", "operation-type: PUT"), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "Content-ID twice", document: replaced("Traceparent: 00-1", "content-id: <2>"), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "part too large", document: document, limits: page.ReaderOptions{MaxPart: 4, MaxWhole: 4}, err: page.ErrPartTooLarge},

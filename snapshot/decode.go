@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -50,12 +51,17 @@ func Decode(data []byte) (*Index, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var x Index
-	for name, member := range map[string]any{"id": &x.ID, "createdAt": &x.CreatedAt, "pages": &x.Pages} {
+	var created string
+	for name, member := range map[string]any{"id": &x.ID, "createdAt": &created, "pages": &x.Pages} {
 		if err := json.Unmarshal(fields[name], member); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 		}
 	}
-	x.CreatedAt = feed.Truncate(x.CreatedAt)
+	at, err := parseDateTime(created)
+	if err != nil {
+		return nil, fmt.Errorf("%w: createdAt: %w", ErrInvalid, err)
+	}
+	x.CreatedAt = feed.Truncate(at)
 	if !hasRFC3339(x.CreatedAt) {
 		return nil, fmt.Errorf("%w: createdAt: %s is not in the years 0 to 9999 in UTC", ErrInvalid, fields["createdAt"])
 	}
@@ -68,6 +74,12 @@ func Decode(data []byte) (*Index, error) {
 		x.Extra = fields
 	}
 	return &x, nil
+}
+
+// parseDateTime reads a date-time of RFC 3339, whose T and Z may be in lower case
+// (section 5.6).
+func parseDateTime(text string) (t time.Time, err error) {
+	return t, t.UnmarshalText([]byte(strings.ToUpper(text)))
 }
 
 // decodeFeed returns nil for what is not a position of ours.

@@ -25,6 +25,14 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat() // "date-time" is a demand, not a remark
+	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: func(v any) error {
+		text, ok := v.(string)
+		if !ok {
+			return nil
+		}
+		_, err := parseDateTime(text)
+		return err
+	}})
 	if err := c.AddResource(schemaURL, document); err != nil {
 		return nil, fmt.Errorf("compile the embedded schema: %w", err)
 	}

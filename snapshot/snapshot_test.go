@@ -98,6 +98,15 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestLowerCase: RFC 3339 allows t and z.
+func TestLowerCase(t *testing.T) {
+	want := time.Date(2023, 9, 27, 20, 52, 17, 0, time.UTC)
+	got, err := snapshot.Decode([]byte(`{"id":"x","createdAt":"2023-09-27t20:52:17.5z","pages":[]}`))
+	if err != nil || !got.CreatedAt.Equal(want) {
+		t.Errorf("read as %+v, %v; want createdAt %v", got, err, want)
+	}
+}
+
 // TestRounding: createdAt is rounded down when written and when read, so that
 // no entity of that second is taken for older than the snapshot.
 func TestRounding(t *testing.T) {
