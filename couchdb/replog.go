@@ -44,6 +44,9 @@ type Session struct {
 	DocsRead         int64           `json:"docs_read"`
 	DocsWritten      int64           `json:"docs_written"`
 	DocWriteFailures int64           `json:"doc_write_failures"`
+	// Records counts how often the session was recorded. CouchDB's own sessions do
+	// not have it.
+	Records int64 `json:"records,omitempty"`
 }
 
 // FormatTime returns a time as replication logs have it (RFC 2822, in GMT).
@@ -66,12 +69,14 @@ func (l *Log) Record(s Session) {
 	l.Version = logVersion
 }
 
-// ReplicationLog reads the replication log with this id. If there is none, the
-// Log is a new one without history.
+// ReplicationLog reads the replication log with this id, with one request that is not
+// repeated. If there is none, the Log is a new one without history. The error matches
+// ErrNotFound if there is no database.
 func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 	l := new(Log)
-	switch err := db.Local(ctx, id, l); {
-	case errors.Is(err, ErrNotFound):
+	var no *Error
+	switch err := db.JSON(ctx, Request{Path: DocPath("_local/" + id), Once: true}, l); {
+	case errors.Is(err, ErrNotFound) && errors.As(err, &no) && !no.noDatabase():
 		l = &Log{Version: logVersion}
 	case err != nil:
 		return nil, err

@@ -23,10 +23,11 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 	var nobody *net.OpError
 	first := !r.reached
 	r.reached = r.reached || !unreachable(err)
+	r.cause = err
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, changes.ErrRecreated), couchdb.Permanent(err):
+	case errors.Is(err, changes.ErrRecreated), errors.Is(err, ErrForeign), errors.Is(err, errBehind), couchdb.Permanent(err):
 		return err
 	case unreachable(err) && errors.As(err, &nobody):
 		err = nobody // the rest says nothing that matters

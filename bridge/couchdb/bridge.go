@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -67,25 +68,31 @@ func (b *Bridge) Progress() Progress { return b.meter.now() }
 // where the feed is. The report is right with an error as well.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	begun := time.Now()
-	session := newID()
-	var start json.RawMessage
-	var reached json.RawMessage
+	var session string
+	var start, reached json.RawMessage
 	var err error
+	behind := false
 	for first := true; ; first = false {
 		var s *run
+		session = newID()
 		if s, err = b.newRun(ctx, session); err != nil {
 			break
 		}
-		if first {
-			start = s.reader.since
-			b.log.begin(session, begun, start, &b.meter)
-		}
+		s.reader.origin.behind = behind
+		b.log.begin(session, begun, s.reader.since, &b.meter)
 		err = s.run(ctx)
+		if first {
+			start = s.start
+		}
 		reached = s.reached()
+		if behind = errors.Is(err, errBehind); behind && ctx.Err() == nil {
+			b.config.Log.Info("comparing the source with the feed again", "feed", b.config.Feed, "reason", err)
+			continue
+		}
 		if !overtaken(err) || ctx.Err() != nil {
 			break
 		}
-		b.config.Log.Warn("somebody else is at work on the feed: going on from where it is now", "feed", b.config.Feed, "error", err)
+		b.config.Log.Warn("another producer has written to the feed: continuing from where it is now", "feed", b.config.Feed, "error", err)
 		if err = b.pause(ctx, jitter(time.Second)); err != nil {
 			break
 		}
@@ -129,42 +136,31 @@ func (b *Bridge) catchUp(ctx context.Context) (at checkpoint, encoded []byte, er
 	if at.begins() {
 		at.Feed = newID()
 	}
-	return at, encoded, b.checkSource(&at)
+	return at, encoded, nil
 }
 
-// start finds where to begin: where the feed is, as the index has it.
-func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, since json.RawMessage, err error) {
-	if at, encoded, err = b.catchUp(ctx); err != nil {
-		return at, nil, nil, err
-	}
-	if at.begins() {
-		return at, encoded, at.Since, nil
+// start finds where to begin: where the feed is, as the index has it. The session of the
+// checkpoint is the one that has come there.
+func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, err error) {
+	if at, encoded, err = b.catchUp(ctx); err != nil || at.begins() {
+		return at, encoded, err
 	}
 	resting, err := b.index.rested()
 	switch {
 	case err != nil:
-		return at, nil, nil, err
+		return at, nil, err
 	case bytes.Equal(resting.Checkpoint, encoded) && resting.Selection == b.selection:
-		return at, encoded, resting.Since, nil
+		at.Since, at.Session = resting.Since, cmp.Or(resting.Session, at.Session)
 	case at.Selection != b.selection:
 		b.config.Log.Info("something else is published than before: reading the source from its beginning", "feed", b.config.Feed)
-		return at, encoded, nil, nil
+		at.Since, at.Known = nil, nil
 	}
-	return at, encoded, at.Since, nil
-}
-
-// checkSource compares the source with that in the feed's checkpoint. A database may
-// have another URL than before, as long as it can be recognised.
-func (b *Bridge) checkSource(at *checkpoint) error {
-	if at.begins() || at.Source == b.config.Source.URL() || at.Instance != "" { // of which the reader looks whether it is the same
-		return nil
-	}
-	return b.foreign(at.Source)
+	return at, encoded, nil
 }
 
 func (b *Bridge) foreign(source string) error {
-	return fmt.Errorf("%w: feed %q was filled from %s, and nothing shows that this is the same database: publish to another feed",
-		ErrForeign, b.config.Feed, source)
+	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not know that: publish to another feed, or use --moved if it is the same database at another place",
+		ErrForeign, b.config.Feed, source, b.config.Source.URL())
 }
 
 // follow returns the options of the changes feed.

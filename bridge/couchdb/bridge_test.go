@@ -53,7 +53,7 @@ func TestOneShot(t *testing.T) {
 	if report := r.run(); !report.NoChanges {
 		t.Errorf("report is %+v", report)
 	}
-	if requests := r.fake.Requests(); len(requests) > 2 {
+	if requests := r.fake.Requests(); len(requests) > 3 {
 		t.Errorf("a run without news makes the requests %q", requests)
 	}
 	if diff := cmp.Diff(before, r.pairs()); diff != "" {

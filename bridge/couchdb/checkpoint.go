@@ -23,6 +23,8 @@ type checkpoint struct {
 	Since json.RawMessage `json:"since,omitempty"`
 	// Session is that of the replication log.
 	Session string `json:"session"`
+	// Known is a record that the replication log had before this was written.
+	Known *mark `json:"known,omitempty"`
 	// Commit counts, so that each checkpoint differs from the one before.
 	Commit int64 `json:"commit"`
 	// Selection is the digest of what it published.
@@ -48,6 +50,11 @@ func parseCheckpoint(data []byte, feed string) (c checkpoint, err error) {
 func (c checkpoint) encode() ([]byte, error) {
 	c.Bridge = bridgeName
 	return json.Marshal(c)
+}
+
+// origin returns what the checkpoint says of the source.
+func (c *checkpoint) origin() origin {
+	return origin{since: c.Since, session: c.Session, known: c.Known, source: c.Source}
 }
 
 // begins reports whether nothing has been published yet.

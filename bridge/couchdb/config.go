@@ -100,6 +100,10 @@ type Config struct {
 	// Filter limits what is published. With another filter than before, the bridge
 	// reads the source from its beginning again, and publishes what is not in the feed.
 	Filter Filter
+	// Moved: the source is what the feed was filled from, although it has another URL, or was
+	// created again. Unless its replication log came with it, it is read from its beginning,
+	// and what is not in the feed is published. It is for one run.
+	Moved bool
 	// MaxDocument puts documents into quarantine that are larger, in bytes, with
 	// their attachments as far as these are published. Defaults to no limit.
 	MaxDocument int64

@@ -395,6 +395,7 @@ type resting struct {
 	Checkpoint []byte          `json:"checkpoint"`
 	Selection  string          `json:"selection"`
 	Since      json.RawMessage `json:"since"`
+	Session    string          `json:"session"` // that has come there
 }
 
 func (x *index) rest(r resting) error {

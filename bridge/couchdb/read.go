@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
@@ -29,6 +30,7 @@ type want struct {
 type piece struct {
 	batch    *changes.Batch
 	follower *changes.Follower
+	from     json.RawMessage // the place before it
 	since    json.RawMessage // the place behind it
 	instance string
 	wants    []want // in the order they are published
@@ -40,9 +42,14 @@ type piece struct {
 type reader struct {
 	bridge    *Bridge
 	only      map[string]bool // ids of the documents to read the changes of; nil: all
+	origin    origin
+	placed    func(since json.RawMessage) // is told of another place to begin than the origin's
 	since     json.RawMessage
 	instance  string
-	elsewhere string // URL of the database with this instance, if it is not known yet that this is the same; or empty
+	cause     error                               // of what was lost; the source is to be looked at again
+	confirmed bool                                // the source was compared with the feed
+	recent    atomic.Pointer[map[string][]string] // the last revisions that were read, by document
+	logged    bool                                // the log says where the reader has begun
 	followers []*changes.Follower
 	repeating bool  // the last row was one that the feed has
 	lean      int64 // rows that are yet to be read without their documents
@@ -56,9 +63,9 @@ type reader struct {
 	fetching sync.WaitGroup
 }
 
-func newReader(b *Bridge, since json.RawMessage, instance string) *reader {
+func newReader(b *Bridge, from origin, instance string) *reader {
 	return &reader{
-		bridge: b, since: since, instance: instance,
+		bridge: b, origin: from, since: from.since, instance: instance,
 		pieces: make(chan *piece, 1),
 		slots:  make(chan struct{}, fetchers),
 	}
@@ -100,6 +107,12 @@ func (r *reader) checkEnd(ctx context.Context) error {
 // follow reads one changes feed to its end, with another follower after one that gave up.
 func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 	for {
+		if err := r.look(ctx); err != nil {
+			if err := r.tryAgain(ctx, false, err); err != nil {
+				return err
+			}
+			continue
+		}
 		again, err := r.followOnce(ctx, kind)
 		if err != nil || !again {
 			return err
@@ -140,14 +153,19 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 		if o.IncludeDocs {
 			r.leanLast = 0
 		}
-		if r.elsewhere != "" && f.Instance() != r.instance {
-			return false, r.bridge.foreign(r.elsewhere)
+		r.instance = f.Instance()
+		from := r.since
+		if !r.logged && len(batch.Rows) > 0 && r.only == nil {
+			r.logged = true
+			if r.bridge.log.known.Load() == nil {
+				r.bridge.log.write(ctx, from)
+			}
 		}
-		r.instance, r.elsewhere = f.Instance(), ""
+		r.remember(batch.Rows)
 		if batch.Seq != nil {
 			r.since = batch.Seq
 		}
-		p := &piece{batch: batch, follower: f, since: r.since, instance: r.instance}
+		p := &piece{batch: batch, follower: f, from: from, since: r.since, instance: r.instance}
 		if err := r.classify(p); err != nil {
 			return false, err
 		}
@@ -168,12 +186,29 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 	}
 }
 
+// look compares the source with the feed at first, and with what it was after it was lost.
+func (r *reader) look(ctx context.Context) error {
+	if !r.confirmed {
+		err := r.confirm(ctx)
+		r.confirmed = err == nil
+		return err
+	}
+	if r.cause == nil || r.only != nil {
+		return nil
+	}
+	err := r.reconfirm(ctx, r.since, r.cause)
+	if err == nil {
+		r.cause = nil
+	}
+	return err
+}
+
 // options says what to ask for, from where the reader is. The first time, a follower gives
 // up at once, for somebody who is not there at all; and then soon, for tryAgain.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
-	if r.elsewhere != "" {
-		o.Instance = "" // so that the follower says what the server tells, if it does
+	if r.only == nil {
+		o.Reconnect = r.reconfirm
 	}
 	if r.lean > 0 {
 		o.IncludeDocs = false

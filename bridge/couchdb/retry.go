@@ -105,10 +105,12 @@ func (b *Bridge) retryOnce(ctx context.Context, things []Quarantined) (rejected 
 	if err != nil {
 		return nil, err
 	}
+	from := at.origin()
 	if at.begins() {
 		at.Session, at.Conflicts = newID(), b.config.Conflicts
 	}
-	s := b.prepare(at, encoded, nil)
+	from.since = nil
+	s := b.prepare(at, encoded, from)
 	s.rejected = map[string]bool{}
 	s.reader.only = map[string]bool{}
 	for _, thing := range things {

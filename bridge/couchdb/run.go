@@ -26,7 +26,7 @@ type run struct {
 	b      *Bridge
 	reader *reader
 
-	// Of the goroutine that publishes, but for at.Feed, which does not change.
+	// Of the goroutine that publishes, but for at.Feed and at.Session, which do not change.
 	at      checkpoint // the last that was given to the producer
 	encoded []byte     // its form in the feed
 	out     *delivery  // what is to be published next
@@ -39,6 +39,7 @@ type run struct {
 	idle       chan struct{} // has a value after the last of them was settled
 
 	mu      sync.Mutex
+	start   json.RawMessage // the place in the source from which it is read
 	settled json.RawMessage // the place in the source up to which everything is in the feed
 }
 
@@ -54,27 +55,39 @@ type delivery struct {
 
 // newRun prepares to go on from where the feed is.
 func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
-	at, encoded, since, err := b.start(ctx)
+	at, encoded, err := b.start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at.Since, at.Session = since, session
+	from := at.origin()
+	at.Session = session
 	at.Selection, at.Conflicts = b.selection, b.config.Conflicts
-	return b.prepare(at, encoded, since), nil
+	return b.prepare(at, encoded, from), nil
 }
 
 // prepare returns a run that reads the source from a place on.
-func (b *Bridge) prepare(at checkpoint, encoded []byte, since json.RawMessage) *run {
-	r := newReader(b, since, at.Instance)
-	if source := b.config.Source.URL(); at.Source != source {
-		r.elsewhere, at.Source = at.Source, source
+func (b *Bridge) prepare(at checkpoint, encoded []byte, from origin) *run {
+	source := b.config.Source.URL()
+	if from.source == source {
+		from.source = ""
 	}
-	return &run{
-		b: b, at: at, encoded: encoded, settled: since, out: new(delivery),
-		reader:     r,
+	at.Source = source
+	s := &run{
+		b: b, at: at, encoded: encoded, start: from.since, settled: from.since, out: new(delivery),
+		reader:     newReader(b, from, at.Instance),
 		deliveries: make(chan *delivery, 64),
 		idle:       make(chan struct{}, 1),
 	}
+	s.reader.placed = s.place
+	b.log.known.Store(nil)
+	return s
+}
+
+// place changes where the run begins.
+func (s *run) place(since json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start, s.settled = since, since
 }
 
 // reached returns the place in the source up to which everything is in the feed.
@@ -136,6 +149,9 @@ func (s *run) publishAll(ctx context.Context) error {
 
 func (s *run) publishPiece(ctx context.Context, p *piece) error {
 	s.at.Instance = p.instance
+	if s.reader.only == nil {
+		s.at.Since = p.from
+	}
 	for _, thing := range p.bad {
 		if err := s.reject(ctx, thing); err != nil {
 			return err
@@ -196,6 +212,7 @@ func (s *run) flush(ctx context.Context) error {
 	s.out = new(delivery)
 	if len(d.entities) > 0 {
 		s.at.Commit++
+		s.at.Known = s.b.log.known.Load()
 		encoded, err := s.at.encode()
 		if err != nil {
 			return fmt.Errorf("encode checkpoint: %w", err)
@@ -262,7 +279,7 @@ func (s *run) settle(ctx context.Context, d *delivery) error {
 	s.mu.Unlock()
 	s.b.log.tick(ctx, since)
 	if d.publication == nil && d.checkpoint != nil {
-		return s.b.index.rest(resting{Checkpoint: d.checkpoint, Selection: s.b.selection, Since: since})
+		return s.b.index.rest(resting{Checkpoint: d.checkpoint, Selection: s.b.selection, Since: since, Session: s.at.Session})
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type bridgeCouchDBFlags struct {
 	selector    string
 	query       []string
 	metrics     string
+	moved       bool
 	pages       pageLimits
 }
 
@@ -104,6 +105,7 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
+	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
 	f.pages.add(flags, "")
 	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
 	return c
@@ -150,6 +152,7 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 		Filter:   f.filter,
 		LongPoll: f.longPoll,
 		Attempts: f.retries,
+		Moved:    f.moved,
 		Producer: producer.Config{MaxPageBytes: f.pages.bytes, MaxPageEntities: f.pages.entities},
 	}
 	c.Attachments = couchdb.Attachments(f.attachments)

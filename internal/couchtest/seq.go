@@ -74,7 +74,7 @@ func (db *database) since(token string) (vector, error) {
 
 // rewound returns a position after the rewinds that it has not seen.
 func (db *database) rewound(v vector, seen int) vector {
-	for _, to := range db.rewinds[seen:] {
+	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // there are fewer in one that was restored
 		for shard := range v {
 			v[shard] = min(v[shard], to[shard])
 		}

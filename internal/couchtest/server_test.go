@@ -1,6 +1,7 @@
 package couchtest_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -61,4 +62,53 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// TestRestore: what was written after a snapshot is gone when it is restored, and a place in the
+// changes from then is behind their end.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	fake, server := couchtest.NewFake(t), couchtest.StartOwn(t)
+	for name, db := range map[string]struct {
+		url      string
+		snapshot func(url string) (restore func())
+	}{
+		"fake":   {fake.NewDB(t), fake.Snapshot},
+		"server": {server.NewDB(t), func(string) func() { return server.Snapshot(t) }},
+	} {
+		put(t, db.url+"/a", `{"x":1}`)
+		put(t, db.url+"/_local/log", `{"n":1}`)
+		restore := db.snapshot(db.url)
+		put(t, db.url+"/b", `{"x":1}`)
+		put(t, db.url+"/c", `{"x":1}`)
+		put(t, db.url+"/_local/log", `{"n":2,"_rev":"0-1"}`)
+		since := lastSeq(t, db.url)
+		for range 2 {
+			restore()
+			put(t, db.url+"/d", `{"x":1}`)
+			if got := get(t, db.url+"/b"); !strings.Contains(got, `"not_found"`) {
+				t.Errorf("%s: the document is %s", name, got)
+			}
+			if got := get(t, db.url+"/_local/log"); !strings.Contains(got, `"n":1`) {
+				t.Errorf("%s: the local document is %s", name, got)
+			}
+			if got := get(t, db.url+"/_changes?since="+since); strings.Contains(got, `"id"`) {
+				t.Errorf("%s: the changes are %s", name, got)
+			}
+			if got := get(t, db.url+"/_changes"); strings.Count(got, `"id"`) != 2 {
+				t.Errorf("%s: all changes are %s", name, got)
+			}
+		}
+	}
+}
+
+func lastSeq(t *testing.T, db string) string {
+	t.Helper()
+	var answer struct {
+		LastSeq json.RawMessage `json:"last_seq"`
+	}
+	if err := json.Unmarshal([]byte(get(t, db+"/_changes")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Trim(string(answer.LastSeq), `"`)
 }

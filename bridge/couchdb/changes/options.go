@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,6 +105,11 @@ type Options struct {
 	// follower reconnects; it grows by two, and a random part of up to a half
 	// is off. 0: 250 ms and 30 s.
 	MinRetry, MaxRetry time.Duration
+	// Reconnect, if set, is called before the feed is asked for again after the connection
+	// was lost, with the position to go on from and what went wrong. If its error is
+	// [couchdb.Retryable], that is one more thing that went wrong; any other ends the
+	// follower.
+	Reconnect func(ctx context.Context, since json.RawMessage, cause error) error
 	// Attempts is how often a follower reconnects without any progress. 0: 8 for
 	// Normal, and no limit otherwise; negative: no limit.
 	Attempts int

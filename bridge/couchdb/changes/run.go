@@ -94,9 +94,27 @@ func (r *run) follow() error {
 		if r.rows > 0 && r.doubt != asked && string(before) == string(r.since) {
 			r.eager = true // or the connection may always break before the next sequence
 		}
-		if err := r.pause(err); err != nil {
+		if err := r.reconnect(err); err != nil {
 			return err
 		}
+	}
+}
+
+// reconnect waits, and asks whether to go on. It returns an error if not.
+func (r *run) reconnect(cause error) error {
+	for {
+		if err := r.pause(cause); err != nil {
+			return err
+		}
+		var nonsense *nonsenseError
+		if r.f.options.Reconnect == nil || errors.As(cause, &nonsense) {
+			return nil
+		}
+		err := r.f.options.Reconnect(r.f.ctx, r.since, cause)
+		if err == nil || !couchdb.Retryable(err) {
+			return err
+		}
+		cause = err
 	}
 }
 
