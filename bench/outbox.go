@@ -44,7 +44,7 @@ func (b *bench) outbox() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.local.Close()) }()
-	if o.db, err = outbox.Open(b.ctx, database); err != nil {
+	if o.db, err = outbox.Create(b.ctx, database); err != nil {
 		return err
 	}
 	defer o.db.Close()

@@ -76,7 +76,7 @@ func newOutboxRig(t *testing.T, db, storeURL string, run []string) *outboxRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	store, err := storage.Registry{"file": file.Open, "postgres": postgres.Open}.Open(t.Context(), storeURL)
+	store, err := storage.Registry{"file": file.Create, "postgres": postgres.Create}.Open(t.Context(), storeURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,24 @@ type DB struct {
 const stallLimit = 5 * time.Second
 
 // Open connects to the database that a URL names, such as
-// "postgres://user@host/database?schema=feedctl", and brings its schema up to date.
-// What the URL leaves out is taken from the variables and the password file of libpq
-// (PGPASSWORD, PGPASSFILE and so on). The password does not show in errors.
+// "postgres://user@host/database?schema=feedctl". What the URL leaves out is taken from
+// the variables and the password file of libpq (PGPASSWORD, PGPASSFILE and so on). The
+// password does not show in errors. A schema that is not there is an error that matches
+// storage.ErrNoStore, one that must be migrated first, storage.ErrLayout.
 func Open(ctx context.Context, rawURL string) (*DB, error) {
+	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
+		return schema.Check(ctx, config, name, schema.Write)
+	})
+}
+
+// Create is [Open], but makes the schema if there is none.
+func Create(ctx context.Context, rawURL string) (*DB, error) {
+	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
+		return schema.Create(ctx, config, name)
+	})
+}
+
+func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfig, name string) error) (*DB, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The error shows the URL, and its cause what may be a part of the password.
@@ -54,7 +68,7 @@ func Open(ctx context.Context, rawURL string) (*DB, error) {
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
 	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
-	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
+	if err := prepare(config.ConnConfig, name); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -102,7 +116,7 @@ func setup(err error) error {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch server.Code {
 		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
-			return fmt.Errorf("%w: %w: let feedctl migrate it", ErrSetup, err)
+			return fmt.Errorf("%w: %w: run \"feedctl init\" or \"feedctl migrate\" with the URL of the database", ErrSetup, err)
 		case "42501": // insufficient_privilege
 			return fmt.Errorf("%w: %w: GRANT it to the user, with BYPASSRLS if there is row security, or have the owner do it", ErrSetup, err)
 		}

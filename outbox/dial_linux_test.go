@@ -10,7 +10,7 @@ import (
 func TestVanishedServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	db, err := outbox.Open(t.Context(), w.url)
+	db, err := outbox.Create(t.Context(), w.url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestClientEncoding(t *testing.T) {
 		name := get[string](w, "SELECT current_database()")
 		w.exec("ALTER DATABASE " + name + " SET client_encoding = 'LATIN1'")
 		defer w.exec("ALTER DATABASE " + name + " RESET ALL")
-		db, err := outbox.Open(t.Context(), w.url)
+		db, err := outbox.Create(t.Context(), w.url)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,12 +23,12 @@ func TestFailover(t *testing.T) {
 			t.Parallel()
 			server := pgtest.StartOwn(t)
 			w := &world{TB: t, url: server.URL("failover"), feed: testFeed}
-			first, err := outbox.Open(t.Context(), w.url)
+			first, err := outbox.Create(t.Context(), w.url)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(first.Close)
-			second, err := outbox.Open(t.Context(), w.url)
+			second, err := outbox.Create(t.Context(), w.url)
 			if err != nil {
 				t.Fatal(err)
 			}

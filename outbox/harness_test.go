@@ -66,7 +66,7 @@ func newDatabase(t testing.TB) string {
 		err = errors.Join(err, conn.Close(t.Context()))
 	}
 	if err == nil {
-		err = schema.Migrate(t.Context(), config, schema.Default)
+		err = schema.Create(t.Context(), config, schema.Default)
 	}
 	if err != nil {
 		t.Fatal(err)

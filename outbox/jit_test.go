@@ -16,7 +16,7 @@ func TestNoJIT(t *testing.T) {
 	server := pgtest.StartOwn(t, "jit=on", "log_min_messages=debug1")
 	w := &world{TB: t, url: server.URL("compiled"), feed: testFeed}
 	var err error
-	if w.db, err = outbox.Open(t.Context(), w.url); err != nil {
+	if w.db, err = outbox.Create(t.Context(), w.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.db.Close)

@@ -90,7 +90,7 @@ func TestRunnerRole(t *testing.T) {
 	u.RawQuery = query.Encode()
 	as := *w
 	as.url = u.String()
-	if as.db, err = outbox.Open(t.Context(), as.url); err != nil {
+	if as.db, err = outbox.Create(t.Context(), as.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(as.db.Close)
@@ -124,7 +124,7 @@ func TestRunnerRowSecurity(t *testing.T) {
 	query := u.Query()
 	query.Set("role", "shop_helper")
 	u.RawQuery = query.Encode()
-	db, err := outbox.Open(t.Context(), u.String())
+	db, err := outbox.Create(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestAttachOthersTable(t *testing.T) {
 	query := u.Query()
 	query.Set("role", "shop_owner")
 	u.RawQuery = query.Encode()
-	db, err := outbox.Open(t.Context(), u.String())
+	db, err := outbox.Create(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestAttachRole(t *testing.T) {
 	query := u.Query()
 	query.Set("role", "goods_owner")
 	u.RawQuery = query.Encode()
-	db, err := outbox.Open(t.Context(), u.String())
+	db, err := outbox.Create(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,14 @@ func TestPgBouncer(t *testing.T) {
 	direct := s.URL("pooled")
 	config, err := pgx.ParseConfig(direct)
 	if err == nil {
-		err = schema.Migrate(t.Context(), config, schema.Default)
+		err = schema.Create(t.Context(), config, schema.Default)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{TB: t, url: pgtest.PgBouncer(t, s, "pooled"), feed: testFeed}
 	w.pool = w.connect(nil)
-	if w.db, err = outbox.Open(t.Context(), w.url); err != nil {
+	if w.db, err = outbox.Create(t.Context(), w.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.db.Close)
@@ -287,7 +287,7 @@ func TestSetupErrors(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []string{"mysql://h/d", "postgres://u:topsecret@h:port/d", "postgres://u:topsecret@%zz/d", "postgres://u:topsecret@127.0.0.1:1/d?schema=No"} {
-		if _, err := outbox.Open(t.Context(), bad); err == nil || strings.Contains(err.Error(), "topsecret") {
+		if _, err := outbox.Create(t.Context(), bad); err == nil || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

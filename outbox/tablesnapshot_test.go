@@ -347,7 +347,7 @@ func TestSnapshotWithOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY); INSERT INTO products VALUES (1)`)
-	db, err := outbox.Open(t.Context(), w.url+"&pool_max_conns=1")
+	db, err := outbox.Create(t.Context(), w.url+"&pool_max_conns=1")
 	if err != nil {
 		t.Fatal(err)
 	}

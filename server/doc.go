@@ -92,5 +92,6 @@
 //	shutting-down       503  the server is about to end
 //	full                507  the store has no room left
 //	corrupt             500  the store contradicts itself
+//	store-away          503  the store is gone, as when its disk is not mounted, or does not answer
 //	internal            500  see the server's log
 package server

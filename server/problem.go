@@ -80,6 +80,8 @@ var problems = []struct {
 	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
 	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},
 	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "it is corrupt in the store"},
+	{storage.ErrNoStore, http.StatusServiceUnavailable, "store-away", "the store is gone; is its disk mounted?"},
+	{storage.ErrUnavailable, http.StatusServiceUnavailable, "store-away", "the store does not answer"},
 	{storage.ErrLayout, http.StatusInternalServerError, "corrupt", "the store is damaged or of an unknown version"},
 	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store has no room left; repeat with the same Content-IDs when it has"},
 	{storage.ErrPermission, http.StatusInternalServerError, "internal", "the store denies access to the server"},

@@ -10,7 +10,9 @@ import (
 	"strings"
 )
 
-// An Opener opens the store that a URL names.
+// An Opener opens the store that a URL names. Each driver with something to make has
+// two: Open, which returns [ErrNoStore] if there is no store and never changes one, and
+// Create, which makes an empty one then.
 type Opener func(ctx context.Context, u *url.URL) (Store, error)
 
 // A Registry maps URL schemes, in lower case, to the drivers that open them.

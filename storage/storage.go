@@ -25,6 +25,13 @@ var (
 	ErrFull = errors.New("store is full")
 	// ErrPermission: the store refuses this operation to this user.
 	ErrPermission = errors.New("store denies access")
+	// ErrNoStore: there is no store where the URL says, or it is gone, or another
+	// one is in its place: nothing was made there yet, a disk is not mounted, a
+	// bucket was deleted.
+	ErrNoStore = errors.New("there is no store")
+	// ErrUnavailable: the server of the store does not answer, or takes no
+	// connections for now, as while it starts.
+	ErrUnavailable = errors.New("store is unavailable")
 	// ErrLayout: the store was written by an unknown version of the layout, or
 	// is damaged.
 	ErrLayout = errors.New("store has an unknown layout")
@@ -102,7 +109,7 @@ type Body interface {
 //
 //   - A write that returned nil is durable.
 //   - A write that returned ErrExists, ErrConflict, ErrFull, ErrPermission,
-//     ErrKey, ErrMeta, ErrSize or ErrUnsafe changed nothing. Neither did one whose Body
+//     ErrNoStore, ErrKey, ErrMeta, ErrSize or ErrUnsafe changed nothing. Neither did one whose Body
 //     could not be read.
 //   - A write that returned any other error, or never returned, has an unknown
 //     outcome: it may have taken effect, or may still do so. The caller reads

@@ -120,7 +120,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{create: true, follow: f.follow})
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err := f.check(); err != nil {
 		return err
 	}
-	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath)
+	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
 	if err != nil {
 		return err
 	}

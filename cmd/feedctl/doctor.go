@@ -119,7 +119,7 @@ func (c credential) authorization() string {
 // examineStore examines a store. That it cannot be opened is a finding, too.
 func (a *app) examineStore(ctx context.Context, target string) (findings []doctor.Finding, err error) {
 	target, _, _ = strings.Cut(target, "#") // a feed in it is as well as the store is
-	store, err := a.openStoreAt(ctx, target)
+	store, err := a.openStoreAt(ctx, target, access{})
 	switch {
 	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
 		return []doctor.Finding{doctor.Unopened(err)}, nil

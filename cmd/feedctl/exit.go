@@ -39,7 +39,7 @@ var meaning = [...]struct {
 	{exitOK, "success"},
 	{exitError, "any other error: the network, the store, the input"},
 	{exitUsage, "the command line or the configuration is wrong"},
-	{exitNotFound, "a feed, page, snapshot, file or captured table does not exist"},
+	{exitNotFound, "a store, feed, page, snapshot, file or captured table does not exist"},
 	{exitGap, "the feed no longer has the entities that come next, or was restored to an older state"},
 	{exitInvalid, "the feed or snapshot breaks the specification"},
 	{exitInterrupted, "interrupted by a signal; what was begun is finished or undone"},
@@ -131,7 +131,7 @@ func isNotFound(err error) bool {
 		return false // a socket that is not there is a server that does not run
 	}
 	return errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
-		errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured) ||
+		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrNoStore) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured) ||
 		errors.Is(err, couchdb.ErrNotFound)
 }
 

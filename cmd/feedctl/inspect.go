@@ -55,7 +55,7 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	if f.index {
 		path = layout.SnapshotPath
 	}
-	at, err := a.locate(ctx, &f.client, arg, path)
+	at, err := a.locate(ctx, &f.client, arg, path, access{})
 	if err != nil {
 		return err
 	}

@@ -206,3 +206,23 @@ func (r *replicationJSON) after(earlier *replicationJSON) {
 	r.Superseded += earlier.Superseded
 	r.published += earlier.published
 }
+
+// initJSON is printed by "init".
+type initJSON struct {
+	Store string `json:"store"`
+	Made  bool   `json:"made"` // false: it was there
+}
+
+// migrateJSON is printed by "migrate".
+type migrateJSON struct {
+	Store  string          `json:"store"`
+	DryRun bool            `json:"dryRun"` // then nothing was done
+	From   int32           `json:"from"`   // version; 0 for stores that have none
+	To     int32           `json:"to"`
+	Steps  []migrationJSON `json:"steps"`
+}
+
+type migrationJSON struct {
+	Version int32  `json:"version"`
+	Name    string `json:"name"`
+}

@@ -104,7 +104,7 @@ type location struct {
 
 // locate finds out what the argument of a command means: a URL on a server, STORE#NAME,
 // or NAME in the store of --store, which path turns into a URL path.
-func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(name string) string) (*location, error) {
+func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(name string) string, want access) (*location, error) {
 	config, err := f.config(a)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	if err != nil {
 		return nil, err
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, want)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ committed is published exactly once.
   SELECT feedctl.publish('orders', '1017', 'PUT', '{"total": 12.5}');
 
 The database is --db URL, as postgres://USER@HOST/DATABASE?schema=feedctl. What the URL
-leaves out is taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does. The
-first command creates the tables in the schema, by default "feedctl".
+leaves out is taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does.
+"run" and "attach" create the tables in the schema, by default "feedctl", if there are none.
 
 Without --store, the pages are in the same database, and rows become pages in one
 transaction. "feedctl serve --store URL" with the same URL serves them.`
@@ -52,24 +52,27 @@ func (f *outboxFlags) add(c *cobra.Command) {
 }
 
 // pages opens the store that the rows are moved to, and sets it in the configuration.
-func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config) (io.Closer, error) {
+func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config, want access) (io.Closer, error) {
 	local, err := parseDatabase("--db", f.db)
 	if err != nil {
 		return nil, err
 	}
-	to := local
+	to, url := local, f.db
 	if c.Flags().Changed("store") {
-		scheme, _, _ := strings.Cut(a.store, ":")
+		url = a.store
+		scheme, _, _ := strings.Cut(url, ":")
 		if scheme != "postgres" && scheme != "postgresql" {
-			store, err := a.openStore(ctx)
+			store, err := a.openStoreAt(ctx, url, want)
 			config.Store = store
 			return store, err
 		}
-		if to, err = parseDatabase("--store", a.store); err != nil {
+		if to, err = parseDatabase("--store", url); err != nil {
 			return nil, err
 		}
 	}
-	store, err := postgres.New(ctx, to, a.log)
+	store, err := await(ctx, a, storePatience(url, want.follow), func() (*postgres.Store, error) {
+		return postgres.New(ctx, to, a.log)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store of the outbox: %w", err)
 	}
@@ -88,13 +91,17 @@ func sameDatabase(a, b *url.URL) bool {
 }
 
 // open opens the database.
-func (f *outboxFlags) open(ctx context.Context) (*outbox.DB, error) {
+func (f *outboxFlags) open(ctx context.Context, a *app, want access) (*outbox.DB, error) {
 	if _, err := parseDatabase("--db", f.db); err != nil {
 		return nil, err
 	}
-	db, err := outbox.Open(ctx, f.db)
+	open := outbox.Open
+	if want.create {
+		open = outbox.Create
+	}
+	db, err := await(ctx, a, storePatience(f.db, want.follow), func() (*outbox.DB, error) { return open(ctx, f.db) })
 	if err != nil {
-		return nil, fmt.Errorf("open the database of the outbox: %w", err)
+		return nil, hintInit(fmt.Errorf("open the database of the outbox: %w", err), f.db)
 	}
 	return db, nil
 }

@@ -62,7 +62,7 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	if err := layout.CheckName(f.capture.Feed); err != nil {
 		return err
 	}
-	db, err := f.open(ctx)
+	db, err := f.open(ctx, a, access{create: true})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 
 func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
 	config := outbox.Config{Logger: a.log}
-	store, err := f.pages(ctx, a, c, &config)
+	store, err := f.pages(ctx, a, c, &config, access{create: true})
 	if err != nil {
 		return nil, err
 	}

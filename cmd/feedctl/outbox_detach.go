@@ -49,7 +49,7 @@ func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
 		}
 		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "no table's changes are published to "+f.feed+" any more"
 	}
-	db, err := f.open(ctx)
+	db, err := f.open(ctx, a, access{})
 	if err != nil {
 		return err
 	}

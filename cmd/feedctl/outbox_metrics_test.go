@@ -16,7 +16,7 @@ import (
 // moved, are metrics, and status shows them.
 func TestOutboxLag(t *testing.T) {
 	database, exec := shop(t)
-	db, err := outbox.Open(t.Context(), database)
+	db, err := outbox.Create(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}

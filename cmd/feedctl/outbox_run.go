@@ -80,14 +80,15 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
 		}
 	}
-	db, err := f.open(ctx)
+	want := access{create: true, follow: !f.once}
+	db, err := f.open(ctx, a, want)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	m := &movers{db: db, app: a, once: f.once}
 	m.config.Logger, m.config.MaxEntity = a.log, f.maxEntity
-	store, err := f.pages(ctx, a, c, &m.config)
+	store, err := f.pages(ctx, a, c, &m.config, want)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string
 			return err
 		}
 	}
-	db, err := f.open(ctx)
+	db, err := f.open(ctx, a, access{})
 	if err != nil {
 		return err
 	}

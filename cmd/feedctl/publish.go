@@ -216,7 +216,7 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p 
 		p, err := newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
 		return p, roomNear, err
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{create: true})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -103,6 +103,8 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newPublish(a),
 		newServe(a),
+		newInit(a),
+		newMigrate(a),
 		newConsume(a),
 		newTail(a),
 		newBridge(a),

@@ -108,7 +108,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := a.openStore(ctx)
+	store, err := a.openStoreAt(ctx, a.store, access{follow: true})
 	if err != nil {
 		return err
 	}

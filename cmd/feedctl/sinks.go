@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
@@ -43,21 +42,13 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 // that its server is away has taken some time already.
 const sinkPause = 10 * time.Second
 
-// await opens a sink. Who follows waits for its server.
+// await opens a sink. A follower waits for its server.
 func (a *app) await(ctx context.Context, follow bool, into string, open func() (consumer.Sink, error)) (consumer.Sink, error) {
-	for {
-		s, err := open()
-		if !follow || !errors.Is(err, sink.ErrUnavailable) || ctx.Err() != nil {
-			return s, err
-		}
-		pause := sinkPause/2 + rand.N(sinkPause/2)
-		a.log.WarnContext(ctx, "will try again", "sink", into, "error", err, "pause", pause)
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %s: %w", into, ctx.Err())
-		case <-time.After(pause):
-		}
+	p := patience{what: "sink", name: into, away: sink.ErrUnavailable, pause: sinkPause}
+	if follow {
+		p.limit = -1
 	}
+	return await(ctx, a, p, open)
 }
 
 // quarantining is a sink that puts aside what does not fit.

@@ -63,7 +63,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 		return err
 	}
 	defer closing(&err, src.close, src.name)
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{create: true})
 	if err != nil {
 		return err
 	}

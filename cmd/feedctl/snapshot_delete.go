@@ -35,7 +35,7 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{})
 	if err != nil {
 		return err
 	}

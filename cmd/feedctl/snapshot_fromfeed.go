@@ -74,7 +74,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err := f.public.check(); err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{})
 	if err != nil {
 		return err
 	}

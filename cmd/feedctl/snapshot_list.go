@@ -35,7 +35,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			return err
 		}
 	}
-	store, err := a.openStoreAt(ctx, at.store)
+	store, err := a.openStoreAt(ctx, at.store, access{})
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -16,12 +19,20 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// drivers returns the stores that there are.
+// drivers returns what opens the stores that there are, and creates none.
 func drivers() storage.Registry {
 	return storage.Registry{
 		"file": file.Open, "memory": memory.Open, "s3": openS3,
 		"postgres": postgres.Open, "postgresql": postgres.Open,
 	}
+}
+
+// creators returns what opens stores for commands that write to them: it makes one where
+// there is none.
+func creators() storage.Registry {
+	r := drivers()
+	r["file"], r["postgres"], r["postgresql"] = file.Create, postgres.Create, postgres.Create
+	return r
 }
 
 // s3Memory is what the S3 driver may hold in buffers, in bytes: pages of the usual
@@ -128,23 +139,32 @@ func directoryOf(store string) (string, bool) {
 	return dir, err == nil
 }
 
-// openStore opens the store of the --store flag.
-func (a *app) openStore(ctx context.Context) (storage.Store, error) {
-	return a.openStoreAt(ctx, a.store)
+// An access says what a command wants of a store, and so whether it may make one and how
+// long it waits for its server.
+type access struct {
+	create bool // makes the store if there is none
+	follow bool // waits for its server until a signal comes, others for storeWait
 }
 
-// openNamed opens the store that an argument, NAME or STORE#NAME, is about.
+// storeWait is how long a command that does not follow waits for the server of a store
+// that is away when it begins; storePause is the longest pause between attempts.
+const (
+	storeWait  = 30 * time.Second
+	storePause = 2 * time.Second
+)
+
+// openNamed opens the store that an argument, NAME or STORE#NAME, is about. It makes none.
 func (a *app) openNamed(ctx context.Context, arg string) (store storage.Store, name string, err error) {
 	at, err := a.parseStored(arg)
 	if err != nil {
 		return nil, "", err
 	}
-	store, err = a.openStoreAt(ctx, at.store)
+	store, err = a.openStoreAt(ctx, at.store, access{})
 	return store, at.name, err
 }
 
 // openStoreAt opens a store by its URL.
-func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, error) {
+func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (storage.Store, error) {
 	if !isStoreURL(rawURL) {
 		return nil, usagef("--store %q is not %s", sink.Redact(rawURL), storeForms)
 	}
@@ -154,14 +174,37 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string) (storage.Store, er
 	if err := checkStoreURL(rawURL); err != nil {
 		return nil, err
 	}
-	store, err := drivers().Open(ctx, rawURL)
+	registry := drivers()
+	if want.create {
+		registry = creators()
+	}
+	store, err := await(ctx, a, storePatience(rawURL, want.follow), func() (storage.Store, error) {
+		return registry.Open(ctx, rawURL)
+	})
 	if err != nil {
-		return nil, err
+		return nil, hintInit(err, rawURL)
 	}
 	if counter, ok := store.(storage.Counter); ok {
 		a.counters = append(a.counters, counter)
 	}
 	return store, nil
+}
+
+// hintInit adds to the error of a store that is not there how to make one.
+func hintInit(err error, rawURL string) error {
+	if !errors.Is(err, storage.ErrNoStore) {
+		return err
+	}
+	return &hinted{err, fmt.Sprintf("another URL; or, to make an empty store there, \"feedctl init %s\"", sink.Redact(rawURL))}
+}
+
+// storePatience is the same for all stores.
+func storePatience(rawURL string, follow bool) patience {
+	p := patience{what: "store", name: sink.Redact(rawURL), away: storage.ErrUnavailable, limit: storeWait, pause: storePause}
+	if follow {
+		p.limit = -1
+	}
+	return p
 }
 
 // checkStoreURL tells what is wrong with the URL of a store, whatever there is.

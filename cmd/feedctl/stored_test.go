@@ -197,7 +197,7 @@ func TestWrongStores(t *testing.T) {
 		{"s3://b/p?endpoint=localhost:9#zones", exitUsage, "want http://HOST:PORT"},
 		{"s3://ann:secret@b/p#zones", exitUsage, "with credentials"},
 		{bucket.String() + "#none", exitNotFound, "/feeds/none: status 404"},
-		{other.String() + "#zones", exitError, "there is no such bucket"},
+		{other.String() + "#zones", exitNotFound, "the bucket does not exist"},
 	} {
 		code, _, stderr := feedctl(t, "", "consume", test.arg, "--into", "jsonl:"+filepath.Join(t.TempDir(), "x"))
 		if code != test.code || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "store.invalid") || strings.Contains(stderr, "secret") {

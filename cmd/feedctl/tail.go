@@ -54,7 +54,7 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	if strings.HasPrefix(f.from, "snapshot") {
 		return usagef("--from %q: tail reads feeds only", f.from)
 	}
-	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath)
+	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if f.index {
 		path = layout.SnapshotPath
 	}
-	at, err := a.locate(ctx, &f.client, arg, path)
+	at, err := a.locate(ctx, &f.client, arg, path, access{})
 	if err != nil {
 		return err
 	}

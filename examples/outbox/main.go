@@ -46,7 +46,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, database string) (err error) {
 	// Opening it makes the tables of the outbox, if they are not there.
-	events, err := outbox.Open(ctx, database)
+	events, err := outbox.Create(ctx, database)
 	if err != nil {
 		return err
 	}

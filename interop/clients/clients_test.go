@@ -119,7 +119,7 @@ func prepare(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
 	if err == nil {
-		err = schema.Migrate(t.Context(), config, schema.Default)
+		err = schema.Create(t.Context(), config, schema.Default)
 	}
 	if err != nil {
 		t.Fatal(err)

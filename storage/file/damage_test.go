@@ -74,7 +74,7 @@ func TestNew(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	t.Chdir(t.TempDir())
-	registry := storage.Registry{"file": file.Open}
+	registry := storage.Registry{"file": file.Create}
 	abs, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		fmt.Print(runTraced(verb))
 		return
 	}
-	storagetest.Main(m, storage.Registry{"file": file.Open}.Open)
+	storagetest.Main(m, storage.Registry{"file": file.Create}.Open)
 }
 
 // TestStore syncs some thousand times. On a busy disk it is much faster with

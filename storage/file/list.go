@@ -122,7 +122,7 @@ func (l *lister) object(key string) (more bool, err error) {
 // the names the order of the keys below them: "a-b", "a/", "a0".
 func (l *lister) batch(dir, last string) ([]string, error) {
 	if dir == "" {
-		if err := l.store.checkObjects(); err != nil {
+		if err := l.store.present(); err != nil {
 			return nil, err
 		}
 	}

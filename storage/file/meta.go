@@ -132,7 +132,7 @@ func (s *Store) readState(key string) (*state, error) {
 func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
 	f, err := regular.Open(s.metaPath(key), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.checkObjects(); err != nil {
+		if err := s.present(); err != nil {
 			return nil, false, err
 		}
 		return nil, false, storage.ErrNotFound

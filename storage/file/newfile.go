@@ -140,20 +140,9 @@ func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body sto
 	return nil
 }
 
-// checkObjects returns an error if the top directory of objects is gone. Then
-// the disk is probably not mounted, and the store must not seem to be empty.
-func (s *Store) checkObjects() error {
-	_, err := os.Stat(s.inObjects(""))
-	if errors.Is(err, fs.ErrNotExist) {
-		// Not wrapped: a store that is gone is not an object that is not there.
-		return fmt.Errorf("%w: its directory is gone: %s; is the disk mounted?", storage.ErrLayout, err.Error())
-	}
-	return err
-}
-
 // makeDirs makes the directories that hold key, but not the top one.
 func (s *Store) makeDirs(key string) error {
-	if err := s.checkObjects(); err != nil {
+	if err := s.present(); err != nil {
 		return err
 	}
 	for i := range len(key) {

@@ -32,7 +32,8 @@ const (
 // A Store is a directory. It implements [storage.Store], [storage.Watcher],
 // [storage.Clock] and [storage.Sweeper].
 type Store struct {
-	root    string // absolute
+	root    string    // absolute
+	made    time.Time // when the store was made, which tells it from others
 	locks   *locks
 	synced  synced
 	watches watches
@@ -47,9 +48,19 @@ var (
 	_ storage.Syncer  = (*Store)(nil)
 )
 
-// Open opens the store that a URL names, as [ParseURL] describes it. It is a
+// Open opens the store that a URL names, as [ParseURL] describes it. It returns
+// [storage.ErrNoStore] if there is none, and creates nothing. It is a
 // [storage.Opener].
 func Open(_ context.Context, u *url.URL) (storage.Store, error) {
+	dir, err := ParseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(dir, (*Store).open)
+}
+
+// Create is [Open], but makes a store if there is none, as [New] does.
+func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 	dir, err := ParseURL(u)
 	if err != nil {
 		return nil, err
@@ -81,7 +92,9 @@ func ParseURL(u *url.URL) (dir string, err error) {
 // New opens the store in dir. It creates the directory and an empty store in it
 // if there is none. It returns [storage.ErrLayout] if the directory holds a
 // store of an unknown layout or something else.
-func New(dir string) (*Store, error) {
+func New(dir string) (*Store, error) { return newStore(dir, (*Store).create) }
+
+func newStore(dir string, open func(*Store) error) (*Store, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -92,15 +105,31 @@ func New(dir string) (*Store, error) {
 		buffers: sync.Pool{New: func() any { return new([copySize]byte) }},
 	}
 	s.watches.objects = s.inObjects("")
-	if err := s.open(); err != nil {
+	if err := open(s); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, refusal(err))
 	}
 	return s, nil
 }
 
-// open checks the layout, and makes it if the directory is empty or does not
-// exist.
+// open checks the layout.
 func (s *Store) open() error {
+	found, err := s.checkVersion()
+	if found || err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.root); err != nil {
+		// Not wrapped: a store that is not there is not an object that is not there.
+		return fmt.Errorf("%w: %s", storage.ErrNoStore, err.Error())
+	}
+	if err := s.checkUnused(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the directory is empty; is the disk mounted?", storage.ErrNoStore)
+}
+
+// create is open, but makes the layout if the directory is empty or does not
+// exist.
+func (s *Store) create() error {
 	found, err := s.checkVersion()
 	if found || err != nil {
 		return err
@@ -131,8 +160,10 @@ func (s *Store) open() error {
 	return err
 }
 
+// checkVersion checks the file "version", and remembers when it was written.
 func (s *Store) checkVersion() (found bool, err error) {
-	version, err := regular.ReadFile(filepath.Join(s.root, versionFile))
+	path := filepath.Join(s.root, versionFile)
+	version, err := regular.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
@@ -142,7 +173,35 @@ func (s *Store) checkVersion() (found bool, err error) {
 		return true, fmt.Errorf("%w: file %q holds %.60q, want %q; use the feedctl that wrote it",
 			storage.ErrLayout, versionFile, version, Layout)
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return true, err
+	}
+	s.made = info.ModTime()
 	return true, nil
+}
+
+// present returns [storage.ErrNoStore] if the store that was opened is no longer at
+// its place. Then the disk is probably not mounted, and the store must not seem to be
+// empty. The time at which the file "version" was written stays with the store, also
+// when its disk gets another number or it is copied with its times; no two stores have
+// the same.
+func (s *Store) present() error {
+	// Errors are not wrapped: a store that is gone is not an object that is not there.
+	info, err := os.Stat(filepath.Join(s.root, versionFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: it is gone: %s; is the disk mounted?", storage.ErrNoStore, err.Error())
+	case err != nil:
+		return err
+	case !info.ModTime().Equal(s.made):
+		return fmt.Errorf("%w: another one was put in the place of the one that was opened, %s; restart to use it",
+			storage.ErrNoStore, s.root)
+	}
+	if _, err = os.Stat(s.inObjects("")); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: the directory of its objects is gone: %s", storage.ErrLayout, err.Error())
+	}
+	return err
 }
 
 // checkUnused returns an error if there is anything in the root that is not

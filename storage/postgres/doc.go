@@ -14,8 +14,9 @@
 // settings of the server, such as statement_timeout. What the URL leaves open comes
 // from the environment (PGHOST, PGPASSWORD, PGSSLMODE, ...), as with libpq.
 //
-// [Open] creates and migrates the schema, see package schema. To read what is up to
-// date, a user needs USAGE of the schema and SELECT on its tables; to write,
+// [Create] makes the schema if there is none, [Migrate] brings it to the newest version,
+// and nothing else changes it; see package schema for which versions can be used as they
+// are. To read, a user needs USAGE of the schema and SELECT on its tables; to write,
 // also INSERT, UPDATE and DELETE.
 //
 // # Tables

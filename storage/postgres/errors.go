@@ -33,10 +33,10 @@ var named = map[string]struct {
 	err  error
 	hint string
 }{
-	"42501": {storage.ErrPermission, "GRANT it to the user"},                            // insufficient_privilege
-	"53100": {storage.ErrFull, "make room on the server's disk"},                        // disk_full
-	"42P01": {storage.ErrLayout, "a table is missing: somebody changed the schema"},     // undefined_table
-	"42883": {storage.ErrLayout, "a procedure is missing: somebody changed the schema"}, // undefined_function
+	"42501": {storage.ErrPermission, "GRANT it to the user"},                                                            // insufficient_privilege
+	"53100": {storage.ErrFull, "make room on the server's disk"},                                                        // disk_full
+	"42P01": {storage.ErrLayout, "a table is missing: run \"feedctl migrate\", unless somebody changed the schema"},     // undefined_table
+	"42883": {storage.ErrLayout, "a procedure is missing: run \"feedctl migrate\", unless somebody changed the schema"}, // undefined_function
 }
 
 // remarks are for errors that have no other name.

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-var registry = storage.Registry{"postgres": postgres.Open, "postgresql": postgres.Open}
+var registry = storage.Registry{"postgres": postgres.Create, "postgresql": postgres.Create}
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(openVariable); url != "" {

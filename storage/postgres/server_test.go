@@ -219,7 +219,7 @@ func TestOpenErrors(t *testing.T) {
 	url := pgtest.Start(t).URL("a")
 	store := open(t, url)
 	defer store.Close()
-	run(t, connect(t, url), "UPDATE feedctl.schema_version SET version = 9999")
+	run(t, connect(t, url), "UPDATE feedctl.schema_version SET version = 9999, min_read = 9999, min_write = 9999")
 	if _, err := registry.Open(t.Context(), url); !errors.Is(err, storage.ErrLayout) {
 		t.Errorf("open a newer schema: %v", err)
 	}

@@ -28,40 +28,73 @@ type Store struct {
 
 // Open opens the store that a URL names, such as
 // "postgres://user@host/database?schema=feedctl"; see the package documentation
-// for its parameters. It is the opener for the schemes "postgres" and "postgresql".
+// for its parameters. It returns [storage.ErrNoStore] if there is none, and writes
+// nothing. A store that can be read but not written, for its version, is opened, too.
+// It is an opener for the schemes "postgres" and "postgresql".
 func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
+	return newStore(ctx, u, slog.Default(), func(config *pgx.ConnConfig, name string) error {
+		return schema.Check(ctx, config, name, schema.Read)
+	})
+}
+
+// Create is [Open] for writing: it makes the schema if there is none. It returns
+// [storage.ErrLayout] if there is one that must be migrated first.
+func Create(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return New(ctx, u, slog.Default())
 }
 
-// New is [Open] with a logger for what an operator should know.
+// New is [Create] with a logger for what an operator should know.
 func New(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
+	return newStore(ctx, u, log, func(config *pgx.ConnConfig, name string) error {
+		return schema.Create(ctx, config, name)
+	})
+}
+
+// Migrate brings the schema of the store to the newest version; see [schema.Migrate].
+func Migrate(ctx context.Context, u *url.URL, dryRun bool) (schema.Plan, error) {
+	config, name, err := parse(u)
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	return schema.Migrate(ctx, config.ConnConfig, name, dryRun)
+}
+
+// parse reads the URL of a store.
+func parse(u *url.URL) (config *pgxpool.Config, name string, err error) {
 	rest, name, err := schema.Cut(u)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	config, err := pgxpool.ParseConfig(rest.String())
+	config, err = pgxpool.ParseConfig(rest.String())
 	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err) // without the password
+		return nil, "", fmt.Errorf("database URL: %w", err) // without the password
 	}
 	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl"
 	}
 	config.ConnConfig.DefaultQueryExecMode = mode
 	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
-	if err := schema.Migrate(ctx, config.ConnConfig, name); err != nil {
+	return config, name, nil
+}
+
+func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(config *pgx.ConnConfig, name string) error) (*Store, error) {
+	config, name, err := parse(u)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(config.ConnConfig, name); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
+	return &Store{
 		pool:  pool,
 		table: newTables(name),
 		hints: newHints(pool, channel(name)),
 		watch: newWatches(config.ConnConfig, channel(name), log),
-	}
-	return s, nil
+	}, nil
 }
 
 // Close implements [storage.Store]. The channels of Watch are closed.

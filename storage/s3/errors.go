@@ -103,7 +103,7 @@ func explain(err error) error {
 	case "NoSuchKey", "NotFound":
 		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
 	case "NoSuchBucket":
-		return wrap(storage.ErrPermission, "there is no such bucket; create it, or correct the URL")
+		return wrap(storage.ErrNoStore, "the bucket does not exist; create it, or correct the URL")
 	case "InvalidBucketName":
 		return wrap(storage.ErrPermission, "no bucket has such a name; correct the URL")
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage":

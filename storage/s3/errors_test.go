@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 		"QuotaExceeded":                {403, storage.ErrFull, "quota"},
 		"XMinioStorageFull":            {507, storage.ErrFull, "room"},
 		"InsufficientStorage":          {507, storage.ErrFull, "room"},
-		"NoSuchBucket":                 {404, storage.ErrPermission, "no such bucket"},
+		"NoSuchBucket":                 {404, storage.ErrNoStore, "bucket does not exist"},
 		"PermanentRedirect":            {301, storage.ErrPermission, "region=eu-north-1"},
 		"AuthorizationHeaderMalformed": {400, storage.ErrPermission, "region=eu-north-1"},
 		"PageNotFound":                 {404, errNone, "endpoint="},

@@ -105,7 +105,7 @@ func faultCases(elsewhere *url.URL) []faultCase {
 		{name: "denied", fault: s3fault.Answer(http.StatusForbidden, "AccessDenied"), sentinel: storage.ErrPermission},
 		{name: "full", fault: s3fault.Answer(http.StatusInsufficientStorage, "XMinioStorageFull"), sentinel: storage.ErrFull, only: onWrites},
 		{name: "quota", alike: true, fault: s3fault.Answer(http.StatusForbidden, "QuotaExceeded"), sentinel: storage.ErrFull, only: onWrites},
-		{name: "no such bucket", alike: true, fault: s3fault.Answer(http.StatusNotFound, "NoSuchBucket"), sentinel: storage.ErrPermission},
+		{name: "no such bucket", alike: true, fault: s3fault.Answer(http.StatusNotFound, "NoSuchBucket"), sentinel: storage.ErrNoStore},
 		{name: "bad request", alike: true, fault: s3fault.Answer(http.StatusBadRequest, "InvalidArgument"), sentinel: storage.ErrPermission},
 		{name: "not implemented", alike: true, fault: s3fault.Answer(http.StatusNotImplemented, "NotImplemented"), sentinel: storage.ErrPermission},
 	}

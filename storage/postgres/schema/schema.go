@@ -1,6 +1,24 @@
 // Package schema creates and migrates what feedctl keeps in a PostgreSQL database:
 // the tables of package storage/postgres and all else, in one schema and with one
 // version.
+//
+// # Versions
+//
+// The version of a schema is the number of its last migration. Only [Migrate] changes
+// it, and [Create] makes a schema where there is none, of the newest version. All else
+// works with a schema as it is, or says what to do.
+//
+// An older schema can be used as long as it has what the program needs: this one reads
+// objects in any version, and writes them, and works with the outbox, from version 4 on,
+// see [Use]. A new migration must leave the programs that know the version before it
+// able to read and write, and the program that brings it must work without it, so that
+// servers, publishers and the database are updated in any order.
+//
+// A newer schema says for itself which programs can still use it: Create and Migrate
+// record, beside its version, the oldest version that a program must know to read
+// (min_read), and to write (min_write). A program that knows an older one refuses with
+// an error that matches storage.ErrLayout, as do those from before this rule, which
+// know version 4 and need exactly that.
 package schema
 
 import (
@@ -14,10 +32,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/tern/v2/migrate"
-
-	"github.com/feedctl/feedctl/storage"
 )
 
 // Default is the name of the schema if none is given.
@@ -68,23 +83,39 @@ func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	return &cut, name, nil
 }
 
-// Migrate brings the schema to the version of this program, over a connection of its
-// own. It writes nothing, and needs no right but to read, if that is the version
-// already. Any number of processes may do it at a time: all that is missing is
-// applied in one transaction, under a lock that ends with it, so also through a
-// PgBouncer in transaction mode.
-//
-// A schema that is newer than this program is an error that matches
-// [storage.ErrLayout]; lack of rights is one that matches [storage.ErrPermission].
-func Migrate(ctx context.Context, config *pgx.ConnConfig, name string) error {
-	if err := migrateSchema(ctx, config, name); err != nil {
-		return fmt.Errorf("schema %q of database %q: %w", name, config.Database, err)
-	}
-	return nil
+// migrations are those that this program knows.
+type migrations struct {
+	sql    fs.FS
+	names  []string // "001_store.sql" and so on
+	newest int32
 }
 
-func migrateSchema(ctx context.Context, config *pgx.ConnConfig, name string) (err error) {
+func known() (*migrations, error) {
+	sql, err := fs.Sub(files, "sql")
+	if err != nil {
+		return nil, err
+	}
+	names, err := migrate.FindMigrations(sql)
+	if err != nil {
+		return nil, err
+	}
+	return &migrations{sql, names, int32(len(names))}, nil
+}
+
+// visit calls do with a connection of its own. Its errors say which schema they are
+// about. They match storage.ErrUnavailable if the server does not answer, or not yet,
+// and storage.ErrPermission for lack of rights.
+func visit(ctx context.Context, config *pgx.ConnConfig, name string, do func(*pgx.Conn, *migrations) error) (err error) {
 	if err := CheckName(name); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("schema %q of database %q: %w", name, config.Database, unavailable(err))
+		}
+	}()
+	m, err := known()
+	if err != nil {
 		return err
 	}
 	config = config.Copy()
@@ -94,132 +125,94 @@ func migrateSchema(ctx context.Context, config *pgx.ConnConfig, name string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	sql, err := fs.Sub(files, "sql")
-	if err != nil {
-		return err
-	}
-	names, err := migrate.FindMigrations(sql)
-	if err != nil {
-		return err
-	}
-	newest := int32(len(names))
-	version, err := current(ctx, conn, name)
-	if err != nil || version == newest {
-		return err
-	}
-	if version > newest {
-		return newer(version, newest)
-	}
-	if err := fit(ctx, conn); err != nil {
-		return err
-	}
-	return apply(ctx, conn, name, sql, newest)
+	return do(conn, m)
 }
 
-func newer(version, newest int32) error {
-	return fmt.Errorf("%w: it has version %d, this program knows up to %d: use a newer feedctl", storage.ErrLayout, version, newest)
-}
-
-// current returns the version of the schema, 0 if there is none.
-func current(ctx context.Context, conn *pgx.Conn, name string) (version int32, err error) {
-	var there bool
-	err = conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name+"."+versionTable).Scan(&there)
-	if err != nil || !there {
-		return 0, refusal(err)
-	}
-	err = conn.QueryRow(ctx, "SELECT version FROM "+name+"."+versionTable).Scan(&version)
-	return version, refusal(err)
-}
-
-// fit returns an error if the server cannot hold the tables.
-func fit(ctx context.Context, conn *pgx.Conn) error {
-	var version, block int
-	err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int / 10000, current_setting('block_size')::int").Scan(&version, &block)
-	if err != nil {
-		return err
-	}
-	if version < MinServer {
-		return fmt.Errorf("%w: PostgreSQL %d is too old, want %d or newer", storage.ErrUnsafe, version, MinServer)
-	}
-	if block < 8192 {
-		return fmt.Errorf("%w: the server was built with a block size of %d bytes, want 8192", storage.ErrUnsafe, block)
-	}
-	return nil
-}
-
-// apply applies what is missing in one transaction.
-func apply(ctx context.Context, conn *pgx.Conn, name string, sql fs.FS, newest int32) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// It ends with the transaction, unlike the lock that the migrator takes for
-		// itself. Whoever has the first holds the second.
-		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl schema "+name)
+// Check returns an error unless the schema can be used as it is: one that matches
+// storage.ErrNoStore if there is none, or storage.ErrLayout if it is too old or too
+// new. It writes nothing, and needs no right but to read.
+func Check(ctx context.Context, config *pgx.ConnConfig, name string, use Use) error {
+	return visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
+		s, err := current(ctx, conn, name)
 		if err != nil {
 			return err
 		}
-		version, err := current(ctx, conn, name)
-		if err != nil || version == newest {
-			return err // another process did it meanwhile
-		}
-		if version > newest {
-			return newer(version, newest)
-		}
-		step, err := tx.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		if err := run(ctx, conn, name, sql); err != nil {
-			return errors.Join(refusal(err), unlock(ctx, step))
-		}
-		return step.Commit(ctx)
+		return s.allow(use, m.newest)
 	})
 }
 
-// run runs the migrator within the transaction that the connection is in.
-func run(ctx context.Context, conn *pgx.Conn, name string, sql fs.FS) error {
-	// With "IF NOT EXISTS" it would need the right to create schemas also if an
-	// administrator has made this one. The query has a snapshot of its own, taken
-	// under the lock; to_regnamespace may answer from a cache that is older.
-	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", name).Scan(&there); err != nil {
-		return err
-	}
-	if !there {
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA "+name); err != nil {
+// Create is Check for [Write], but makes the schema, and its tables, if there are none.
+// Any number of processes may do it at a time: it is one transaction, under a lock that
+// ends with it, so also through a PgBouncer in transaction mode.
+func Create(ctx context.Context, config *pgx.ConnConfig, name string) error {
+	return visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
+		s, err := current(ctx, conn, name)
+		if err != nil {
 			return err
 		}
-	}
-	options := &migrate.MigratorOptions{DisableTx: true}
-	migrator, err := migrate.NewMigratorEx(ctx, conn, name+"."+versionTable, options)
-	if err != nil {
-		return err
-	}
-	migrator.Data["schema"] = name
-	if err := migrator.LoadMigrations(sql); err != nil {
-		return err
-	}
-	return migrator.Migrate(ctx)
-}
-
-// unlock undoes a step that has failed. The migrator could not release its lock,
-// which belongs to the session, and the session may be one of a PgBouncer and live on.
-func unlock(ctx context.Context, step pgx.Tx) error {
-	ctx = context.WithoutCancel(ctx)
-	if err := step.Rollback(ctx); err != nil {
-		return nil // the connection is gone, and with it the session
-	}
-	_, err := step.Conn().Exec(ctx, "SELECT pg_advisory_unlock_all()")
-	return err
-}
-
-// refusal names the errors that a user can do something about.
-func refusal(err error) error {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch pg.Code {
-		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: have its owner run feedctl once, or GRANT it", storage.ErrPermission, err)
-		case "25006": // read_only_sql_transaction
-			return fmt.Errorf("%w: it must be migrated, and this server is read-only, maybe a standby", err)
+		isNew := func(s state) bool { return s.Version == 0 }
+		if isNew(s) {
+			if err := fit(ctx, conn); err != nil {
+				return err
+			}
+			if _, s, err = apply(ctx, conn, name, m, isNew); err != nil {
+				return err
+			}
 		}
+		return s.allow(Write, m.newest)
+	})
+}
+
+// A Migration is a step from one version to the next.
+type Migration struct {
+	Version int32
+	Name    string // such as "004_write.sql"
+	SQL     string
+}
+
+// A Plan is what Migrate does, or has done.
+type Plan struct {
+	From, To int32
+	Steps    []Migration
+}
+
+// Migrate brings a schema that exists to the newest version, all of it in one
+// transaction, as [Create] does; with dryRun it only returns what it would do. One that
+// is newer already is left alone, if this program can write to it.
+func Migrate(ctx context.Context, config *pgx.ConnConfig, name string, dryRun bool) (plan Plan, err error) {
+	err = visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
+		s, err := current(ctx, conn, name)
+		if err != nil {
+			return err
+		}
+		if s.Version == 0 || s.Version >= m.newest {
+			plan.From, plan.To = s.Version, s.Version
+			return s.allow(Write, m.newest)
+		}
+		if !dryRun {
+			if err := fit(ctx, conn); err != nil {
+				return err
+			}
+			if s, _, err = apply(ctx, conn, name, m, func(s state) bool { return s.Version > 0 }); err != nil {
+				return err
+			}
+		}
+		plan, err = m.plan(s.Version, name)
+		return err
+	})
+	return plan, err
+}
+
+// plan returns the steps from a version to the newest.
+func (m *migrations) plan(from int32, name string) (Plan, error) {
+	plan := Plan{From: from, To: max(from, m.newest)}
+	for version := from + 1; version <= m.newest; version++ {
+		file := m.names[version-1]
+		text, err := fs.ReadFile(m.sql, file)
+		if err != nil {
+			return Plan{}, err
+		}
+		plan.Steps = append(plan.Steps, Migration{version, file, strings.ReplaceAll(string(text), "{{.schema}}", name)})
 	}
-	return err
+	return plan, nil
 }

@@ -39,8 +39,8 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-// TestMigrate has many migrate at once, directly and through a PgBouncer.
-func TestMigrate(t *testing.T) {
+// TestCreate has many create at once, directly and through a PgBouncer.
+func TestCreate(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
 	for name, url := range map[string]string{"direct": server.URL("a"), "pgbouncer": pgtest.PgBouncer(t, server, "a")} {
@@ -50,28 +50,28 @@ func TestMigrate(t *testing.T) {
 			bad := "s_" + name + "_bad"
 			exec(t, conn, "CREATE SCHEMA "+bad, "CREATE TABLE "+bad+".objects ()")
 			for range 30 {
-				if err := schema.Migrate(t.Context(), config, bad); err == nil {
-					t.Fatal("migrated over a table that was there")
+				if err := schema.Create(t.Context(), config, bad); err == nil {
+					t.Fatal("created over a table that was there")
 				}
 			}
 			var all sync.WaitGroup
 			for range 20 {
 				all.Go(func() {
-					if err := schema.Migrate(t.Context(), config, "s_"+name); err != nil {
+					if err := schema.Create(t.Context(), config, "s_"+name); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			all.Wait()
 			exec(t, conn, "SELECT key, data FROM s_"+name+".objects", "DROP TABLE "+bad+".objects")
-			if err := schema.Migrate(t.Context(), config, bad); err != nil {
+			if err := schema.Create(t.Context(), config, bad); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// TestRace has another make the schema while Migrate waits for the lock, over a session
+// TestRace has another make the schema while Create waits for the lock, over a session
 // that has nothing else to look up, and has learnt that it is not there.
 func TestRace(t *testing.T) {
 	t.Parallel()
@@ -81,14 +81,14 @@ func TestRace(t *testing.T) {
 	exec(t, conn, "CREATE SCHEMA bad", "CREATE TABLE bad.objects ()")
 	for i := range 5 {
 		for range 3 {
-			if err := schema.Migrate(t.Context(), config, "bad"); err == nil {
-				t.Fatal("migrated over a table that was there")
+			if err := schema.Create(t.Context(), config, "bad"); err == nil {
+				t.Fatal("created over a table that was there")
 			}
 		}
 		name := fmt.Sprint("race_", i)
 		exec(t, other, "BEGIN", "SELECT pg_advisory_xact_lock(hashtextextended('feedctl schema "+name+"', 0))", "CREATE SCHEMA "+name)
 		done := make(chan error)
-		go func() { done <- schema.Migrate(t.Context(), config, name) }()
+		go func() { done <- schema.Create(t.Context(), config, name) }()
 		for waits := false; !waits; {
 			const query = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted" +
 				" AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
@@ -106,12 +106,12 @@ func TestRace(t *testing.T) {
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	config, conn := connect(t, pgtest.Start(t).URL("a"))
-	if err := schema.Migrate(t.Context(), config, "a"); err != nil {
+	if err := schema.Create(t.Context(), config, "a"); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, conn, "UPDATE a.schema_version SET version = 9999")
-	if err := schema.Migrate(t.Context(), config, "a"); !errors.Is(err, storage.ErrLayout) {
-		t.Errorf("Migrate of a newer schema: %v", err)
+	exec(t, conn, "UPDATE a.schema_version SET version = 9999, min_read = 9999, min_write = 9999")
+	if err := schema.Create(t.Context(), config, "a"); !errors.Is(err, storage.ErrLayout) {
+		t.Errorf("Create of a newer schema: %v", err)
 	}
 }
 
@@ -122,20 +122,20 @@ func TestRights(t *testing.T) {
 	reader, maker := config.Copy(), config.Copy()
 	reader.User, maker.User = "reader", "maker"
 	for _, name := range []string{"a", "b"} {
-		if err := schema.Migrate(t.Context(), reader, name); !errors.Is(err, storage.ErrPermission) {
-			t.Errorf("Migrate of schema %s by who may not: %v", name, err)
+		if err := schema.Create(t.Context(), reader, name); !errors.Is(err, storage.ErrPermission) {
+			t.Errorf("Create of schema %s by who may not: %v", name, err)
 		}
 	}
 	// Who owns the schema needs no rights on the database.
-	if err := schema.Migrate(t.Context(), maker, "b"); err != nil {
+	if err := schema.Create(t.Context(), maker, "b"); err != nil {
 		t.Error(err)
 	}
-	if err := schema.Migrate(t.Context(), reader, "b"); !errors.Is(err, storage.ErrPermission) {
-		t.Errorf("Migrate by who may not read: %v", err)
+	if err := schema.Create(t.Context(), reader, "b"); !errors.Is(err, storage.ErrPermission) {
+		t.Errorf("Create by who may not read: %v", err)
 	}
 	exec(t, conn, "GRANT USAGE ON SCHEMA b TO reader", "GRANT SELECT ON b.schema_version TO reader")
-	if err := schema.Migrate(t.Context(), reader, "b"); err != nil {
-		t.Errorf("Migrate of what is up to date: %v", err)
+	if err := schema.Create(t.Context(), reader, "b"); err != nil {
+		t.Errorf("Create of what is up to date: %v", err)
 	}
 }
 

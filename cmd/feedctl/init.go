@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
+)
+
+func newInit(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [STORE]",
+		Short: "Make an empty store",
+		Long: `Init makes an empty store at the URL STORE, by default that of --store, if there is none: a
+directory, or a schema with its tables in a PostgreSQL database. A bucket must exist. A
+store that is there already is left as it is, and that is success.
+
+Commands that write make the store that they need: publish, bridge, outbox attach and run,
+snapshot create, copy. All others, serve among them, need one that exists.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl init file:/var/lib/feedctl
+  feedctl init 'postgres://owner@db.example.org/shop?schema=feedctl'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runInit(c.Context(), a, a.storeOf(args))
+		},
+	}
+}
+
+// storeOf returns the URL of the store that an optional argument names.
+func (a *app) storeOf(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return a.store
+}
+
+func runInit(ctx context.Context, a *app, rawURL string) (err error) {
+	existing, err := a.openStoreAt(ctx, rawURL, access{})
+	made := errors.Is(err, storage.ErrNoStore)
+	switch {
+	case err == nil:
+		defer closing(&err, existing.Close, "store")
+	case !made:
+		return err
+	}
+	store, err := a.openStoreAt(ctx, rawURL, access{create: true})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	// Not every driver has asked its server yet.
+	if _, err := store.Stat(ctx, "init"); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return a.print(initJSON{Store: sink.Redact(rawURL), Made: made}, func(w io.Writer) error {
+		text := "%s is a store already\n"
+		if made {
+			text = "made an empty store at %s\n"
+		}
+		_, err := fmt.Fprintf(w, text, sink.Redact(rawURL))
+		return err
+	})
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage/postgres"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+func newMigrate(a *app) *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "migrate [STORE]",
+		Short: "Bring the schema of a store to the version of this program",
+		Long: `Migrate brings what a store is made of to the newest version that this program knows: of a
+store in PostgreSQL its tables and procedures, those of the outbox among them, in one
+transaction. Directories and buckets have one version so far, and nothing is to be done.
+
+No other command migrates. Programs that know the version before the newest one can read and
+write a store that was migrated, and this program one that was not, so that servers and
+publishers can be updated before or after it, one by one. An error that asks for it says so.
+
+The user must own the schema. With --dry-run, migrate prints the statements instead.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl' --dry-run
+  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runMigrate(c.Context(), a, a.storeOf(args), dryRun)
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
+	return c
+}
+
+func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
+	result := migrateJSON{Store: sink.Redact(rawURL), DryRun: dryRun, Steps: []migrationJSON{}}
+	if !strings.HasPrefix(rawURL, "postgres:") && !strings.HasPrefix(rawURL, "postgresql:") {
+		store, err := a.openStoreAt(ctx, rawURL, access{})
+		if err != nil {
+			return err
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+		return a.print(result, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s needs no migration\n", result.Store)
+			return err
+		})
+	}
+	u, err := parseDatabase("store", rawURL)
+	if err != nil {
+		return err
+	}
+	plan, err := await(ctx, a, storePatience(rawURL, false), func() (schema.Plan, error) {
+		return postgres.Migrate(ctx, u, dryRun)
+	})
+	if err != nil {
+		return hintInit(err, rawURL)
+	}
+	result.From, result.To = plan.From, plan.To
+	for _, step := range plan.Steps {
+		result.Steps = append(result.Steps, migrationJSON{Version: step.Version, Name: step.Name})
+	}
+	return a.print(result, func(w io.Writer) error { return writePlan(w, result, plan) })
+}
+
+func writePlan(w io.Writer, result migrateJSON, plan schema.Plan) error {
+	if len(plan.Steps) == 0 {
+		_, err := fmt.Fprintf(w, "%s needs no migration: it has version %d\n", result.Store, plan.From)
+		return err
+	}
+	if !result.DryRun {
+		_, err := fmt.Fprintf(w, "migrated %s from version %d to %d\n", result.Store, plan.From, plan.To)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "-- would migrate %s from version %d to %d\n", result.Store, plan.From, plan.To)
+	for _, step := range plan.Steps {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "\n-- %s\n%s", step.Name, step.SQL)
+		}
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// TestStorePatience: a follower waits for a store until it is stopped, others for a while.
+func TestStorePatience(t *testing.T) {
+	a := &app{log: slog.New(slog.DiscardHandler)}
+	away := func() (int, error) { return 0, storage.ErrUnavailable }
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := await(t.Context(), a, storePatience("file:a", false), away)
+		if took := time.Since(begun); !errors.Is(err, storage.ErrUnavailable) || took < storeWait || took > storeWait+storePause {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		if _, err := await(ctx, a, storePatience("file:a", true), away); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// TestStoreStarts begins a follower and a command of one shot while the server of the
+// store is stopped. Both read the feed when it has started.
+func TestStoreStarts(t *testing.T) {
+	server := pgtest.StartOwn(t)
+	store := server.URL("a")
+	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
+	server.Stop()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	logs, logged := io.Pipe()
+	for _, args := range [][]string{{"inspect", store + "#zones"}, {"tail", store + "#zones", "--from", "beginning", "--limit", "3"}} {
+		var out bytes.Buffer
+		done := make(chan int)
+		go func() { done <- run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: logged}) }()
+		line := make([]byte, 4096)
+		n, err := logs.Read(line)
+		if err != nil || !strings.Contains(string(line[:n]), "server is unavailable, retrying") {
+			t.Fatalf("%s: %q, %v", args[0], line[:n], err)
+		}
+		go io.Copy(io.Discard, logs)
+		server.Start()
+		if code := <-done; code != exitOK || !strings.Contains(out.String(), "UTC") && !strings.Contains(out.String(), "3 entities") {
+			t.Errorf("%s: exit status %d: %s", args[0], code, &out)
+		}
+		server.Stop()
+		logs, logged = io.Pipe()
+	}
+}

@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+// TestStoreAway takes the directory of a store away from its server, puts another one
+// there, and brings it back. While it is not there, the server is not ready, and feeds
+// are not missing but unavailable.
+func TestStoreAway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	store, err := file.New(dir)
+	check(t, err)
+	defer store.Close()
+	web, err := server.New(store, server.Config{})
+	check(t, err)
+	c := inside(t, web)
+	want := func(state string, ready, feed int) {
+		t.Helper()
+		if got := c.get(t, "/readyz").StatusCode; got != ready {
+			t.Errorf("%s: /readyz answers %d, want %d", state, got, ready)
+		}
+		if got := c.get(t, "/feeds/none").StatusCode; got != feed {
+			t.Errorf("%s: a feed answers %d, want %d", state, got, feed)
+		}
+	}
+	want("there", http.StatusOK, http.StatusNotFound)
+	check(t, os.Rename(dir, dir+".aside"))
+	want("away", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
+	other, err := file.New(dir)
+	check(t, err)
+	check(t, other.Close())
+	want("another", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
+	check(t, os.Rename(dir, dir+".other"))
+	check(t, os.Rename(dir+".aside", dir))
+	want("back", http.StatusOK, http.StatusNotFound)
+}

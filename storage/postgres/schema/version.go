@@ -1,0 +1,90 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Use is what a program wants to do with a schema.
+type Use string
+
+// The uses.
+const (
+	Read  Use = "read"  // objects
+	Write Use = "write" // objects, or whatever the outbox does
+)
+
+// oldest is the oldest version of a schema in which this program can do something.
+var oldest = map[Use]int32{Read: 1, Write: 4}
+
+// What a schema of the newest version says of other programs: the oldest version that
+// they must know. A migration that breaks programs which know a version from here on
+// raises the number, once those are no longer supported.
+const (
+	minRead  int32 = 4
+	minWrite int32 = 4
+)
+
+// A state is what a schema says of itself.
+type state struct {
+	Version  int32 `json:"version"` // 0 if there is no schema
+	MinRead  int32 `json:"min_read"`
+	MinWrite int32 `json:"min_write"` // both 0 in one that no program of this rule has made
+}
+
+// current returns the state of the schema. Which columns there are depends on who made it.
+func current(ctx context.Context, conn *pgx.Conn, name string) (s state, err error) {
+	var there bool
+	err = conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name+"."+versionTable).Scan(&there)
+	if err != nil || !there {
+		return state{}, refusal(err)
+	}
+	var row []byte
+	if err := conn.QueryRow(ctx, "SELECT to_jsonb(v) FROM "+name+"."+versionTable+" AS v").Scan(&row); err != nil {
+		return state{}, refusal(err)
+	}
+	if err := json.Unmarshal(row, &s); err != nil {
+		return state{}, fmt.Errorf("read the version: %w", err)
+	}
+	return s, nil
+}
+
+// allow returns an error unless a program that knows the newest version can use the
+// schema as it is.
+func (s state) allow(use Use, newest int32) error {
+	least := s.MinRead
+	if use == Write {
+		least = s.MinWrite
+	}
+	if least == 0 {
+		least = s.Version
+	}
+	switch {
+	case s.Version == 0:
+		return fmt.Errorf("%w: it has no tables of feedctl", storage.ErrNoStore)
+	case s.Version < oldest[use]:
+		return fmt.Errorf("%w: it has version %d, and to %s it this program needs %d or newer: run \"feedctl migrate\" with the URL of the store",
+			storage.ErrLayout, s.Version, use, oldest[use])
+	case s.Version > newest && newest < least:
+		return fmt.Errorf("%w: it has version %d, and to %s it a program must know version %d; this one knows up to %d: use a newer feedctl",
+			storage.ErrLayout, s.Version, use, least, newest)
+	}
+	return nil
+}
+
+// record notes what the newest version says of other programs.
+func record(ctx context.Context, conn *pgx.Conn, name string) error {
+	table := name + "." + versionTable
+	for _, column := range []string{"min_read", "min_write"} {
+		if _, err := conn.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN IF NOT EXISTS "+column+" int NOT NULL DEFAULT 0"); err != nil {
+			return err
+		}
+	}
+	_, err := conn.Exec(ctx, "UPDATE "+table+" SET min_read = $1, min_write = $2", minRead, minWrite)
+	return err
+}
