@@ -55,6 +55,9 @@ type Config struct {
 	// that is checked, and to no other. "": none.
 	Authorization string
 	Header        http.Header
+	// AllowOrigins are further origins ("https://pages.example.com") that redirects
+	// and links may lead to. They get neither Authorization nor Header.
+	AllowOrigins []string
 	// Wait is how long the server is asked to hold a request, in whole seconds.
 	// 0: 30 s, as long as consumers ask for.
 	Wait time.Duration

@@ -54,6 +54,11 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return nil, errors.New("examine feed: its URL must be http(s)://HOST/PATH, without credentials")
 	}
+	for _, allowed := range c.AllowOrigins {
+		if o, err := url.Parse(allowed); err != nil || o.Scheme != "http" && o.Scheme != "https" || o.Host == "" {
+			return nil, fmt.Errorf("examine feed: %q is not an origin such as https://pages.example.com", allowed)
+		}
+	}
 	u.Fragment = ""
 	if c.Wait == 0 {
 		c.Wait = 30 * time.Second

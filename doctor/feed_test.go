@@ -38,6 +38,7 @@ type fault struct {
 	handler  func(http.Handler) http.Handler // takes the proxy's place
 	url      string                          // of the feed, if not feedURL
 	auth     string
+	allow    string // an origin
 	want     map[string]doctor.Level
 }
 
@@ -202,7 +203,11 @@ func faults(stale http.Handler) []fault {
 			r.Header.Set("Date", time.Now().Add(-5*time.Minute).UTC().Format(http.TimeFormat))
 			return nil
 		}},
-		{name: "redirect to https", url: "http://data.example/feeds/f", want: only("redirects", doctor.Problem),
+		{name: "redirect to https", url: "http://data.example/feeds/f", want: only("reach", doctor.Problem),
+			handler: instead(func(r *http.Request) bool { return r.TLS == nil }, func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, feedURL, http.StatusMovedPermanently)
+			})},
+		{name: "redirect to https, allowed", url: "http://data.example/feeds/f", allow: "https://data.example", want: only("redirects", doctor.Problem),
 			handler: instead(func(r *http.Request) bool { return r.TLS == nil }, func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, feedURL, http.StatusMovedPermanently)
 			})},
@@ -220,6 +225,7 @@ func faults(stale http.Handler) []fault {
 			_, _ = io.WriteString(w, "<form>")
 		})},
 		{name: "credentials are refused", want: only("reach", doctor.Problem), handler: instead(always, status(http.StatusUnauthorized))},
+		{name: "feed is empty", want: map[string]doctor.Level{}, handler: instead(always, status(http.StatusNoContent))},
 		{name: "server is down", want: only("reach", doctor.Problem), handler: instead(always, status(http.StatusBadGateway))},
 		{name: "connection is cut", want: only("reach", doctor.Problem), handler: instead(always, func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
@@ -297,7 +303,11 @@ func TestFaults(t *testing.T) {
 				f.url = feedURL
 			}
 			proxy := f.proxy(dated(site(t, memory.New(), 3)))
-			findings, err := doctor.Feed(t.Context(), f.url, doctor.Config{Transport: server.Transport(proxy), Authorization: f.auth})
+			config := doctor.Config{Transport: server.Transport(proxy), Authorization: f.auth}
+			if f.allow != "" {
+				config.AllowOrigins = []string{f.allow}
+			}
+			findings, err := doctor.Feed(t.Context(), f.url, config)
 			if err != nil {
 				t.Fatalf("%s: %v", f.name, err)
 			}
@@ -355,8 +365,15 @@ func TestCredentials(t *testing.T) {
 	if _, err := doctor.Feed(t.Context(), home.URL+"/feeds/f", config); err != nil {
 		t.Fatal(err)
 	}
-	if own != "Bearer xy" || len(other) != 1 || other[0] != "" {
-		t.Errorf("own origin %q, other %q", own, other)
+	if own != "Bearer xy" || len(other) != 0 {
+		t.Errorf("own origin %q, other %q, which was not allowed", own, other)
+	}
+	config.AllowOrigins = []string{elsewhere.URL}
+	if _, err := doctor.Feed(t.Context(), home.URL+"/feeds/f", config); err != nil {
+		t.Fatal(err)
+	}
+	if len(other) != 1 || other[0] != "" {
+		t.Errorf("the other origin was sent %q", other)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/page"
@@ -36,9 +37,15 @@ func (v *visit) reach(ctx context.Context) result {
 			if err != nil || a.header.Get("Location") == "" || len(v.hops) == maxHops {
 				return problem("redirects lead nowhere: "+v.feed.String(), "correct the redirect, or give the feed's own URL")
 			}
+			if !v.permitted(to) {
+				return problem("redirects to another origin: "+to.Redacted(),
+					"give the feed's own URL; if the origin is to be trusted, allow it with --allow-origin")
+			}
 			v.hops = append(v.hops, hop{a.status, v.feed, to})
 			v.feed = to
 			continue
+		case a.status == http.StatusNoContent:
+			return fine("the feed is empty: " + a.text())
 		case a.status != http.StatusOK:
 			return refused(a)
 		}
@@ -52,6 +59,30 @@ func (v *visit) reach(ctx context.Context) result {
 		}
 		return v.accept(a)
 	}
+}
+
+// permitted reports whether requests may go to a URL.
+func (v *visit) permitted(u *url.URL) bool {
+	if sameOrigin(u, v.home) {
+		return true
+	}
+	for _, allowed := range v.config.AllowOrigins {
+		if o, err := url.Parse(allowed); err == nil && sameOrigin(u, o) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	if u.Port() == "" {
+		return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Port()
 }
 
 // get gets what is at a URL as it is stored.

@@ -53,13 +53,16 @@ func (v *visit) do(ctx context.Context, method string, u *url.URL, header fields
 }
 
 func (v *visit) doWithin(ctx context.Context, limit time.Duration, method string, u *url.URL, header fields) (*answer, error) {
+	if !v.permitted(u) {
+		return nil, fmt.Errorf("%s is at another origin, which was not allowed", u.Redacted())
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	if u.Scheme == v.home.Scheme && u.Host == v.home.Host {
+	if sameOrigin(u, v.home) {
 		for name, values := range v.config.Header {
 			request.Header[http.CanonicalHeaderKey(name)] = values
 		}

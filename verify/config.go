@@ -5,12 +5,16 @@ import "net/http"
 // Config says how to check. The zero value is fit for use.
 type Config struct {
 	// HTTPClient makes the requests; nil for one with the defaults of net/http.
-	// A request that brings no byte for a minute is given up.
+	// A request whose header takes longer than a minute is given up, and one whose
+	// body takes longer than that for 64 KiB or what is left.
 	HTTPClient *http.Client
 	// Credentials and Header go with every request to the origin (scheme, host
 	// and port) of the URL that is checked, and to no other.
 	Credentials Credentials
 	Header      http.Header
+	// AllowOrigins are further origins ("https://pages.example.com") that links and
+	// redirects may lead to. They get neither Credentials nor Header.
+	AllowOrigins []string
 	// Since is the state of an earlier visit: it makes the check find pages that
 	// have changed since. It is not written to.
 	Since *State

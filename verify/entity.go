@@ -29,6 +29,9 @@ type pageCheck struct {
 	whole  bool      // the page could be read to its closing delimiter
 	newest time.Time // Last-Modified of the newest entity
 	dated  bool      // every entity has a Last-Modified
+
+	delimiters lineSearch // in the body of an entity
+	bodies     io.Writer  // the digest and the search
 }
 
 // entities checks the parts of a page. The error is not about the page.
@@ -36,6 +39,8 @@ func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	digest := sha256.New()
 	digest.Write([]byte(boundary))
 	c.reader.Reset(body, boundary)
+	c.delimiters.pattern = []byte("\n--" + boundary)
+	c.bodies = io.MultiWriter(digest, &c.delimiters)
 	c.dated = true
 	if c.was.Entities == 0 {
 		c.prefix = Sum(digest.Sum(nil))
@@ -83,9 +88,15 @@ func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	digest.Write(c.scratch)
 	declared, hasLength := at.once("Content-Length")
 	declared = bytes.Clone(declared) // reading a stream may move the part's buffer
-	size, err := copyBody(digest, part)
+	c.delimiters.reset()
+	size, err := copyBody(c.bodies, part)
 	if err != nil {
 		return err
+	}
+	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
+	if line := c.delimiters.found; line >= 0 {
+		at.report.addPart(PageFormat, c.url, part.Index, part.Offset,
+			"its body has a line, at byte %d, that begins with the page's delimiter: readers that look for delimiters find another body", line)
 	}
 	if hasLength && string(declared) != strconv.FormatInt(size, 10) {
 		at.violates(ContentLength, "its Content-Length is %q, its body has %d bytes", declared, size)
@@ -103,16 +114,13 @@ func appendFramed(dst []byte, h page.Header) []byte {
 	return dst
 }
 
-// copyBody writes a body to the digest, then its size.
-func copyBody(digest hash.Hash, part *page.Part) (size int64, err error) {
-	if part.Stream == nil {
-		digest.Write(part.Body)
-		size = int64(len(part.Body))
-	} else if size, err = io.Copy(digest, part.Stream); err != nil {
-		return 0, err
+// copyBody writes a body to w and returns its size.
+func copyBody(w io.Writer, part *page.Part) (size int64, err error) {
+	if part.Stream != nil {
+		return io.Copy(w, part.Stream)
 	}
-	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
-	return size, nil
+	n, err := w.Write(part.Body)
+	return int64(n), err
 }
 
 // finish checks what is known when the page has been read to its end.
@@ -183,6 +191,9 @@ func (c *partCheck) modified() {
 		c.violates(EntityHeader, "its Last-Modified is %.100q, not an HTTP date", value)
 		c.dated = false
 		return
+	}
+	if day, ok := weekday(string(value), t); !ok {
+		c.violates(EntityHeader, "its Last-Modified is %.100q, and that day is a %s", value, day)
 	}
 	c.report.saw(t)
 	if c.isFeed() && t.Before(c.last) {

@@ -16,7 +16,8 @@ import (
 //
 // What is wrong with the feed is in the report. The error is about what kept it
 // from being checked: ctx ended, the temporary file could not be written, or
-// the entry point does not answer (see [StatusError]).
+// the entry point does not answer (see [StatusError]). An entry point that answers
+// 204 is that of an empty feed.
 func Feed(ctx context.Context, url string, c Config) (report *Report, err error) {
 	v, err := newVisit(ctx, c, "feed", url)
 	if err != nil {
@@ -81,6 +82,9 @@ func (v *visit) ask(method, url string) (seen, error) {
 // crawl lists the pages from the entry point back.
 func (w *feedWalk) crawl(entry string) error {
 	s, err := w.head(entry)
+	if hasStatus(err, http.StatusNoContent) {
+		return nil // there is no page without entities to show
+	}
 	if err != nil {
 		return fmt.Errorf("check feed %s: %w", entry, err)
 	}

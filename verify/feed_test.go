@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,18 @@ func TestCleanFeed(t *testing.T) {
 	}
 }
 
+// TestEmptyFeed: a feed without entities has no page, and says so with 204.
+func TestEmptyFeed(t *testing.T) {
+	for _, noHead := range []bool{false, true} {
+		s := newSite(t)
+		s.pages["/feeds/zones"] = &fakePage{status: http.StatusNoContent}
+		s.noHead = noHead
+		if report := s.check(verify.Config{}); report.Err() != nil || report.Pages != 0 {
+			t.Errorf("%d pages, %v", report.Pages, report.Err())
+		}
+	}
+}
+
 func TestReportOfCleanFeed(t *testing.T) {
 	s, pages := newFeed(t)
 	report := s.check(verify.Config{})
@@ -133,6 +146,43 @@ func TestFeedRules(t *testing.T) {
 		"coded though not asked for": {
 			func(_ *site, pages []*fakePage) { pages[1].header.Set("Content-Encoding", "br") },
 			[]place{{verify.MediaType, path(1), 2, -1}},
+		},
+		"boundary's quote has no end": {
+			func(_ *site, pages []*fakePage) {
+				pages[1].header.Set("Content-Type", `multipart/mixed; boundary="`+boundary)
+			},
+			[]place{{verify.MediaType, path(1), 2, -1}},
+		},
+		"wrong weekdays": {
+			func(_ *site, pages []*fakePage) {
+				pages[2].header.Set("Last-Modified", "Tue, 27 Nov 2023 03:02:01 GMT")
+				pages[2].entities[1].set("Last-Modified", "Tuesday, 27-Nov-23 03:02:01 GMT")
+			},
+			[]place{{verify.PageHeader, path(2), 3, -1}, {verify.EntityHeader, path(2), 3, 1}},
+		},
+		"body has the page's delimiter where the Content-Length hides it": {
+			func(_ *site, pages []*fakePage) {
+				e := pages[1].entities[0]
+				e.body = "x\r\n--" + boundary + "\r\n\r\ny"
+				e.set("Content-Length", strconv.Itoa(len(e.body)))
+			},
+			[]place{{verify.PageFormat, path(1), 2, 0}},
+		},
+		"body begins with a line like the page's delimiter": {
+			func(_ *site, pages []*fakePage) {
+				e := pages[1].entities[1]
+				e.body = "--" + boundary + "longer"
+				e.set("Content-Length", strconv.Itoa(len(e.body)))
+			},
+			[]place{{verify.PageFormat, path(1), 2, 1}},
+		},
+		"streamed body has a line like the page's delimiter": {
+			func(_ *site, pages []*fakePage) {
+				e := pages[1].entities[1]
+				e.body = strings.Repeat("0123456\n--"+boundary[1:], 100_000) + "\n--" + boundary + "longer"
+				e.set("Content-Length", strconv.Itoa(len(e.body)))
+			},
+			[]place{{verify.PageFormat, path(1), 2, 1}},
 		},
 		"page without Last-Modified": {
 			func(_ *site, pages []*fakePage) { pages[2].header.Del("Last-Modified") },

@@ -12,10 +12,17 @@ import (
 	"time"
 )
 
-// stallLimit is how long a server may send nothing.
-const stallLimit = time.Minute
+// A server has stallLimit for its header, and then for each stallBytes of a body or
+// what is left of it.
+const (
+	stallLimit = time.Minute
+	stallBytes = 64 << 10
+)
 
-var errStalled = errors.New("nothing came for too long")
+var errStalled = errors.New("the server is too slow")
+
+// ErrOrigin: a link or a redirect leads to an origin that was not allowed.
+var ErrOrigin = errors.New("another origin, which was not allowed")
 
 // A fetcher makes requests.
 type fetcher struct {
@@ -23,6 +30,7 @@ type fetcher struct {
 	header      http.Header
 	credentials Credentials
 	origin      string // that header and credentials are for
+	allowed     map[string]bool
 	stall       time.Duration
 }
 
@@ -36,12 +44,22 @@ func newFetcher(c Config, rawURL string) (*fetcher, error) {
 	case u.User != nil:
 		return nil, fmt.Errorf("check %q: give the credentials beside the URL, not in it", u.Redacted())
 	}
-	f := &fetcher{header: c.Header, credentials: c.Credentials, origin: origin(u), stall: stallLimit}
+	f := &fetcher{header: c.Header, credentials: c.Credentials, origin: origin(u), stall: stallLimit, allowed: make(map[string]bool)}
+	for _, raw := range c.AllowOrigins {
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("check %q: %q is not an origin such as https://pages.example.com", rawURL, raw)
+		}
+		f.allowed[origin(u)] = true
+	}
 	if c.HTTPClient != nil {
 		f.client = *c.HTTPClient
 	}
 	redirect := f.client.CheckRedirect
 	f.client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if err := f.permit(r.URL); err != nil {
+			return err
+		}
 		f.authorize(r)
 		if redirect != nil {
 			return redirect(r, via)
@@ -60,6 +78,14 @@ func origin(u *url.URL) string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// permit refuses URLs that no request may go to.
+func (f *fetcher) permit(u *url.URL) error {
+	if o := origin(u); o != f.origin && !f.allowed[o] {
+		return fmt.Errorf("%w: %s (the check began at %s); allow it if you trust it", ErrOrigin, o, f.origin)
+	}
+	return nil
 }
 
 // authorize puts in what is for our origin, and takes it out for others: a
@@ -112,6 +138,10 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 		cancel(nil)
 		return nil, err
 	}
+	if err := f.permit(request.URL); err != nil {
+		cancel(nil)
+		return nil, err
+	}
 	f.authorize(request)
 	body := &stallReader{ctx: stallable, cancel: cancel, limit: f.stall}
 	body.timer = time.AfterFunc(f.stall, func() { cancel(errStalled) })
@@ -120,6 +150,7 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 		body.stop()
 		return nil, body.explain(err)
 	}
+	body.timer.Reset(f.stall)
 	body.body = response.Body
 	response.Body = body
 	if response.StatusCode != http.StatusOK {
@@ -128,18 +159,22 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 	return response, nil
 }
 
-// A stallReader reads a body, and gives up if nothing comes.
+// A stallReader reads a body, and gives up if it comes too slowly.
 type stallReader struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	limit  time.Duration
+	came   int // bytes since the timer was set
 	body   io.ReadCloser
 }
 
 func (r *stallReader) Read(p []byte) (int, error) {
-	r.timer.Reset(r.limit)
 	n, err := r.body.Read(p)
+	if r.came += n; r.came >= stallBytes {
+		r.came = 0
+		r.timer.Reset(r.limit)
+	}
 	if err != nil && err != io.EOF {
 		err = r.explain(err)
 	}
@@ -159,7 +194,7 @@ func (r *stallReader) stop() {
 
 func (r *stallReader) explain(err error) error {
 	if context.Cause(r.ctx) == errStalled {
-		return fmt.Errorf("%w (%v)", errStalled, r.limit)
+		return fmt.Errorf("%w: less than %d bytes in %v", errStalled, stallBytes, r.limit)
 	}
 	return err
 }

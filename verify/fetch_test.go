@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/feedctl/feedctl/verify"
@@ -47,6 +48,10 @@ func TestCredentialsStayAtHome(t *testing.T) {
 				}
 				lead(s, other.URL+"/pages/1")
 				report := s.check(verify.Config{Credentials: credentials, Header: http.Header{"X-Key": {"k"}}})
+				if asked || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return strings.Contains(v.Message, verify.ErrOrigin.Error()) }) {
+					t.Errorf("without permission the other origin was asked: %v; %v", asked, report.Err())
+				}
+				report = s.check(verify.Config{Credentials: credentials, Header: http.Header{"X-Key": {"k"}}, AllowOrigins: []string{other.URL}})
 				if !asked || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return v.Rule == verify.Reachable }) {
 					t.Errorf("the other origin was asked: %v; %v", asked, report.Err())
 				}
@@ -60,6 +65,9 @@ func TestFeedErrors(t *testing.T) {
 		if report, err := verify.Feed(t.Context(), url, verify.Config{}); err == nil {
 			t.Errorf("Feed(%q) = %+v", url, report)
 		}
+	}
+	if report, err := verify.Feed(t.Context(), "http://example.com/", verify.Config{AllowOrigins: []string{"example.org"}}); err == nil {
+		t.Errorf("a host without a scheme is an origin: %+v", report)
 	}
 	s, _ := newFeed(t)
 	s.pages["/feeds/zones"].status = http.StatusUnauthorized

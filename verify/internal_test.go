@@ -64,8 +64,8 @@ func TestDuplicatesWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestStall: a server that sends nothing any more is given up, before its
-// headers and within its body.
+// TestStall: a server that sends nothing, or next to nothing, is given up, before
+// its headers and within its body.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := newFetcher(Config{HTTPClient: &http.Client{Transport: stalling{}}}, "http://x/")
@@ -85,7 +85,7 @@ func TestStall(t *testing.T) {
 		}
 		body := bodyReader{reader: response.Body}
 		body.drain()
-		if !errors.Is(body.err, errStalled) || body.size != 3 {
+		if !errors.Is(body.err, errStalled) || body.size != stallBytes+9 {
 			t.Errorf("%d bytes, then %v", body.size, body.err)
 		}
 		if err := response.Body.Close(); err != nil {
@@ -94,8 +94,8 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// stalling answers after nearly too long, with bytes that come nearly too late,
-// and then nothing more; for /header, nothing at all.
+// stalling answers after nearly too long, with bytes that come nearly too late, and
+// then with one every seven seconds, for ever; for /header, nothing at all.
 type stalling struct{}
 
 func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -106,11 +106,12 @@ func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(stallLimit - 1)
 	body, w := io.Pipe()
 	go func() {
-		for _, text := range []string{"-", "-", "x"} {
-			time.Sleep(stallLimit - 1)
-			_, _ = io.WriteString(w, text)
+		time.Sleep(stallLimit - 1)
+		_, _ = w.Write(make([]byte, stallBytes))
+		for r.Context().Err() == nil {
+			time.Sleep(7 * time.Second)
+			_, _ = w.Write([]byte("x"))
 		}
-		<-r.Context().Done()
 		w.CloseWithError(r.Context().Err())
 	}()
 	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil

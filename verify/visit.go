@@ -188,6 +188,8 @@ func (c *pageCheck) lastModified(h http.Header) time.Time {
 	t, err := feed.ParseTime(value)
 	if err != nil {
 		c.report.add(PageHeader, c.url, "%v", err)
+	} else if day, ok := weekday(value, t); !ok {
+		c.report.add(PageHeader, c.url, "its Last-Modified is %.100q, and that day is a %s", value, day)
 	}
 	return t
 }
@@ -215,7 +217,32 @@ func (c *pageCheck) boundary(h http.Header) (string, bool) {
 		c.report.add(MediaType, c.url, "its Content-Type is %q: %v", h.Get("Content-Type"), err)
 		return "", false
 	}
+	if !quotesEnd(h.Get("Content-Type")) {
+		c.report.add(MediaType, c.url, "its Content-Type is %q, where a quote has no end", h.Get("Content-Type"))
+	}
 	return boundary, true
+}
+
+// weekday returns the day of t, and whether that is the one that text, an HTTP date,
+// begins with.
+func weekday(text string, t time.Time) (day string, ok bool) {
+	day = t.Weekday().String()
+	return day, strings.HasPrefix(strings.TrimSpace(text), day[:3])
+}
+
+// quotesEnd reports whether every quoted string (RFC 9110, section 5.6.4) in a
+// header has its closing quote.
+func quotesEnd(value string) bool {
+	quoted := false
+	for i := 0; i < len(value); i++ {
+		switch {
+		case value[i] == '"':
+			quoted = !quoted
+		case value[i] == '\\' && quoted:
+			i++
+		}
+	}
+	return !quoted
 }
 
 // isImmutable reports whether Cache-Control says so (RFC 8246).

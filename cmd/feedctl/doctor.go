@@ -57,6 +57,7 @@ better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK,
 	flags.DurationVar(&f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
 	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
+	flags.StringArrayVar(&f.client.allowOrigins, "allow-origin", nil, allowOriginUsage)
 	return c
 }
 
@@ -102,7 +103,7 @@ func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Feed(ctx, u.String(), doctor.Config{Authorization: c.authorization(), Header: header, Wait: f.wait})
+	return doctor.Feed(ctx, u.String(), doctor.Config{Authorization: c.authorization(), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins})
 }
 
 // authorization returns the header field of a credential; "" if there is none.

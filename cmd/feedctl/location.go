@@ -26,6 +26,7 @@ const localReadAhead = 12 << 20
 const (
 	credentialsUsage = "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)"
 	headerUsage      = "`NAME: VALUE` to send with each request; may be repeated"
+	allowOriginUsage = "other `ORIGIN` that links and redirects may lead to, as https://cdn.example.org; may be repeated"
 )
 
 // clientFlags are those of all commands that read from a server.
@@ -40,7 +41,7 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.headers, "header", nil, headerUsage)
 	flags.IntVar(&f.retries, "retries", 0, "give up after a request failed this `NUMBER` of times in a row; negative: never (default 8, or never with --follow)")
-	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, "other `ORIGIN` that links may lead to, as https://cdn.example.org; may be repeated")
+	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, allowOriginUsage)
 }
 
 func (f *clientFlags) credentials() (consumer.Credentials, error) {

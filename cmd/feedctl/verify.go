@@ -59,6 +59,7 @@ of what is in a store where that is: STORE#NAME.` +
 	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
 	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
+	flags.StringArrayVar(&f.client.allowOrigins, "allow-origin", nil, allowOriginUsage)
 	c.MarkFlagsMutuallyExclusive("index", "state")
 	return c
 }
@@ -77,9 +78,10 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 		return usagef("--state is for feeds on a server: what is in the store has digests")
 	}
 	config := verify.Config{
-		HTTPClient:  at.config.HTTPClient,
-		Credentials: verify.Credentials(at.config.Credentials),
-		Header:      at.config.Header,
+		HTTPClient:   at.config.HTTPClient,
+		Credentials:  verify.Credentials(at.config.Credentials),
+		Header:       at.config.Header,
+		AllowOrigins: at.config.AllowOrigins,
 	}
 	if config.Since, err = readState(f.state); err != nil {
 		return err

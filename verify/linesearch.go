@@ -1,0 +1,43 @@
+package verify
+
+import "bytes"
+
+// A lineSearch looks for the first line of a body that begins with a page's
+// delimiter. A body is written to it in pieces.
+type lineSearch struct {
+	pattern []byte // LF and the delimiter
+	found   int64  // where the line begins, in bytes; -1 if there is none
+
+	size int64  // of what was written
+	tail []byte // the end of it, shorter than the pattern
+}
+
+// reset makes the search begin with a new body, at the start of a line.
+func (s *lineSearch) reset() {
+	s.found, s.size, s.tail = -1, 0, append(s.tail[:0], '\n')
+}
+
+// Write searches in what came before, as far as it matters, and in b.
+func (s *lineSearch) Write(b []byte) (int, error) {
+	start := s.size
+	s.size += int64(len(b))
+	if s.found >= 0 {
+		return len(b), nil
+	}
+	// Across the border between the pieces, then in b alone.
+	border := append(s.tail, b[:min(len(b), len(s.pattern)-1)]...)
+	if i := bytes.Index(border, s.pattern); i >= 0 {
+		s.found = start - int64(len(s.tail)) + int64(i) + 1
+		return len(b), nil
+	}
+	if i := bytes.Index(b, s.pattern); i >= 0 {
+		s.found = start + int64(i) + 1
+		return len(b), nil
+	}
+	end := border
+	if len(b) >= len(s.pattern) {
+		end = b
+	}
+	s.tail = append(s.tail[:0], end[max(0, len(end)-len(s.pattern)+1):]...)
+	return len(b), nil
+}
