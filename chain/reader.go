@@ -17,10 +17,11 @@ type Reader struct {
 	store storage.Store
 	feed  string
 
-	mu     sync.Mutex
-	newest *Page // a page that was once the newest; nil before the first look
-	floor  int64 // the highest floor seen
-	beyond []*Page
+	mu       sync.Mutex
+	newest   *Page // a page that was once the newest; nil before the first look
+	floor    int64 // the highest floor seen
+	beyond   []*Page
+	timeline int // how often the store went back
 }
 
 // NewReader returns a Reader of a feed. It does not look at the store.
@@ -43,19 +44,50 @@ func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	return r.floor, nil
 }
 
+// Timeline returns how often the store was found to have gone back to an older
+// state, as it does when it is restored from a copy. What was learned of the feed
+// before that, from this reader or another, may not be so any more.
+func (r *Reader) Timeline() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.timeline
+}
+
+// errWentBack: the newest page that was known is not in the store any more.
+var errWentBack = errors.New("store went back to an older state")
+
 // Newest returns the newest page as it is in the store now, or [ErrNoFeed]. Where it
 // is looked for without knowing any page, the error is a [LostError] if the store holds
 // pages beyond it that a producer cannot have left there.
 func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	r.mu.Lock()
-	known := r.newest
+	known, timeline := r.newest, r.timeline
 	r.mu.Unlock()
 	p, err := r.advance(ctx, known)
+	if errors.Is(err, errWentBack) {
+		timeline = r.goBack(timeline)
+		p, err = r.cold(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r.Remember(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if timeline == r.timeline {
+		r.remember(p)
+	}
 	return p, nil
+}
+
+// goBack forgets the feed as it was in a timeline, and returns the one of now.
+func (r *Reader) goBack(timeline int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timeline == timeline {
+		r.newest, r.floor, r.beyond = nil, 1, nil
+		r.timeline++
+	}
+	return r.timeline
 }
 
 // Remember tells the reader of a page that was the newest one, so that it need not
@@ -65,6 +97,11 @@ func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 func (r *Reader) Remember(p *Page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.remember(p)
+}
+
+// remember is Remember. The caller holds mu.
+func (r *Reader) remember(p *Page) {
 	if r.newest == nil || p.Number > r.newest.Number || p.Number == r.newest.Number && p.Entities >= r.newest.Entities {
 		r.newest = p
 	}
@@ -75,44 +112,73 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	if known == nil {
 		return r.cold(ctx)
 	}
-	p := known
-	if !p.Closed {
-		var err error
-		if p, err = r.again(ctx, known); errors.Is(err, storage.ErrNotFound) {
-			return r.cold(ctx)
-		} else if err != nil {
-			return nil, err
-		}
-		// A page has one boundary from its creation to its end, so this is still the
-		// page that was of the feed, and not one that was created below the floor.
-		if !p.Closed && p.Boundary == known.Boundary {
-			return p, nil
-		}
+	p, next, err := r.again(ctx, known)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !known.becomes(p) {
+		return r.replaced(ctx, known)
 	}
-	end, err := r.walk(ctx, p, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case !p.Closed:
+		return p, nil // it is still the page that it was, and not one that was created below the floor
+	case next != nil && p.leadsTo(next):
+		p, err = r.walk(ctx, next, nil)
+	case !known.Closed:
+		p, err = r.walk(ctx, p, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
 	// The walk ends early where pages were pruned while nobody looked.
 	if floor, err := r.Floor(ctx); err != nil {
 		return nil, err
-	} else if end.Number < floor {
+	} else if p.Number < floor {
 		return r.cold(ctx)
 	}
-	return end, nil
+	return p, nil
 }
 
-// again loads a page that is known, and the floor at the same time.
-func (r *Reader) again(ctx context.Context, known *Page) (p *Page, err error) {
+// again loads a page that is known, and at the same time what matters besides: the
+// floor as long as the page is open, and then the page after it, nil if there is none.
+func (r *Reader) again(ctx context.Context, known *Page) (p, next *Page, err error) {
 	err = each(2, func(i int) (err error) {
-		if i == 0 {
+		switch {
+		case i == 0:
 			p, err = r.load(ctx, known.Number)
-		} else {
+		case !known.Closed:
 			_, err = r.Floor(ctx)
+		default:
+			next, err = r.load(ctx, known.Number+1)
+			if errors.Is(err, storage.ErrNotFound) {
+				err = nil
+			}
 		}
 		return err
 	})
-	return p, err
+	return p, next, err
+}
+
+// becomes reports whether later can be what p is later. A page has one boundary, which
+// no other has, from its creation to its end.
+func (p *Page) becomes(later *Page) bool {
+	switch {
+	case p.Closed:
+		return later.Closed && later.Digest() == p.Digest()
+	case later.Closed != p.Closed || later.Entities != p.Entities:
+		return later.Boundary == p.Boundary && later.Entities >= p.Entities
+	}
+	return later.Boundary == p.Boundary && later.SHA256 == p.SHA256
+}
+
+// replaced returns the newest page after one that was the newest is gone, or another
+// page has its number: it was pruned, or the store went back.
+func (r *Reader) replaced(ctx context.Context, known *Page) (*Page, error) {
+	if floor, err := r.Floor(ctx); err != nil {
+		return nil, err
+	} else if known.Number < floor {
+		return r.cold(ctx)
+	}
+	return nil, errWentBack
 }
 
 // walk follows the chain from a page of the feed to its end. Pages that were
@@ -365,7 +431,7 @@ func (r *Reader) within(ctx context.Context, n int64) error {
 			return err
 		}
 		if n > p.Number {
-			return fmt.Errorf("page %d of feed %q: %w (the newest is %d)", n, r.feed, ErrNoPage, p.Number)
+			return r.notYet(n, p)
 		}
 	}
 	r.mu.Lock()
@@ -375,6 +441,10 @@ func (r *Reader) within(ctx context.Context, n int64) error {
 		return r.pruned(n, floor)
 	}
 	return nil
+}
+
+func (r *Reader) notYet(n int64, newest *Page) error {
+	return fmt.Errorf("page %d of feed %q: %w (the newest is %d)", n, r.feed, ErrNoPage, newest.Number)
 }
 
 func (r *Reader) pruned(n, floor int64) error {
@@ -389,6 +459,11 @@ func (r *Reader) missing(ctx context.Context, n int64) error {
 		return err
 	case n < floor:
 		return r.pruned(n, floor)
+	}
+	if newest, err := r.Newest(ctx); err != nil {
+		return err
+	} else if n > newest.Number { // the store went back
+		return r.notYet(n, newest)
 	}
 	return fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, n))
 }

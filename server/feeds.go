@@ -38,6 +38,8 @@ type servedFeed struct {
 	looks  looks
 	open   openDigest
 
+	forgotten atomic.Bool
+
 	mu        sync.Mutex
 	floor     int64
 	floorRead time.Time
@@ -48,12 +50,33 @@ func (s *Server) feed(name string) (*servedFeed, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, newProblem(http.StatusNotFound, "no-feed", "%v", err)
 	}
-	if f, ok := s.feeds.get(name); ok {
-		return f, nil
+	for {
+		f, ok := s.feeds.get(name)
+		if !ok {
+			f = &servedFeed{name: name, reader: chain.NewReader(s.store, name)}
+			f.open.reader, f.open.free = f.reader, make(chan struct{}, 1)
+			f = s.newFeeds.add(name, f, 1)
+		}
+		if !f.stale() {
+			return f, nil
+		}
+		s.forget(f)
 	}
-	f := &servedFeed{name: name, reader: chain.NewReader(s.store, name)}
-	f.open.reader, f.open.free = f.reader, make(chan struct{}, 1)
-	return s.newFeeds.add(name, f, 1), nil
+}
+
+// stale reports whether what is known of the feed is of a timeline that is gone: the
+// store went back to an older state.
+func (f *servedFeed) stale() bool { return f.reader.Timeline() > 0 }
+
+// forget forgets a feed, and with it the pages of it that are in memory: they are
+// kept by it, not by its name.
+func (s *Server) forget(f *servedFeed) {
+	if f.forgotten.CompareAndSwap(false, true) {
+		s.log.Warn("store went back to an older state of the feed: what is in memory of it is dropped; purge the caches before this server", "feed", f.name)
+	}
+	own := func(other *servedFeed) bool { return other == f }
+	s.feeds.remove(f.name, own)
+	s.newFeeds.remove(f.name, own)
 }
 
 // usualSize returns what a page that is not known yet may be expected to have.
@@ -72,7 +95,9 @@ func (s *Server) lookNewest(ctx context.Context, f *servedFeed) (*chain.Page, er
 	if err != nil {
 		return nil, err
 	}
-	s.feeds.add(f.name, f, 1)
+	if !f.stale() {
+		s.feeds.add(f.name, f, 1)
+	}
 	s.gauges.saw(p)
 	return p, nil
 }
@@ -83,7 +108,8 @@ func (s *Server) lookNewest(ctx context.Context, f *servedFeed) (*chain.Page, er
 func (f *servedFeed) look(ctx context.Context) (*chain.Page, error) {
 	if last := f.last.Load(); last != nil && !last.Closed {
 		p, err := f.reader.Stat(ctx, last.Number)
-		if err == nil && !p.Closed && p.Boundary == last.Boundary && p.Entities >= last.Entities {
+		grown := err == nil && p.Boundary == last.Boundary && (p.Entities > last.Entities || p.SHA256 == last.SHA256)
+		if grown && !p.Closed {
 			f.saw(p)
 			return p, nil
 		}
@@ -98,7 +124,9 @@ func (f *servedFeed) look(ctx context.Context) (*chain.Page, error) {
 
 // saw remembers the newest page.
 func (f *servedFeed) saw(p *chain.Page) {
-	f.last.Store(lean(p))
+	known := lean(p)
+	f.last.Store(known)
+	f.reader.Remember(known) // so that it notices if the store goes back from there
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 }
@@ -135,11 +163,25 @@ func (s *Server) floorNow(ctx context.Context, f *servedFeed) (int64, error) {
 	})
 }
 
-// lookBoth returns the newest page, as lookNewest does, and the floor, as floorNow
-// does, and asks for them at the same time. The newest page that is found without
-// looking at the floor is looked for again if it is below that: a writer that slept
-// for very long may have put a page where one was pruned.
-func (s *Server) lookBoth(ctx context.Context, f *servedFeed) (newest *chain.Page, floor int64, err error) {
+// lookBoth returns what is known of a feed, its newest page, as lookNewest does, and the
+// floor, as floorNow does. If the store turns out to have gone back, the feed is looked
+// at as if nothing was known of it.
+func (s *Server) lookBoth(ctx context.Context, name string) (f *servedFeed, newest *chain.Page, floor int64, err error) {
+	for {
+		if f, err = s.feed(name); err != nil {
+			return nil, nil, 0, err
+		}
+		newest, floor, err = s.lookAt(ctx, f)
+		if err != nil || !f.stale() {
+			return f, newest, floor, err
+		}
+	}
+}
+
+// lookAt asks for the newest page and the floor at the same time. The newest page that
+// is found without looking at the floor is looked for again if it is below that: a
+// writer that slept for very long may have put a page where one was pruned.
+func (s *Server) lookAt(ctx context.Context, f *servedFeed) (newest *chain.Page, floor int64, err error) {
 	floor, fresh := f.freshFloor()
 	var asking errgroup.Group
 	if !fresh {
@@ -160,11 +202,7 @@ func (s *Server) lookBoth(ctx context.Context, f *servedFeed) (newest *chain.Pag
 
 // getNewest answers /feeds/{feed}.
 func (s *Server) getNewest(w *responder, r *http.Request) error {
-	f, err := s.feed(pathValue(r, "feed"))
-	if err != nil {
-		return err
-	}
-	newest, floor, err := s.lookBoth(r.Context(), f)
+	f, newest, floor, err := s.lookBoth(r.Context(), pathValue(r, "feed"))
 	if err != nil {
 		return err
 	}
@@ -184,7 +222,7 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	if n < f.newest.Load() {
 		return s.serveLinked(w, r, f, n)
 	}
-	newest, floor, err := s.lookBoth(r.Context(), f)
+	f, newest, floor, err := s.lookBoth(r.Context(), f.name)
 	switch {
 	case err != nil:
 		return err
@@ -228,6 +266,10 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *servedFeed, newes
 			w.waited = true
 			w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", int(wait/time.Second)))
 		}
+		if f, err = s.feed(f.name); err != nil {
+			return err
+		}
+		res.feed = f
 		if entry {
 			res.number = later.Number
 		} else if later.Number > n {
@@ -251,8 +293,9 @@ type feedPage struct {
 	entry  bool   // asked for as the entry point
 }
 
+// A pageKey names a page of a feed in the timeline that the feed is known in.
 type pageKey struct {
-	feed   string
+	feed   *servedFeed
 	number int64
 }
 

@@ -37,9 +37,10 @@ type hub struct {
 	hint    chan struct{} // holds a value if the feed may have changed
 	stop    context.CancelFunc
 
-	mu      sync.Mutex
-	newest  *chain.Page   // nil before the first look
-	changed chan struct{} // closed, and replaced, when newest changes
+	mu       sync.Mutex
+	newest   *chain.Page   // nil before the first look
+	timeline int           // of the feed's reader when newest was seen
+	changed  chan struct{} // closed, and replaced, when newest changes
 }
 
 // join returns the hub of a feed, to be left again; nil if no more may wait.
@@ -101,11 +102,12 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 		return known, false, nil
 	}
 	defer h.leave(u)
+	begun := u.feed.reader.Timeline()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		newest, changed := u.state()
-		if newest != nil && differs(newest, known) {
+		newest, timeline, changed := u.state()
+		if newest != nil && (timeline > begun || differs(newest, known)) {
 			return newest, true, nil
 		}
 		select {
@@ -120,10 +122,10 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 	}
 }
 
-func (u *hub) state() (*chain.Page, <-chan struct{}) {
+func (u *hub) state() (*chain.Page, int, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.newest, u.changed
+	return u.newest, u.timeline, u.changed
 }
 
 // differs reports whether newest is a later state of the feed than known, as far
@@ -137,10 +139,11 @@ func differs(newest, known *chain.Page) bool {
 func (u *hub) see(newest *chain.Page) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.newest != nil && !differs(newest, u.newest) {
+	timeline := u.feed.reader.Timeline()
+	if u.newest != nil && timeline == u.timeline && !differs(newest, u.newest) {
 		return false
 	}
-	u.newest = newest
+	u.newest, u.timeline = newest, timeline
 	close(u.changed)
 	u.changed = make(chan struct{})
 	return true

@@ -54,3 +54,15 @@ func (c *lru[K, V]) add(key K, value V, weight int) V {
 	}
 	return value
 }
+
+// remove removes a value, if it is the one.
+func (c *lru[K, V]) remove(key K, is func(V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, ok := c.byKey[key]
+	if !ok || !is(element.Value.(*lruEntry[K, V]).value) {
+		return
+	}
+	c.weight -= c.order.Remove(element).(*lruEntry[K, V]).weight
+	delete(c.byKey, key)
+}

@@ -48,13 +48,13 @@ func newSource(c Config, b *background, i *integrity) *source {
 }
 
 // remember keeps the metadata of a page that has a next page.
-func (s *source) remember(p *chain.Page) {
-	s.pages.add(pageKey{p.Feed, p.Number}, lean(p), 1)
+func (s *source) remember(f *servedFeed, p *chain.Page) {
+	s.pages.add(pageKey{f, p.Number}, lean(p), 1)
 }
 
 // stat returns the metadata of a page that has a next page.
 func (s *source) stat(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
-	key := pageKey{f.name, n}
+	key := pageKey{f, n}
 	if p, ok := s.pages.get(key); ok {
 		return p, nil
 	}
@@ -64,7 +64,7 @@ func (s *source) stat(ctx context.Context, f *servedFeed, n int64) (*chain.Page,
 // lookUp returns metadata that is not known yet.
 func (s *source) lookUp(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
 	if s.prove(ctx, f, n) {
-		if p, ok := s.pages.get(pageKey{f.name, n}); ok {
+		if p, ok := s.pages.get(pageKey{f, n}); ok {
 			return p, nil
 		}
 	}
@@ -72,17 +72,17 @@ func (s *source) lookUp(ctx context.Context, f *servedFeed, n int64) (*chain.Pag
 	if err != nil {
 		return nil, err
 	}
-	s.remember(p)
+	s.remember(f, p)
 	return p, nil
 }
 
 // crawl fetches metadata ahead for a reader that goes back from page n.
 func (s *source) crawl(f *servedFeed, n, floor int64) {
-	if s.buffers.limit == 0 || s.runs.step(runKey{pageKey{f.name, n}, true}) == 0 {
+	if s.buffers.limit == 0 || s.runs.step(runKey{pageKey{f, n}, true}) == 0 {
 		return
 	}
 	for k := n - 1; k >= max(floor, n-maxAhead); k-- {
-		key := pageKey{f.name, k}
+		key := pageKey{f, k}
 		if _, ok := s.pages.get(key); !ok {
 			s.metas.start(key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, k) })
 		}
@@ -97,7 +97,7 @@ func (s *source) prove(ctx context.Context, f *servedFeed, n int64) bool {
 	var row []*chain.Page
 	proven := false
 	for k := n; s.cache != nil && len(row) < maxProven && !proven; k++ {
-		known, ok := s.pages.get(pageKey{f.name, k})
+		known, ok := s.pages.get(pageKey{f, k})
 		proven = ok
 		if !ok {
 			known, ok = s.cache.Meta(f.name, k)
@@ -121,7 +121,7 @@ func (s *source) prove(ctx context.Context, f *servedFeed, n int64) bool {
 		}
 	}
 	for _, p := range row {
-		s.remember(p)
+		s.remember(f, p)
 	}
 	return true
 }
@@ -143,7 +143,7 @@ func (s *source) open(ctx context.Context, f *servedFeed, n, offset, length int6
 		}
 		return p, body, nil
 	}
-	b := s.buffer(f, bufferKey{pageKey: pageKey{f.name, n}}, whole)
+	b := s.buffer(f, bufferKey{pageKey: pageKey{f, n}}, whole)
 	if whole {
 		s.ahead(f, n)
 	}
@@ -196,7 +196,7 @@ func (s *source) ahead(f *servedFeed, n int64) {
 	if s.buffers.limit == 0 {
 		return
 	}
-	readers := s.runs.step(runKey{pageKey{f.name, n}, false})
+	readers := s.runs.step(runKey{pageKey{f, n}, false})
 	if readers == 0 {
 		return
 	}
@@ -206,7 +206,7 @@ func (s *source) ahead(f *servedFeed, n int64) {
 		if s.cache != nil && s.cache.Has(f.name, k) {
 			continue
 		}
-		b, full := s.buffers.begin(bufferKey{pageKey: pageKey{f.name, k}}, size)
+		b, full := s.buffers.begin(bufferKey{pageKey: pageKey{f, k}}, size)
 		if full {
 			return
 		}
@@ -219,7 +219,7 @@ func (s *source) ahead(f *servedFeed, n int64) {
 // openState opens the whole body of a page that has no next page, in the state that
 // was seen or a later one.
 func (s *source) openState(ctx context.Context, f *servedFeed, seen *chain.Page) (*buffer, error) {
-	b, begun := s.buffers.acquire(bufferKey{pageKey{f.name, seen.Number}, seen.SHA256}, seen.Size)
+	b, begun := s.buffers.acquire(bufferKey{pageKey{f, seen.Number}, seen.SHA256}, seen.Size)
 	if b == nil {
 		return nil, errUnbuffered
 	}
@@ -277,7 +277,7 @@ func (s *source) openStored(ctx context.Context, f *servedFeed, n, offset, lengt
 	if err != nil {
 		return nil, nil, err
 	}
-	s.remember(p)
+	s.remember(f, p)
 	if offset > 0 || length >= 0 {
 		return p, object.Body, nil
 	}
@@ -349,7 +349,7 @@ func (s *source) read(ctx context.Context, f *servedFeed, b *buffer) error {
 	}
 	defer object.Body.Close()
 	if b.state == "" {
-		s.remember(p)
+		s.remember(f, p)
 	}
 	if !s.buffers.resize(b, p.Size) {
 		return errUnbuffered
