@@ -169,7 +169,10 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	if err != nil {
 		return nil, "", err
 	}
-	patience := newPatience(db.config.HeaderTimeout, func() { cancel(errHeaderTimeout) })
+	late := func() {
+		db.config.Log.WarnContext(ctx, "waiting for an answer", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout)
+	}
+	patience := newPatience(db.config.HeaderTimeout, late, func() { cancel(errHeaderTimeout) })
 	if err := q.open(r, patience); err != nil {
 		patience.end()
 		return nil, "", fmt.Errorf("%s %s: open the body: %w", q.Method, db.address(q), err)
@@ -180,6 +183,9 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		err = errHeaderTimeout
 	}
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
+			db.http.CloseIdleConnections() // which may be as dead
+		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
 	after := retryAfter(resp.Header, time.Now())
@@ -189,6 +195,9 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: timeout, Broken: func(err error) error {
 		if err == context.Canceled || err == context.DeadlineExceeded {
 			return err // of the caller
+		}
+		if errors.Is(err, idle.ErrTimeout) {
+			db.http.CloseIdleConnections() // which may be as dead
 		}
 		return &transportError{what: what, err: err}
 	}}
@@ -313,7 +322,12 @@ var (
 	errHeaderTimeout = errors.New("no answer within the time limit")
 	errRedirects     = errors.New("redirected too often")
 	errOrigin        = errors.New("redirected to another origin: give the URL that it leads to")
+	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
 )
+
+// tlsAlert is in the error of net/http about an answer that begins with an alert of TLS (RFC 8446,
+// section 6), which a server sends that was not greeted.
+const tlsAlert = `malformed HTTP response "\x15\x03`
 
 // transportError makes the error of a request that got no answer.
 func (db *DB) transportError(q Request, err, cause error) error {
@@ -328,6 +342,9 @@ func (db *DB) transportError(q Request, err, cause error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	what := db.what(q)
+	if strings.Contains(err.Error(), tlsAlert) {
+		return fmt.Errorf("%s: %w", what, errTLS)
+	}
 	if errors.Is(err, errOrigin) || errors.Is(err, errRedirects) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -361,7 +378,7 @@ func Permanent(err error) bool {
 	if errors.As(err, &certificate) {
 		return true
 	}
-	for _, permanent := range []error{http.ErrSchemeMismatch, errOrigin, errRedirects} {
+	for _, permanent := range []error{http.ErrSchemeMismatch, errTLS, errOrigin, errRedirects} {
 		if errors.Is(err, permanent) {
 			return true
 		}

@@ -13,11 +13,15 @@ type patience struct {
 	limit time.Duration
 	mu    sync.Mutex
 	timer *time.Timer
+	late  *time.Timer
 	ended bool
 }
 
-func newPatience(limit time.Duration, cancel func()) *patience {
-	return &patience{limit: limit, timer: time.AfterFunc(limit, cancel)}
+// lateAfter is how long an answer may take until that is worth a word.
+const lateAfter = 10 * time.Second
+
+func newPatience(limit time.Duration, late, cancel func()) *patience {
+	return &patience{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
 }
 
 // restart counts from now on.
@@ -26,6 +30,7 @@ func (p *patience) restart() {
 	defer p.mu.Unlock()
 	if !p.ended {
 		p.timer.Reset(p.limit)
+		p.late.Reset(lateAfter)
 	}
 }
 
@@ -35,6 +40,7 @@ func (p *patience) end() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
+	p.late.Stop()
 	return p.timer.Stop()
 }
 

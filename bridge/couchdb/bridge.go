@@ -173,6 +173,7 @@ func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance strin
 		Selector: c.Filter.Selector, Query: c.Filter.Query,
 		IncludeDocs: !c.Revs && !c.Conflicts,
 		BatchRows:   batchRows, BatchBytes: batchBytes,
+		Heartbeat: heartbeat, Log: c.Log,
 	}
 	if kind == changes.Normal {
 		o.SeqInterval = batchRows // a place with each batch is all that is needed
@@ -180,6 +181,9 @@ func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance strin
 	}
 	return o
 }
+
+// heartbeat is how often a source should show that it is there. One that misses three is not.
+const heartbeat = 5 * time.Second
 
 // How much of the changes feed is read at a time. Pages have some servers gather the next
 // rows while those before are published.

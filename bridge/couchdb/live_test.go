@@ -1,10 +1,12 @@
 package couchdb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
@@ -250,4 +252,31 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) {
 	clear(b)
 	return len(b), nil
+}
+
+// TestLostConnection: a source is asked to show that it is there every few seconds, and a
+// connection that is lost is worth a word.
+func TestLostConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var log bytes.Buffer
+	r.configure = func(c *Config) { c.Follow, c.Log = true, slog.New(slog.NewTextHandler(&log, nil)) }
+	r.fill(0, 3)
+	stop := r.started()
+	r.await(3)
+	r.fill(3, 4)
+	r.await(4) // through the continuous feed
+	r.fake.Drop()
+	r.fill(4, 5)
+	r.await(5)
+	_, _ = stop()
+	if !strings.Contains(log.String(), "will follow changes again") {
+		t.Errorf("the log is %s", &log)
+	}
+	for _, request := range r.fake.Requests() {
+		if strings.Contains(request, "_changes") && !strings.Contains(request, "heartbeat=5000") {
+			t.Error(request)
+		}
+	}
+	r.check()
 }

@@ -36,6 +36,7 @@ type run struct {
 	now     bool      // the place where the feed ends is to be found first
 	catchUp bool      // the next request is to find the position only
 	silence bool      // the connection was ended because of it
+	warned  bool      // that no rows come
 	noPost  bool      // the server wants a selector in the URL
 	eager   bool      // each row shall have a sequence
 	doubt   doubt
@@ -278,8 +279,17 @@ func (r *run) connect() (done bool, err error) {
 	return o.Feed == Normal || o.Limit > 0 && r.read >= o.Limit, nil
 }
 
+// silentAfter is how long an answer may have no rows, but heartbeats, until that is worth a word.
+const silentAfter = time.Minute
+
 // wait is called before the feed is waited for: what was read is handed out.
 func (r *run) wait() {
+	if r.kind == Normal && !r.warned && time.Since(r.last) >= silentAfter {
+		r.warned = true
+		o := &r.f.options
+		o.Log.WarnContext(r.f.ctx, "server sends heartbeats, but no rows: if a filter function fails, its log says so",
+			"database", r.f.db.URL(), "filter", o.Filter+o.View, "since", silentAfter)
+	}
 	if r.flush() != nil || r.kind == Normal || !r.f.options.filtered() || time.Since(r.last) < checkpointAfter {
 		return // a follower that is closed has a connection that is closed
 	}

@@ -1,11 +1,13 @@
 package changes_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -162,4 +164,22 @@ func TestNeverBetter(t *testing.T) {
 			t.Errorf("%d requests, %v", f.Stats().Requests, err)
 		}
 	}
+}
+
+// TestHeartbeatsOnly: a server that has no rows for long is mentioned once.
+func TestHeartbeatsOnly(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		w.otherwise = beat(`{"results":[`)
+		f := follow(t, w.db, changes.Options{Filter: "app/broken", Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if _, err := next(t, f, 5*time.Minute); err == nil {
+			t.Error("there are rows")
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(log.String(), "filter=app/broken"); n != 1 {
+			t.Errorf("%d warnings: %s", n, &log)
+		}
+	})
 }
