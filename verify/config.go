@@ -15,11 +15,14 @@ type Config struct {
 	// AllowOrigins are further origins ("https://pages.example.com") that links and
 	// redirects may lead to. They get neither Credentials nor Header.
 	AllowOrigins []string
+	// KeepState asks for the report's State, which takes some 250 bytes and a URL for
+	// each page. So does Since.
+	KeepState bool
 	// Since is the state of an earlier visit: it makes the check find pages that
 	// have changed since. It is not written to.
 	Since *State
-	// TempDir is where a temporary file of 32 bytes an entity is made; empty
-	// for the system's usual place.
+	// TempDir is where temporary files are made, of 32 bytes an entity and some 200
+	// bytes a page; empty for the system's usual place.
 	TempDir string
 	// MaxViolations is how many violations are listed; 0 means 10,000. Others
 	// are only counted.

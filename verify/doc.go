@@ -17,10 +17,11 @@
 // # Memory
 //
 // Bodies stream, so that an entity of any size takes constant memory. For each
-// page about 250 bytes and its URL are kept (the [State]). For each entity
-// nothing is kept in memory: 32 bytes go to a temporary file, which is how a
-// Content-ID that occurs twice is found in a feed of any length; sorting takes
-// 16 MiB. Violations are listed up to [Config.MaxViolations], and counted
+// page 8 to 22 bytes are kept, for finding loops; its URL goes to a temporary file.
+// For each entity nothing is kept in memory: 32 bytes go to another temporary file,
+// which is how a Content-ID that occurs twice is found in a feed of any length;
+// sorting takes 4 MiB. A [State] takes some 250 bytes and a URL for each page more.
+// Violations are listed up to [Config.MaxViolations], and counted
 // beyond.
 //
 // # The report as JSON

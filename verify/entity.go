@@ -135,6 +135,9 @@ func (c *pageCheck) finish() {
 		}
 	}
 	if c.whole {
+		c.visit.whole++
+	}
+	if c.whole && c.report.State != nil {
 		c.report.State.Pages = append(c.report.State.Pages, c.now)
 	}
 }

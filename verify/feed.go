@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -24,7 +23,7 @@ func Feed(ctx context.Context, url string, c Config) (report *Report, err error)
 		return nil, err
 	}
 	v.ids = newIDs(c.TempDir, idsInMemory)
-	defer func() { err = errors.Join(err, v.ids.close()) }()
+	defer func() { err = errors.Join(err, v.ids.close(), v.pages.close()) }()
 
 	w := feedWalk{visit: v}
 	if err := w.crawl(url); err != nil {
@@ -37,8 +36,7 @@ func Feed(ctx context.Context, url string, c Config) (report *Report, err error)
 		return nil, err
 	}
 	v.compareOrder(c.Since)
-	v.report.finish(v.number)
-	return v.report, nil
+	return v.report, v.finish()
 }
 
 // A feedWalk goes back to the oldest page, then forward over all.
@@ -89,11 +87,10 @@ func (w *feedWalk) crawl(entry string) error {
 		return fmt.Errorf("check feed %s: %w", entry, err)
 	}
 	at := w.permanent(entry, s)
-	back := []listed{{url: at, nameless: at != s.links.Self, modified: s.modified, chain: s.chain, final: s.links.Next != ""}}
-	listedAt := map[string]bool{at: true}
+	w.pages.add(listed{url: at, nameless: at != s.links.Self, modified: s.modified, chain: s.chain, final: s.links.Next != ""})
 	for s.links.Prev != "" {
 		prev := s.links.Prev
-		if listedAt[prev] {
+		if w.pages.has(prev) {
 			w.report.add(Loop, at, "its rel=prev leads to %s, which comes after it", prev)
 			w.cut = true
 			break
@@ -109,14 +106,11 @@ func (w *feedWalk) crawl(entry string) error {
 			w.cut = true
 			break
 		}
-		back = append(back, listed{url: prev, modified: before.modified, chain: before.chain, final: before.links.Next != ""})
-		listedAt[prev] = true
+		w.pages.add(listed{url: prev, modified: before.modified, chain: before.chain, final: before.links.Next != ""})
 		at, s = prev, before
 	}
-	for _, p := range slices.Backward(back) {
-		w.list(p)
-	}
-	return nil
+	w.pages.reverse()
+	return w.pages.err
 }
 
 // permanent returns the URL of the page at the entry point, which may be
@@ -145,9 +139,9 @@ func (v *visit) hasNoPrev(url string) bool {
 // prev: the pages before it have been pruned since they were listed. It returns
 // i if the error that the i-th page was answered with has another reason.
 func (w *feedWalk) pruned(i int, err error) int {
-	for j := i + 1; isGone(err) && j < len(w.pages); j++ {
+	for j := i + 1; isGone(err) && j < w.pages.count; j++ {
 		var s seen
-		if s, err = w.head(w.pages[j].url); err == nil && s.hasLinks && s.links.Prev == "" {
+		if s, err = w.head(w.pages.at(j).url); err == nil && s.hasLinks && s.links.Prev == "" {
 			return j
 		}
 	}
@@ -156,8 +150,11 @@ func (w *feedWalk) pruned(i int, err error) int {
 
 // walk reads the listed pages, and those that follow the last of them.
 func (w *feedWalk) walk() error {
-	for i := 0; i < len(w.pages); i++ {
-		p := w.pages[i]
+	for i := 0; i < w.pages.count; i++ {
+		p := w.pages.at(i)
+		if w.pages.err != nil {
+			return w.pages.err
+		}
 		before := w.before
 		w.before = feed.Chain{}
 		response, err := w.fetch.do(w.ctx, http.MethodGet, p.url)
@@ -191,9 +188,9 @@ func (w *feedWalk) walk() error {
 // checkChain checks that the digests that the i-th page names are those of the page
 // before it and of itself, as HEAD said.
 func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
-	p := w.pages[i]
+	p := w.pages.at(i)
 	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
-		w.report.add(Timeline, p.url, "it follows a page with the digest %s, and %s before it has %s", now.Prev, w.pages[i-1].url, before.Self)
+		w.report.add(Timeline, p.url, "it follows a page with the digest %s, and %s before it has %s", now.Prev, w.pages.at(i-1).url, before.Self)
 	}
 	if before.Self != "" && now.Prev == "" && now.Self != "" {
 		w.report.add(Timeline, p.url, "it does not name the digest of the page before it")
@@ -216,14 +213,14 @@ func date(t time.Time) string {
 func (w *feedWalk) checkPrev(i int, prev string) {
 	want := ""
 	if i > 0 {
-		want = w.pages[i-1].url
+		want = w.pages.at(i - 1).url
 	} else if w.cut {
 		return
 	}
 	if prev == want {
 		return
 	}
-	url := w.pages[i].url
+	url := w.pages.at(i).url
 	// The link may have been removed since the crawl; then HEAD knows, too.
 	if s, err := w.head(url); err != nil || s.links.Prev != prev {
 		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
@@ -235,17 +232,17 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 // checkNext checks that the i-th page names the one after it, and lists a page
 // that the last one names.
 func (w *feedWalk) checkNext(i int, next string) {
-	url := w.pages[i].url
-	if i+1 < len(w.pages) {
-		if want := w.pages[i+1].url; next != want && (next == "" || !w.pages[i+1].nameless) {
-			w.report.add(Symmetry, url, "its rel=next is %s, and the page that names it as prev is %s", link(next), want)
+	url := w.pages.at(i).url
+	if i+1 < w.pages.count {
+		if after := w.pages.at(i + 1); next != after.url && (next == "" || !after.nameless) {
+			w.report.add(Symmetry, url, "its rel=next is %s, and the page that names it as prev is %s", link(next), after.url)
 		}
 		return
 	}
 	switch {
 	case next == "":
-	case w.number(next) == 0:
-		w.list(listed{url: next})
+	case !w.pages.has(next):
+		w.pages.add(listed{url: next})
 	case !w.cut: // else the loop was found on the way back
 		w.report.add(Loop, url, "its rel=next leads to %s, which comes before it", next)
 	}
@@ -261,7 +258,7 @@ func link(url string) string {
 // duplicates reports the Content-IDs that occur more than once.
 func (v *visit) duplicates() error {
 	return v.ids.duplicates(func(first, again sighting) {
-		v.report.addPart(DuplicateID, v.pages[again.page].url, int(again.part), again.offset,
-			"its Content-ID is that of part %d of page %d, %s", first.part, first.page+1, v.pages[first.page].url)
+		v.report.addPart(DuplicateID, v.pages.at(int(again.page)).url, int(again.part), again.offset,
+			"its Content-ID is that of part %d of page %d, %s", first.part, first.page+1, v.pages.at(int(first.page)).url)
 	})
 }

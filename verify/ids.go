@@ -16,7 +16,7 @@ import (
 
 // idsInMemory is how many Content-IDs are held in memory, 32 bytes each, until
 // they go to disk.
-const idsInMemory = 1 << 19
+const idsInMemory = 1 << 17
 
 // A sighting is where a Content-ID was seen.
 type sighting struct {

@@ -49,7 +49,8 @@ type Report struct {
 	Violations []Violation `json:"violations"`
 	Omitted    int         `json:"omitted,omitempty"`
 
-	// State is what was seen, for [Config.Since] of the next visit.
+	// State is what was seen, for [Config.Since] of the next visit; nil if the
+	// configuration does not ask for it.
 	State *State `json:"-"`
 
 	max int // violations to list

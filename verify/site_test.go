@@ -219,7 +219,7 @@ func (s *site) places(report *verify.Report) []place {
 
 func (s *site) check(c verify.Config) *verify.Report {
 	s.t.Helper()
-	c.TempDir = s.t.TempDir()
+	c.TempDir, c.KeepState = s.t.TempDir(), true
 	report, err := verify.Feed(s.t.Context(), s.url("/feeds/zones"), c)
 	if err != nil {
 		s.t.Fatal(err)

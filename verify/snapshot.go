@@ -21,11 +21,12 @@ const maxIndex = 32 << 20
 // Snapshot checks the snapshot whose index is at url. What is wrong with the
 // snapshot is in the report; the error is about what kept it from being
 // checked, as for [Feed].
-func Snapshot(ctx context.Context, url string, c Config) (*Report, error) {
+func Snapshot(ctx context.Context, url string, c Config) (report *Report, err error) {
 	v, err := newVisit(ctx, c, "snapshot", url)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, v.pages.close()) }()
 	response, err := v.fetch.do(ctx, http.MethodGet, url)
 	if err != nil {
 		return nil, fmt.Errorf("check snapshot %s: %w", url, err)
@@ -34,10 +35,14 @@ func Snapshot(ctx context.Context, url string, c Config) (*Report, error) {
 	if err != nil || index == nil {
 		return v.report, err
 	}
-	for i := range v.pages {
-		response, err := v.fetch.do(ctx, http.MethodGet, v.pages[i].url)
+	for i := range v.pages.count {
+		url := v.pages.at(i).url
+		if v.pages.err != nil {
+			return nil, v.pages.err
+		}
+		response, err := v.fetch.do(ctx, http.MethodGet, url)
 		if err != nil {
-			if err := v.unreachable(v.pages[i].url, err); err != nil {
+			if err := v.unreachable(url, err); err != nil {
 				return nil, err
 			}
 			continue
@@ -46,11 +51,10 @@ func Snapshot(ctx context.Context, url string, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
-	if index.Entities > 0 && len(v.report.State.Pages) == len(v.pages) && v.report.Entities != index.Entities {
+	if index.Entities > 0 && v.whole == v.pages.count && v.report.Entities != index.Entities {
 		v.report.add(EntityCount, url, "it says %d entities, its pages have %d", index.Entities, v.report.Entities)
 	}
-	v.report.finish(v.number)
-	return v.report, nil
+	return v.report, v.finish()
 }
 
 // index checks an index and lists its pages. It returns nil if there is nothing
@@ -72,12 +76,12 @@ func (v *visit) index(at string, response *http.Response) (*snapshot.Index, erro
 	}
 	for i, page := range index.Pages {
 		if absolute(page) {
-			v.list(listed{url: page})
+			v.pages.add(listed{url: page})
 			continue
 		}
 		v.report.add(AbsoluteURL, at, "pages[%d] is %.200q", i, page)
 		if u, err := response.Request.URL.Parse(page); err == nil && absolute(u.String()) {
-			v.list(listed{url: u.String()})
+			v.pages.add(listed{url: u.String()})
 		}
 	}
 	if index.Feed != nil {

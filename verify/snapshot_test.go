@@ -47,6 +47,7 @@ func (s *site) editIndex(old, new string) {
 
 func (s *site) checkSnapshot(c verify.Config) *verify.Report {
 	s.t.Helper()
+	c.TempDir, c.KeepState = s.t.TempDir(), true
 	report, err := verify.Snapshot(s.t.Context(), s.url("/snapshots/zones"), c)
 	if err != nil {
 		s.t.Fatal(err)

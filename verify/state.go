@@ -64,8 +64,13 @@ func (v *visit) compareOrder(since *State) {
 	if since == nil {
 		return
 	}
+	urls := make(map[string]bool)
+	for _, p := range since.Pages {
+		urls[p.URL] = true
+	}
+	numbers := v.pages.numbers(urls)
 	kept := 0 // pages of the earlier visit from here on must be there
-	for kept < len(since.Pages) && v.number(since.Pages[kept].URL) == 0 {
+	for kept < len(since.Pages) && numbers[since.Pages[kept].URL] == 0 {
 		kept++
 	}
 	if kept == len(since.Pages) {
@@ -74,11 +79,11 @@ func (v *visit) compareOrder(since *State) {
 	}
 	before := 0
 	for _, was := range since.Pages[kept:] {
-		switch n := v.number(was.URL); {
+		switch n := numbers[was.URL]; {
 		case n == 0:
 			v.report.add(Changed, was.URL, "it was there on an earlier visit and is gone, and an older page is still there")
 		case n < before:
-			v.report.add(Changed, was.URL, "it was after page %s on an earlier visit, and is before it", v.pages[before-1].url)
+			v.report.add(Changed, was.URL, "it was after page %s on an earlier visit, and is before it", v.pages.at(before-1).url)
 		default:
 			before = n
 		}

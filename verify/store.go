@@ -42,7 +42,7 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 		return nil, err
 	}
 	report := stored.report
-	report.First, report.Last, report.State = served.First, served.Last, served.State
+	report.First, report.Last = served.First, served.Last
 	report.Omitted += served.Omitted
 	for _, v := range served.Violations {
 		stored.numbers[v.URL] = v.Page
@@ -99,7 +99,7 @@ type storeCheck struct {
 	feed    string
 	chain   *chain.Reader
 	report  *Report
-	numbers map[string]int // of pages, by key
+	numbers map[string]int // of pages with violations, by key
 
 	seen     map[string]storage.Info // of pages that have a next page, by key
 	seenSize int                     // in bytes, roughly
@@ -252,7 +252,12 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 		return err
 	}
 	s.report.Pages++
-	s.numbers[key] = s.report.Pages
+	found := len(s.report.Violations)
+	defer func() {
+		if len(s.report.Violations) > found {
+			s.numbers[key] = s.report.Pages
+		}
+	}()
 	p, err := chain.Decode(s.feed, n, object.Info)
 	if err != nil {
 		s.report.add(Metadata, key, "%v", err)

@@ -29,21 +29,9 @@ type visit struct {
 	reader  *page.Reader         // kept for its buffers
 	scratch []byte
 
-	pages   []listed       // oldest first
-	numbers map[string]int // of pages, from 1, by URL
-	last    time.Time      // Last-Modified of the entity read last
-}
-
-// A listed page is one that is to be read.
-type listed struct {
-	url string
-	// The page has no valid link to itself, so other pages may know it by
-	// another URL.
-	nameless bool
-	// What HEAD said; the zero time if the page was not asked for by HEAD.
-	modified time.Time
-	chain    feed.Chain
-	final    bool // it had a next link
+	pages pageList  // oldest first
+	whole int       // pages that could be read to their closing delimiter
+	last  time.Time // Last-Modified of the entity read last
 }
 
 func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
@@ -52,11 +40,13 @@ func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
 		return nil, err
 	}
 	v := &visit{
-		ctx: ctx, fetch: f, report: newReport(kind, url, c), numbers: make(map[string]int),
+		ctx: ctx, fetch: f, report: newReport(kind, url, c), pages: pageList{dir: c.TempDir},
 		since:  make(map[string]PageState),
 		reader: page.NewReader(strings.NewReader(""), "x", page.ReaderOptions{MaxWhole: maxWhole}),
 	}
-	v.report.State = &State{URL: url, Pages: []PageState{}}
+	if c.KeepState || c.Since != nil {
+		v.report.State = &State{URL: url, Pages: []PageState{}}
+	}
 	if c.Since != nil {
 		for _, p := range c.Since.Pages {
 			v.since[p.URL] = p
@@ -67,16 +57,16 @@ func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
 
 func (v *visit) isFeed() bool { return v.ids != nil }
 
-// list appends a page to those that are to be read.
-func (v *visit) list(p listed) {
-	v.pages = append(v.pages, p)
-	if v.numbers[p.url] == 0 {
-		v.numbers[p.url] = len(v.pages)
+// finish numbers the pages in the report and puts it in order.
+func (v *visit) finish() error {
+	urls := make(map[string]bool)
+	for i := range v.report.Violations {
+		urls[v.report.Violations[i].URL] = true
 	}
+	numbers := v.pages.numbers(urls)
+	v.report.finish(func(url string) int { return numbers[url] })
+	return v.pages.err
 }
-
-// number returns the number of a page from 1, or 0 if it is not listed.
-func (v *visit) number(url string) int { return v.numbers[url] }
 
 // unreachable records a request that came to nothing, unless it is our own end.
 func (v *visit) unreachable(url string, err error) error {
@@ -98,7 +88,8 @@ type seen struct {
 // read checks an answer to GET for the i-th page. The error is not about the
 // page.
 func (v *visit) read(i int, response *http.Response) (seen, error) {
-	c := pageCheck{visit: v, url: v.pages[i].url, index: i, now: PageState{URL: v.pages[i].url}}
+	c := pageCheck{visit: v, url: v.pages.at(i).url, index: i}
+	c.now.URL = c.url
 	c.was, c.known = v.since[c.url]
 	s := c.headers(response)
 	c.now.LastModified = s.modified

@@ -82,6 +82,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 		Credentials:  verify.Credentials(at.config.Credentials),
 		Header:       at.config.Header,
 		AllowOrigins: at.config.AllowOrigins,
+		KeepState:    f.state != "",
 	}
 	if config.Since, err = readState(f.state); err != nil {
 		return err
