@@ -71,10 +71,12 @@
 // # One consumer at a time
 //
 // A consumer is known by its table and [Options.Name]. A second one, on any host, is
-// refused with [sink.ErrLocked]: the first has an advisory lock, held by a
-// transaction on a connection of its own that does nothing else. It has neither a
-// snapshot nor a transaction ID, so it does not keep anything from being vacuumed. It
-// works through PgBouncer in transaction mode, where it takes one server connection.
+// refused with [sink.ErrLocked]: the session of the first has an advisory lock. It is the
+// sink's only connection, and in no transaction while the sink waits. The server's
+// idle_session_timeout does not apply to it. Through a pooler, such as PgBouncer in
+// transaction mode, sessions are shared: there a second connection has the lock, in a
+// transaction that stays open and does nothing else. That has neither a snapshot nor a
+// transaction ID, so it does not keep anything from being vacuumed.
 // A consumer that has lost this lock, and does not know, can no longer commit
 // once another has taken it: the row of the position names its owner.
 //

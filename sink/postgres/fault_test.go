@@ -84,24 +84,6 @@ func testServerErrors(t *testing.T, w *world) {
 	}
 }
 
-// testIdleSession has the server end connections that nobody uses between batches.
-func testIdleSession(t *testing.T, w *world) {
-	k, err := postgres.Open(t.Context(), w.url+"&idle_session_timeout=100", postgres.Options{Table: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
-	for n := range 3 {
-		write(t, k, entity(n+1, "a", fmt.Sprint(n)))
-		for w.value(`SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND state = 'idle' AND pid <> pg_backend_pid()`) != "0" {
-		}
-	}
-	if got := w.value("SELECT body::text FROM t WHERE key = 'a'"); got != "2" {
-		t.Errorf("the table has %s", got)
-	}
-}
-
 // testLost cuts the connection at each kind of message, ahead of it and after its answer. The
 // batch takes effect once.
 func testLost(t *testing.T, w *world) {
@@ -246,6 +228,27 @@ func testSilent(t *testing.T, w *world) {
 	write(t, k, entity(1, "a", `1`))
 	if err := k.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// testOneConnection: a sink that waits has one connection, in no transaction, and with it
+// the lock; it takes both again when they are lost.
+func testOneConnection(t *testing.T, w *world) {
+	const sessions = `SELECT string_agg(state, ' ') FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'feedctl consume'`
+	k := w.open(t, postgres.Options{Table: "t"})
+	for n := range 2 {
+		write(t, k, entity(n, "a", `1`))
+		if got := w.value(sessions); got != "idle" {
+			t.Errorf("round %d: the sessions of a sink that waits are %q, want one that is idle", n, got)
+		}
+		if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t"}); !errors.Is(err, sink.ErrLocked) {
+			t.Errorf("round %d: a second sink: got error %v, want %v", n, err, sink.ErrLocked)
+		}
+		w.exec("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'feedctl consume'")
+	}
+	write(t, k, entity(2, "a", `2`))
+	if got := w.value("SELECT body::text FROM t"); got != "2" {
+		t.Errorf("the row is %s", got)
 	}
 }
 

@@ -38,11 +38,17 @@ const undisturbed = `SELECT set_config(name, value, true) FROM (VALUES
 	('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'), ('statement_timeout', '0'), ('lock_timeout', '` + lockWait + `')
 ) AS settings (name, value) JOIN pg_catalog.pg_settings USING (name)`
 
+// attended is keepAlive and undisturbed for a session that holds the lock while no
+// transaction is open.
+const attended = `SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),
+	set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false)`
+
 // A link is a connection that is made anew when it was lost.
 type link struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil if there is none
 	since  time.Time
+	pooled *bool // it leads to a pooler; nil if that is not known yet
 }
 
 func (l *link) connect(ctx context.Context) error {
@@ -53,7 +59,7 @@ func (l *link) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.conn, l.since = conn, time.Now()
+	l.conn, l.since, l.pooled = conn, time.Now(), nil
 	return nil
 }
 
@@ -68,9 +74,71 @@ func (l *link) close(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// lock takes the advisory lock, unless the sink has it: in a transaction that stays
-// open, so that it ends with the connection also behind a PgBouncer.
+// lock takes the advisory lock, unless the sink has it. The session that writes holds it,
+// outside of transactions. Through a pooler, such as PgBouncer, sessions are not the
+// sink's own: there a second connection holds it, in a transaction that stays open.
 func (t *target) lock(ctx context.Context) error {
+	pooled, err := t.pooled(ctx)
+	switch {
+	case err != nil:
+		return err
+	case pooled:
+		err = t.hold(ctx)
+	case t.locked == t.writer.conn:
+		return nil
+	default:
+		err = t.lockSession(ctx)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
+		return fmt.Errorf("%w (table %s, name %q)", sink.ErrLocked, &t.table, t.name)
+	}
+	if err == nil {
+		t.locked = t.writer.conn
+	}
+	return err
+}
+
+// pooled reports whether the connection that writes leads to a pooler: the process that
+// answers is not the one that the connection was told of.
+func (t *target) pooled(ctx context.Context) (bool, error) {
+	if l := &t.writer; l.pooled == nil {
+		if err := t.step(); err != nil {
+			return false, err
+		}
+		var process uint32
+		if err := l.conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&process); err != nil {
+			return false, err
+		}
+		pooled := process != l.conn.PgConn().PID()
+		l.pooled = &pooled
+	}
+	return *t.writer.pooled, nil
+}
+
+// lockSession has the session that writes take the lock.
+func (t *target) lockSession(ctx context.Context) error {
+	if err := t.step(); err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue(undisturbed)
+	b.Queue("SELECT pg_advisory_lock(hashtextextended($1, 0))", t.lockName())
+	b.Queue(attended)
+	b.Queue("COMMIT")
+	err := t.writer.conn.SendBatch(ctx, b).Close()
+	if err == nil {
+		return nil
+	}
+	if _, e := t.writer.conn.Exec(ctx, "ROLLBACK"); e != nil {
+		_ = t.writer.close(ctx) // what is wrong with it is in err
+	}
+	return err
+}
+
+// hold has a connection of its own take the lock, for a transaction that stays open, so
+// that the lock ends with the connection also behind a pooler.
+func (t *target) hold(ctx context.Context) error {
 	if t.holder.conn != nil {
 		if err := t.step(); err != nil {
 			return err
@@ -86,29 +154,23 @@ func (t *target) lock(ctx context.Context) error {
 	if err := t.holder.connect(ctx); err != nil {
 		return err
 	}
-	err := t.takeLock(ctx)
+	err := t.step()
 	if err == nil {
-		return nil
+		b := &pgx.Batch{}
+		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		b.Queue(keepAlive)
+		b.Queue(undisturbed)
+		b.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", t.lockName())
+		err = t.holder.conn.SendBatch(ctx, b).Close()
 	}
-	// What is not whole must not be taken for a lock.
-	_ = t.holder.close(ctx)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
-		return fmt.Errorf("%w (table %s, name %q)", sink.ErrLocked, &t.table, t.name)
+	if err != nil {
+		// What is not whole must not be taken for a lock.
+		_ = t.holder.close(ctx)
 	}
 	return err
 }
 
-func (t *target) takeLock(ctx context.Context) error {
-	if err := t.step(); err != nil {
-		return err
-	}
-	b := &pgx.Batch{}
-	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(keepAlive)
-	b.Queue(undisturbed)
-	b.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl sink "+t.table.String()+" "+t.name)
-	return t.holder.conn.SendBatch(ctx, b).Close()
-}
+func (t *target) lockName() string { return "feedctl sink " + t.table.String() + " " + t.name }
 
 // A place is what the row of the position says.
 type place struct {

@@ -88,14 +88,40 @@ func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) err
 	return t.writer.conn.SendBatch(ctx, b).Close()
 }
 
-// connect makes the connection to write with anew if it was lost, or is old.
+// connect makes the connection to write with anew if it was lost, and with it the lock if
+// it was lost as well. The server may not have noticed yet that the connection with the
+// lock is gone: as long as nobody else owns the position, the lock can wait.
 func (t *target) connect(ctx context.Context) error {
-	if t.writer.conn != nil && time.Since(t.writer.since) > maxAge {
-		if err := t.writer.close(ctx); err != nil {
-			return err
-		}
+	if err := t.rejuvenate(ctx); err != nil {
+		return err
 	}
-	return t.writer.connect(ctx)
+	if err := t.writer.connect(ctx); err != nil {
+		return err
+	}
+	if t.locked == t.writer.conn {
+		return nil
+	}
+	if err := t.lock(ctx); err != nil && !errors.Is(err, sink.ErrLocked) {
+		return err
+	}
+	return t.writer.connect(ctx) // it was closed if it failed with the lock
+}
+
+// rejuvenate drops the temporary table of a session that has had it for long: the server
+// cannot vacuum it, and it must not become old in terms of transactions. A pooler's session
+// cannot be told from others, so there the connection is made anew.
+func (t *target) rejuvenate(ctx context.Context) error {
+	if t.writer.conn == nil || time.Since(t.writer.since) <= maxAge {
+		return nil
+	}
+	if t.writer.pooled == nil || *t.writer.pooled {
+		return t.writer.close(ctx)
+	}
+	if _, err := t.writer.conn.Exec(ctx, "DROP TABLE IF EXISTS pg_temp."+pgx.Identifier{t.staging}.Sanitize()); err != nil {
+		_ = t.writer.close(ctx) // what is wrong with it is met again
+	}
+	t.writer.since = time.Now()
+	return nil
 }
 
 // merge brings the batch and its position into the database, in one transaction. What
@@ -143,11 +169,6 @@ func (t *target) committed(ctx context.Context) (bool, error) {
 	}
 	if p.owner != t.owner || p.commits != t.commits && p.commits != t.commits+1 {
 		return false, errTakenOver
-	}
-	// The server may not have noticed yet that the connection with the lock was lost.
-	// As long as nobody else owns the position, the lock can wait.
-	if err := t.lock(ctx); err != nil && !errors.Is(err, sink.ErrLocked) {
-		return false, err
 	}
 	return p.commits == t.commits+1, nil
 }
