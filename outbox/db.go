@@ -21,6 +21,7 @@ type DB struct {
 	pool   *pgxpool.Pool
 	schema string
 	begin  string
+	poller *poller
 }
 
 // stallLimit is how long a transaction waits for its next statement.
@@ -90,13 +91,15 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 // are an error. A process that does not go on, or whose host is gone, must
 // not keep its locks: the server ends its transaction.
 func Use(pool *pgxpool.Pool, schema string) *DB {
-	return &DB{pool, schema, fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+	d := &DB{pool: pool, schema: schema, begin: fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;
 		SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8';
 		SET LOCAL idle_in_transaction_session_timeout = %d;
 		SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off; SET LOCAL row_security = off;
 		SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`,
 		pgx.Identifier{schema}.Sanitize(), stallLimit.Milliseconds())}
+	d.poller = newPoller(d)
+	return d
 }
 
 // Close closes the connections.

@@ -25,3 +25,6 @@ func (m *Mark) Pass(ids ...int64) { m.mark.pass(rows{ids: ids, passed: m.mark.se
 func (d *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
+
+// SetIdleAfter sets how long after its last row a feed counts as idle.
+func (d *DB) SetIdleAfter(t time.Duration) { d.poller.idleAfter = t }

@@ -56,7 +56,7 @@ func (o *outside) resume(ctx context.Context) (m moved, err error) {
 	if len(r.entities) == 0 {
 		return moved{}, o.forget(ctx)
 	}
-	return moved{len(r.ids), r.bytes, nil, true}, o.publish(ctx, r)
+	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, o.publish(ctx, r)
 }
 
 // stranger returns the error for a checkpoint that is not expected. It may be that of

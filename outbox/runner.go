@@ -26,7 +26,8 @@ type moved struct {
 	rows  int
 	bytes int64 // of bodies
 	bad   []badRow
-	full  bool // there may be more
+	full  bool  // there may be more
+	from  int64 // no row with a smaller id will appear
 }
 
 // Stats are what a Runner has done since it was made.
@@ -43,11 +44,17 @@ type Runner struct {
 	db     *DB
 	lease  *lease
 
+	// What Run and Drain know of the feed's rows.
+	from   int64     // as in moved
+	active time.Time // when there were some
+
 	rows, bytes, quarantined atomic.Int64
 	working                  atomic.Bool
 }
 
-// NewRunner returns a Runner, which uses up to three connections at the same time.
+// NewRunner returns a Runner, which uses up to three connections at the same time, and
+// while it waits for rows one together with all other runners of the database. Run and
+// Drain are called one at a time.
 func (d *DB) NewRunner(c Config) (*Runner, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -62,9 +69,10 @@ func (r *Runner) Stats() Stats {
 }
 
 // Run moves rows as they are committed, while no other runner does, until ctx ends;
-// what has been begun is finished then. Errors that may pass are logged, and what
-// failed is tried again. Run returns the cause of the context's end, or an error
-// that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
+// what has been begun is finished then. A feed that has had no rows for 10 seconds is
+// nobody's: the runner that sees the next one first takes it. Errors that may pass are
+// logged, and what failed is tried again. Run returns the cause of the context's end, or an
+// error that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
 // storage.ErrPermission or storage.ErrLayout.
 func (r *Runner) Run(ctx context.Context) error {
 	retry := backoff{}
@@ -80,6 +88,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return err
 		case errors.Is(err, errLeaseLost):
 			r.config.Logger.Warn("another runner works on the feed now", "feed", r.config.Feed)
+			taken = false
 		case err != nil:
 			r.config.Logger.Warn("outbox is interrupted, trying again", "feed", r.config.Feed, "error", err)
 			if err := sleepFor(ctx, retry.next()); err != nil {
@@ -88,10 +97,20 @@ func (r *Runner) Run(ctx context.Context) error {
 			continue
 		}
 		retry.reset()
-		if err := sleepFor(ctx, r.config.Lease/5); err != nil {
+		if !taken {
+			if err := sleepFor(ctx, r.config.Lease/5); err != nil {
+				return err
+			}
+		}
+		if err := r.await(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// await waits for rows.
+func (r *Runner) await(ctx context.Context) error {
+	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, poll: r.config.Poll, active: r.active})
 }
 
 // Drain moves the rows that are committed now, and those that are while it does so,
@@ -143,7 +162,8 @@ func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	return some, nil
 }
 
-// work moves rows while the runner has the lease; with drain, until there are none.
+// work moves rows while the runner has the lease: with drain, until there are none, and
+// otherwise until there was none for some time.
 func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	holding, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
@@ -164,7 +184,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 			r.config.Logger.Warn("the lease was not released, another runner waits until it has run out", "feed", r.config.Feed, "error", e)
 		}
 	}()
-	idle := r.config.Poll
+	r.active = time.Now()
 	for {
 		// A move that has begun is finished: it ends by the producer's RetryFor.
 		done, err := m.move(context.WithoutCancel(holding))
@@ -172,21 +192,26 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 			return err
 		}
 		r.count(done)
-		wait := r.config.Poll
+		r.from = done.from
 		switch {
 		case holding.Err() != nil:
 			return context.Cause(holding)
 		case done.full:
 			continue
 		case done.rows+len(done.bad) > 0:
-			idle = r.config.Poll
+			r.active = time.Now()
+			err = sleepFor(holding, r.config.Poll)
 		case drain:
 			return nil
 		default:
-			idle = min(2*idle, 10*r.config.Poll)
-			wait = idle
+			until, cancel := context.WithDeadline(holding, r.active.Add(r.db.poller.idleAfter))
+			err = r.await(until)
+			cancel()
+			if err != nil && holding.Err() == nil {
+				return nil // the feed is idle
+			}
 		}
-		if err := sleepFor(holding, wait); err != nil {
+		if err != nil {
 			return err
 		}
 	}

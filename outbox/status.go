@@ -3,9 +3,11 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/feedctl/feedctl/layout"
 )
@@ -144,24 +146,25 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 }
 
 // Feeds returns the names of the feeds that have rows in the outbox, or had. It
-// steps from name to name, whatever the number of rows.
+// steps from name to name, whatever the number of rows, and is one statement. Rows that
+// row security hides are an error.
 func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
-	err = d.do(ctx, func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, `
-			WITH RECURSIVE waiting AS (
-				(SELECT feed FROM outbox ORDER BY feed LIMIT 1)
-				UNION ALL
-				SELECT (SELECT o.feed FROM outbox o WHERE o.feed > w.feed ORDER BY o.feed LIMIT 1) FROM waiting w WHERE w.feed IS NOT NULL
-			)
-			SELECT feed FROM waiting WHERE feed IS NOT NULL UNION SELECT feed FROM outbox_feed UNION SELECT feed FROM outbox_capture ORDER BY feed`)
-		if err != nil {
-			return err
-		}
-		feeds, err = pgx.CollectRows(found, pgx.RowTo[string])
-		return err
-	})
+	var hidden bool
+	err = d.pool.QueryRow(ctx, strings.NewReplacer("OUTBOX", d.outbox(), "SCHEMA", pgx.Identifier{d.schema}.Sanitize()).Replace(`
+		WITH RECURSIVE waiting AS (
+			(SELECT feed FROM OUTBOX ORDER BY feed LIMIT 1)
+			UNION ALL
+			SELECT (SELECT o.feed FROM OUTBOX AS o WHERE o.feed > w.feed ORDER BY o.feed LIMIT 1) FROM waiting AS w WHERE w.feed IS NOT NULL
+		)
+		SELECT row_security_active('OUTBOX'), ARRAY(
+			SELECT feed FROM waiting WHERE feed IS NOT NULL
+			UNION SELECT feed FROM SCHEMA.outbox_feed UNION SELECT feed FROM SCHEMA.outbox_capture ORDER BY feed)`)).
+		Scan(&hidden, &feeds)
+	if hidden {
+		err = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "row security hides rows of the outbox from this user"}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("list feeds of the outbox: %w", err)
+		return nil, fmt.Errorf("list feeds of the outbox: %w", setup(err))
 	}
 	named := feeds[:0]
 	for _, f := range feeds {

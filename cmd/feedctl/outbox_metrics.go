@@ -35,7 +35,7 @@ func newOutboxMetrics(m *movers) http.Handler {
 		bad:        desc("quarantined_rows", "Rows in quarantine.", "feed"),
 		moved:      desc("moved_rows_total", "Rows that this process has moved.", "feed"),
 		movedBytes: desc("moved_bytes_total", "Bytes of their bodies.", "feed"),
-		work:       desc("working", "1 if this process works on the feed, 0 if it is ready to take over.", "feed"),
+		work:       desc("working", "1 if this process works on the feed, 0 if it is ready to: another process works on it, or the feed is idle.", "feed"),
 		open:       desc("oldest_transaction_seconds", "Age of the oldest open transaction that has written to the outbox; 0 if none is older than a second."),
 	}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
