@@ -10,17 +10,19 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
+
+	"github.com/feedctl/feedctl/internal/memlimit"
 )
 
-// memoryLimit is the soft limit of the Go heap, in bytes. What else a process
-// has in memory (its code, SQLite's cache) fits beside it into 64 MiB.
+// memoryLimit is the soft limit of Go's memory, in bytes, as long as no more is in use
+// than fits well. What else a process has in memory (its code, SQLite's cache) fits beside
+// it into 64 MiB.
 const memoryLimit = 36 << 20
 
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
+		memlimit.Adapt(memoryLimit)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -38,6 +38,7 @@ var rooms = map[string]room{
 	"internal/loopback":  {},
 	"internal/jsonptr":   {},
 	"internal/selfcheck": {},
+	"internal/memlimit":  {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
 	"internal/notices":   {},
