@@ -160,7 +160,7 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%+v", stats)
 		}
 		reasons := get[string](w, `SELECT string_agg(id || ' ' || reason, '; ' ORDER BY id) FROM feedctl.outbox_quarantine`)
-		for _, want := range []string{"2 ", "CR, LF", "3 headers are no object", "5 body has 15 bytes, the limit is 14"} {
+		for _, want := range []string{"2 ", "control character", "3 headers are no object", "5 body has 15 bytes, the limit is 14"} {
 			if !strings.Contains(reasons, want) {
 				t.Errorf("reasons are %q, want %q", reasons, want)
 			}
