@@ -127,9 +127,9 @@ type target struct {
 
 	writer, holder link      // the second only through a pooler
 	locked         *pgx.Conn // of the writer, when the lock was taken; nil before
-	staging        string // name of the staging table
-	owner          string // names this sink in the row of the position
-	commits        int64  // in the row of the position
+	staging        string    // name of the staging table
+	owner          string    // names this sink in the row of the position
+	commits        int64     // in the row of the position
 	before         func() error
 
 	ctx   context.Context // of the batch
