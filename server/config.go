@@ -21,7 +21,8 @@ import (
 type Config struct {
 	// PublicURL is how clients reach the server's root: "https://example.org" or
 	// "https://example.org/data". Links begin with it. Without it they begin
-	// with the request's Host; X-Forwarded-* is never looked at.
+	// with the request's Host, and shared caches may not keep pages; X-Forwarded-* is
+	// never used. On a loopback address, its host is a Host to answer to.
 	PublicURL string
 	// Writable allows publishing by POST.
 	Writable bool

@@ -83,7 +83,7 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 		h.Set("Link", "<"+d.Next+`>; rel="next"`)
 	}
 	h.Set("Vary", "Accept")
-	h.Set("Cache-Control", s.cacheControl(false))
+	h.Set("Cache-Control", s.cacheControl(&representation{hosted: s.publicURL == ""}))
 	_, err = w.Write(body.Bytes())
 	return err
 }

@@ -20,7 +20,8 @@
 // and a strong ETag. The ETag changes with the body, with the content coding, and
 // when the next link appears. A page with a next link never changes and is
 // "immutable" to caches; the newest page is "no-cache". If read credentials are
-// configured, pages are "private". Pages come with gzip or zstd by
+// configured, or links begin with the request's Host as there is no PublicURL,
+// pages are "private". Pages come with gzip or zstd by
 // Accept-Encoding, and otherwise with Range (one range of bytes) and Repr-Digest
 // (RFC 9530).
 //
@@ -78,6 +79,8 @@
 //	not-acceptable      406  Accept or Accept-Encoding leaves nothing to send
 //	unauthorized        401  credentials are missing or wrong
 //	forbidden           403  the credentials are not for this
+//	cross-origin        403  a browser sent it for a web page of another origin
+//	host                421  Host is not this machine's, on a loopback address without credentials
 //	precondition        412  If-Match or If-Unmodified-Since does not hold
 //	range               416  the range begins behind the end
 //	invalid-request     400  a name, a parameter, or the body's syntax is wrong

@@ -361,6 +361,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 		tag:         shortDigest(p.SHA256),
 		modified:    feed.Truncate(p.Last),
 		changing:    true,
+		hosted:      f.server.publicURL == "",
 		stored:      p.Size,
 		chain:       chainOf(p).Header(),
 		digest:      func(ctx context.Context) ([]byte, error) { return f.feed.open.sum(ctx, p, f.server.integrity) },

@@ -48,6 +48,7 @@ func (x *indexResource) stat(ctx context.Context) (*representation, error) {
 	rep := served.representation
 	rep.location = x.location
 	rep.immutable = x.location == ""
+	rep.hosted = x.server.publicURL == ""
 	return &rep, nil
 }
 

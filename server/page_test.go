@@ -53,7 +53,7 @@ func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, cont
 	}
 	want := map[string]string{
 		"Accept-Ranges":          "bytes",
-		"Cache-Control":          "no-cache",
+		"Cache-Control":          "private, no-cache",
 		"Content-Length":         fmt.Sprint(len(body)),
 		"Content-Type":           page.ContentType(p.Boundary),
 		"Etag":                   `"` + p.SHA256[:32] + `"`,
@@ -70,7 +70,7 @@ func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, cont
 	}
 	if p.Number < newest {
 		links = append(links, fmt.Sprintf(`<%s>; rel="next"`, url(p.Number+1)))
-		want["Cache-Control"] = "public, max-age=31536000, immutable"
+		want["Cache-Control"] = "private, max-age=31536000, immutable"
 		want["Etag"] = `"` + p.SHA256[:32] + `-l"`
 	}
 	if contentLocation {

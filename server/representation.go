@@ -20,6 +20,7 @@ type representation struct {
 	modified    time.Time // in whole seconds
 	changing    bool      // modified may belong to several states
 	immutable   bool      // there will be no other state
+	hosted      bool      // it has the Host of the request in it
 	links       []string  // values of Link
 	chain       string    // value of feed.ChainHeader, or ""
 	location    string    // Content-Location, where it is not the request's URL
@@ -168,17 +169,19 @@ func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 	if rep.location != "" {
 		h.Set("Content-Location", rep.location)
 	}
-	h.Set("Cache-Control", s.cacheControl(rep.immutable))
+	h.Set("Cache-Control", s.cacheControl(rep))
 }
 
-func (s *Server) cacheControl(immutable bool) string {
+// cacheControl lets shared caches keep only what is for everyone. What has the Host of
+// a request in it is not: a client could send another one than the cache goes by.
+func (s *Server) cacheControl(rep *representation) string {
 	var directives []string
-	if !s.readers.open() {
+	if rep.hosted || !s.readers.open() {
 		directives = append(directives, "private")
-	} else if immutable {
+	} else if rep.immutable {
 		directives = append(directives, "public")
 	}
-	if immutable {
+	if rep.immutable {
 		directives = append(directives, "max-age=31536000", "immutable")
 	} else {
 		directives = append(directives, "no-cache")

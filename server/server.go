@@ -28,6 +28,7 @@ type Server struct {
 	router    http.Handler
 
 	readers, writers *guard
+	origins          *origins
 	coders           *coders
 	directory        *template.Template
 
@@ -63,11 +64,15 @@ func New(store storage.Store, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	origins, err := newOrigins(publicURL)
+	if err != nil {
+		return nil, err
+	}
 	c = c.withDefaults(store)
 	background, integrity := newBackground(), newIntegrity()
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
-		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth),
+		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth), origins: origins,
 		coders:     newCoders(c.MaxCoded),
 		feeds:      newLRU[string, *servedFeed](maxFeeds),
 		newFeeds:   newLRU[string, *servedFeed](maxFeeds),
@@ -150,8 +155,10 @@ func (s *Server) begin() bool {
 type handler func(w *responder, r *http.Request) error
 
 func (s *Server) routes() http.Handler {
-	reading := func(h handler) handler { return s.readers.allow(s.writers, h) }
-	writing := func(h handler) handler { return s.writers.allow(s.readers, h) }
+	reading := func(h handler) handler { return s.origins.local(s.readers, s.readers.allow(s.writers, h)) }
+	writing := func(h handler) handler {
+		return s.origins.local(s.writers, s.origins.same(s.writers.allow(s.readers, h)))
+	}
 	feed := map[string]handler{http.MethodGet: reading(s.getNewest)}
 	if s.config.Writable {
 		feed[http.MethodPost] = writing(s.publish)

@@ -54,9 +54,9 @@ func TestSnapshots(t *testing.T) {
 		const public = "https://example.org/data"
 		for _, config := range []server.Config{{}, {PublicURL: public}} {
 			c := connect(t, newServer(t, store, config))
-			base := c.url
+			base, fixed, newer := c.url, "private, max-age=31536000, immutable", "private, no-cache"
 			if config.PublicURL != "" {
-				base = public
+				base, fixed, newer = public, "public, max-age=31536000, immutable", "no-cache"
 			}
 			newest, byID := c.get(t, "/snapshots/s"), c.get(t, "/snapshots/s/"+id)
 			if string(newest.body) != string(byID.body) {
@@ -76,14 +76,14 @@ func TestSnapshots(t *testing.T) {
 				t.Errorf("index (-want +got):\n%s", diff)
 			}
 			wantHeader := map[string]string{
-				"Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable", "Content-Length": fmt.Sprint(len(byID.body)),
+				"Accept-Ranges": "bytes", "Cache-Control": fixed, "Content-Length": fmt.Sprint(len(byID.body)),
 				"Content-Type": "application/json", "Etag": byID.Header.Get("Etag"), "Last-Modified": epochHTTP,
 				"Repr-Digest": reprDigest(byID.body), "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff",
 			}
 			if diff := cmp.Diff(wantHeader, header(byID.Header)); diff != "" {
 				t.Errorf("header of the index (-want +got):\n%s", diff)
 			}
-			wantHeader["Cache-Control"] = "no-cache"
+			wantHeader["Cache-Control"] = newer
 			wantHeader["Content-Location"] = base + "/snapshots/s/" + id
 			if diff := cmp.Diff(wantHeader, header(newest.Header)); diff != "" {
 				t.Errorf("header of the newest index (-want +got):\n%s", diff)
