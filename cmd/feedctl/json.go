@@ -226,3 +226,14 @@ type migrationJSON struct {
 	Version int32  `json:"version"`
 	Name    string `json:"name"`
 }
+
+// copyJSON is printed by "copy". It counts what this run has written.
+type copyJSON struct {
+	Source        string `json:"source"`
+	Target        string `json:"target"`
+	Feeds         int    `json:"feeds"`
+	Entities      int64  `json:"entities"` // of feeds
+	Pages         int64  `json:"pages"`    // of feeds, that were begun
+	SnapshotPages int64  `json:"snapshotPages"`
+	Bytes         int64  `json:"bytes"`
+}

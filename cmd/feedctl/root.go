@@ -103,6 +103,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newPublish(a),
 		newServe(a),
+		newCopy(a),
 		newInit(a),
 		newMigrate(a),
 		newConsume(a),

@@ -94,9 +94,10 @@ var rooms = map[string]room{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
-	"doctor": {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"fold":   {rooms: []string{"chain", "consumer", "feed", "layout", "producer", "server", "sink", "sink/sqlite", "snapshot", "storage"}},
-	"verify": {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
+	"replica": {rooms: []string{"chain", "layout", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
+	"fold":    {rooms: []string{"chain", "consumer", "feed", "layout", "producer", "server", "sink", "sink/sqlite", "snapshot", "storage"}},
+	"verify":  {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.
 	"bench":            top,

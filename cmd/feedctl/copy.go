@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/replica"
+	"github.com/feedctl/feedctl/sink"
+)
+
+func newCopy(a *app) *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use:   "copy STORE|STORE#NAME STORE",
+		Short: "Copy feeds and snapshots to another store while they are in use",
+		Long: `Copy copies the feed NAME and the snapshots of that name, or without NAME all feeds and
+snapshots of the store, to another store of any kind. It is a move to another store, and a
+backup.
+
+The copy has the same pages: the same bytes, Content-IDs, times and digests. Consumers
+continue with it where they were. The digests name the feed, so a copy keeps its name. At
+any moment the copy is an earlier state of the feed. An interrupted copy is continued by the
+same command; so is one that has fallen behind, which makes it a backup that is brought up
+to date. Pages that were pruned from the source are pruned from the copy, too; snapshots
+that were deleted from the source stay.
+
+With --follow, copy goes on until it is stopped. To switch over: stop publishing to the
+source, stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with
+status 0, and publish to the copy. A target that has other entities than the source is
+refused and left as it is.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+		Example: `  feedctl copy file:/var/lib/feedctl file:/backup/feedctl
+  feedctl copy file:/var/lib/feedctl#zones 's3://bucket/prefix?region=eu-central-1' --follow
+  feedctl copy 'postgres://feedctl@db.example.org/shop' file:./copy --json`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runCopy(c.Context(), a, args[0], args[1], follow)
+		},
+	}
+	c.Flags().BoolVar(&follow, "follow", false, "copy what is published until a signal comes")
+	return c
+}
+
+func runCopy(ctx context.Context, a *app, source, target string, follow bool) (err error) {
+	fromURL, name, err := a.storeOrStored(source)
+	if err != nil {
+		return err
+	}
+	toURL, other, err := a.storeOrStored(target)
+	switch {
+	case err != nil:
+		return err
+	case other != "" && other != name:
+		return usagef("copy %s to %s: a copy keeps its name, which the digests of its pages contain", sink.Redact(source), sink.Redact(target))
+	case stored{fromURL, ""}.identity() == stored{toURL, ""}.identity():
+		return usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
+	}
+	from, err := a.openStoreAt(ctx, fromURL, access{follow: follow})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, from.Close, "store")
+	to, err := a.openStoreAt(ctx, toURL, access{create: true, follow: follow})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, to.Close, "store")
+	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.log})
+	stop := a.progress("copy", func() status {
+		r := c.Report()
+		return status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
+	})
+	defer stop()
+	err = c.Run(ctx)
+	stop()
+	return errors.Join(hintCopy(err), a.printCopied(c.Report(), sink.Redact(source), sink.Redact(target)))
+}
+
+// storeOrStored reads an argument that is a store or names something in one.
+func (a *app) storeOrStored(arg string) (store, name string, err error) {
+	if isStoreURL(arg) && !strings.Contains(arg, "#") {
+		return arg, "", nil
+	}
+	at, err := a.parseStored(arg)
+	return at.store, at.name, err
+}
+
+func hintCopy(err error) error {
+	switch {
+	case errors.Is(err, replica.ErrDiverged):
+		return &hinted{err, "another target; or, if it may lose what is there, \"feedctl delete\" of the feed in the target"}
+	case errors.Is(err, chain.ErrPruned):
+		return &hinted{err, "a new target; or \"feedctl delete\" of the feed in this one: the source has pruned what comes next"}
+	}
+	return err
+}
+
+// printCopied tells what was copied, also by a run that failed.
+func (a *app) printCopied(r replica.Report, source, target string) error {
+	result := copyJSON{
+		Source: source, Target: target, Feeds: r.Feeds, Entities: r.Pages.Entities, Pages: r.Pages.Pages,
+		SnapshotPages: r.Snapshots.Pages, Bytes: r.Pages.Bytes + r.Snapshots.Bytes,
+	}
+	return a.print(result, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", plural(result.Entities, "entity", "entities"),
+			plural(result.Pages, "page", "pages"), plural(result.SnapshotPages, "page", "pages"), formatBytes(result.Bytes), target)
+		return err
+	})
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/s3test"
+)
+
+// TestCopy copies a feed and a snapshot around all kinds of stores, and back.
+func TestCopy(t *testing.T) {
+	files := func() string { return "file:" + filepath.Join(t.TempDir(), "store") }
+	database := pgtest.Start(t).URL("a")
+	bucket := s3test.Start(t).URL("prefix")
+	first, last := files(), files()
+	mustRun(t, zones, "publish", first+"#zones", "--key", "/name", "--max-page-entities", "2")
+	mustRun(t, "", "snapshot", "from-feed", first+"#zones")
+	tail := func(store string) string {
+		return mustRun(t, "", "tail", store+"#zones", "--from", "beginning", "--follow=false")
+	}
+	want := tail(first)
+	way := []string{first, database, bucket, last}
+	for i := 1; i < len(way); i++ {
+		var copied copyJSON
+		if err := json.Unmarshal([]byte(mustRun(t, "", "copy", way[i-1], way[i], "--json")), &copied); err != nil {
+			t.Fatal(err)
+		}
+		if copied.Entities != 3 || copied.Pages != 2 || copied.SnapshotPages != 1 {
+			t.Errorf("copied %+v", copied)
+		}
+		mustRun(t, "", "verify", way[i]+"#zones")
+		mustRun(t, "", "verify", "--index", way[i]+"#zones")
+		if got := tail(way[i]); got != want {
+			t.Errorf("%s has\n%s, want\n%s", way[i], got, want)
+		}
+	}
+	// What is new is appended.
+	mustRun(t, zones, "publish", first+"#zones", "--key", "/name")
+	if got := mustRun(t, "", "copy", first+"#zones", last+"#zones"); !strings.Contains(got, "copied 3 entities") {
+		t.Errorf("copy of what is new: %s", got)
+	}
+	if tail(first) != tail(last) {
+		t.Error("the copy differs")
+	}
+	// The first did not get what the last did.
+	mustRun(t, zones, "publish", last+"#zones", "--key", "/name")
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{first, last}, exitError, "diverged"},
+		{[]string{first + "#none", last}, exitNotFound, "none"},
+		{[]string{first + "#zones", last + "#others"}, exitUsage, "keeps its name"},
+		{[]string{first, first}, exitUsage, "same store"},
+		{[]string{files(), last}, exitNotFound, "no store"},
+	} {
+		code, _, stderr := feedctl(t, "", append([]string{"copy"}, test.args...)...)
+		if code != test.code || !strings.Contains(stderr, test.want) {
+			t.Errorf("copy %v: exit status %d: %s", test.args, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package replica
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrDiverged: the target has something that the source does not have, or has
+// otherwise. Nothing was written over.
+var ErrDiverged = errors.New("target has diverged from the source")
+
+// Stats count what was written to the target.
+type Stats struct {
+	Pages    int64 // that were begun
+	Entities int64 // of feeds
+	Bytes    int64 // of bodies
+}
+
+func (s *Stats) add(more Stats) {
+	s.Pages += more.Pages
+	s.Entities += more.Entities
+	s.Bytes += more.Bytes
+}
+
+// A Feed copies one feed. Its methods must not be called concurrently.
+type Feed struct {
+	from, to storage.Store
+	name     string
+	source   *chain.Reader
+
+	at    *chain.Page // the newest page of the target; nil: none, or not known
+	known bool        // at is
+	hash  hash.Hash   // of the body of at, if that is open
+	floor int64       // of the target
+	stats Stats
+}
+
+// NewFeed returns what copies a feed between two stores. It does not look at them.
+func NewFeed(from, to storage.Store, name string) *Feed {
+	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name)}
+}
+
+// Stats returns what was written so far.
+func (f *Feed) Stats() Stats { return f.stats }
+
+// Sync brings the target to a state that the source has had since the call. After an
+// error that is not about the feed, such as [ErrDiverged] or [chain.ErrCorrupt], it may
+// be called again and continues. The error of a feed that does not exist matches
+// [chain.ErrNoFeed], that of a target which needs pages that were pruned,
+// [chain.ErrPruned].
+func (f *Feed) Sync(ctx context.Context) error {
+	if err := layout.CheckName(f.name); err != nil {
+		return fmt.Errorf("copy feed: %w", err)
+	}
+	if err := f.sync(ctx); err != nil {
+		f.known = false // what became of the last write is not known
+		return fmt.Errorf("copy feed %q: %w", f.name, err)
+	}
+	return nil
+}
+
+func (f *Feed) sync(ctx context.Context) error {
+	newest, err := f.source.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if !f.known {
+			if err := f.look(ctx, newest); err != nil {
+				return err
+			}
+		}
+		if f.at != nil && f.at.Closed && f.at.Number >= newest.Number {
+			break
+		}
+		done, err := f.step(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			break
+		}
+	}
+	return f.raiseFloor(ctx)
+}
+
+// look finds the newest page of the target and makes sure that the source has it, or
+// has had it when it was shorter.
+func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
+	target := chain.NewReader(f.to, f.name)
+	at, err := target.Newest(ctx)
+	switch {
+	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrCorrupt):
+		// A copy that has only raised the floor has no page there.
+		for _, listErr := range f.to.List(ctx, layout.FeedPages(f.name), "") {
+			return errors.Join(err, listErr)
+		}
+		at = nil
+	case err != nil:
+		return err
+	}
+	if f.floor, err = target.Floor(ctx); err != nil {
+		return err
+	}
+	f.at, f.hash = at, nil
+	if at != nil {
+		if err := f.compare(ctx, newest); err != nil {
+			return err
+		}
+		if syncer, ok := f.to.(storage.Syncer); ok {
+			if err := syncer.Sync(ctx, layout.FeedPage(f.name, at.Number)); err != nil {
+				return err
+			}
+		}
+	}
+	f.known = true
+	if f.floor > 1 {
+		return f.sweep(ctx) // what a copy that was interrupted has left
+	}
+	return nil
+}
+
+// compare returns an error unless the newest page of the target is that of the source,
+// or the beginning of it.
+func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
+	if f.at.Number > newest.Number {
+		return fmt.Errorf("%w: it has %d pages, the source %d", ErrDiverged, f.at.Number, newest.Number)
+	}
+	p, _, err := f.page(ctx, f.at.Number)
+	if err != nil {
+		return err
+	}
+	other := fmt.Errorf("%w: page %d is another", ErrDiverged, p.Number)
+	if f.at.Closed {
+		if !p.Closed || p.Digest() != f.at.Digest() {
+			return other
+		}
+		return nil
+	}
+	if p.Boundary != f.at.Boundary || p.Prev != f.at.Prev || p.Entities < f.at.Entities || p.Size < f.at.Size {
+		return other
+	}
+	beginning := &body{ctx: ctx, store: f.from, key: layout.FeedPage(f.name, p.Number), size: f.at.Size, want: f.at.SHA256}
+	if err := beginning.discard(); errors.Is(err, errDigest) {
+		return other
+	} else if err != nil {
+		return err
+	}
+	f.hash = beginning.read
+	return nil
+}
+
+// page returns the state of a page of the source, as it is now.
+func (f *Feed) page(ctx context.Context, n int64) (*chain.Page, storage.Meta, error) {
+	info, err := f.from.Stat(ctx, layout.FeedPage(f.name, n))
+	if errors.Is(err, storage.ErrNotFound) {
+		floor, floorErr := f.source.Floor(ctx)
+		switch {
+		case floorErr != nil:
+			return nil, storage.Meta{}, floorErr
+		case n < floor:
+			return nil, storage.Meta{}, fmt.Errorf("page %d, which the target needs next: %w: delete the copy, and begin again", n, chain.ErrPruned)
+		}
+		return nil, storage.Meta{}, fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
+	}
+	if err != nil {
+		return nil, storage.Meta{}, err
+	}
+	p, err := chain.Decode(f.name, n, info)
+	return p, info.Meta, err
+}
+
+// step appends to the newest page of the target, or creates the page after it. It is
+// done if the target has what the source has.
+func (f *Feed) step(ctx context.Context) (done bool, err error) {
+	n, offset := int64(0), int64(0)
+	switch {
+	case f.at == nil:
+		if n, err = f.begin(ctx); err != nil {
+			return false, err
+		}
+	case f.at.Closed:
+		n = f.at.Number + 1
+	default:
+		n, offset = f.at.Number, f.at.Size
+	}
+	p, meta, err := f.page(ctx, n)
+	if errors.Is(err, chain.ErrPruned) && f.at == nil {
+		return false, nil // pruned meanwhile: begin at the next one
+	}
+	if err != nil {
+		return false, err
+	}
+	if f.at != nil && f.at.Closed && p.Prev != f.at.Digest() {
+		return false, fmt.Errorf("%w: page %d of the source does not continue page %d of the target", ErrDiverged, n, f.at.Number)
+	}
+	if offset > 0 && p.Entities == f.at.Entities && p.Closed == f.at.Closed {
+		return true, nil
+	}
+	return false, f.write(ctx, p, meta, offset)
+}
+
+// begin returns the number of the first page of the copy. The floor comes first: pages
+// below it are not missed.
+func (f *Feed) begin(ctx context.Context) (int64, error) {
+	floor, err := f.source.Floor(ctx)
+	if err != nil || floor <= f.floor {
+		return f.floor, err
+	}
+	f.floor, err = chain.RaiseFloor(ctx, f.to, f.name, floor)
+	return f.floor, err
+}
+
+// write writes the state p of a page: what follows offset, or, if that is 0, all of it.
+func (f *Feed) write(ctx context.Context, p *chain.Page, meta storage.Meta, offset int64) error {
+	key := layout.FeedPage(f.name, p.Number)
+	source := &body{ctx: ctx, store: f.from, key: key, offset: offset, size: p.Size - offset, before: f.hash, want: p.SHA256}
+	if offset == 0 {
+		source.before = nil
+	}
+	content, err := source.content()
+	if err != nil {
+		return err
+	}
+	var version storage.Version
+	if offset == 0 {
+		version, err = f.to.Create(ctx, key, meta, content)
+	} else {
+		version, err = f.to.Append(ctx, key, f.at.Version, meta, content)
+	}
+	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
+		// Another copy of the same feed is at work, or somebody publishes to it.
+		return f.again(ctx, p.Number)
+	}
+	if err != nil {
+		return err
+	}
+	before := 0
+	if offset == 0 {
+		f.stats.Pages++
+	} else {
+		before = f.at.Entities
+	}
+	f.stats.Entities += int64(p.Entities - before)
+	f.stats.Bytes += source.size
+	next := *p
+	next.Version = version
+	f.at, f.hash = &next, source.read
+	return nil
+}
+
+// again looks at the target after somebody else has written page n.
+func (f *Feed) again(ctx context.Context, n int64) error {
+	was := f.at
+	newest, err := f.source.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.look(ctx, newest); err != nil {
+		return err
+	}
+	if f.at == nil || was != nil && f.at.Version == was.Version {
+		return fmt.Errorf("%w: it has a page %d that is not of the feed", ErrDiverged, n)
+	}
+	return nil
+}
+
+// raiseFloor makes the floor of the target that of the source, as far as it has the
+// page, and deletes what is below.
+func (f *Feed) raiseFloor(ctx context.Context) error {
+	floor, err := f.source.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	if floor = min(floor, f.at.Number); floor <= f.floor {
+		return nil
+	}
+	if f.floor, err = chain.RaiseFloor(ctx, f.to, f.name, floor); err != nil {
+		return err
+	}
+	return f.sweep(ctx)
+}
+
+// sweep deletes the pages of the target that are below its floor.
+func (f *Feed) sweep(ctx context.Context) error {
+	for entry, err := range f.to.List(ctx, layout.FeedPages(f.name), "") {
+		if err != nil {
+			return err
+		}
+		n, err := layout.ParseFeedPage(f.name, entry.Key)
+		if err != nil {
+			continue // not a page
+		}
+		if n >= f.floor {
+			return nil
+		}
+		if err := f.to.Delete(ctx, entry.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newHash returns the hash that follows the one that was read before, or a new one.
+func newHash(before hash.Hash) (hash.Hash, error) {
+	if before == nil {
+		return sha256.New(), nil
+	}
+	cloner, ok := before.(hash.Cloner)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return cloner.Clone() //nolint:wrapcheck // it never fails for SHA-256
+}

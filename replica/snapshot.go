@@ -1,0 +1,126 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Snapshots copies the snapshots with a name that the target does not have, oldest
+// first: the pages of each, and then its index, which makes it exist. A snapshot that is
+// no longer in the source stays in the target. The URLs in an index are copied as they
+// are; those that lead to a bucket or a CDN still do.
+func Snapshots(ctx context.Context, from, to storage.Store, name string) (stats Stats, err error) {
+	if err := layout.CheckName(name); err != nil {
+		return stats, fmt.Errorf("copy snapshots: %w", err)
+	}
+	for entry, err := range from.List(ctx, layout.SnapshotIndexes(name), "") {
+		if err != nil {
+			return stats, fmt.Errorf("copy snapshots %q: %w", name, err)
+		}
+		id, err := layout.ParseSnapshotIndex(name, entry.Key)
+		if err != nil {
+			continue // not a snapshot
+		}
+		more, err := copySnapshot(ctx, from, to, name, id)
+		stats.add(more)
+		if err != nil {
+			return stats, fmt.Errorf("copy snapshot %s of %q: %w", id, name, err)
+		}
+	}
+	return stats, nil
+}
+
+func copySnapshot(ctx context.Context, from, to storage.Store, name, id string) (stats Stats, err error) {
+	info, index, data, err := readIndex(ctx, from, name, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return stats, nil // deleted meanwhile
+	}
+	if err != nil {
+		return stats, err
+	}
+	there, err := to.Stat(ctx, info.Key)
+	switch {
+	case err == nil:
+		return stats, same(info, there)
+	case !errors.Is(err, storage.ErrNotFound):
+		return stats, err
+	}
+	for n := range index.Pages {
+		key := layout.SnapshotPage(name, id, n)
+		written, err := copyPage(ctx, from, to, key, id, n)
+		if errors.Is(err, storage.ErrNotFound) {
+			if _, gone := from.Stat(ctx, info.Key); errors.Is(gone, storage.ErrNotFound) {
+				return stats, nil // deleted meanwhile
+			}
+		}
+		if err != nil {
+			return stats, err
+		}
+		stats.Bytes += written
+		stats.Pages++
+	}
+	stats.Bytes += info.Size
+	return stats, create(ctx, to, info, storage.Bytes(data))
+}
+
+// readIndex returns the index of a snapshot, and its bytes.
+func readIndex(ctx context.Context, from storage.Store, name, id string) (storage.Info, *snapshot.Index, []byte, error) {
+	o, err := from.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
+	if err != nil {
+		return storage.Info{}, nil, nil, err
+	}
+	data, err := io.ReadAll(o.Body)
+	if err = errors.Join(err, o.Body.Close()); err != nil {
+		return storage.Info{}, nil, nil, err
+	}
+	index, err := snapshot.DecodeStored(id, o.Meta.Data, data)
+	return o.Info, index, data, err
+}
+
+// copyPage copies page n of a snapshot.
+func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int) (written int64, err error) {
+	info, err := from.Stat(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	about, err := snapshot.DecodePage(id, n, info.Meta.Data)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", key, err)
+	}
+	source := &body{ctx: ctx, store: from, key: key, size: info.Size, want: about.SHA256}
+	content, err := source.content()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size, create(ctx, to, info, content)
+}
+
+// create writes an object that never changes. One that is there already must be the
+// same.
+func create(ctx context.Context, to storage.Store, info storage.Info, content storage.Body) error {
+	_, err := to.Create(ctx, info.Key, info.Meta, content)
+	if !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	there, err := to.Stat(ctx, info.Key)
+	if err == nil {
+		err = same(info, there)
+	}
+	if syncer, ok := to.(storage.Syncer); ok && err == nil {
+		err = syncer.Sync(ctx, info.Key)
+	}
+	return err
+}
+
+func same(source, target storage.Info) error {
+	if source.Size != target.Size || string(source.Meta.Data) != string(target.Meta.Data) {
+		return fmt.Errorf("%w: %s is another object", ErrDiverged, source.Key)
+	}
+	return nil
+}
