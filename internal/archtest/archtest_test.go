@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
-	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "storage"}, libraries: []string{"github.com/jackc/tern/v2"}},
+	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "storage"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/tern/v2/migrate"
 
 	"github.com/feedctl/feedctl/internal/pgerr"
 	"github.com/feedctl/feedctl/storage"
@@ -33,8 +32,7 @@ func fit(ctx context.Context, conn *pgx.Conn) error {
 // is not there yet and there is one. It returns what it found and left.
 func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only func(state) bool) (before, after state, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// It ends with the transaction, unlike the lock that the migrator takes for
-		// itself. Whoever has the first holds the second.
+		// The lock ends with the transaction.
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl schema "+name)
 		if err != nil {
 			return err
@@ -44,57 +42,43 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 		if err != nil || before.Version >= m.newest || !only(before) {
 			return err // another process did it meanwhile
 		}
-		step, err := tx.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		if err := run(ctx, conn, name, m); err != nil {
-			return errors.Join(refusal(err), unlock(ctx, step))
+		if err := m.run(ctx, tx, name, before.Version); err != nil {
+			return refusal(err)
 		}
 		after = state{m.newest, minRead, minWrite}
-		return step.Commit(ctx)
+		return nil
 	})
 	return before, after, err
 }
 
-// run runs the migrator within the transaction that the connection is in.
-func run(ctx context.Context, conn *pgx.Conn, name string, m *migrations) error {
+// run applies the migrations after a version, in the transaction.
+func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32) error {
 	// With "IF NOT EXISTS" it would need the right to create schemas also if an
 	// administrator has made this one. The query has a snapshot of its own, taken
 	// under the lock; to_regnamespace may answer from a cache that is older.
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", name).Scan(&there); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", name).Scan(&there); err != nil {
 		return err
 	}
 	if !there {
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA "+name); err != nil {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+name); err != nil {
 			return err
 		}
 	}
-	options := &migrate.MigratorOptions{DisableTx: true}
-	migrator, err := migrate.NewMigratorEx(ctx, conn, name+"."+versionTable, options)
+	if err := createVersion(ctx, tx, name); err != nil {
+		return err
+	}
+	plan, err := m.plan(from, name)
 	if err != nil {
 		return err
 	}
-	migrator.Data["schema"] = name
-	if err := migrator.LoadMigrations(m.sql); err != nil {
-		return err
+	for _, step := range plan.Steps {
+		// Without arguments a text may hold any number of statements.
+		if _, err := tx.Conn().PgConn().Exec(ctx, step.SQL).ReadAll(); err != nil {
+			return fmt.Errorf("migration %s: %w", step.Name, err)
+		}
 	}
-	if err := migrator.Migrate(ctx); err != nil {
-		return err
-	}
-	return record(ctx, conn, name)
-}
-
-// unlock undoes a step that has failed. The migrator could not release its lock,
-// which belongs to the session, and the session may be one of a PgBouncer and live on.
-func unlock(ctx context.Context, step pgx.Tx) error {
-	ctx = context.WithoutCancel(ctx)
-	if err := step.Rollback(ctx); err != nil {
-		return nil // the connection is gone, and with it the session
-	}
-	_, err := step.Conn().Exec(ctx, "SELECT pg_advisory_unlock_all()")
-	return err
+	return record(ctx, tx, name, m.newest)
 }
 
 // refusal names the errors that a user can do something about.

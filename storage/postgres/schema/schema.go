@@ -32,7 +32,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/tern/v2/migrate"
 )
 
 // Default is the name of the schema if none is given.
@@ -95,7 +94,7 @@ func known() (*migrations, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := migrate.FindMigrations(sql)
+	names, err := fs.Glob(sql, "*.sql") // in the order of their numbers
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,10 @@ type state struct {
 
 // current returns the state of the schema. Which columns there are depends on who made it.
 func current(ctx context.Context, conn *pgx.Conn, name string) (s state, err error) {
+	// to_regclass may answer from a cache that is older than the lock.
+	const find = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2)"
 	var there bool
-	err = conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name+"."+versionTable).Scan(&there)
+	err = conn.QueryRow(ctx, find, name, versionTable).Scan(&there)
 	if err != nil || !there {
 		return state{}, refusal(err)
 	}
@@ -77,14 +79,24 @@ func (s state) allow(use Use, newest int32) error {
 	return nil
 }
 
-// record notes what the newest version says of other programs.
-func record(ctx context.Context, conn *pgx.Conn, name string) error {
+// createVersion makes the table of the version, of one row, if there is none, and adds
+// the columns that older programs did not make.
+func createVersion(ctx context.Context, tx pgx.Tx, name string) error {
 	table := name + "." + versionTable
-	for _, column := range []string{"min_read", "min_write"} {
-		if _, err := conn.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN IF NOT EXISTS "+column+" int NOT NULL DEFAULT 0"); err != nil {
+	for _, sql := range []string{
+		"CREATE TABLE IF NOT EXISTS " + table + " (version int4 NOT NULL)",
+		"INSERT INTO " + table + " (version) SELECT 0 WHERE NOT EXISTS (SELECT FROM " + table + ")",
+		"ALTER TABLE " + table + " ADD COLUMN IF NOT EXISTS min_read int NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS min_write int NOT NULL DEFAULT 0",
+	} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
 			return err
 		}
 	}
-	_, err := conn.Exec(ctx, "UPDATE "+table+" SET min_read = $1, min_write = $2", minRead, minWrite)
+	return nil
+}
+
+// record notes the newest version, and what it says of other programs.
+func record(ctx context.Context, tx pgx.Tx, name string, newest int32) error {
+	_, err := tx.Exec(ctx, "UPDATE "+name+"."+versionTable+" SET version = $1, min_read = $2, min_write = $3", newest, minRead, minWrite)
 	return err
 }
