@@ -73,9 +73,12 @@ type Config struct {
 	// HeaderTimeout is how long a request may take until its response header
 	// is there, besides Wait. 0: 30 s.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long a response body may bring no byte while it is
-	// waited for. 0: 30 s.
+	// IdleTimeout is how long a response body may bring fewer than IdleBytes
+	// while it is waited for. 0: 30 s.
 	IdleTimeout time.Duration
+	// IdleBytes is what has to come within each IdleTimeout, unless the body ends.
+	// 0: 1, so that a body may be as slow as it likes as long as it comes.
+	IdleBytes int
 	// Retry says how requests are repeated.
 	Retry RetryConfig
 

@@ -71,13 +71,20 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	return r, w.follows(r.page.URL, r.page.chain.Prev)
 }
 
+// crawlReport is how many pages a crawl goes back between two messages about it: a
+// feed whose pages lead back without end looks like one that is long.
+const crawlReport = 10_000
+
 // crawl goes back from the entry point, page by page, to the first page that
 // is strictly older than a time, or to the oldest page.
 func (w *walk) crawl(to time.Time) (*Page, error) {
 	var loop cycle
 	var newer *Page
 	url := w.url
-	for {
+	for pages := 1; ; pages++ {
+		if pages%crawlReport == 0 {
+			w.s.config.Logger.InfoContext(w.s.ctx, "looking for the start of the feed", "pages", pages, "at", redact(url))
+		}
 		p, err := w.s.head(url)
 		if newer != nil && gone(err) {
 			// Its prev link may come from a cache that has not heard of it.

@@ -265,7 +265,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // TestTimeouts: a server that does not answer, or stops in the middle, is given
-// up and asked again; a slow one is not.
+// up and asked again; a slow one only if so many bytes are asked for.
 func TestTimeouts(t *testing.T) {
 	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
 	tests := []struct {
@@ -273,24 +273,16 @@ func TestTimeouts(t *testing.T) {
 		serve func(f *testFeed, rw http.ResponseWriter, r *http.Request)
 		least time.Duration
 		most  time.Duration
+		bytes int
 	}{
 		{"no header", func(_ *testFeed, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			headerTimeout, headerTimeout + time.Second},
+			headerTimeout, headerTimeout + time.Second, 0},
 		{"hangs in the body", func(f *testFeed, rw http.ResponseWriter, r *http.Request) {
 			f.serveBytes(rw, 1, pageSize(f, 1)/2)
 			<-r.Context().Done()
-		}, idleTimeout, idleTimeout + time.Second},
-		{"slow but alive", func(f *testFeed, rw http.ResponseWriter, _ *http.Request) {
-			for name, values := range mustPage(f, 1) {
-				rw.Header()[name] = values
-			}
-			time.Sleep(headerTimeout - 2*time.Second)
-			for _, b := range f.body(f.pages[0]) {
-				time.Sleep(time.Second)
-				_, _ = rw.Write([]byte{b})
-				_ = http.NewResponseController(rw).Flush()
-			}
-		}, time.Minute, time.Hour},
+		}, idleTimeout, idleTimeout + time.Second, 0},
+		{"slow but alive", drip, time.Minute, time.Hour, 0},
+		{"too slow", drip, idleTimeout, time.Minute, 1 << 10},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -306,12 +298,29 @@ func TestTimeouts(t *testing.T) {
 			}
 			inWorld(t, f, func(t *testing.T, w *world) {
 				begun := time.Now()
-				want(t, w.newClient(Config{HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}), Beginning(), "a b")
+				want(t, w.newClient(Config{HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, IdleBytes: test.bytes}), Beginning(), "a b")
 				if took := time.Since(begun); took < test.least || took > test.most {
 					t.Errorf("took %v, want %v to %v", took, test.least, test.most)
 				}
 			})
 		})
+	}
+}
+
+// drip sends a byte a second.
+func drip(f *testFeed, rw http.ResponseWriter, r *http.Request) {
+	for name, values := range mustPage(f, 1) {
+		rw.Header()[name] = values
+	}
+	time.Sleep(18 * time.Second)
+	for _, b := range f.body(f.pages[0]) {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(time.Second):
+		}
+		_, _ = rw.Write([]byte{b})
+		_ = http.NewResponseController(rw).Flush()
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *session) try(q request) (*response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	body := &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: s.config.IdleTimeout, Broken: func(err error) error {
+	body := &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: s.config.IdleTimeout, Least: s.config.IdleBytes, Broken: func(err error) error {
 		if ended := s.ctx.Err(); ended != nil {
 			return ended
 		}

@@ -60,6 +60,7 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 		return err
 	}
 	defer closing(&err, at.close, "store")
+	at.config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
 	switch {
 	case f.index:
 		return at.explain(a.inspectSnapshot(ctx, at))

@@ -48,6 +48,36 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// TestTooSlow: a byte now and then is not enough.
+func TestTooSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, w := body(t)
+		b.Least = 10
+		go func() {
+			_, _ = w.Write(make([]byte, 10))
+			for {
+				time.Sleep(7 * time.Second)
+				if _, err := w.Write([]byte("x")); err != nil {
+					return
+				}
+			}
+		}()
+		got, begun := 0, time.Now()
+		for {
+			n, err := b.Read(make([]byte, 100))
+			got += n
+			if err != nil {
+				if !errors.Is(err, ErrTimeout) || got != 18 || time.Since(begun) != time.Minute {
+					t.Errorf("%d bytes in %v, then %v", got, time.Since(begun), err)
+				}
+				break
+			}
+		}
+		b.Close()
+		time.Sleep(7 * time.Second) // the writer hears of it
+	})
+}
+
 // TestClose: a Read that waits ends with it, and the end of a body is no error.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
