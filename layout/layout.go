@@ -4,6 +4,7 @@
 //
 //	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
 //	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
+//	feeds/<feed>/aside/<12 digits>-<tag>      a page that a repair has taken out of the feed
 //	feeds/<feed>/quarantine/<name>            what a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
 //	snapshots/<name>/pages/<id>/<6 digits>    one page of a snapshot, numbered from 0
@@ -73,6 +74,16 @@ func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedP
 // FeedFloor returns the key of the object that holds the number of a feed's
 // oldest page.
 func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
+
+// FeedAside returns the prefix of the keys of pages that a repair has taken out of a
+// feed.
+func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }
+
+// FeedAsidePage returns the key of a state of page n that was taken out of a feed. The
+// tag, of A-Z, a-z and 0-9, tells states of one page apart.
+func FeedAsidePage(feed string, n int64, tag string) string {
+	return fmt.Sprintf("%s%012d-%s", FeedAside(feed), n, tag)
+}
 
 // FeedQuarantine returns the prefix of the keys of what a bridge could not publish in
 // a feed.

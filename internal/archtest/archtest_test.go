@@ -98,6 +98,7 @@ var rooms = map[string]room{
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"fold":    {rooms: []string{"chain", "consumer", "feed", "layout", "producer", "server", "sink", "sink/sqlite", "snapshot", "storage"}},
 	"verify":  {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
+	"repair":  {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.
 	"bench":            top,

@@ -51,6 +51,7 @@ type lister struct {
 	prefix string
 	after  string
 	yield  func(storage.Entry, error) bool
+	parts  bool // yield also keys of which only parts are left, without reading anything
 }
 
 // names yields the directories in that of the prefix.
@@ -107,6 +108,9 @@ func (l *lister) walk(dir string) (more bool, err error) {
 
 // object yields one object, unless it was deleted in the meantime.
 func (l *lister) object(key string) (more bool, err error) {
+	if l.parts {
+		return l.yield(storage.Entry{Key: key}, nil), nil
+	}
 	st, err := l.store.stat(l.ctx, key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -130,6 +134,7 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 	limited := false // names has been cut, so what comes after its last is not wanted
 	cut := func() {
 		slices.Sort(names)
+		names = slices.Compact(names)
 		if len(names) > listBatch {
 			clear(names[listBatch:])
 			names, limited = names[:listBatch], true
@@ -140,7 +145,7 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 		switch {
 		case !isFile:
 			name += "/"
-		case suffix == "meta":
+		case suffix == "meta", l.parts:
 			name = segment
 		default:
 			return nil

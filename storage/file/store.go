@@ -46,6 +46,8 @@ var (
 	_ storage.Clock   = (*Store)(nil)
 	_ storage.Sweeper = (*Store)(nil)
 	_ storage.Syncer  = (*Store)(nil)
+
+	_ storage.Salvager = (*Store)(nil)
 )
 
 // Open opens the store that a URL names, as [ParseURL] describes it. It returns

@@ -1,0 +1,233 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A candidate is a page as it is, or can be restored.
+type candidate struct {
+	page    *chain.Page
+	remnant *storage.Remnant // whose first page.Size bytes become the body; nil: it is as it should be
+	proven  bool             // by the digest in the next page
+	was     *chain.Page      // what the metadata says now, if it can be read
+}
+
+// choose returns page n, which has to follow prev (nil: it is the first), as it is or
+// can be restored; nil if it cannot, or does not follow.
+func (x *examination) choose(n int64, prev *chain.Page) (*candidate, error) {
+	f, err := x.load(n)
+	if err != nil {
+		return nil, err
+	}
+	next, err := x.load(n + 1)
+	if err != nil {
+		return nil, err
+	}
+	stored := f.page
+	if stored != nil && !follows(prev, stored) {
+		return nil, nil
+	}
+	if stored != nil && next.page != nil && follows(stored, next.page) {
+		if there, err := x.there(stored); err != nil || there {
+			return &candidate{page: stored}, err
+		}
+	}
+	others, err := x.restorable(n, prev, next.page, stored)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range others {
+		if c.proven {
+			return c, nil
+		}
+	}
+	if stored != nil {
+		switch whole, err := x.whole(stored); {
+		case err != nil:
+			return nil, err
+		case whole:
+			return &candidate{page: stored}, nil
+		}
+	}
+	var best *candidate
+	for _, c := range others {
+		if best == nil || c.page.Entities > best.page.Entities {
+			best = c
+		}
+	}
+	x.broken = x.broken || best == nil && stored != nil
+	return best, nil
+}
+
+func follows(prev, p *chain.Page) bool {
+	return prev == nil || prev.Closed && p.Prev == prev.Digest()
+}
+
+// there reports whether a page has a body of the right length, where it may be lost by
+// itself.
+func (x *examination) there(p *chain.Page) (bool, error) {
+	if x.salvager == nil {
+		return true, nil
+	}
+	object, err := x.store.Get(x.ctx, layout.FeedPage(x.feed, p.Number), 0, 0)
+	if errors.Is(err, storage.ErrLayout) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, object.Body.Close()
+}
+
+// whole reports whether a page has the body that its metadata says.
+func (x *examination) whole(p *chain.Page) (bool, error) {
+	object, err := x.store.Get(x.ctx, layout.FeedPage(x.feed, p.Number), 0, -1)
+	if errors.Is(err, storage.ErrLayout) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, chain.ErrCorrupt) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	sum, err := digest(object.Body, p.Size)
+	if err := errors.Join(err, object.Body.Close()); err != nil {
+		return false, fmt.Errorf("read page %d: %w", p.Number, err)
+	}
+	return sum == p.SHA256, nil
+}
+
+// restorable returns what can be made of the bodies that are left of page n.
+func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*candidate, error) {
+	if x.salvager == nil {
+		return nil, nil
+	}
+	remnants, err := x.salvager.Remnants(x.ctx, layout.FeedPage(x.feed, n))
+	if err != nil {
+		return nil, err
+	}
+	var all []*candidate
+	for _, r := range remnants {
+		cs, err := x.fromRemnant(&r, n, prev, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cs {
+			c.remnant, c.was = &r, stored
+			c.proven = next != nil && follows(c.page, next)
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// fromRemnant returns the pages that one body may be: states that are known of it, and
+// what its text says.
+func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain.Page) ([]*candidate, error) {
+	var known, verified *chain.Page // any state; the last one whose body is there
+	damaged := false                // bytes of a state are not those that were written
+	var all []*candidate
+	for _, state := range r.States {
+		p, err := chain.Decode(x.feed, n, state)
+		if err != nil || !follows(prev, p) {
+			continue
+		}
+		known = p
+		if p.Size > r.Size {
+			continue
+		}
+		sum, err := x.digest(r, p.Size)
+		if err != nil {
+			return nil, err
+		}
+		if sum != p.SHA256 {
+			damaged = true
+			continue
+		}
+		if verified == nil || p.Size > verified.Size {
+			verified = p
+		}
+		all = append(all, &candidate{page: p})
+	}
+	if damaged {
+		return all, nil // its text would be believed
+	}
+	text, err := x.read(r)
+	if err != nil || text == nil {
+		return all, err
+	}
+	p := &chain.Page{
+		Feed: x.feed, Number: n, Boundary: text.boundary, Entities: text.entities, LastContentID: text.lastID,
+		First: text.first, Last: text.last, Closed: text.closed, Size: text.end, Settled: n - 1,
+	}
+	switch {
+	case prev != nil:
+		p.Prev, p.Checkpoint = prev.Digest(), prev.Checkpoint
+	case known != nil:
+		p.Prev = known.Prev
+	case n > 1:
+		return all, nil // nothing says which page it follows
+	}
+	if verified != nil {
+		p.Checkpoint = verified.Checkpoint
+	}
+	if p.SHA256, err = x.digest(r, p.Size); err != nil {
+		return nil, err
+	}
+	if next != nil && p.Closed && recallTimes(p, next) {
+		return append(all, &candidate{page: p}), nil
+	}
+	// Without metadata it may be of a producer that died before the page was there; then
+	// it is as good as published late, if it is whole.
+	if len(r.States) == 0 && !text.whole {
+		return all, nil
+	}
+	adjust(p, prev, known)
+	return append(all, &candidate{page: p}), nil
+}
+
+// adjust makes times, of which the body has whole seconds, not earlier than those
+// before.
+func adjust(p, prev, known *chain.Page) {
+	if known != nil && known.First.Truncate(time.Second).Equal(p.First) {
+		p.First = known.First
+	}
+	if prev != nil && p.First.Before(prev.Last) {
+		p.First = prev.Last
+	}
+	if p.Last.Before(p.First) {
+		p.Last = p.First
+	}
+}
+
+// recallTimes finds the milliseconds of a closed page's first and last entity, of which
+// the body has whole seconds, by the digest that the next page has of it. It reports
+// whether there are any.
+func recallTimes(p, next *chain.Page) bool {
+	first, last := p.First, p.Last
+	try := func(a, b time.Duration) bool {
+		p.First, p.Last = first.Add(a), last.Add(b)
+		return !p.Last.Before(p.First) && next.Prev == p.Digest()
+	}
+	const second = time.Second
+	if first.Equal(last) { // mostly of one commit
+		for a := time.Duration(0); a < second; a += time.Millisecond {
+			if try(a, a) {
+				return true
+			}
+		}
+	}
+	for a := time.Duration(0); a < second; a += time.Millisecond {
+		for b := time.Duration(0); b < second; b += time.Millisecond {
+			if try(a, b) {
+				return true
+			}
+		}
+	}
+	p.First, p.Last = first, last
+	return false
+}

@@ -1,0 +1,238 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// An examination finds out what is wrong with a feed, and what can be done.
+type examination struct {
+	ctx      context.Context
+	store    storage.Store
+	salvager storage.Salvager // nil: objects are lost as a whole
+	feed     string
+	now      time.Time
+	numbers  []int64 // of pages of which anything is left, in order
+	loaded   map[int64]*found
+	broken   bool // a page that the chain reaches cannot be restored
+	report   *Report
+}
+
+// What was found under the key of a page.
+type found struct {
+	page *chain.Page // nil: it has no metadata that can be read
+	none bool        // there is no object
+}
+
+func examine(ctx context.Context, store storage.Store, feed string, now func() time.Time) (*examination, error) {
+	x := &examination{
+		ctx: ctx, store: store, feed: feed, loaded: map[int64]*found{},
+		report: &Report{Feed: feed, Steps: []Step{}, Lost: []Loss{}},
+	}
+	x.salvager, _ = store.(storage.Salvager)
+	if now == nil {
+		now = time.Now
+	}
+	x.now = now()
+	if clock, ok := store.(storage.Clock); ok {
+		var err error
+		if x.now, err = clock.Now(ctx); err != nil {
+			return nil, err
+		}
+	}
+	floor, damaged, err := x.floor()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.list(floor); err != nil {
+		return nil, err
+	}
+	if len(x.numbers) == 0 && floor == 1 {
+		return nil, chain.ErrNoFeed
+	}
+	return x, x.run(floor, damaged)
+}
+
+// floor returns the number of the oldest page, 1 if what says it is damaged.
+func (x *examination) floor() (n int64, damaged bool, err error) {
+	n, err = chain.NewReader(x.store, x.feed).Floor(x.ctx)
+	if errors.Is(err, chain.ErrCorrupt) || errors.Is(err, storage.ErrLayout) {
+		return 1, true, nil
+	}
+	return n, false, err
+}
+
+// list finds the pages of which anything is left.
+func (x *examination) list(floor int64) error {
+	note := func(key string) {
+		if n, err := layout.ParseFeedPage(x.feed, key); err == nil && n >= floor {
+			x.numbers = append(x.numbers, n)
+		}
+	}
+	if x.salvager != nil {
+		for key, err := range x.salvager.Remains(x.ctx, layout.FeedPages(x.feed)) {
+			if err != nil {
+				return err
+			}
+			note(key)
+		}
+		return nil
+	}
+	for entry, err := range x.store.List(x.ctx, layout.FeedPages(x.feed), "") {
+		if err != nil {
+			return err
+		}
+		note(entry.Key)
+	}
+	return nil
+}
+
+// load reads the metadata of a page.
+func (x *examination) load(n int64) (*found, error) {
+	if f := x.loaded[n]; f != nil {
+		return f, nil
+	}
+	delete(x.loaded, n-3) // none is needed for long
+	f := new(found)
+	info, err := x.store.Stat(x.ctx, layout.FeedPage(x.feed, n))
+	switch {
+	case err == nil:
+		f.page, _ = chain.Decode(x.feed, n, info) // what cannot be read is as good as none
+	case errors.Is(err, storage.ErrNotFound):
+		f.none = true
+	case !errors.Is(err, storage.ErrLayout):
+		return nil, err
+	}
+	x.loaded[n] = f
+	return f, nil
+}
+
+// run follows the chain from the floor and says what has to be done.
+func (x *examination) run(floor int64, damaged bool) error {
+	start, first, err := x.start(floor)
+	if err != nil {
+		return err
+	}
+	if start == 0 {
+		return x.beyond(nil)
+	}
+	newest := first
+	for newest.page.Closed {
+		next, err := x.choose(newest.page.Number+1, newest.page)
+		if err != nil {
+			return err
+		}
+		if next == nil {
+			break
+		}
+		x.restore(newest)
+		newest = next
+	}
+	x.restore(newest)
+	if start > floor || damaged {
+		x.raise(floor, start, damaged)
+	}
+	x.report.Oldest, x.report.Newest = start, newest.page.Number
+	return x.beyond(newest.page)
+}
+
+// start returns the oldest page that is whole or can be restored: that of the floor,
+// or a later one if it is certain that the feed reached so far; else 0.
+func (x *examination) start(floor int64) (int64, *candidate, error) {
+	for _, n := range x.numbers {
+		c, err := x.choose(n, nil)
+		if err != nil {
+			return 0, nil, err
+		}
+		if c != nil && (n == floor || floor > 1 || n > chain.Ahead || c.page.Proves(nil) || x.proves(nil)) {
+			return n, c, nil
+		}
+	}
+	return 0, nil, nil
+}
+
+// proves reports whether a page beyond the newest one, which may be nil, is not an
+// orphan, or may not be one.
+func (x *examination) proves(newest *chain.Page) bool {
+	last := int64(0)
+	if newest != nil {
+		last = newest.Number
+	}
+	from, _ := slices.BinarySearch(x.numbers, last+1)
+	for _, n := range x.numbers[from:] {
+		f, err := x.load(n)
+		switch {
+		case err != nil, f.none:
+			continue
+		case f.page == nil, n > last+chain.Ahead, f.page.Proves(newest), f.page.Overdue(newest, x.now):
+			return true
+		}
+	}
+	return false
+}
+
+// raise makes start the oldest page.
+func (x *examination) raise(floor, start int64, damaged bool) {
+	key := layout.FeedFloor(x.feed)
+	x.report.Steps = append(x.report.Steps, Step{Action: RaiseFloor, Page: start, Key: key, do: func(ctx context.Context) error {
+		if damaged {
+			if err := x.store.Delete(ctx, key); err != nil {
+				return err
+			}
+		}
+		_, err := chain.RaiseFloor(ctx, x.store, x.feed, start)
+		return err
+	}})
+	for n := floor; n < start && n < floor+maxNamed; n++ {
+		x.report.Lost = append(x.report.Lost, Loss{Page: n, Entities: -1})
+	}
+}
+
+// maxNamed is how many pages of which nothing is left are listed one by one. All pages
+// before a floor that was lost count among them.
+const maxNamed = 16
+
+// beyond moves what the chain does not reach aside, unless it may be orphans.
+func (x *examination) beyond(newest *chain.Page) error {
+	if !x.broken && !x.proves(newest) {
+		return nil
+	}
+	last, before := int64(0), time.Time{}
+	if newest != nil {
+		last, before = newest.Number, newest.Last
+	}
+	from, _ := slices.BinarySearch(x.numbers, last+1)
+	expected := last + 1
+	for _, n := range x.numbers[from:] {
+		f, err := x.load(n)
+		if err != nil {
+			return err
+		}
+		step, loss, err := x.move(n, f)
+		if err != nil {
+			return err
+		}
+		if step == nil {
+			continue
+		}
+		for ; expected < n; expected++ {
+			missing := Loss{Page: expected, Entities: -1, First: before}
+			if f.page != nil {
+				missing.Last = f.page.First
+			}
+			x.report.Lost = append(x.report.Lost, missing)
+		}
+		expected = n + 1
+		x.report.Steps, x.report.Lost = append(x.report.Steps, *step), append(x.report.Lost, *loss)
+		if !loss.Last.IsZero() {
+			before = loss.Last
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Remains implements [storage.Salvager].
+func (s *Store) Remains(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := storage.CheckPrefix(prefix); err != nil {
+			yield("", fmt.Errorf("list remains: %w", err))
+			return
+		}
+		l := &lister{store: s, ctx: ctx, prefix: prefix, parts: true, yield: func(e storage.Entry, err error) bool { return yield(e.Key, err) }}
+		if _, err := l.walk(prefix); err != nil {
+			yield("", fmt.Errorf("list remains of %q: %w", prefix, err))
+		}
+	}
+}
+
+// Remnants implements [storage.Salvager]. The states are those of the metadata file and
+// of the spare file.
+func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, error) {
+	if err := storage.CheckKey(key); err != nil {
+		return nil, failed("salvage", key, err)
+	}
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return nil, failed("salvage", key, err)
+	}
+	defer unlock()
+	current := s.salvageState(s.metaPath(key))
+	states := []*state{current, s.salvageState(s.sparePath(key))}
+	var remnants []storage.Remnant
+	err = eachName(s.inObjects(dirOf(key)), func(name string) error {
+		id, ok := strings.CutPrefix(name, key[strings.LastIndexByte(key, '/')+1:]+"@")
+		if !ok || !isID(id) {
+			return nil
+		}
+		info, err := idle(s.bodyPath(key, id))
+		if err != nil || info == nil || info.Size() == 0 {
+			return err
+		}
+		r := storage.Remnant{
+			Key: key, Body: id, Size: info.Size(), Modified: info.ModTime().UTC(),
+			Current: current != nil && current.Body == id,
+		}
+		for _, st := range states {
+			if st != nil && st.Body == id {
+				r.States = append(r.States, st.info(key))
+			}
+		}
+		remnants = append(remnants, r)
+		return nil
+	})
+	if err != nil {
+		return nil, failed("salvage", key, err)
+	}
+	slices.SortFunc(remnants, func(a, b storage.Remnant) int { return b.Modified.Compare(a.Modified) })
+	return remnants, nil
+}
+
+// salvageState returns the state in a file, nil if it cannot be read.
+func (s *Store) salvageState(path string) *state {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > maxState {
+		return nil
+	}
+	st, err := decodeState(data)
+	if err != nil {
+		return nil
+	}
+	return st
+}
+
+// idle returns what is known of a file that no writer has open, else nil.
+func idle(path string) (fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, refusal(err)
+	}
+	defer f.Close()
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f.Stat()
+}
+
+// OpenRemnant implements [storage.Salvager].
+func (s *Store) OpenRemnant(_ context.Context, r storage.Remnant) (io.ReadCloser, error) {
+	f, err := os.Open(s.bodyPath(r.Key, r.Body))
+	if err != nil {
+		return nil, failed("salvage", r.Key, refusal(err))
+	}
+	return f, nil
+}
+
+// Restore implements [storage.Salvager]. It writes metadata that names the body.
+func (s *Store) Restore(ctx context.Context, r storage.Remnant, size int64, meta storage.Meta) (storage.Version, error) {
+	if err := checkWrite(ctx, r.Key, meta); err != nil {
+		return "", failed("restore", r.Key, err)
+	}
+	unlock, err := s.locks.lock(ctx, r.Key)
+	if err != nil {
+		return "", failed("restore", r.Key, err)
+	}
+	defer unlock()
+	st := newState(meta, r.Body, size)
+	body, err := s.openBody(r.Key, &st, os.O_RDONLY)
+	if err != nil {
+		return "", failed("restore", r.Key, err)
+	}
+	defer body.Close()
+	if _, err := s.commit(ctx, r.Key, st, os.Rename, body.Sync); err != nil {
+		return "", failed("restore", r.Key, err)
+	}
+	s.synced.set(r.Key, st.Version)
+	return st.Version, nil
+}
