@@ -114,6 +114,7 @@ func newRoot(a *app) *cobra.Command {
 		newSnapshot(a),
 		newDoctor(a),
 		newPrune(a),
+		newRepair(a),
 		newOutbox(a),
 		newCompletion(),
 		newVersion(a),
