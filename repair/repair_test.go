@@ -128,7 +128,7 @@ func stores(t *testing.T) map[string]storage.Store {
 	if u, err = url.Parse(pgtest.Start(t).URL("repair")); err != nil {
 		t.Fatal(err)
 	}
-	database, err := postgres.Open(t.Context(), u)
+	database, err := postgres.Create(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}
