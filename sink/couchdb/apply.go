@@ -53,6 +53,10 @@ type change struct {
 // base64 within a document (protocol, "Upload Document with Attachments").
 const maxInline = 64 << 10
 
+// maxAdopted is how large a document of CouchDB without its revisions may be, in bytes, with
+// the attachments that are inline: it must be in memory.
+const maxAdopted = 16 << 20
+
 // maxLogged is how large a document may be, in bytes, to go into the log.
 const maxLogged = 256 << 10
 
@@ -172,7 +176,10 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	case found.history:
 		r.id = found.id
 		return t.replicate(r, document, e)
-	case document.size <= sink.MaxInline:
+	case document.size > maxAdopted:
+		t.log.Warn("document is too large to be changed: its JSON becomes an attachment; make the feed with --revs to keep it as it is",
+			"database", t.db.URL(), "id", found.id, "rev", rev, "bytes", document.size, "limit", maxAdopted)
+	default:
 		text, err := t.spool.append(nil, document)
 		if err != nil {
 			return err

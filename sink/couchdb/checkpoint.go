@@ -89,6 +89,7 @@ func (t *target) own(ctx context.Context) error {
 		t.log.WarnContext(ctx, "the checkpoint is of another database of this name, beginning anew", "database", t.db.URL())
 		stored = checkpoint{Rev: stored.Rev}
 	}
+	t.found = stored.Writes
 	stored.Owner, stored.Instance = rand.Text(), info.Instance()
 	t.state = stored
 	err = t.save(ctx, func(*checkpoint) {})
@@ -113,6 +114,8 @@ func (t *target) load(ctx context.Context) error {
 		return ErrLost
 	case err != nil:
 		return fmt.Errorf("read checkpoint: %w", err)
+	case stored.Owner != t.state.Owner && stored.Writes <= t.found: // another consumer would have counted on
+		return ErrLost
 	case stored.Owner != t.state.Owner:
 		return ErrTaken
 	case stored.Writes < t.state.Writes:

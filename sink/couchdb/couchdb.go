@@ -123,6 +123,7 @@ type target struct {
 
 	state    checkpoint // as this sink has written it last
 	owned    bool       // state has been written by this sink
+	found    int64      // Writes before that
 	parts    []string   // revisions of the parts of the log that this sink has written
 	refused  int64
 	examples []Refusal // of these

@@ -2,6 +2,7 @@ package couchdb_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -192,5 +193,55 @@ func TestSmallAttachments(t *testing.T) {
 	}
 	if text := couchtest.Send(t, http.MethodGet, got+"/n/x%20y", ""); text != "hello" {
 		t.Errorf("the attachment is %q", text)
+	}
+}
+
+// TestOddRevisions: revisions that were made by hand may have any text behind their number.
+func TestOddRevisions(t *testing.T) {
+	to := couchtest.NewFake(t).NewDB(t)
+	k := open(t, to, nil)
+	want := map[string]any{}
+	var all []*feed.Entity
+	for n, hash := range []string{"a b", `a"b`, "ä", "a+b"} {
+		id := string(rune('a' + n))
+		text := fmt.Sprintf(`{"_id":%q,"_rev":%q,"_revisions":{"start":1,"ids":[%q]}}`, id, "1-"+hash, hash)
+		e := fromCouch(n+1, "application/json", text, id, "1-"+hash, false)
+		all = append(all, e)
+		want[id] = []any{map[string]any{"rev": "1-" + hash}}
+	}
+	mustWrite(t, k, all...)
+	if diff := cmp.Diff(want, leavesOf(t, to)); diff != "" {
+		t.Errorf("leaves (-want +got):\n%s", diff)
+	}
+}
+
+// TestLargeInline: a document without revisions may be larger than 1 MiB, with its attachments.
+func TestLargeInline(t *testing.T) {
+	to := couchtest.NewFake(t).NewDB(t)
+	k := open(t, to, nil)
+	data := strings.Repeat("AAAA", 300_000)
+	mustWrite(t, k, fromCouch(1, "application/json", `{"_id":"a","_rev":"1-aa","v":1,"_attachments":{"x":{"content_type":"image/png","revpos":1,"data":"`+data+`"}}}`, "a", "1-aa", false))
+	var doc map[string]any
+	get(t, to+"/a", &doc)
+	if got := names(doc["_attachments"].(map[string]any)); got != `["x"]` || doc["v"] != 1.0 {
+		t.Errorf("the document has the attachments %s, and v %v", got, doc["v"])
+	}
+}
+
+// TestRestoredTarget has the database put back to a state before the sink was opened.
+func TestRestoredTarget(t *testing.T) {
+	fake := couchtest.NewFake(t)
+	to := fake.NewDB(t)
+	k := open(t, to, nil)
+	mustWrite(t, k, put(1, "a", `{}`))
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restore := fake.Snapshot(to)
+	k = open(t, to, nil)
+	mustWrite(t, k, put(2, "b", `{}`))
+	restore()
+	if err := write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
 	}
 }

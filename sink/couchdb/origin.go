@@ -13,8 +13,9 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// revisionForm is the form of revisions: a number and a hash.
-var revisionForm = regexp.MustCompile(`^[1-9][0-9]*-[!-~]+$`)
+// revisionForm is the form of revisions: a number and a hash, which may be any text in one that
+// was made by hand.
+var revisionForm = regexp.MustCompile(`^[1-9][0-9]*-[^\x00-\x1f\x7f]+$`)
 
 // revisionOf returns the revision that the ETag of an entity names; "" if it has
 // none, or one of another kind.
