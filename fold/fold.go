@@ -23,6 +23,7 @@
 package fold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
@@ -118,7 +120,8 @@ func makeIndex(ctx context.Context, store storage.Store, name string, c Config) 
 		}
 		return makeFrom(ctx, store, name, c.Table, c)
 	}
-	dir, err := os.MkdirTemp(c.TempDir, "feedctl-fold-")
+	sweep(cmp.Or(c.TempDir, os.TempDir()))
+	dir, err := os.MkdirTemp(c.TempDir, tempPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +153,31 @@ func makeFrom(ctx context.Context, store storage.Store, name, file string, c Con
 	return write(ctx, store, file, c, at)
 }
 
-// leftover is how old the pages of a snapshot without an index are that nobody is still
-// writing.
+// leftover is how old the pages of a snapshot without an index are, and the files of a fold,
+// when no one is still writing them.
 const leftover = 24 * time.Hour
+
+const tempPrefix = "feedctl-fold-"
+
+// sweep removes the temporary directories of folds that were killed. What cannot be removed
+// stays.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+	for _, path := range left {
+		files, err := os.ReadDir(path)
+		if err != nil || slices.ContainsFunc(files, isYoung) {
+			continue
+		}
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > leftover {
+			_ = os.RemoveAll(path)
+		}
+	}
+}
+
+func isYoung(file os.DirEntry) bool {
+	info, err := file.Info()
+	return err != nil || time.Since(info.ModTime()) <= leftover
+}
 
 // apply applies what is new in the feed to the table and returns the position after the
 // last entity applied.

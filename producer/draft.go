@@ -121,7 +121,7 @@ func (d *draft) close() {
 // the page, it comes with its digest, if finish has made it.
 func (d *draft) body() storage.Body {
 	if d.spool != nil {
-		return storage.Concat(storage.Bytes(d.buf[:d.split]), storage.File(d.spool.path, 0, d.spool.size), storage.Bytes(d.buf[d.split:]))
+		return storage.Concat(storage.Bytes(d.buf[:d.split]), d.spool, storage.Bytes(d.buf[d.split:]))
 	}
 	body := storage.Bytes(d.pieces()...)
 	switch {

@@ -250,6 +250,19 @@ func TestBoundaryInBody(t *testing.T) {
 	}
 }
 
+// emptyDir is a stream without bytes, at whose end a directory has no files.
+type emptyDir struct {
+	t    *testing.T
+	path string
+}
+
+func (e emptyDir) Read([]byte) (int, error) {
+	if files, err := os.ReadDir(e.path); err != nil || len(files) > 0 {
+		e.t.Errorf("a process that is killed now leaves %v behind, %v", files, err)
+	}
+	return 0, io.EOF
+}
+
 func TestStream(t *testing.T) {
 	store := memory.New()
 	spool := t.TempDir()
@@ -259,7 +272,7 @@ func TestStream(t *testing.T) {
 		return err
 	}
 	body := bytes.Repeat([]byte("0123456789abcdef"), 3<<16)
-	if err := stream(bytes.NewReader(body), int64(len(body))); err != nil {
+	if err := stream(io.MultiReader(bytes.NewReader(body), emptyDir{t, spool}), int64(len(body))); err != nil {
 		t.Fatal(err)
 	}
 	p := newest(t, store)

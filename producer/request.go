@@ -2,7 +2,6 @@ package producer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -119,9 +118,11 @@ func (r *request) discard() {
 }
 
 // A spool is a file that holds the body of an entity whose stream can be read
-// only once, since a commit may have to be written more than once.
+// only once, since a commit may have to be written more than once. It is a [storage.Body].
+// It has no name, so that nothing is left of it when the process is killed; where this cannot
+// be, remove removes it.
 type spool struct {
-	path string
+	file *os.File
 	size int64
 }
 
@@ -131,13 +132,13 @@ func newSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*sp
 	if err != nil {
 		return nil, fmt.Errorf("spool body: %w", err)
 	}
-	s := &spool{path: file.Name()}
+	_ = os.Remove(file.Name())
+	s := &spool{file: file}
 	source := e.Stream
 	if limit > 0 {
 		source = io.LimitReader(source, limit+1) // one more shows that there is too much
 	}
-	s.size, err = io.Copy(file, contextReader{ctx, source})
-	if err = errors.Join(err, file.Close()); err != nil {
+	if s.size, err = io.Copy(file, contextReader{ctx, source}); err != nil {
 		s.remove()
 		return nil, fmt.Errorf("spool body: %w", err)
 	}
@@ -148,7 +149,21 @@ func newSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*sp
 	return s, nil
 }
 
-func (s *spool) remove() { _ = os.Remove(s.path) } // a leftover in the temporary directory harms nobody
+// Size implements [storage.Body].
+func (s *spool) Size() int64 { return s.size }
+
+// Open implements [storage.Body].
+func (s *spool) Open() (io.ReadCloser, error) { return s.OpenFrom(0) }
+
+// OpenFrom lets a driver begin in the middle.
+func (s *spool) OpenFrom(offset int64) (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(s.file, offset, s.size-offset)), nil
+}
+
+func (s *spool) remove() {
+	_ = s.file.Close() // nothing of it is needed any more
+	_ = os.Remove(s.file.Name())
+}
 
 // contextReader stops reading when its context ends.
 type contextReader struct {
