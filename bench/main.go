@@ -7,12 +7,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -106,14 +110,47 @@ func run(ctx context.Context) (err error) {
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)
 	}
+	chosen, err := choose(sections(), *only)
+	if err != nil {
+		return err
+	}
 	b.report = newReport(os.Stdout)
-	for _, s := range sections() {
-		if *only != "" && !strings.Contains(","+*only+",", ","+s.name+",") {
-			continue
-		}
+	var failed []error
+	for _, s := range chosen {
 		if err := s.run(b); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, explain(err))
+			failed = append(failed, errors.New(s.name))
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 	}
-	return b.report.write(*out)
+	if err := b.report.write(*out); err != nil || len(failed) == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d sections failed: %w", len(failed), len(chosen), errors.Join(failed...))
+}
+
+// choose returns the sections in a list, all if it is empty.
+func choose(all []section, list string) (chosen []section, err error) {
+	if list == "" {
+		return all, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		at := slices.IndexFunc(all, func(s section) bool { return s.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no section %q", name)
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
+}
+
+// explain adds what a command has printed to the error of one that failed.
+func explain(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return err
 }
