@@ -43,7 +43,14 @@ func named() (*Server, error) {
 			r.SetURL(u)
 			authorize(r.Out)
 		},
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 20, DisableCompression: true},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 20, DisableCompression: true},
+		ModifyResponse: func(r *http.Response) error {
+			// The server names itself, and would be asked without credentials.
+			if location, err := r.Location(); err == nil && location.Host == u.Host {
+				r.Header.Set("Location", location.RequestURI())
+			}
+			return nil
+		},
 		FlushInterval: -1, // a feed's rows are sent as they come
 		// A connection that breaks behind the proxy breaks before it.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },

@@ -45,6 +45,18 @@ func TestNamed(t *testing.T) {
 		t.Error("a server of others was started again")
 	}
 
+	// CouchDB answers so to _design%2Fx, with its own address.
+	fake.Inject(1, On("", "_design%2Fx"), func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+		http.Redirect(w, r, fake.URL()+"/_session?x=1", http.StatusMovedPermanently)
+	})
+	s, err = named()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Send(t, http.MethodGet, s.URL()+"/db/_design%2Fx", ""); !strings.Contains(got, "admin") {
+		t.Errorf("a redirect leads to %s", got)
+	}
+
 	for _, wrong := range []string{
 		"127.0.0.1:5984", "http://", "ftp://admin:secret@127.0.0.1", "http://admin:secret@127.0.0.1:1", "http://admin:secret@[",
 		fake.URL() + "?x=1", withUser(url.UserPassword("admin", "secret")),
