@@ -30,7 +30,7 @@ type readAhead struct {
 	closed  bool
 	held    bool
 	limit   int           // of len(buf) while it is held
-	given   prefix        // what was given out
+	given   prefix        // what was given out before src ended as it should
 	expect  prefix        // what is going to be given out begins with it
 	done    chan struct{} // closed when fill has ended
 }
@@ -120,9 +120,10 @@ func (a *readAhead) Read(p []byte) (int, error) {
 		return 0, a.err
 	}
 	held := a.buf[a.r:min(a.r+a.n, len(a.buf))]
+	noted := a.limit > 0 && a.err != io.EOF || a.expect.size > 0
 	a.mu.Unlock()
 	n := copy(p, held) // fill writes elsewhere
-	if !a.given.add(p[:n], a.expect) {
+	if noted && !a.given.add(p[:n], a.expect) {
 		return 0, fmt.Errorf("%w: what was read of it before is not what it has now", ErrDamaged)
 	}
 	a.mu.Lock()

@@ -28,6 +28,8 @@ const (
 	// they are sent.
 	maxEarly    = 256 << 10
 	maxEarlyAll = 16 << 20
+	// maxTwice is the size up to which a file is read for it, and then sent as a file.
+	maxTwice = 16 << 20
 )
 
 // An integrity sees to it that no body leaves the store as a whole that does not have the
@@ -64,6 +66,9 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 	if at, ok := i.verified.get(state); ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge {
 		return object.Body, nil
 	}
+	if file, ok := object.Body.(rewinder); ok && object.Size <= maxTwice {
+		return object.Body, i.twice(object, file, state)
+	}
 	if object.Size > maxEarly || !i.early.TryAcquire(object.Size) {
 		return &verifiedBody{ReadCloser: object.Body, integrity: i, state: state, hash: sha256.New(), left: object.Size}, nil
 	}
@@ -79,6 +84,25 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 	}
 	body.Reader.Reset(data)
 	return body, nil
+}
+
+// A rewinder is a body that can be read again.
+type rewinder interface{ Rewind() error }
+
+// twice verifies a body and makes it ready to be read again. If it fails the body is closed.
+func (i *integrity) twice(object *storage.Object, file rewinder, state objectState) error {
+	hash := sha256.New()
+	_, err := io.Copy(hash, object.Body)
+	if err == nil {
+		err = i.check(state, hash)
+	}
+	if err == nil {
+		err = file.Rewind()
+	}
+	if err != nil {
+		return errors.Join(err, object.Body.Close())
+	}
+	return nil
 }
 
 // readWhole reads the body of an object into data, which has its size, and into hash.

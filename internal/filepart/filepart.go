@@ -10,15 +10,16 @@ import (
 
 // A Body reads a part of a file. It implements [io.ReadCloser] and [io.WriterTo].
 type Body struct {
-	file *os.File
-	rest io.LimitedReader // of file, positioned
+	file   *os.File
+	length int64
+	rest   io.LimitedReader // of file, positioned
 }
 
 // New returns the next length bytes of a file, from its offset on. The file is closed
 // with the body. A file that ends before is an error that matches
 // [io.ErrUnexpectedEOF].
 func New(file *os.File, length int64) *Body {
-	return &Body{file: file, rest: io.LimitedReader{R: file, N: length}}
+	return &Body{file: file, length: length, rest: io.LimitedReader{R: file, N: length}}
 }
 
 // Read implements [io.Reader].
@@ -37,6 +38,15 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 		err = b.end()
 	}
 	return n, err
+}
+
+// Rewind goes back to the first byte.
+func (b *Body) Rewind() error {
+	if _, err := b.file.Seek(b.rest.N-b.length, io.SeekCurrent); err != nil {
+		return fmt.Errorf("read again: %w", err)
+	}
+	b.rest.N = b.length
+	return nil
 }
 
 // end returns what to say at the end of the file: it may be too early.
