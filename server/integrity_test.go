@@ -95,7 +95,8 @@ func TestRot(t *testing.T) {
 						if err == nil {
 							_, err = io.ReadAll(response.Body)
 						}
-						if !errors.Is(err, chain.ErrCorrupt) {
+						var permanent interface{ Permanent() bool }
+						if !errors.Is(err, chain.ErrCorrupt) || !errors.As(err, &permanent) || !permanent.Permanent() {
 							t.Errorf("directly: %v", err)
 						}
 						if metrics := inside(t, s).get(t, "/metrics"); !strings.Contains(string(metrics.body), "\nfeedctl_corrupt_objects_total 2\n") {

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // Transport returns a RoundTripper that has h answer the requests, in the process
@@ -20,7 +23,8 @@ func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} 
 
 // DirectTransport is a [Transport] to s that tells why: instead of an answer with a
 // status of 500 or more, which says little, the request has the error that led to
-// it, such as one of package storage. So has the body of a response that s cuts
+// it, such as one of package storage; if it is not going to pass, it has a method
+// Permanent() bool that returns true. So has the body of a response that s cuts
 // short. Nothing is compressed for a reader in the same process, whatever
 // Accept-Encoding says.
 func DirectTransport(s *Server) http.RoundTripper { return transport{handler: s, direct: true} }
@@ -103,12 +107,29 @@ func (w *pipeWriter) fail(err error) bool {
 	if !w.direct {
 		return false
 	}
-	w.cause = err
+	w.cause = &directError{err}
 	w.once.Do(func() {
-		w.err = fmt.Errorf("answer request: %w", err)
+		w.err = fmt.Errorf("answer request: %w", w.cause)
 		close(w.ready)
 	})
 	return true
+}
+
+// A directError is what the client of a [DirectTransport] is told.
+type directError struct{ err error }
+
+func (e *directError) Error() string { return e.err.Error() }
+func (e *directError) Unwrap() error { return e.err }
+
+// Permanent tells a consumer that there is no point in trying again. What may pass (a
+// network, a server that has too much to do) does not say so.
+func (e *directError) Permanent() bool {
+	for _, permanent := range []error{storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt} {
+		if errors.Is(e.err, permanent) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 
-	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -29,26 +27,5 @@ func (t *localTransport) RoundTrip(request *http.Request) (*http.Response, error
 		request = request.Clone(request.Context())
 		request.Header.Del("Prefer")
 	}
-	response, err := t.server.RoundTrip(request)
-	if err != nil {
-		return nil, &storeError{err}
-	}
-	return response, nil
-}
-
-// A storeError is an error of the store that is read.
-type storeError struct{ err error }
-
-func (e *storeError) Error() string { return e.err.Error() }
-func (e *storeError) Unwrap() error { return e.err }
-
-// Permanent tells the consumer that there is no point in trying again. What may pass
-// (a network, a server that has too much to do) does not say so.
-func (e *storeError) Permanent() bool {
-	for _, permanent := range []error{storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt} {
-		if errors.Is(e.err, permanent) {
-			return true
-		}
-	}
-	return false
+	return t.server.RoundTrip(request)
 }

@@ -1,0 +1,114 @@
+package damagetest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage/file"
+)
+
+// A fileStore is a file store whose files are damaged.
+type fileStore struct {
+	t     *testing.T
+	dir   string
+	files map[string][]byte // by path in dir
+	data  map[string]string
+}
+
+func newFileStore(t *testing.T) *fileStore {
+	f := &fileStore{t: t, dir: filepath.Join(t.TempDir(), "store"), files: make(map[string][]byte)}
+	store, err := file.New(f.dir)
+	check(t, err)
+	defer store.Close()
+	fill(t, store)
+	f.data = truth(t, store)
+	check(t, filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, _ := filepath.Rel(f.dir, path)
+		f.files[name], err = os.ReadFile(path)
+		return err
+	}))
+	return f
+}
+
+// key returns what of the store a file belongs to: the beginning of a key.
+func key(name string) string {
+	key, _, _ := strings.Cut(strings.TrimPrefix(name, "objects/"), "@")
+	return key
+}
+
+func (f *fileStore) write(name string, data []byte) {
+	f.t.Helper()
+	check(f.t, os.WriteFile(filepath.Join(f.dir, name), data, 0o600))
+}
+
+// inspect has readers read the store as it is now, and puts files back.
+func (f *fileStore) inspect(what string, thorough bool, damaged ...string) {
+	f.t.Helper()
+	store, err := file.New(f.dir)
+	if err == nil {
+		for _, name := range damaged {
+			inspect(f.t, store, what, key(name), f.data, thorough)
+		}
+		store.Close()
+	}
+	for _, name := range damaged {
+		f.write(name, f.files[name])
+	}
+}
+
+// TestFlips changes bits of all files, one at a time.
+func TestFlips(t *testing.T) {
+	f := newFileStore(t)
+	for name, data := range f.files {
+		step := 9 // a bit of each byte, another each time
+		switch {
+		case *all:
+			step = 1
+		case strings.HasSuffix(name, "@meta"), strings.HasSuffix(name, "@spare"):
+			step = 131 // the driver's own tests change more of them
+		}
+		for bit := 0; bit < len(data)*8; bit += step {
+			f.write(name, flipped(data, bit))
+			f.inspect(fmt.Sprintf("%s, bit %d", name, bit), bit/step%100 == 0, name)
+		}
+	}
+}
+
+// TestFiles removes, empties and cuts each file, and exchanges each two.
+func TestFiles(t *testing.T) {
+	f := newFileStore(t)
+	for name, data := range f.files {
+		for _, size := range []int{0, 1, len(data) / 2, len(data) - 1} {
+			f.write(name, data[:max(min(size, len(data)), 0)])
+			f.inspect(name+" cut", true, name)
+		}
+		f.write(name, append(data[:len(data):len(data)], data...))
+		f.inspect(name+" twice", true, name)
+		check(t, os.Remove(filepath.Join(f.dir, name)))
+		if !lost(name) {
+			f.inspect(name+" removed", true, name)
+		} else {
+			f.write(name, data)
+		}
+		for other, content := range f.files {
+			if other > name {
+				f.write(name, content)
+				f.write(other, data)
+				f.inspect(name+" and "+other+" exchanged", false, name, other)
+			}
+		}
+	}
+}
+
+// lost reports whether a file is the state of the newest page, without which the feed is
+// one that ends before it. Only a reader that has been there can tell.
+func lost(name string) bool {
+	return name == "objects/feeds/f/pages/000000000004@meta"
+}

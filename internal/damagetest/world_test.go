@@ -1,0 +1,208 @@
+// Package damagetest damages stores behind the back of their drivers: no reader may return
+// wrong or missing data with success, and what verify does not report must do no harm.
+package damagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/verify"
+)
+
+var all = flag.Bool("all", false, "damage every bit, and have each reader read each time")
+
+const origin = "http://store.invalid"
+
+// fill writes what is damaged: feed f of pages 1 to 4, the first of which is pruned and the
+// last of which is open, and a snapshot s of two pages.
+func fill(t testing.TB, store storage.Store) {
+	t.Helper()
+	now := time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC)
+	f, err := producer.Open(t.Context(), store, "f", producer.Config{
+		MaxPageEntities: 2, SpoolDir: t.TempDir(), Now: func() time.Time { now = now.Add(time.Second); return now },
+	})
+	check(t, err)
+	for i := range 7 {
+		e := &feed.Entity{Operation: feed.Put, ContentType: "text/plain", ContentID: fmt.Sprintf("<%d>", i), ContentLocation: fmt.Sprint(i % 4), Body: fmt.Append(nil, "text ", i)}
+		_, err := f.Publish(t.Context(), e)
+		check(t, err)
+	}
+	check(t, f.Close())
+	_, err = fold.Feed(t.Context(), store, "f", fold.Config{TempDir: t.TempDir()}) // what fold begins with
+	check(t, err)
+	_, err = chain.RaiseFloor(t.Context(), store, "f", 2)
+	check(t, err)
+	check(t, store.Delete(t.Context(), layout.FeedPage("f", 1)))
+	_, err = producer.WriteSnapshot(t.Context(), store, "s", entities(), producer.SnapshotConfig{MaxPageBytes: 1, SpoolDir: t.TempDir(), CreatedAt: now})
+	check(t, err)
+}
+
+func entities() iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		for i := range 2 {
+			e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(i), Body: fmt.Append(nil, "state ", i)}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A reader returns the data that it reads from a store.
+type reader struct {
+	name  string
+	about string // what it reads begins with this key
+	rare  bool   // it takes long
+	read  func(ctx context.Context, store storage.Store) (string, error)
+}
+
+var readers = []reader{
+	{"consume a store", "feeds/", false, func(ctx context.Context, store storage.Store) (string, error) {
+		return consume(ctx, store, server.DirectTransport, feedEntities)
+	}},
+	{"consume from a server", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
+		return consume(ctx, store, func(s *server.Server) http.RoundTripper { return server.Transport(s) }, feedEntities)
+	}},
+	{"read a snapshot", "snapshots/s/", false, func(ctx context.Context, store storage.Store) (string, error) {
+		return consume(ctx, store, server.DirectTransport, snapshotEntities("s"))
+	}},
+	{"read a snapshot from a server", "snapshots/s/", true, func(ctx context.Context, store storage.Store) (string, error) {
+		return consume(ctx, store, func(s *server.Server) http.RoundTripper { return server.Transport(s) }, snapshotEntities("s"))
+	}},
+	{"fold", "", true, func(ctx context.Context, store storage.Store) (string, error) {
+		over := overlay{store, memory.New()}
+		if _, err := fold.Feed(ctx, over, "f", fold.Config{}); err != nil {
+			return "", err
+		}
+		return consume(ctx, over.over, server.DirectTransport, snapshotEntities("f"))
+	}},
+}
+
+func feedEntities(ctx context.Context, c *consumer.Client) iter.Seq2[*consumer.Entity, error] {
+	return c.Entities(ctx, origin+"/feeds/f", consumer.Beginning())
+}
+
+func snapshotEntities(name string) func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error] {
+	return func(ctx context.Context, c *consumer.Client) iter.Seq2[*consumer.Entity, error] {
+		return c.Snapshot(ctx, origin+"/snapshots/"+name, feed.SnapshotPosition{})
+	}
+}
+
+// consume returns all that a consumer is given.
+func consume(ctx context.Context, store storage.Store, transport func(*server.Server) http.RoundTripper,
+	read func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error],
+) (_ string, err error) {
+	s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	client, err := consumer.New(consumer.Config{
+		HTTPClient: &http.Client{Transport: transport(s)}, Retry: consumer.RetryConfig{Attempts: 1}, ReadAhead: 4 << 10,
+	})
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for e, err := range read(ctx, client) {
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "%s %s %s %s %s\n", e.ContentLocation, e.ContentID, e.Operation, e.ContentType, e.Body)
+	}
+	return out.String(), nil
+}
+
+// verified reports whether verify finds nothing wrong with a store.
+func verified(ctx context.Context, store storage.Store, key string) bool {
+	if strings.HasPrefix(key, "snapshots/") {
+		name := strings.Split(key, "/")[1]
+		s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
+		if err != nil {
+			return false
+		}
+		defer s.Close(ctx)
+		report, err := verify.Snapshot(ctx, origin+"/snapshots/"+name, verify.Config{HTTPClient: &http.Client{Transport: server.Transport(s)}})
+		return err == nil && len(report.Violations) == 0
+	}
+	report, err := verify.Store(ctx, store, "f")
+	return err == nil && len(report.Violations) == 0
+}
+
+// truth is what the readers return of a store that is in order.
+func truth(t testing.TB, store storage.Store) map[string]string {
+	t.Helper()
+	for _, key := range []string{"feeds/", "snapshots/s/", "snapshots/f/"} {
+		if !verified(t.Context(), store, key) {
+			t.Fatalf("%s is not in order", key)
+		}
+	}
+	data := make(map[string]string)
+	for _, r := range readers {
+		got, err := r.read(t.Context(), store)
+		check(t, err)
+		data[r.name] = got
+	}
+	return data
+}
+
+// inspect has readers read a store of which an object, or one of several with a common
+// beginning of their keys, was damaged.
+func inspect(t testing.TB, store storage.Store, what, key string, data map[string]string, thorough bool) {
+	t.Helper()
+	ctx := t.Context()
+	ok := verified(ctx, store, key)
+	for _, r := range readers {
+		if !strings.HasPrefix(key, r.about) || r.rare && !thorough && !*all {
+			continue
+		}
+		got, err := r.read(ctx, store)
+		switch {
+		case err == nil && got != data[r.name]:
+			t.Errorf("%s: %s: wrong data with success:\n%s", what, r.name, got)
+		case err != nil && ok:
+			t.Errorf("%s: %s: verify finds nothing, and there is %v", what, r.name, err)
+		}
+	}
+}
+
+// An overlay is a store, with snapshots that are written to another one.
+type overlay struct {
+	storage.Store
+	over storage.Store
+}
+
+func (o overlay) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	return o.over.Create(ctx, key, meta, body)
+}
+
+// flipped returns data with one bit changed.
+func flipped(data []byte, bit int) []byte {
+	data = bytes.Clone(data)
+	data[bit/8] ^= 1 << (bit % 8)
+	return data
+}
