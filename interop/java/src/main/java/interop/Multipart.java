@@ -1,7 +1,10 @@
 package interop;
 
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.security.DigestInputStream;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -10,6 +13,8 @@ import java.util.HexFormat;
 import java.util.Locale;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.james.mime4j.MimeException;
 import org.apache.james.mime4j.stream.EntityState;
 import org.apache.james.mime4j.stream.Field;
@@ -29,7 +34,9 @@ final class Multipart {
         .setMaxContentLen(-1)
         .build();
     MimeTokenStream tokens = new MimeTokenStream(config);
-    tokens.parseHeadless(page, contentType);
+    byte[] whole = page.readAllBytes();
+    checkDelimiters(whole, contentType);
+    tokens.parseHeadless(new ByteArrayInputStream(whole), contentType);
     try {
       Map<String, String> header = new HashMap<>();
       for (EntityState s = tokens.getState(); s != EntityState.T_END_OF_STREAM; s = tokens.next()) {
@@ -37,6 +44,7 @@ final class Multipart {
           case T_START_HEADER -> header.clear();
           case T_FIELD -> {
             Field field = tokens.getField();
+            checkText(field.getRaw().toByteArray());
             header.put(field.getName().toLowerCase(Locale.ROOT), field.getBody().strip());
           }
           case T_BODY -> each.accept(entity(header, tokens.getInputStream()));
@@ -47,6 +55,26 @@ final class Multipart {
       }
     } catch (MimeException e) {
       throw new IOException("page is not multipart: " + e.getMessage(), e);
+    }
+  }
+
+  /** A header is UTF-8 without control characters. */
+  private static void checkText(byte[] field) throws IOException {
+    String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(field)).toString();
+    if (text.strip().chars().anyMatch(c -> c < ' ' && c != '\t' || c == 0x7f)) {
+      throw new IOException("header field has a control character or is folded: " + text);
+    }
+  }
+
+  /** Nothing but a line break follows a boundary on its line. */
+  private static void checkDelimiters(byte[] page, String contentType) throws IOException {
+    Matcher boundary = Pattern.compile("boundary=\"?([^\";]+)\"?").matcher(contentType);
+    if (!boundary.find()) {
+      throw new IOException("no boundary: " + contentType);
+    }
+    Pattern padded = Pattern.compile("(?m)^--" + Pattern.quote(boundary.group(1)) + "(--)?[^\\r\\n-]");
+    if (padded.matcher(new String(page, StandardCharsets.ISO_8859_1)).find()) {
+      throw new IOException("a delimiter is followed by more than a line break");
     }
   }
 

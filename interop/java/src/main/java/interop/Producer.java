@@ -18,6 +18,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,7 +29,9 @@ import java.util.concurrent.Flow;
 
 /**
  * Reads entities from standard input until an empty line, puts PER-PAGE of them on a page, and serves them as a feed
- * under /feed and as a snapshot under /snapshot. Prints its base URL. Ends with its standard input.
+ * under /feed and as a snapshot under /snapshot. Prints its base URL. Ends with its standard input. It writes what is
+ * allowed, or seen with others, and feedctl does not write: links without brackets, no line break at the end, fields in
+ * alphabetical order, a createdAt with a fraction, snapshot pages without Last-Modified.
  *
  * <pre>   Producer PER-PAGE</pre>
  */
@@ -87,12 +90,14 @@ public final class Producer {
   private void snapshot(List<List<Entity>> pages) {
     List<String> urls = new ArrayList<>();
     for (int i = 0; i < pages.size(); i++) {
-      documents.put("/snapshot/" + i, page(pages.get(i), false));
+      Document page = page(pages.get(i), false);
+      page.header.remove("Last-Modified"); // as the Java library leaves it out
+      documents.put("/snapshot/" + i, page);
       urls.add(base + "/snapshot/" + i);
     }
     JsonObject index = new JsonObject();
     index.addProperty("id", "1");
-    index.addProperty("createdAt", "2024-01-01T00:00:00.000Z");
+    index.addProperty("createdAt", "2024-01-01T00:00:00.789Z");
     index.add("pages", new Gson().toJsonTree(urls));
     Map<String, List<String>> header = new LinkedHashMap<>();
     header.put("Content-Type", List.of("application/json"));
@@ -100,7 +105,9 @@ public final class Producer {
   }
 
   private String link(int page, String relation) {
-    return "<" + base + "/feed/" + page + ">; rel=" + relation;
+    String url = base + "/feed/" + page;
+    // Every other page has links without brackets, as in the specification's own example.
+    return (page % 2 == 0 ? url : "<" + url + ">") + ";rel=" + relation;
   }
 
   private static Document page(List<Entity> entities, boolean feed) {
@@ -125,7 +132,16 @@ public final class Producer {
     MultipartBodyPublisher body = page.build();
     header.put("Content-Type", List.of(body.mediaType().toString()));
     header.put("Last-Modified", List.of(entities.get(entities.size() - 1).lastModified()));
-    return new Document(header, bytes(body));
+    return new Document(header, withoutLineBreak(bytes(body)));
+  }
+
+  /** Nothing follows the closing delimiter, not even a line break. */
+  private static byte[] withoutLineBreak(byte[] page) {
+    int end = page.length;
+    while (page[end - 1] == '\r' || page[end - 1] == '\n') {
+      end--;
+    }
+    return Arrays.copyOf(page, end);
   }
 
   private static byte[] bytes(MultipartBodyPublisher publisher) {

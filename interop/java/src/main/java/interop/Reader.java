@@ -56,6 +56,9 @@ public final class Reader {
       }
       page = older;
     }
+    if (since != null && !page.lastModified.isBefore(since)) {
+      throw new IOException(entry + ": no page is strictly older than " + since);
+    }
     Skip skip = new Skip(since, contentId);
     for (URI url = page.self; url != null; url = page.next) {
       HttpResponse<InputStream> response = Page.get(client, url);
