@@ -132,7 +132,9 @@ func (r Rule) Remedy() string {
 		return "round createdAt down to a whole second that is not later than the feed position"
 	case EntityCount:
 		return "make the snapshot anew"
-	case Chain, BodyDigest, Metadata, Gap:
+	case Gap:
+		return "stop the producers and restore the missing pages from a backup, or use \"feedctl repair\""
+	case Chain, BodyDigest, Metadata:
 		return "stop the producers and restore the object from a copy; it was not written by feedctl or was damaged since"
 	case StrayObject:
 		return "find out who wrote it, and delete it"
