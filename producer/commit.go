@@ -67,8 +67,10 @@ func (f *Feed) run(ctx context.Context) {
 		if len(b.items) == 0 {
 			continue
 		}
+		f.turn.begin(took)
 		f.commit(ctx, b)
 		publishers, took = b.publishers, b.took
+		f.rest(ctx, took)
 	}
 	f.prove(ctx)
 }
@@ -108,6 +110,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		// Whatever went wrong, some write may have landed, or may still.
 		f.tail.known, check = false, true
 		if lostRace(err) {
+			f.turn.met()
 			continue
 		}
 		if final(err) {
@@ -126,6 +129,9 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 // what is lacking. Only such join for which nothing must be read; others wait for the next
 // commit, and so do those behind them.
 func (f *Feed) join(b *batch, lacking amount) bool {
+	if f.turn.over() {
+		return false
+	}
 	first := len(b.items)
 	joined := f.queue.take(b, lacking, f.config.MaxPageBytes, func(r *request) bool {
 		return r.checkpoint == nil && (!r.given || b.ids != nil && f.reach(r.bytes, len(r.items), r.spools) >= f.tail.recent.first)

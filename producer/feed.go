@@ -50,6 +50,7 @@ type Feed struct {
 	chain *chain.Reader
 	clock *clock
 	tail  tail // owned by the goroutine that commits
+	turn  turn // and so is this
 	queue queue
 	room  *semaphore.Weighted // bytes that may wait for their commit
 	// The Content-IDs that this producer gives: a random start, a number, the end.

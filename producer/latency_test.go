@@ -235,8 +235,8 @@ func TestSteadyPublishers(t *testing.T) {
 	})
 }
 
-// TestSinglePublisher: who publishes alone never waits for others, however soon it
-// comes back.
+// TestSinglePublisher: who publishes alone does not wait for others, however soon it
+// comes back, but for a break every few seconds, in which others could write.
 func TestSinglePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -247,8 +247,8 @@ func TestSinglePublisher(t *testing.T) {
 		for range many {
 			publishAll(t, f, entities([]string{""}))
 		}
-		if took := time.Since(start); took > many*roundTrip {
-			t.Errorf("%d commits took %v, which is more than %d round trips", many, took, many)
+		if took := time.Since(start); took > many*roundTrip*103/100 {
+			t.Errorf("%d commits took %v, which is more than %d round trips and 3 %%", many, took, many)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

@@ -129,6 +129,10 @@ func (p *pipeline) free() bool {
 	if len(p.writes) == 0 {
 		return true
 	}
+	// What is written ahead of a write that loses a race is in vain.
+	if p.feed.turn.shared() && !p.writes[0].landed {
+		return false
+	}
 	last := p.writes[len(p.writes)-1]
 	if !last.landed && (!last.closed || last.replaces()) {
 		return false

@@ -1,0 +1,80 @@
+package producer_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// A farStore takes 10 ms for each write and 1 ms for each read.
+type farStore struct{ storage.Store }
+
+const (
+	farRead  = time.Millisecond
+	farWrite = 10 * time.Millisecond
+)
+
+func (s farStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	time.Sleep(farWrite)
+	return s.Store.Create(ctx, key, meta, body)
+}
+
+func (s farStore) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
+	time.Sleep(farWrite)
+	return s.Store.Append(ctx, key, at, meta, tail)
+}
+
+func (s farStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	time.Sleep(farRead)
+	return s.Store.Get(ctx, key, offset, length)
+}
+
+func (s farStore) Stat(ctx context.Context, key string) (storage.Info, error) {
+	time.Sleep(farRead)
+	return s.Store.Stat(ctx, key)
+}
+
+// TestTurns has producers with the same work write to one feed. None waits until another
+// has done all of its own.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := farStore{memory.New()}
+		start := time.Now()
+		took := make([]time.Duration, 4)
+		var group sync.WaitGroup
+		for n := range took {
+			group.Go(func() {
+				f, err := producer.Open(t.Context(), store, "f", producer.Config{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 300 {
+					if _, err := f.Publish(t.Context(), &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("x")}); err != nil {
+						t.Error(err)
+						break
+					}
+				}
+				took[n] = time.Since(start)
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		first, last := took[0], took[0]
+		for _, d := range took {
+			first, last = min(first, d), max(last, d)
+		}
+		if 2*last > 5*first {
+			t.Errorf("the first is done after %v, the last after %v: %v", first, last, took)
+		}
+	})
+}
