@@ -154,6 +154,7 @@ func (r *run) commit(ctx context.Context) error {
 	r.stats.Entities += int64(b.count)
 	r.stats.Bytes += b.bytes
 	r.stats.Batches++
+	r.stats.Rejected = rejected(r.Sink) - r.rejected
 	r.batch = openBatch{at: at}
 	r.report(ctx, at)
 	return nil

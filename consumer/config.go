@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,6 +82,10 @@ type Config struct {
 	IdleBytes int
 	// Retry says how requests are repeated.
 	Retry RetryConfig
+
+	// Missing, if not nil, is called when the client, which is to follow a feed, begins to
+	// wait for it since it does not exist.
+	Missing func(ctx context.Context)
 
 	// Logger gets what is repeated and what is waited for. nil: nothing.
 	Logger *slog.Logger

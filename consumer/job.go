@@ -78,6 +78,9 @@ type Stats struct {
 	Batches  int64
 	Restarts int // from the position after a streamed entity broke
 	Gaps     int // that were passed as OnGap says
+	// Rejected is how many of Entities the sink did not take but put aside, or its target
+	// refused. A sink says so with a method Rejected() int64.
+	Rejected int64
 }
 
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.
@@ -97,7 +100,7 @@ func (j *Job) Run(ctx context.Context) (Stats, error) {
 }
 
 func (j *Job) newRun() (*run, error) {
-	r := &run{Job: *j}
+	r := &run{Job: *j, rejected: rejected(j.Sink)}
 	r.BatchEntities = cmp.Or(r.BatchEntities, 10_000)
 	r.BatchBytes = cmp.Or(r.BatchBytes, 8<<20)
 	r.BatchInterval = cmp.Or(r.BatchInterval, time.Second)

@@ -19,6 +19,8 @@ type run struct {
 	batch openBatch
 	stats Stats
 	lag   lag
+	// rejected is how many entities the sink had rejected before the run.
+	rejected int64
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
 	torn    TimelineError // that was passed last

@@ -45,6 +45,20 @@ type atLeastOnce interface {
 	AtLeastOnce() bool
 }
 
+// A sink that does not take every entity, and continues without those that do not fit,
+// implements this method. It returns how many these were since the sink was opened.
+type rejecting interface {
+	Rejected() int64
+}
+
+// rejected returns how many entities s did not take since it was opened.
+func rejected(s Sink) int64 {
+	if r, ok := s.(rejecting); ok {
+		return r.Rejected()
+	}
+	return 0
+}
+
 // AtLeastOnce reports whether s may be given an entity again after a crash. A
 // sink says so with a method AtLeastOnce() bool.
 func AtLeastOnce(s Sink) bool {

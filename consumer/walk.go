@@ -76,6 +76,9 @@ func (w *walk) begin() (*reading, error) {
 		case !w.s.config.Follow || w.seek.position.ContentID != "":
 			return nil, w.seek.end()
 		}
+		if missing := w.s.config.Missing; missing != nil && try == 1 && empty.missing() {
+			missing(w.s.ctx)
+		}
 		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all that comes is new
 		pause := w.pollPause(try)
 		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)

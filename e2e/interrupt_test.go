@@ -43,7 +43,7 @@ func TestInterruptPublish(t *testing.T) {
 	if code := p.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit status %d", code)
 	}
-	want := "feedctl: interrupted: publish standard input to events: 100 entities of the input are in the feed\n"
+	want := "feedctl: interrupted: publish standard input to events: after 100 entities\n"
 	if got := p.stderr.String(); got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}

@@ -24,6 +24,7 @@ type app struct {
 	log     *slog.Logger
 
 	begun    time.Time
+	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
 
 	store     string

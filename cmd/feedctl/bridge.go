@@ -45,7 +45,7 @@ type sourceFlags struct {
 func (f *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for the database (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.StringVar(&f.index, "index", "", "`FILE` that knows which revisions the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
-	flags.Int64Var(&f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
+	sizeVar(flags, &f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
 }
 
 // sourceHelp tells how to reach a database.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ type bridgeCouchDBFlags struct {
 	query       []string
 	metrics     string
 	moved       bool
+	quarantine  quarantineLimit
 	pages       pageLimits
 }
 
@@ -49,12 +51,13 @@ the document's JSON as the server wrote it; a tombstone is a DELETE, with a body
 one.
 
 The place in the database is kept in the newest page of the feed, by the same write as the
-entities. So whatever is interrupted or killed goes on where it was, and each revision is in
-the feed once, also when the database sends changes again. A second bridge to the same feed
-does no harm.
+entities. So a run that was interrupted or killed continues where it was, and each revision
+is in the feed once, also when the database sends changes again. A second bridge to the same
+feed does no harm.
 
 What cannot be published as it is (no id, not UTF-8, above --max-document) goes into
-quarantine beside the feed, and the rest goes on: see "feedctl bridge quarantine".
+quarantine beside the feed, and the rest is published: see "feedctl bridge quarantine". If
+more goes there than --max-quarantine allows, the exit status is 6; by default, if all does.
 
 For a feed from which a CouchDB is to be filled again, with the same revisions, conflicts
 and attachments, give --revs --conflicts --design-docs --attachments multipart.
@@ -79,7 +82,7 @@ filled from it is equal to the database; that needs --revs from the feed's begin
 
 At the end, or at Ctrl-C with --follow, the statistics of CouchDB's replication protocol are
 printed; the database has them too, in the replication log _local/ID, if the user may write
-there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitQuarantine, exitInterrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart
@@ -106,12 +109,14 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
 	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
+	f.quarantine.add(flags)
 	f.pages.add(flags, "")
 	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
 	return c
 }
 
 func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL, arg string) (err error) {
+	a.follower = f.follow
 	at, err := a.parseStored(arg)
 	if err != nil {
 		return err
@@ -139,10 +144,10 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 		return hintSource(err)
 	}
 	printErr := a.print(result, func(w io.Writer) error { return result.write(w) })
-	if err == nil {
-		err = printErr
+	if err := cmp.Or(err, printErr); err != nil {
+		return err
 	}
-	return err
+	return f.quarantine.check(result.Quarantined, result.published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
 }
 
 // config turns the flags into the settings of a bridge.

@@ -145,7 +145,7 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 func TestSnapshotOfRetried(t *testing.T) {
 	r := newCopyRig(t)
 	r.write("", "doc 2-b 1-a", "doc 2-c 1-a")
-	r.bridge("--max-document", "10")
+	r.bridge("--max-document", "10", "--max-quarantine", "100%")
 	mustRun(t, "", "bridge", "quarantine", r.store, "--retry", r.from)
 	mustRun(t, "", "snapshot", "from-feed", r.store)
 	if n := r.check(); n != 2 {

@@ -218,7 +218,7 @@ func TestBridgeErrors(t *testing.T) {
 		{exitUsage, "not valid JSON", []string{"--selector", "{"}},
 		{exitUsage, "not NAME=VALUE", []string{"--query", "x"}},
 		{exitUsage, "exclude each other", []string{"--filter", "a/b", "--doc-id", "c"}},
-		{exitUsage, "must not be negative", []string{"--max-document", "-1"}},
+		{exitUsage, "is not a size", []string{"--max-document", "-1"}},
 		{exitUsage, "is for --follow", []string{"--long-poll"}},
 		{exitNotFound, "no such file", []string{"--credentials-file", file + "x"}},
 		{exitError, "status 401", []string{"--credentials-file", file}},
@@ -339,7 +339,7 @@ func TestBridgeNeverBetter(t *testing.T) {
 	} {
 		for _, command := range [][]string{{"couchdb", url, "docs", "--follow", "--retries", "2"}, {"quarantine", "docs", "--retry", url}} {
 			if command[0] == "quarantine" {
-				r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "3")
+				r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "3", "--max-quarantine", "100%")
 			}
 			stderr := r.command(exitError, nil, command...)
 			if !strings.Contains(stderr, says) || strings.Contains(stderr, "WARN") {

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
 type consumeFlags struct {
@@ -28,6 +29,7 @@ type consumeFlags struct {
 	batchBytes      int64
 	columns         string
 	strict          bool
+	quarantine      quarantineLimit
 }
 
 func newConsume(a *app) *cobra.Command {
@@ -36,8 +38,8 @@ func newConsume(a *app) *cobra.Command {
 		Use:   "consume URL|FEED|STORE#FEED --into SINK",
 		Short: "Copy a feed into a file, a directory or a database, each entity exactly once",
 		Long: `Consume reads a feed in order and applies each entity to a sink. The sink keeps the
-position in the feed together with the data, so whatever is interrupted or killed goes on
-where it was, and each entity takes effect exactly once.
+position in the feed together with the data, so a run that was interrupted or killed
+continues where it was, and each entity takes effect exactly once.
 
 The feed is at URL on a server or, with no server needed, in a store: FEED in the one of
 --store, or STORE#FEED. A store is read with the rights that it grants to this user, in
@@ -59,13 +61,17 @@ The sink is one of:
 
 With --columns a table in PostgreSQL has fields of the bodies, which are JSON, as columns
 with types: NAME=POINTER:TYPE, joined by commas. An entity that does not fit is put into the
-table feedctl_quarantine, with its Content-ID and the reason, and the rest goes on; with
+table feedctl_quarantine, with its Content-ID and the reason, and the rest is kept; with
 --strict the first one ends the command, and nothing of its batch is kept.
 
 The credential for a database in CouchDB is a line in --into-credentials-file or
 FEEDCTL_INTO_CREDENTIALS: see "feedctl bridge couchdb --help". Documents that the database
-refuses are logged and left out, and the rest goes on; how many they were, and why, is told
-at the end. As with what goes into quarantine, the exit status is 0.
+refuses are logged and left out; how many they were, and why, is printed at the end.
+
+If all entities went into quarantine, or were refused, the exit status is 6: most likely the
+columns, or the database, are wrong. --max-quarantine sets another limit: a number of
+entities, or a percentage. A number ends the command as soon as it is exceeded, a percentage
+at the end or after 1,000 entities. What was consumed until then stays.
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -85,10 +91,11 @@ what to do then:
 
 Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
 is asked to answer when there is something new, a directory and a database tell, and a
-bucket is looked at again and again, at most every 10 seconds while nothing comes. It waits
-too for a feed that cannot be reached, and for a sink that cannot when it begins. A sink
-that is away later, for more than about half a minute, ends it. Ctrl-C commits what was
-applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+bucket is read again and again, at most every 10 seconds while nothing comes. It also waits
+for a feed that cannot be reached or does not exist yet, and for a sink that cannot be
+reached when it begins. A sink that is away later, for more than about half a minute, ends
+it. Ctrl-C and SIGTERM commit what was applied and end it; the next run continues there.
+After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
@@ -113,7 +120,8 @@ applied and ends; the next run goes on there.` + exitStatus(exitOK, exitError, e
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
 	flags.StringVar(&f.onGap, "on-gap", "fail", "`POLICY` where the feed has lost what comes next: fail, replay or snapshot")
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
-	flags.Int64Var(&f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8388608)")
+	sizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
+	f.quarantine.add(flags)
 	f.client.add(flags)
 	must(c.MarkFlagRequired("into"))
 	return c
@@ -130,6 +138,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err := f.check(); err != nil {
 		return err
 	}
+	a.follower = f.follow
 	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
 	if err != nil {
 		return err
@@ -154,17 +163,38 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var latest latestProgress
-	job.Progress = latest.set
+	runCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	job.Progress = func(p consumer.Progress) {
+		latest.set(p)
+		if f.quarantine.exceeded(p.Rejected, p.Entities, false) {
+			end(errQuarantine)
+		}
+	}
 	stop := a.progress("consume", latest.status)
 	defer stop()
-	stats, err := job.Run(ctx)
+	stats, err := job.Run(runCtx)
 	stop()
+	if errors.Is(context.Cause(runCtx), errQuarantine) && onlyEnded(err) {
+		err = nil // the check below tells it
+	}
 	err = at.explain(err)
 	a.warnRefused(to, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
-	return errors.Join(err, a.printConsumed(ctx, job, at.title, into, stats))
+	if err := errors.Join(err, a.printConsumed(ctx, job, at.title, into, stats)); err != nil {
+		return err
+	}
+	return f.quarantine.check(stats.Rejected, stats.Entities, rejectedWhere(to, into))
+}
+
+// rejectedWhere tells where to find what a sink did not take.
+func rejectedWhere(to consumer.Sink, into string) string {
+	if _, ok := to.(*couchdb.Sink); ok {
+		return into + " refused them, as the log says"
+	}
+	return "the table feedctl_quarantine has them, with the reasons"
 }
 
 // printConsumed prints what a job has done, also if a signal has ended it.
@@ -183,16 +213,13 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 		Position: position,
 	}
 	aside := ""
-	if q, ok := job.Sink.(quarantining); ok {
-		if result.Quarantined = q.Quarantined(); result.Quarantined > 0 {
-			aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
-		}
-	}
-	if r, ok := job.Sink.(refusing); ok {
-		result.Refused, result.Refusals = r.Refused(), r.Refusals()
+	if r, ok := job.Sink.(*couchdb.Sink); ok {
+		result.Refused, result.Refusals = stats.Rejected, r.Refusals()
 		if result.Refused > 0 {
 			aside = ", which refused " + plural(result.Refused, "document", "documents")
 		}
+	} else if result.Quarantined = stats.Rejected; result.Quarantined > 0 {
+		aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "consumed %s into %s%s\n", plural(stats.Entities, "entity", "entities"), into, aside)
@@ -244,6 +271,7 @@ func (f *consumeFlags) job(a *app, at *location) (job *consumer.Job, err error) 
 		}
 	}
 	at.config.Follow = f.follow
+	a.tellMissing(at)
 	job.Client, err = consumer.New(at.config)
 	return job, err
 }

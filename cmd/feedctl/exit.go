@@ -28,6 +28,7 @@ const (
 	exitNotFound    = 3
 	exitGap         = 4
 	exitInvalid     = 5
+	exitQuarantine  = 6
 	exitInterrupted = 130 // 128 + SIGINT, as a shell reports it
 )
 
@@ -42,6 +43,7 @@ var meaning = [...]struct {
 	{exitNotFound, "a store, feed, page, snapshot, file or captured table does not exist"},
 	{exitGap, "the feed no longer has the entities that come next, or was restored to an older state"},
 	{exitInvalid, "the feed or snapshot breaks the specification"},
+	{exitQuarantine, "too many entities went into quarantine, or were refused"},
 	{exitInterrupted, "interrupted by a signal; what was begun is finished or undone"},
 }
 
@@ -62,6 +64,10 @@ func exitStatus(codes ...int) string {
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
+// errTerminated is the cause if the signal was SIGTERM, with which service managers end
+// what runs for ever.
+var errTerminated = fmt.Errorf("%w by SIGTERM", errInterrupted)
+
 // errInvalidFeed is wrapped by the error of a check that found violations.
 var errInvalidFeed = errors.New("the specification is broken")
 
@@ -71,7 +77,7 @@ type interruptedError struct{ err error }
 func (e *interruptedError) Error() string {
 	// The chain ends in one of these, which tells a reader nothing more.
 	text := strings.TrimSuffix(e.err.Error(), context.Canceled.Error())
-	text = strings.TrimSuffix(text, errInterrupted.Error())
+	text = strings.TrimSuffix(strings.TrimSuffix(text, errTerminated.Error()), errInterrupted.Error())
 	text = strings.TrimRight(text, ": ")
 	if text == "" {
 		return errInterrupted.Error()
@@ -106,6 +112,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case isUsage(err):
 		return exitUsage
+	case errors.Is(err, errQuarantine):
+		return exitQuarantine
 	case consumer.IsGap(err):
 		return exitGap
 	case isNotFound(err):

@@ -52,6 +52,7 @@ func TestExitCode(t *testing.T) {
 		{"links", &consumer.PageError{Err: consumer.ErrLinks}, exitInvalid, ""},
 		{"index", snapshot.ErrInvalid, exitInvalid, ""},
 		{"corrupt store", chain.ErrCorrupt, exitInvalid, ""},
+		{"quarantine", errQuarantine, exitQuarantine, ""},
 		{"violations", errInvalidFeed, exitInvalid, ""},
 		{"limit", &consumer.PageError{Err: consumer.ErrTooLarge}, exitError, ""},
 		{"other origin", &consumer.PageError{Err: consumer.ErrOrigin}, exitError, ""},
@@ -89,11 +90,11 @@ func TestExitCode(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	failure := errors.New("failure")
-	if err := interrupted(ctx, failure); err != failure {
+	if err := interrupted(ctx, failure, true); err != failure {
 		t.Errorf("without a signal: %v", err)
 	}
 	cancel(errInterrupted)
-	if err := interrupted(ctx, nil); err != nil {
+	if err := interrupted(ctx, nil, false); err != nil {
 		t.Errorf("of a command that ended well: %v", err)
 	}
 	for err, want := range map[error]string{
@@ -103,9 +104,32 @@ func TestInterrupted(t *testing.T) {
 		fmt.Errorf("read a: %w", errInterrupted):   "interrupted: read a",
 		fmt.Errorf("read a: %w", io.EOF):           "interrupted: read a: EOF",
 	} {
-		got := interrupted(ctx, err)
+		got := interrupted(ctx, err, true)
 		if got.Error() != want || exitCode(got) != exitInterrupted || !errors.Is(got, err) {
 			t.Errorf("%v: got %q, exit status %d; want %q", err, got, exitCode(got), want)
+		}
+	}
+}
+
+// SIGTERM is the end of a command that runs until it is ended; other errors stay errors.
+func TestTerminated(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errTerminated)
+	ended := fmt.Errorf("consume a: after 3 entities: %w", context.Canceled)
+	for _, test := range []struct {
+		err      error
+		follower bool
+		want     int
+	}{
+		{ended, true, exitOK},
+		{ended, false, exitInterrupted},
+		{&runError{errors.Join(ended, context.Cause(ctx))}, true, exitOK},
+		{errors.Join(ended, errors.New("commit batch: disk full")), true, exitInterrupted},
+		{fmt.Errorf("%w: %w", storage.ErrFull, context.Canceled), true, exitInterrupted},
+		{io.EOF, true, exitInterrupted},
+	} {
+		if got := exitCode(interrupted(ctx, test.err, test.follower)); got != test.want {
+			t.Errorf("%v, follower %t: exit status %d, want %d", test.err, test.follower, got, test.want)
 		}
 	}
 }

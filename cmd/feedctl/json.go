@@ -48,7 +48,7 @@ type versionJSON struct {
 type publishJSON struct {
 	Feed       string `json:"feed"`
 	Read       int64  `json:"read"`       // entities of the input that are in the feed now
-	Skipped    int64  `json:"skipped"`    // of these, passed over because of --resume
+	Skipped    int64  `json:"skipped"`    // of these, skipped because of --resume
 	Published  int64  `json:"published"`  // of these, written by this run
 	Duplicates int64  `json:"duplicates"` // of these, found in the feed by their Content-ID
 	// Page and ContentID are those of the last entity written; absent if none was.
@@ -155,8 +155,9 @@ type pruneJSON struct {
 	NewestPage   int64  `json:"newestPage"`
 	PagesDeleted int64  `json:"pagesDeleted"`
 	BytesDeleted int64  `json:"bytesDeleted"`
-	Limited      bool   `json:"limited"`    // more would have gone, but was written in the last hour
-	BytesSwept   int64  `json:"bytesSwept"` // that interrupted writes had left anywhere in the store
+	Limited      bool   `json:"limited"`          // more would have gone, but was written in the last hour
+	Reason       string `json:"reason,omitempty"` // why no more pages went
+	BytesSwept   int64  `json:"bytesSwept"`       // that interrupted writes had left anywhere in the store
 }
 
 // doctorJSON is printed by "doctor".

@@ -35,7 +35,10 @@ func main() {
 // finish or undo what it is doing, and leaves the second one to the system's
 // default, which kills.
 func interrupt(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
-	<-signals
+	cause := errInterrupted
+	if <-signals == syscall.SIGTERM {
+		cause = errTerminated
+	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
-	cancel(errInterrupted)
+	cancel(cause)
 }

@@ -25,6 +25,8 @@ type outboxRunFlags struct {
 	adopt     bool
 	listen    string
 	maxEntity int64
+
+	quarantine quarantineLimit
 }
 
 func newOutboxRun(a *app) *cobra.Command {
@@ -33,8 +35,8 @@ func newOutboxRun(a *app) *cobra.Command {
 		Use:   "run --db URL --feed FEED|--all",
 		Short: "Move committed rows of the outbox to pages",
 		Long: `Run moves the rows of the outbox to the pages of their feeds, as they are committed, until
-Ctrl-C. Many may run, also on several hosts: one works on a feed, and another takes over
-within seconds when it is gone.
+Ctrl-C or SIGTERM. Many may run, also on several hosts: one works on a feed, and another
+takes over within seconds when it is gone.
 
 With --all, it does so for all feeds, also those that appear later. If one of them needs
 somebody, that is logged, and the others go on.
@@ -45,8 +47,10 @@ from a backup or belongs to another outbox, is not written to. --adopt makes the
 continue it as it is: rows that are found in the feed are deleted, and all else is moved.
 
 A row that cannot be published is moved to the table outbox_quarantine, with the reason.
+With --once, the exit status is 6 if these are more than --max-quarantine allows; by
+default, if all rows are among them.
 
-With --listen there are metrics for Prometheus on /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitInterrupted),
+With --listen there are metrics for Prometheus on /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --all
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --store file:/var/lib/feedctl
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,
@@ -62,7 +66,8 @@ With --listen there are metrics for Prometheus on /metrics.` + exitStatus(exitOK
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&f.adopt, "adopt", false, "first make the outbox continue the feeds as they are")
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve metrics on")
-	flags.Int64Var(&f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
+	sizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
+	f.quarantine.add(flags)
 	c.MarkFlagsOneRequired("feed", "all")
 	c.MarkFlagsMutuallyExclusive("feed", "all")
 	c.MarkFlagsMutuallyExclusive("adopt", "all")
@@ -80,6 +85,7 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
 		}
 	}
+	a.follower = !f.once
 	want := access{create: true, follow: !f.once}
 	db, err := f.open(ctx, a, want)
 	if err != nil {
@@ -113,7 +119,12 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 		err = m.run(ctx, f.feeds)
 	}
 	stop()
-	return errors.Join(outboxHint(err), m.print())
+	if err := errors.Join(outboxHint(err), m.print()); err != nil {
+		return err
+	}
+	var moved, bad int64
+	m.each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
+	return f.quarantine.check(bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
 // movers are the runners of a command, one for each feed.

@@ -10,16 +10,16 @@ type pageLimits struct {
 
 // add adds the flags. What note says is added to their help.
 func (l *pageLimits) add(flags *pflag.FlagSet, note string) {
-	flags.Int64Var(&l.bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
+	sizeVar(flags, &l.bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
 	flags.IntVar(&l.entities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities"+note)
 }
 
 func (l *pageLimits) check() error {
 	switch {
 	case l.bytes <= 0:
-		return usagef("--max-page-bytes %d is not more than nothing", l.bytes)
+		return usagef("--max-page-bytes %d must be positive", l.bytes)
 	case l.entities <= 0:
-		return usagef("--max-page-entities %d is not more than nothing", l.entities)
+		return usagef("--max-page-entities %d must be positive", l.entities)
 	}
 	return nil
 }

@@ -41,15 +41,15 @@ With --before-snapshot NAME a page goes only if the newest snapshot NAME (or NAM
 what it says: a new consumer begins with the snapshot. One page that is strictly older than
 the snapshot's createdAt stays as well: a consumer that knows only the specification looks
 for such a page. A consumer that is behind the pages that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
-		Example: `  feedctl prune events --keep-age 720h --dry-run
-  feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 168h`,
+		Example: `  feedctl prune events --keep-age 30d --dry-run
+  feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runPrune(c.Context(), a, &f, args[0])
 		},
 	}
 	flags := c.Flags()
-	flags.DurationVar(&f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 720h")
+	durationVar(flags, &f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
 	flags.Int64Var(&f.keepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
 	flags.StringVar(&f.beforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "delete nothing, tell what would go")
@@ -77,7 +77,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 		return err
 	}
 	result := pruneJSON{Feed: name, DryRun: f.dryRun, OldestPage: report.Floor, NewestPage: report.Newest,
-		PagesDeleted: report.Pages, BytesDeleted: report.Bytes, Limited: report.Limited}
+		PagesDeleted: report.Pages, BytesDeleted: report.Bytes, Limited: report.Limited, Reason: f.kept(policy, report)}
 	if sweeper, ok := store.(storage.Sweeper); ok && !f.dryRun {
 		if result.BytesSwept, err = sweeper.Sweep(ctx, sweepAge); err != nil {
 			return err
@@ -88,17 +88,40 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 		if f.dryRun {
 			verb = "would delete"
 		}
-		limited := ""
-		if report.Limited {
-			limited = ", more would go but was written in the last hour"
+		left := fmt.Sprintf("pages %d to %d remain", report.Floor, report.Newest)
+		if report.Floor == report.Newest {
+			left = fmt.Sprintf("page %d remains", report.Newest)
 		}
-		_, err := fmt.Fprintf(w, "%s %s (%s) of %s; pages %d to %d are left%s\n", verb,
-			plural(report.Pages, "page", "pages"), formatBytes(report.Bytes), name, report.Floor, report.Newest, limited)
+		_, err := fmt.Fprintf(w, "%s %s (%s) of %s; %s", verb,
+			plural(report.Pages, "page", "pages"), formatBytes(report.Bytes), name, left)
+		if err == nil && result.Reason != "" {
+			_, err = fmt.Fprintf(w, ": %s", result.Reason)
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(w)
+		}
 		if err == nil && result.BytesSwept > 0 {
 			_, err = fmt.Fprintf(w, "removed %s that interrupted writes had left in the store\n", formatBytes(result.BytesSwept))
 		}
 		return err
 	})
+}
+
+// kept says why no more pages go; "" if that is plain.
+func (f *pruneFlags) kept(policy producer.PrunePolicy, report producer.PruneReport) string {
+	switch {
+	case report.Limited:
+		return "more would go, but was written in the last hour"
+	case report.Pages > 0:
+		return ""
+	case f.beforeSnapshot != "" && report.Floor >= policy.Before-1:
+		return fmt.Sprintf("snapshot %s was made at page %d, and one older page stays for consumers that look for it", f.beforeSnapshot, policy.Before)
+	case f.keepAge > 0:
+		return fmt.Sprintf("no older page is without an entity of the last %v", (*duration)(&f.keepAge))
+	case f.keepPages > 0:
+		return fmt.Sprintf("there are no more than %s pages", formatCount(f.keepPages))
+	}
+	return ""
 }
 
 // snapshotEntry returns where a consumer goes on in a feed after a snapshot: the

@@ -33,7 +33,7 @@ type publicFlags struct {
 func (f *publicFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
-	flags.DurationVar(&f.presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
+	durationVar(flags, &f.presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
 	c.MarkFlagsMutuallyExclusive("public-url", "presign")
 }
 

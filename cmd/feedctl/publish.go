@@ -45,12 +45,12 @@ The input is one of:
 
 Publishing is idempotent where entities have a Content-ID (--content-id, or a header in
 multipart): one that is in the newest pages of the feed already is not published again. So
-whoever is not sure that something was published may publish it again, soon.
+if it is not clear whether something was published, publish it again, soon.
 
 With --resume STATE the number of entities that are durable is kept in the file STATE, and
-the next run with the same STATE and input goes on behind them. After a kill, some of those
-that follow may be in the feed already, so this wants Content-IDs. Each feed and input has a
-STATE of its own: that of another is refused.
+the next run with the same STATE and input continues behind them. After a kill, some of the
+entities that follow may be in the feed already, so this wants Content-IDs. Each feed and
+input has a STATE of its own: that of another is refused.
 
 Ctrl-C finishes the batch that is being written and says how many entities of the input
 were published. With --to, a request that fails then is not repeated.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
@@ -157,11 +157,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return err // of --resume: nobody knows how much of this input is in the feed
 	}
 	if err != nil {
-		are := "entities of the input are"
-		if result.Read == 1 {
-			are = "entity of the input is"
-		}
-		return fmt.Errorf("publish %s to %s: %s %s in the feed: %w", src.name, name, formatCount(result.Read), are, err)
+		return fmt.Errorf("publish %s to %s: after %s: %w", src.name, name, plural(result.Read, "entity", "entities"), err)
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", plural(result.Published, "entity", "entities"), name,
@@ -188,7 +184,7 @@ func (f *publishFlags) parse(a *app, arg string) (stored, error) {
 // check finds what is wrong with the flags before anything is read.
 func (f *publishFlags) check() error {
 	if f.to != "" && f.retries == 0 {
-		return usagef("--retries 0 is no number of times: want 1 or more, or a negative number for no limit")
+		return usagef("--retries 0 must be positive, or negative for no limit")
 	}
 	if err := f.pages.check(); err != nil {
 		return err

@@ -145,7 +145,7 @@ func TestHTTPPublisherIsInterrupted(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{in: strings.NewReader("1\n"), out: &stdout, err: &stderr})
-	want := "feedctl: interrupted: publish standard input to a: 0 entities of the input are in the feed: post " + web.URL + "/feeds/a: status 503"
+	want := "feedctl: interrupted: publish standard input to a: after 0 entities: post " + web.URL + "/feeds/a: status 503"
 	if code != exitInterrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)
 	}

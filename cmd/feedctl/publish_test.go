@@ -9,9 +9,9 @@ import (
 func TestPublishStopped(t *testing.T) {
 	store := "file:" + t.TempDir() + "/store"
 	for _, test := range []struct{ input, want string }{
-		{"{", ": 0 entities of the input are in the feed: "},
-		{"1\n{", ": 1 entity of the input is in the feed: "},
-		{"1\n2\n{", ": 2 entities of the input are in the feed: "},
+		{"{", ": after 0 entities: "},
+		{"1\n{", ": after 1 entity: "},
+		{"1\n2\n{", ": after 2 entities: "},
 	} {
 		code, _, stderr := feedctl(t, test.input, "publish", store+"#a")
 		if code != exitError || !strings.Contains(stderr, test.want) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -38,7 +39,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err == nil && a.output.err != nil {
 		err = &runError{fmt.Errorf("write to standard output: %w", a.output.err)}
 	}
-	err = interrupted(ctx, explainUsage(command, err))
+	err = interrupted(ctx, explainUsage(command, err), a.follower)
 	a.printRequests()
 	if err != nil {
 		a.printError(err)
@@ -77,13 +78,14 @@ variable FEEDCTL_CREDENTIALS, one on each line: "basic USER:PASSWORD" or
 "bearer TOKEN".
 
 The first Ctrl-C (or SIGTERM) lets a command finish what it has begun, or undo it; the
-second ends it at once.`
+second ends it at once. The exit status is 130 then. A command that runs until it is ended
+(--follow, outbox run, serve) has status 0 after SIGTERM if it finished what it had begun.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "feedctl",
 		Short: "Publish, serve, consume and check datareplication.io feeds",
-		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   feedctl serve --listen 127.0.0.1:8080
   feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
@@ -147,10 +149,28 @@ func markRunErrors(c *cobra.Command) {
 }
 
 // interrupted turns the error of a command that a signal has ended into one that
-// says so. Not every library names the context as the cause of its error.
-func interrupted(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
-		return &interruptedError{err}
+// says so. Not every library names the context as the cause of its error. A follower has no
+// other end: if SIGTERM has ended it, and nothing has failed, this is no error.
+func interrupted(ctx context.Context, err error, follower bool) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil || !errors.Is(cause, errInterrupted):
+		return err
+	case follower && errors.Is(cause, errTerminated) && onlyEnded(err):
+		return nil
 	}
-	return err
+	return &interruptedError{err}
+}
+
+// onlyEnded reports whether all that an error tells is that a context ended.
+func onlyEnded(err error) bool {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyEnded(err) })
+	case interface{ Unwrap() error }:
+		if next := e.Unwrap(); next != nil {
+			return onlyEnded(next)
+		}
+	}
+	return err == context.Canceled || err == errInterrupted
 }

@@ -49,7 +49,7 @@ func newServe(a *app) *cobra.Command {
   /                        a directory of feeds and snapshots, unless --no-listing is given
   /feeds/FEED              the newest page of a feed, where consumers begin; POST publishes
   /snapshots/NAME          the index of the newest snapshot
-  /healthz /readyz         for whoever watches over the process
+  /healthz /readyz         for the supervisor of the process
   /metrics                 for Prometheus
 
 The credentials that a reader or a writer needs are lines "basic USER:PASSWORD" or "bearer
@@ -71,7 +71,7 @@ After SIGTERM or Ctrl-C the server takes no more requests, ends those that wait 
 lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
-  feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 21474836480
+  feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 20GiB
   feedctl serve --writable --write-credentials-file writers.txt --listen 127.0.0.1:0 --ready-file url.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -91,9 +91,9 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.BoolVar(&f.writable, "writable", false, "take entities by POST")
 	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "let everybody write who can reach the address")
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
-	flags.DurationVar(&f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
+	durationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
-	flags.Int64Var(&f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most so many `BYTES`")
+	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most so many `BYTES`")
 	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
@@ -163,7 +163,7 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 	case f.cache != "" && f.cacheSize < pagecache.MinSize:
 		return server.Config{}, usagef("--cache-size %d is less than %d bytes", f.cacheSize, pagecache.MinSize)
 	case f.pollInterval <= 0:
-		return server.Config{}, usagef("--poll-interval %v is not more than nothing", f.pollInterval)
+		return server.Config{}, usagef("--poll-interval %v must be positive", f.pollInterval)
 	}
 	config := server.Config{
 		PublicURL:    f.publicURL,

@@ -51,9 +51,6 @@ func (a *app) await(ctx context.Context, follow bool, into string, open func() (
 	return await(ctx, a, p, open)
 }
 
-// quarantining is a sink that puts aside what does not fit.
-type quarantining interface{ Quarantined() int64 }
-
 // columnsOf adds --columns and --strict to the sink that --into names.
 func (f *consumeFlags) columnsOf() (spec string, err error) {
 	if f.columns == "" && !f.strict {
@@ -96,7 +93,7 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 		var network *net.OpError
 		if errors.As(err, &network) && network.Op == "dial" {
 			u, _ := url.Parse(s.Path) // it was good enough to be dialled
-			return nil, &hinted{err: err, hint: "starting the server, or another URL: nobody answers at " + u.Host}
+			return nil, &hinted{err: err, hint: "starting the server, or another URL: nothing answers at " + u.Host}
 		}
 		if errors.Is(err, sink.ErrSpec) {
 			return nil, fmt.Errorf("--into %s: %w", sink.Redact(s.String()), err)
@@ -105,26 +102,20 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 	}
 }
 
-// refusing is a sink whose target may refuse what others would take.
-type refusing interface {
-	Refused() int64
-	Refusals() []couchdb.Refusal
-}
-
 // warnRefused tells, at the end and beside the log, of documents that a database does
 // not have. The command has done what it could, so this is no error.
 func (a *app) warnRefused(to consumer.Sink, into string) {
-	r, ok := to.(refusing)
-	if !ok || r.Refused() == 0 || a.json {
+	r, ok := to.(*couchdb.Sink)
+	if !ok || r.Rejected() == 0 || a.json {
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Refused(), "document", "documents"))
+	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Rejected(), "document", "documents"))
 	stubs := false
 	for _, refusal := range r.Refusals() {
 		fmt.Fprintf(a.err, "  %s: %s\n", printable(refusal.ID), printable(refusal.Reason))
 		stubs = stubs || strings.HasPrefix(refusal.Reason, missingStub)
 	}
-	if more := r.Refused() - int64(len(r.Refusals())); more > 0 {
+	if more := r.Rejected() - int64(len(r.Refusals())); more > 0 {
 		fmt.Fprintf(a.err, "  and %s more: see the log\n", formatCount(more))
 	}
 	if stubs {

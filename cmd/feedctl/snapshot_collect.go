@@ -25,7 +25,7 @@ alone that are younger than --min-age: they may be of one that is running.` + ex
 			return runSnapshotCollect(c.Context(), a, args[0], minAge)
 		},
 	}
-	c.Flags().DurationVar(&minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
+	durationVar(c.Flags(), &minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
 	return c
 }
 

@@ -29,8 +29,8 @@ func newSnapshotFromFeed(a *app) *cobra.Command {
 		Short: "Make a snapshot of the state that a feed has come to",
 		Long: `From-feed reads FEED in the store from its beginning and makes a snapshot of what it has
 come to: the last state of each thing that was not deleted. The snapshot says at which
-entity it was made, so that a consumer that begins with it goes on in the feed without loss
-and without repetition, whatever is published meanwhile.
+entity it was made, so that a consumer that begins with it continues in the feed without
+loss and without repetition, whatever is published meanwhile.
 
 The pages before that entity can then be pruned ("feedctl prune --before-snapshot"). Of a
 feed that has been pruned, from-feed reads its newest snapshot of the same name first: keep

@@ -16,8 +16,8 @@ func newSnapshotList(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAME|STORE#NAME]",
 		Short: "List the snapshots in the store",
-		Long: `List prints the snapshots in the store, or those called NAME, oldest first. What is among
-their indexes and is none is named in the log.` +
+		Long: `List prints the snapshots in the store, or those called NAME, oldest first. Other objects
+among their indexes are named in the log.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid),
 		Example: `  feedctl snapshot list
   feedctl snapshot list zones --json`,
@@ -58,7 +58,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			}
 			id, err := layout.ParseSnapshotIndex(name, entry.Key)
 			if err != nil {
-				a.log.Warn("an object among the indexes of snapshots is none, and is passed over", "key", entry.Key)
+				a.log.Warn("skipping an object among the indexes of snapshots that is not one", "key", entry.Key)
 				continue
 			}
 			index, err := readIndex(ctx, store, name, id)

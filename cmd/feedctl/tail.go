@@ -63,7 +63,8 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	if err != nil {
 		return err
 	}
-	at.config.Follow = f.follow
+	at.config.Follow, a.follower = f.follow, f.follow
+	a.tellMissing(at)
 	client, err := consumer.New(at.config)
 	if err != nil {
 		return err

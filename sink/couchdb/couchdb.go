@@ -31,11 +31,11 @@ type Sink struct {
 	target *target
 }
 
-// Refused returns how many documents the database has refused since the sink was
+// Rejected returns how many documents the database has refused since the sink was
 // opened.
-func (s *Sink) Refused() int64 { return s.target.refused }
+func (s *Sink) Rejected() int64 { return s.target.refused }
 
-// Refusals returns up to 3 of the documents that Refused counts, as examples, of the
+// Refusals returns up to 3 of the documents that Rejected counts, as examples, of the
 // first commit that had any.
 func (s *Sink) Refusals() []Refusal { return s.target.examples }
 

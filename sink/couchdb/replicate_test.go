@@ -221,8 +221,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("refusal %+v, and the checkpoint has %+v", r, first)
 		}
 	}
-	if c.Written != 5 || c.Failures != 6 || len(c.Refused) != 6 || k.(*couchdb.Sink).Refused() != 6 {
-		t.Errorf("the checkpoint has %+v, and %d are refused", c, k.(*couchdb.Sink).Refused())
+	if c.Written != 5 || c.Failures != 6 || len(c.Refused) != 6 || k.(*couchdb.Sink).Rejected() != 6 {
+		t.Errorf("the checkpoint has %+v, and %d are refused", c, k.(*couchdb.Sink).Rejected())
 	}
 	for _, r := range c.Refused {
 		if !strings.Contains(r.Reason, "for a test") || r.ID == "" {

@@ -42,9 +42,9 @@ type Sink struct {
 	target *target
 }
 
-// Quarantined returns how many entities the sink has put into quarantine since it was
+// Rejected returns how many entities the sink has put into quarantine since it was
 // opened.
-func (s *Sink) Quarantined() int64 { return s.target.quarantined }
+func (s *Sink) Rejected() int64 { return s.target.quarantined }
 
 // Opener returns an opener for sinks named
 // postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE, with the optional parameters name,

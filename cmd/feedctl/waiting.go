@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/server"
+)
+
+// directoryTime is how long a server may take to list its feeds, and maxDirectory how long the
+// list may be, in bytes.
+const (
+	directoryTime = 5 * time.Second
+	maxDirectory  = 4 << 20
+)
+
+// tellMissing has a client that follows a feed tell people that it waits for one that does not
+// exist, and which one they may have meant. On other than a terminal the log says so.
+func (a *app) tellMissing(at *location) {
+	if !a.terminal {
+		return
+	}
+	at.config.Missing = func(ctx context.Context) {
+		name := path.Base(at.title)
+		if _, of, ok := strings.Cut(at.title, "#"); ok {
+			name = of
+		}
+		a.console.clear()
+		fmt.Fprintf(a.err, "feedctl: waiting for feed %q, which does not exist yet%s\n", name, didYouMean(name, at.feeds(ctx), ""))
+	}
+}
+
+// feeds returns names of feeds that are where a location is; nil if that cannot be known.
+func (l *location) feeds(ctx context.Context) []string {
+	base, _, ok := strings.Cut(l.url, "/feeds/")
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, directoryTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/", nil)
+	if err != nil {
+		return nil
+	}
+	request.Header = l.config.Header.Clone()
+	request.Header.Set("Accept", "application/json")
+	switch c := l.config.Credentials; {
+	case c.Bearer != "":
+		request.Header.Set("Authorization", "Bearer "+c.Bearer)
+	case c.Username != "":
+		request.SetBasicAuth(c.Username, c.Password)
+	}
+	client := http.Client{CheckRedirect: noRedirect}
+	if l.config.HTTPClient != nil {
+		client.Transport = l.config.HTTPClient.Transport
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	var directory server.Directory
+	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxDirectory)).Decode(&directory) != nil {
+		return nil
+	}
+	var names []string
+	for _, feed := range directory.Feeds {
+		if u, err := url.Parse(feed.URL); err == nil && path.Base(u.Path) == feed.Name {
+			names = append(names, feed.Name)
+		}
+	}
+	return names
+}
