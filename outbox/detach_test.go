@@ -108,7 +108,7 @@ func TestCaptureMigration(t *testing.T) {
 		UPDATE feedctl.schema_version SET version = 2`)
 	config, err := pgx.ParseConfig(w.url)
 	if err == nil {
-		err = schema.Create(t.Context(), config, schema.Default)
+		_, err = schema.Migrate(t.Context(), config, schema.Default, false)
 	}
 	if err != nil {
 		t.Fatal(err)

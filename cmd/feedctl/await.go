@@ -29,7 +29,7 @@ func await[T any](ctx context.Context, a *app, p patience, open func() (T, error
 		a.log.WarnContext(ctx, "server is unavailable, retrying", p.what, p.name, "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
-			return v, fmt.Errorf("wait for %s %s: %w", p.what, p.name, ctx.Err())
+			return v, fmt.Errorf("wait for %s %s: %w: %w", p.what, p.name, ctx.Err(), err)
 		case <-time.After(pause):
 		}
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -68,8 +71,22 @@ func TestOutboxCapturedTables(t *testing.T) {
 	outbox(exitUsage, "detach")
 }
 
-// A server that cannot be reached is no thing that does not exist.
+// A patient writer keeps what is written, and calls done when a command begins to wait.
+type patientWriter struct {
+	bytes.Buffer
+	done func()
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("retrying")) {
+		w.done()
+	}
+	return w.Buffer.Write(p)
+}
+
+// A server that cannot be reached is not a thing that does not exist, and is waited for.
 func TestNoDatabase(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, url := range []string{"postgres://ann:secret@/d?host=" + t.TempDir(), "postgres://ann:secret@127.0.0.1:1/d"} {
 		for _, args := range [][]string{
 			{"outbox", "status", "--db", url},
@@ -78,10 +95,13 @@ func TestNoDatabase(t *testing.T) {
 			{"outbox", "detach", "--feed", "f", "--db", url},
 			{"inspect", url + "#f"},
 		} {
-			code, _, stderr := feedctl(t, "", args...)
-			if code != exitError || strings.Contains(stderr, "secret") || !strings.Contains(stderr, "dial") {
+			ctx, cancel := context.WithCancel(t.Context())
+			stderr := &patientWriter{done: cancel}
+			code := run(ctx, args, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
+			if code != exitError || ctx.Err() == nil || strings.Contains(stderr.String(), "secret") || !strings.Contains(stderr.String(), "dial") {
 				t.Errorf("%q: exit status %d, want %d\n%s", args, code, exitError, stderr)
 			}
+			cancel()
 		}
 	}
 }
