@@ -166,7 +166,7 @@ func (f *Feed) page(ctx context.Context, n int64) (*chain.Page, storage.Meta, er
 		case floorErr != nil:
 			return nil, storage.Meta{}, floorErr
 		case n < floor:
-			return nil, storage.Meta{}, fmt.Errorf("page %d, which the target needs next: %w: delete the copy, and begin again", n, chain.ErrPruned)
+			return nil, storage.Meta{}, fmt.Errorf("page %d, which the target needs next: %w: begin again with a new target", n, chain.ErrPruned)
 		}
 		return nil, storage.Meta{}, fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
 	}

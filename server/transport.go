@@ -124,7 +124,7 @@ func (e *directError) Unwrap() error { return e.err }
 // Permanent tells a consumer that there is no point in trying again. What may pass (a
 // network, a server that has too much to do) does not say so.
 func (e *directError) Permanent() bool {
-	for _, permanent := range []error{storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt} {
+	for _, permanent := range []error{storage.ErrNoStore, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt} {
 		if errors.Is(e.err, permanent) {
 			return true
 		}

@@ -93,9 +93,9 @@ func (a *app) storeOrStored(arg string) (store, name string, err error) {
 func hintCopy(err error) error {
 	switch {
 	case errors.Is(err, replica.ErrDiverged):
-		return &hinted{err, "another target; or, if it may lose what is there, \"feedctl delete\" of the feed in the target"}
+		return &hinted{err, "another target: nothing was written over in this one"}
 	case errors.Is(err, chain.ErrPruned):
-		return &hinted{err, "a new target; or \"feedctl delete\" of the feed in this one: the source has pruned what comes next"}
+		return &hinted{err, "a new target: the source has pruned what comes next in this one"}
 	}
 	return err
 }

@@ -173,6 +173,7 @@ func TestFollowStore(t *testing.T) {
 
 func TestWrongStores(t *testing.T) {
 	file := "file:" + t.TempDir()
+	mustRun(t, "", "init", file)
 	server := s3test.Start(t)
 	bucket, err := url.Parse(server.URL("p"))
 	if err != nil {
@@ -236,6 +237,7 @@ func TestVerbose(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		var report doctorJSON
+		mustRun(t, "", "init", store)
 		out := mustRun(t, "", "doctor", store, "--json")
 		if err := json.Unmarshal([]byte(out), &report); err != nil || report.Problems != 0 || len(report.Findings) < 8 {
 			t.Errorf("%v: %s", err, out)
