@@ -238,3 +238,18 @@ type copyJSON struct {
 	SnapshotPages int64  `json:"snapshotPages"`
 	Bytes         int64  `json:"bytes"`
 }
+
+// listJSON is printed by "list", one for each line.
+type listJSON struct {
+	Kind   string      `json:"kind"` // "feed" or "snapshot"
+	Name   string      `json:"name"`
+	Pages  int64       `json:"pages"`            // of the feed, or of the newest snapshot
+	Newest *newestJSON `json:"newest,omitempty"` // the newest page of the feed, or the newest snapshot
+	Error  string      `json:"error,omitempty"`  // it is damaged
+}
+
+type newestJSON struct {
+	Entities int64     `json:"entities"`
+	Bytes    int64     `json:"bytes"`
+	Time     time.Time `json:"time"` // Last-Modified of the newest entity, or createdAt
+}

@@ -106,6 +106,7 @@ func newRoot(a *app) *cobra.Command {
 		newPublish(a),
 		newServe(a),
 		newCopy(a),
+		newList(a),
 		newInit(a),
 		newMigrate(a),
 		newConsume(a),
