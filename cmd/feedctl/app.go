@@ -65,6 +65,7 @@ func (a *app) configure(c *cobra.Command, _ []string) error {
 		return err
 	}
 	a.log = slog.New(handler)
+	a.warnUnknownVariables(c.Root())
 	return nil
 }
 

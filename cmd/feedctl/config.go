@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -59,7 +60,37 @@ func setFlags(c *cobra.Command, path string) error {
 }
 
 // unconfigurable reports whether a flag is for the command line only.
-func unconfigurable(flag string) bool { return flag == "config" || flag == "help" }
+func unconfigurable(flag string) bool {
+	return flag == "config" || flag == "help" || flag == "version"
+}
+
+// credentialVariables are read beside those that set flags.
+var credentialVariables = []string{
+	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
+}
+
+// warnUnknownVariables tells of variables that set no flag of any command: a misspelt one
+// must not be silently without effect. Those of feedctl's own tests are none of these.
+func (a *app) warnUnknownVariables(root *cobra.Command) {
+	flags := make(map[string]bool)
+	addKeys(flags, root)
+	known := slices.Clone(credentialVariables)
+	for flag := range flags {
+		known = append(known, envName(flag))
+	}
+	slices.Sort(known)
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || slices.Contains(known, name) {
+			continue
+		}
+		attrs := []any{"variable", name}
+		if meant := closest(name, known); meant != "" {
+			attrs = append(attrs, "did_you_mean", meant)
+		}
+		a.log.Warn("environment variable sets no flag", attrs...)
+	}
+}
 
 func flagName(variable, value string) (string, any) {
 	name := strings.TrimPrefix(variable, envPrefix)

@@ -30,6 +30,7 @@ type consumeFlags struct {
 	columns         string
 	strict          bool
 	quarantine      quarantineLimit
+	metrics         string
 }
 
 func newConsume(a *app) *cobra.Command {
@@ -122,6 +123,7 @@ After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, 
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	sizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
 	f.quarantine.add(flags)
+	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
 	f.client.add(flags)
 	must(c.MarkFlagRequired("into"))
 	return c
@@ -163,10 +165,17 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var latest latestProgress
+	var metrics consumeMetrics
+	stopMetrics, err := a.serveMetrics(f.metrics, &metrics)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, stopMetrics, "metrics")
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
 		latest.set(p)
+		metrics.set(p)
 		if f.quarantine.exceeded(p.Rejected, p.Entities, false) {
 			end(errQuarantine)
 		}

@@ -90,7 +90,7 @@ func TestNoDatabase(t *testing.T) {
 	for _, url := range []string{"postgres://ann:secret@/d?host=" + t.TempDir(), "postgres://ann:secret@127.0.0.1:1/d"} {
 		for _, args := range [][]string{
 			{"outbox", "status", "--db", url},
-			{"outbox", "run", "--all", "--db", url},
+			{"outbox", "run", "--all", "--once", "--db", url},
 			{"outbox", "attach", "--table", "t", "--feed", "f", "--db", url},
 			{"outbox", "detach", "--feed", "f", "--db", url},
 			{"inspect", url + "#f"},

@@ -23,7 +23,7 @@ type outboxRunFlags struct {
 	all       bool
 	once      bool
 	adopt     bool
-	listen    string
+	metrics   string
 	maxEntity int64
 
 	quarantine quarantineLimit
@@ -50,7 +50,7 @@ A row that cannot be published is moved to the table outbox_quarantine, with the
 With --once, the exit status is 6 if these are more than --max-quarantine allows; by
 default, if all rows are among them.
 
-With --listen there are metrics for Prometheus on /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
+With --metrics there are metrics for Prometheus on /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --all
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --store file:/var/lib/feedctl
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,
@@ -65,7 +65,7 @@ With --listen there are metrics for Prometheus on /metrics.` + exitStatus(exitOK
 	flags.BoolVar(&f.all, "all", false, "move the rows of all feeds")
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&f.adopt, "adopt", false, "first make the outbox continue the feeds as they are")
-	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve metrics on")
+	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
 	sizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
 	f.quarantine.add(flags)
 	c.MarkFlagsOneRequired("feed", "all")
@@ -80,9 +80,9 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return err
 		}
 	}
-	if f.listen != "" {
-		if err := checkAddress(f.listen); err != nil {
-			return usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
+	if f.metrics != "" {
+		if err := checkAddress(f.metrics); err != nil {
+			return usagef("--metrics %q is not HOST:PORT: %w", f.metrics, err)
 		}
 	}
 	a.follower = !f.once
@@ -104,8 +104,8 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return err
 		}
 	}
-	if f.listen != "" {
-		stop, err := serveMetrics(f.listen, newOutboxMetrics(m))
+	if f.metrics != "" {
+		stop, err := serveMetrics(f.metrics, newOutboxMetrics(m))
 		if err != nil {
 			return err
 		}

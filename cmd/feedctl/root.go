@@ -94,7 +94,13 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: a.configure,
-		RunE:              needCommand,
+	}
+	version := root.Flags().Bool("version", false, "print the version of feedctl")
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if *version {
+			return a.printVersion()
+		}
+		return needCommand(c, args)
 	}
 	a.addGlobalFlags(root.PersistentFlags())
 	root.SetOut(a.out)

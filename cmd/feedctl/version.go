@@ -28,19 +28,23 @@ func newVersion(a *app) *cobra.Command {
 				_, err := io.WriteString(a.out, notices)
 				return err
 			}
-			v := buildVersion()
-			return a.print(v, func(w io.Writer) error {
-				commit := ""
-				if v.Commit != "" {
-					commit = " (" + v.Commit + ")"
-				}
-				_, err := fmt.Fprintf(w, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
-				return err
-			})
+			return a.printVersion()
 		},
 	}
 	cmd.Flags().BoolVar(&showNotices, "notices", false, "print the licences of the libraries in the binary instead")
 	return cmd
+}
+
+func (a *app) printVersion() error {
+	v := buildVersion()
+	return a.print(v, func(w io.Writer) error {
+		commit := ""
+		if v.Commit != "" {
+			commit = " (" + v.Commit + ")"
+		}
+		_, err := fmt.Fprintf(w, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
+		return err
+	})
 }
 
 // buildVersion returns what the linker knows: a module version for a binary
