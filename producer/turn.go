@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -8,8 +9,8 @@ import (
 
 // Limits of a producer's turn.
 const (
-	// A producer writes without a break for sharedTurn among others, and at first. As
-	// long as it meets no other, each turn is four times as long, up to aloneTurn.
+	// A producer writes without a break for aloneTurn, but for sharedTurn when it has met
+	// another. As long as it meets none, each turn is four times as long as the one before.
 	sharedTurn = 100 * time.Millisecond
 	aloneTurn  = 4 * time.Second
 	// rivalAge is for how long a producer that was noticed counts.
@@ -22,10 +23,10 @@ const (
 // the feed, which all others must look for first: without a break it would win each race, and
 // they would wait until it has nothing more to write.
 type turn struct {
-	length time.Duration
-	began  time.Time // zero between turns
-	ended  time.Time // of the last write
-	rival  time.Time // when another producer was noticed last
+	length time.Duration // 0 before the first break: aloneTurn
+	began  time.Time     // zero between turns
+	ended  time.Time     // of the last write
+	rival  time.Time     // when another producer was noticed last
 }
 
 // begin begins a turn, unless there is one. A producer that had nothing to write for a
@@ -42,7 +43,7 @@ func (t *turn) shared() bool { return !t.rival.IsZero() && time.Since(t.rival) <
 
 // over reports whether it is time for a break.
 func (t *turn) over() bool {
-	return time.Since(t.began) > max(t.length, sharedTurn)
+	return time.Since(t.began) > cmp.Or(t.length, aloneTurn)
 }
 
 // met is told of another producer.
@@ -55,7 +56,7 @@ func (f *Feed) rest(ctx context.Context, took time.Duration) {
 	if !f.turn.over() {
 		return
 	}
-	f.turn.began, f.turn.length = time.Time{}, min(4*max(f.turn.length, sharedTurn), aloneTurn)
+	f.turn.began, f.turn.length = time.Time{}, min(4*cmp.Or(f.turn.length, aloneTurn), aloneTurn)
 	pause := took
 	if f.turn.shared() {
 		pause += rand.N(2*took + 1)

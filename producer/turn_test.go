@@ -56,7 +56,7 @@ func TestTurns(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for range 300 {
+				for range 900 {
 					if _, err := f.Publish(t.Context(), &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("x")}); err != nil {
 						t.Error(err)
 						break
