@@ -61,7 +61,7 @@ func TestDocumentedCommandsCanFail(t *testing.T) {
 }
 
 var (
-	inBlock  = regexp.MustCompile(`(?m)^(?: {4})?(?:\$ )?(?:[A-Z_]+=\S* )*(feedctl [^|&;#<>\n]+)`)
+	inBlock  = regexp.MustCompile(`(?m)^(?: {4,})?(?:\$ )?(?:[A-Z_]+=\S* )*(feedctl [^|&;#<>\n]+)`)
 	inText   = regexp.MustCompile("`(feedctl [a-z][^`|]*)`")
 	word     = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
 	fence    = regexp.MustCompile("(?ms)^```\n.*?^```$")
