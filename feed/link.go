@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tomnomnom/linkheader"
 )
 
 // Links are the links of a page that the specification knows, as absolute
@@ -32,29 +34,28 @@ func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 
 // read reads one Link header.
 func (l *Links) read(base *url.URL, value string) error {
-	for value != "" {
-		link, rest, err := cutLink(value)
-		if err != nil {
-			return err
-		}
+	plain, err := plainLinks(value)
+	if err != nil {
+		return err
+	}
+	for _, link := range linkheader.Parse(plain) {
 		if err := l.add(base, link); err != nil {
 			return err
 		}
-		value = rest
 	}
 	return nil
 }
 
-func (l *Links) add(base *url.URL, link linkValue) error {
-	if link.anchored || link.target == "" && !link.bracketed {
+func (l *Links) add(base *url.URL, link linkheader.Link) error {
+	if link.HasParam("anchor") {
 		return nil
 	}
-	for rel := range strings.FieldsSeq(link.rel) {
+	for rel := range strings.FieldsSeq(link.Rel) {
 		target := l.relation(rel)
 		if target == nil {
 			continue
 		}
-		resolved, err := resolve(base, link.target)
+		resolved, err := resolve(base, showSeparators(link.URL))
 		if err != nil {
 			return fmt.Errorf("%w: rel %q: %w", ErrInvalidHeader, rel, err)
 		}
@@ -99,7 +100,7 @@ func (l Links) Header() []string {
 	var values []string
 	for _, link := range [...]struct{ url, rel string }{{l.Self, "self"}, {l.Prev, "prev"}, {l.Next, "next"}} {
 		if link.url != "" {
-			values = append(values, "<"+link.url+`>; rel="`+link.rel+`"`)
+			values = append(values, linkheader.Link{URL: link.url, Rel: link.rel}.String())
 		}
 	}
 	return values

@@ -3,6 +3,8 @@ package feed
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tomnomnom/linkheader"
 )
 
 // ows is the white space that may stand between the parts of a header (RFC 9110,
@@ -15,6 +17,45 @@ type linkValue struct {
 	bracketed bool   // the target stands in angle brackets
 	rel       string // the first parameter rel; later ones do not count
 	anchored  bool   // there is a parameter anchor: the link is about something else
+}
+
+// Package linkheader splits at every comma and semicolon, also inside <> and
+// quotes, where they belong to the text. These two stand for them there;
+// neither can be in a header.
+const hiddenComma, hiddenSemicolon = "\x00", "\x01"
+
+var (
+	hideSeparators = strings.NewReplacer(",", hiddenComma, ";", hiddenSemicolon).Replace
+	showSeparators = strings.NewReplacer(hiddenComma, ",", hiddenSemicolon, ";").Replace
+)
+
+// plainLinks puts a Link header into the form that package linkheader can split: with
+// brackets, no white space around "=", no escapes, one rel, and nothing that does not
+// matter here.
+func plainLinks(value string) (string, error) {
+	var plain linkheader.Links
+	for value != "" {
+		link, rest, err := cutLink(value)
+		if err != nil {
+			return "", err
+		}
+		value = rest
+		if link.target == "" {
+			if !link.bracketed {
+				continue // an empty element of the list
+			}
+			link.target = "#" // the base, as "" is, which linkheader drops
+		}
+		p := linkheader.Link{URL: hideSeparators(link.target), Rel: hideSeparators(strings.ReplaceAll(link.rel, `"`, ""))}
+		if link.anchored {
+			p.Params = map[string]string{"anchor": ""}
+		}
+		plain = append(plain, p)
+	}
+	if plain == nil {
+		return "", nil
+	}
+	return plain.String(), nil
 }
 
 // cutLink cuts the first link, up to and with its comma, off s. It reads as

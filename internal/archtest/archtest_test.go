@@ -45,7 +45,7 @@ var rooms = map[string]room{
 	"internal/regular":   {},
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
-	"feed":               {rooms: []string{"page"}},
+	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":           {rooms: []string{"feed", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
@@ -272,8 +272,8 @@ func TestPureIsPure(t *testing.T) {
 		"page":     nil,
 		"layout":   nil,
 		"storage":  nil,
-		"feed":     nil,
-		"snapshot": {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
+		"feed":     {"github.com/tomnomnom/linkheader"},
+		"snapshot": {"github.com/tomnomnom/linkheader", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
 	}
 	for name, may := range libraries {
 		for _, dep := range all[module+name].Deps {
