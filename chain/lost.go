@@ -150,9 +150,13 @@ func (r *Reader) lookBeyond(ctx context.Context, newest *Page, loaded map[int64]
 		for loaded[from-1] != nil {
 			from++
 		}
-		for n, p := range r.loadAll(ctx, from, last+Ahead+1) {
-			loaded[n] = p
-			seen = max(seen, n)
+		hidden, err := r.loadHidden(ctx, from, last+Ahead+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range hidden {
+			loaded[p.Number] = p
+			seen = max(seen, p.Number)
 		}
 	}
 	var beyond []*Page
@@ -170,6 +174,20 @@ func (r *Reader) lookBeyond(ctx context.Context, newest *Page, loaded map[int64]
 		return beyond, NewLostError(r.feed, newest, beyond, ""), nil
 	}
 	return beyond, nil, nil
+}
+
+// loadHidden loads those of the pages with these numbers, both included, that exist and
+// can be read.
+func (r *Reader) loadHidden(ctx context.Context, first, last int64) ([]*Page, error) {
+	pages := make([]*Page, max(last-first+1, 0))
+	err := each(len(pages), func(i int) (err error) {
+		pages[i], err = r.load(ctx, first+int64(i))
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLayout) || errors.Is(err, ErrCorrupt) {
+			return nil
+		}
+		return err
+	})
+	return slices.DeleteFunc(pages, func(p *Page) bool { return p == nil }), err
 }
 
 // list loads the pages of a feed that has no page where it begins, as far as an orphan

@@ -54,7 +54,7 @@ var mutants = []mutant{
 		{"chain/lost.go", "func (p *Page) Proves(newest *Page) bool {", "func (p *Page) Proves(newest *Page) bool {\n\tif newest == nil || newest != nil {\n\t\treturn false\n\t}"},
 	}},
 	{"look for pages beyond a lost one only next to it", []edit{
-		{"chain/lost.go", "range r.loadAll(ctx, from, last+Ahead+1)", "range r.loadAll(ctx, from, from-1)"},
+		{"chain/lost.go", "r.loadHidden(ctx, from, last+Ahead+1)", "r.loadHidden(ctx, from, from-1)"},
 	}},
 	{"create more pages ahead than a reader looks back", []edit{
 		{"producer/pipeline.go", "return last.page.Number < p.top+chain.Ahead", "return true"},
