@@ -38,7 +38,8 @@ var mutants = []mutant{
 		{"producer/plan.go", "begun     time.Time", "begun     time.Time\n\tearly error"},
 	}},
 	{"take the remembered page for one of the feed though it was pruned", []edit{
-		{"chain/reader.go", "} else if end.Number < floor {", "} else if false && end.Number < floor {"},
+		{"chain/reader.go", "} else if p.Number < floor {", "} else if false && p.Number < floor {"},
+		{"chain/reader.go", "} else if known.Number < floor {\n\t\treturn r.cold(ctx)", "} else if known.Number < floor {\n\t\treturn known, nil"},
 	}},
 	{"publish again after an unknown outcome without looking", []edit{
 		{"producer/commit.go", "f.tail.known, check = false, true", "f.tail.known = false"},
