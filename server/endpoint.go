@@ -37,10 +37,22 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 		if h == nil {
 			h = refuseMethod(allowed)
 		}
-		if err := h(w, r); err != nil {
+		if err := h(w, patient(r)); err != nil {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// patient returns a request whose context does not end when the client has nothing more to
+// send. [http.Server] takes a connection that is closed in that direction alone for one that
+// is gone, but the client still reads. If it does not, sending fails.
+// Long-polls have to notice at once, and publishers see what they sent cut short.
+func patient(r *http.Request) *http.Request {
+	served := r.Context().Value(http.ServerContextKey) != nil
+	if !served || r.ProtoMajor != 1 || r.Method != http.MethodGet || r.Header.Get("Prefer") != "" {
+		return r
+	}
+	return r.WithContext(context.WithoutCancel(r.Context()))
 }
 
 // refuseMethod answers a method that a route does not have. No methods at all
