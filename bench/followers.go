@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,10 @@ const (
 // followers has many connections wait for one feed, as consumers that follow it do, and
 // measures what each commit costs the server for each of them, and when they have it.
 func (b *bench) followers() error {
-	dir := filepath.Join(b.dir, "followers")
+	dir, _, err := b.fill("followers", 1)
+	if err != nil {
+		return err
+	}
 	s, err := b.serveStore(dir, "--writable")
 	if err != nil {
 		return err
