@@ -87,7 +87,7 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	t := &target{table: table, dir: filepath.Dir(path)}
 	if err := t.open(ctx, path); err != nil {
 		t.Close()
-		return nil, fmt.Errorf("open sink %s: %w", name, err)
+		return nil, fmt.Errorf("open sink %s: %w", name, t.explain(err))
 	}
 	return session.New(name, t)
 }
@@ -129,6 +129,19 @@ func (t *target) open(ctx context.Context, path string) error {
 		return err
 	}
 	return t.prepare(t.conn, t.table)
+}
+
+// explain adds to SQLite's "unable to open database file" what the system says of a new
+// file beside the database: SQLite needs two, and tells neither which nor why.
+func (t *target) explain(err error) error {
+	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCantOpen {
+		return err
+	}
+	probe, cause := os.CreateTemp(t.dir, ".feedctl-*")
+	if cause != nil {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return errors.Join(err, probe.Close(), os.Remove(probe.Name()))
 }
 
 func (t *target) takeLock(path string) error {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -344,4 +346,14 @@ func BenchmarkStraight(b *testing.B) {
 		}
 	}
 	execute("COMMIT")
+}
+
+// TestUnopened opens databases where no file can be made: the system's reason is told.
+func TestUnopened(t *testing.T) {
+	for dir, want := range map[string]error{filepath.Join(t.TempDir(), "none"): fs.ErrNotExist, "/dev/null": syscall.ENOTDIR} {
+		_, err := sqlite.Open(t.Context(), filepath.Join(dir, "x.db"), "t")
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("in %s: %v", dir, err)
+		}
+	}
 }
