@@ -132,7 +132,7 @@ func (c *crowd) join(s *server) error {
 	ready := sync.OnceFunc(c.ready.Done)
 	c.members.Go(func() {
 		defer ready()
-		if err := c.follow(conn, ready); err != nil && !c.left.Load() {
+		if err := c.follow(conn, ready); !c.left.Load() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.err = err

@@ -35,10 +35,10 @@ type LostError struct {
 func (e *LostError) Error() string {
 	first, last := e.Beyond[0], e.Beyond[len(e.Beyond)-1]
 	var what string
-	switch missing := e.Newest + 1; {
-	case first == missing:
+	switch missing := e.Newest + 1; first {
+	case missing:
 		what = fmt.Sprintf("page %d is not the one that %s followed", e.Newest, span(first, last))
-	case first == missing+1:
+	case missing + 1:
 		what = fmt.Sprintf("page %d is missing: %s beyond it", missing, exist(first, last))
 	default:
 		what = fmt.Sprintf("pages %d to %d are missing: %s beyond them", missing, first-1, exist(first, last))

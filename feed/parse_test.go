@@ -3,6 +3,7 @@ package feed_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestParseRefuses(t *testing.T) {
 // TestParseSameLength reads a Content-Length that is there twice, but alike.
 func TestParseSameLength(t *testing.T) {
 	var e feed.Entity
-	if err := feed.Parse(&e, &page.Part{Header: header(append(fullHeader[:len(fullHeader):len(fullHeader)], "content-length: 5", "Content-Length: 5")...)}, true); err != nil {
+	if err := feed.Parse(&e, &page.Part{Header: header(append(slices.Clip(fullHeader), "content-length: 5", "Content-Length: 5")...)}, true); err != nil {
 		t.Error(err)
 	}
 }

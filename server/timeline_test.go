@@ -103,7 +103,7 @@ func plain(store storage.Store) storage.Store {
 func answers(t *testing.T, s *site) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	for n := 0; n <= 6; n++ {
+	for n := range 7 {
 		path := fmt.Sprintf("/feeds/f/pages/%d", n)
 		if n == 0 {
 			path = "/feeds/f"

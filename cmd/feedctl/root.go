@@ -171,7 +171,7 @@ func interrupted(ctx context.Context, err error, follower bool) error {
 
 // onlyEnded reports whether all that an error tells is that a context ended.
 func onlyEnded(err error) bool {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // each layer is looked at
 	case interface{ Unwrap() []error }:
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyEnded(err) })
 	case interface{ Unwrap() error }:

@@ -25,7 +25,7 @@ import (
 // Fields may be set before the first request.
 type Fake struct {
 	// Validate refuses documents, as the functions of design documents do: an error
-	// makes the document "forbidden", with its text as the reason, or is a [Thrown].
+	// makes the document "forbidden", with its text as the reason, or is a [ThrownError].
 	Validate func(id string, doc []byte) error
 	// Filters are the filter functions, such as "app/important", and the views that
 	// filter=_view names. They get the winning revision.
@@ -47,12 +47,12 @@ type Fake struct {
 	auth      auth
 }
 
-// Thrown is what a validation function throws besides "forbidden" and "unauthorized": an
+// ThrownError is what a validation function throws besides "forbidden" and "unauthorized": an
 // exception of JavaScript, or anything else. CouchDB answers 500 with it, or has it in the
 // document's row of an answer to _bulk_docs.
-type Thrown struct{ Code, Reason string }
+type ThrownError struct{ Code, Reason string }
 
-func (t Thrown) Error() string { return t.Code + ": " + t.Reason }
+func (t ThrownError) Error() string { return t.Code + ": " + t.Reason }
 
 // NewFake starts a fake that ends with the test.
 func NewFake(t testing.TB) *Fake {

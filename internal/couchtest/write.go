@@ -83,7 +83,7 @@ func checkID(id string) error {
 func (f *Fake) store(db *database, in *input, newEdit bool, sent parts) (string, error) {
 	if f.Validate != nil {
 		err := f.Validate(in.id, object(in.body...))
-		var thrown Thrown
+		var thrown ThrownError
 		if errors.As(err, &thrown) {
 			return "", &failure{http.StatusInternalServerError, thrown.Code, thrown.Reason}
 		}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestFiles(t *testing.T) {
 			f.write(name, data[:max(min(size, len(data)), 0)])
 			f.inspect(name+" cut", true, name)
 		}
-		f.write(name, append(data[:len(data):len(data)], data...))
+		f.write(name, slices.Concat(data, data))
 		f.inspect(name+" twice", true, name)
 		check(t, os.Remove(filepath.Join(f.dir, name)))
 		if !lost(name) {

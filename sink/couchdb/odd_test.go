@@ -47,11 +47,11 @@ func TestOddErrors(t *testing.T) {
 	fake.Validate = func(id string, _ []byte) error {
 		switch id {
 		case "bad1", "bad2", "bad3":
-			return couchtest.Thrown{Code: "TypeError", Reason: "doc.tags is undefined"}
+			return couchtest.ThrownError{Code: "TypeError", Reason: "doc.tags is undefined"}
 		case "_design/bad":
-			return couchtest.Thrown{Code: "invalid_design_doc", Reason: "`language` must be a string"}
+			return couchtest.ThrownError{Code: "invalid_design_doc", Reason: "`language` must be a string"}
 		case "bad4":
-			return couchtest.Thrown{Code: "unknown_error", Reason: "no"}
+			return couchtest.ThrownError{Code: "unknown_error", Reason: "no"}
 		}
 		return nil
 	}
