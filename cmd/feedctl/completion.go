@@ -6,8 +6,9 @@ func newCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a completion script for a shell",
-		Long: `Completion prints a script that teaches a shell to complete feedctl's commands
-and flags. Bash needs the package bash-completion besides.` + exitStatus(exitOK, exitError, exitUsage),
+		Long: `Completion prints a script that teaches a shell to complete feedctl's commands,
+flags and their values, and the names of feeds and snapshots in the store of --store or,
+after STORE#, in STORE. Bash needs the package bash-completion besides.` + exitStatus(exitOK, exitError, exitUsage),
 		Example: `  source <(feedctl completion bash)
   feedctl completion fish > ~/.config/fish/completions/feedctl.fish`,
 		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),

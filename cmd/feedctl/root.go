@@ -35,6 +35,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	a := newApp(s)
 	root := newRoot(a)
 	root.SetArgs(args)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		plainUsage(root)
+	}
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil && a.output.err != nil {
 		err = &runError{fmt.Errorf("write to standard output: %w", a.output.err)}
@@ -129,6 +132,7 @@ func newRoot(a *app) *cobra.Command {
 		newVersion(a),
 		newGenDocs(),
 	)
+	a.addCompletions(root)
 	markRunErrors(root)
 	return root
 }

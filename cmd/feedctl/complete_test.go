@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// complete returns what a shell offers for the last of the words.
+func complete(t *testing.T, words ...string) string {
+	t.Helper()
+	code, stdout, stderr := feedctl(t, "", append([]string{"__complete"}, words...)...)
+	if code != exitOK {
+		t.Errorf("complete %q: exit status %d, %s", words, code, stderr)
+	}
+	offered := stdout[:strings.LastIndex(stdout, ":")] // without what is for the script of the shell
+	return strings.Join(strings.Fields(offered), " ")
+}
+
+func TestCompleteNames(t *testing.T) {
+	store := "file:" + filepath.ToSlash(t.TempDir())
+	for _, name := range []string{"zebras", "zones", "apes"} {
+		mustRun(t, `{"id":1}`+"\n", "publish", store+"#"+name, "--key", "/id")
+	}
+	mustRun(t, `{"id":1}`+"\n", "snapshot", "create", store+"#zoo", "--key", "/id")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("store: "+store+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both := store + "#zebras " + store + "#zones"
+	for _, test := range []struct {
+		line string
+		want string
+	}{
+		{"--store " + store + " prune z", "zebras zones"},
+		{"--store " + store + " repair ", "apes zebras zones"},
+		{"--config " + config + " verify zo", "zones"},
+		{"verify " + store + "#z", both},
+		{"bridge couchdb http://127.0.0.1:1/db " + store + "#z", both},
+		{"copy " + store + "#z", both},
+		{"--store " + store + " copy z", ""},
+		{"--store " + store + " bridge couchdb z", ""},
+		{"--store " + store + " snapshot delete z", "zoo"},
+		{"--store " + store + " snapshot from-feed ze", "zebras"},
+		{"--store " + store + " inspect --index z", "zoo"},
+		{"prune " + store + "-absent#z", ""},
+		{"prune nowhere:#z", ""},
+		{"--store http://127.0.0.1:1 prune z", ""},
+		{"--config " + config + "-absent prune z", ""},
+		{"tail http://127.0.0.1:1/feeds/z", ""},
+	} {
+		if got := complete(t, strings.Split(test.line, " ")...); got != test.want {
+			t.Errorf("complete %q: got %q, want %q", test.line, got, test.want)
+		}
+	}
+}
+
+func TestCompleteValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"publish zones --format ":              "ndjson multipart dir raw",
+		"publish zones --op ":                  "PUT PATCH DELETE",
+		"list --log-format ":                   "text json",
+		"--log-level ":                         "debug info warn error",
+		"bridge couchdb --attachments ":        "none stub inline multipart",
+		"consume zones --on-gap ":              "fail replay snapshot",
+		"consume zones --into x --from ":       "beginning latest snapshot",
+		"tail zones --from=":                   "beginning latest",
+		"consume zones --into=jsonl:x --from ": "beginning latest snapshot",
+	} {
+		if got := complete(t, strings.Split(line, " ")...); got != want {
+			t.Errorf("complete %q: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestCompleteDescribes(t *testing.T) {
+	for _, flag := range []string{"--max-page-b", "--sto"} {
+		if got := complete(t, "publish", "zones", flag); strings.Contains(got, "`") || !strings.Contains(got, " ") {
+			t.Errorf("flag %s is described as %q", flag, got)
+		}
+	}
+}
