@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -81,8 +82,13 @@ func (a *app) showProgress(verb string, e *estimator) {
 	a.log.Info("progress", attrs...)
 }
 
-// window is how far back an estimator looks: rates should follow what happens.
-const window = 10 * time.Second
+// window is how far back an estimator looks for the rate of entities, which should follow what
+// happens. The remaining time should not jump at each pause: what it is estimated from weighs
+// less the older it is, 1/e after etaDecay.
+const (
+	window   = 10 * time.Second
+	etaDecay = 30 * time.Second
+)
 
 type sample struct {
 	at     time.Time
@@ -90,13 +96,43 @@ type sample struct {
 }
 
 // An estimator tells the rate and the remaining time from the last samples.
-type estimator struct{ samples []sample }
+type estimator struct {
+	samples    []sample
+	done, took float64 // what was done and the seconds that it took, both with their weight
+}
 
 func (e *estimator) add(at time.Time, s status) {
+	if len(e.samples) > 0 {
+		e.weigh(e.last(), sample{at, s})
+	}
 	e.samples = append(e.samples, sample{at, s})
 	for len(e.samples) > 2 && at.Sub(e.samples[1].at) >= window {
 		e.samples = e.samples[1:]
 	}
+}
+
+// weigh adds to the estimate what was done between two samples.
+func (e *estimator) weigh(from, to sample) {
+	seconds := to.at.Sub(from.at).Seconds()
+	before, after := from.status.rest(), to.status.rest()
+	if seconds <= 0 || before <= 0 || after < 0 {
+		return
+	}
+	keep := math.Exp(-seconds / etaDecay.Seconds())
+	e.done = e.done*keep + before - after
+	e.took = e.took*keep + seconds
+}
+
+// rest is what remains, in bytes, changes or nanoseconds of the feed's time, whichever is
+// known; negative if none is.
+func (s status) rest() float64 {
+	switch {
+	case s.Total > 0:
+		return float64(s.Total - s.Bytes)
+	case s.Pending > 0:
+		return float64(s.Pending)
+	}
+	return float64(s.Lag)
 }
 
 func (e *estimator) first() sample { return e.samples[0] }
@@ -113,23 +149,14 @@ func (e *estimator) rate() float64 {
 	return float64(e.last().status.Entities-e.first().status.Entities) / e.elapsed()
 }
 
-// eta estimates the time that remains, from the bytes of a known total or from
-// the lag that shrinks.
+// eta estimates the time that remains, if what remains shrinks.
 func (e *estimator) eta() (time.Duration, bool) {
-	first, last := e.first().status, e.last().status
-	var done, rest float64
-	switch {
-	case last.Total > 0:
-		done, rest = float64(last.Bytes-first.Bytes), float64(last.Total-last.Bytes)
-	case last.Pending > 0 && first.Pending > last.Pending:
-		done, rest = float64(first.Pending-last.Pending), float64(last.Pending)
-	case last.Lag > 0 && first.Lag > last.Lag:
-		done, rest = float64(first.Lag-last.Lag), float64(last.Lag)
-	}
-	if done <= 0 || rest <= 0 || e.elapsed() <= 0 {
+	rest := e.last().status.rest()
+	if e.done <= 0 || rest <= 0 {
 		return 0, false
 	}
-	return time.Duration(rest / done * e.elapsed() * float64(time.Second)), true
+	seconds := min(rest/e.done*e.took, math.MaxInt32) // a Duration has room for no more than 292 years
+	return time.Duration(seconds * float64(time.Second)), true
 }
 
 // line is the progress line: "consume: 12,345 entities, 4.5 MiB, 1,200/s, lag 3s, ETA 12s".

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,42 @@ func TestEstimatorForgets(t *testing.T) {
 	}
 	if len(e.samples) > 12 {
 		t.Errorf("%d samples are kept", len(e.samples))
+	}
+}
+
+// The remaining time neither jumps at a pause nor clings to how slow the beginning was.
+func TestRemainingTime(t *testing.T) {
+	const fast = 1000 // bytes per second
+	for _, test := range []struct {
+		name    string
+		every   time.Duration
+		seconds []int64 // bytes in each second
+	}{
+		{"a pause, on a terminal", showEvery, slices.Concat(slices.Repeat([]int64{fast}, 60), slices.Repeat([]int64{5}, 11))},
+		{"a pause, in the log", logEvery, slices.Concat(slices.Repeat([]int64{fast}, 60), slices.Repeat([]int64{5}, 20))},
+		{"a slow beginning, on a terminal", showEvery, slices.Concat(slices.Repeat([]int64{5}, 3600), slices.Repeat([]int64{fast}, 30))},
+		{"a slow beginning, in the log", logEvery, slices.Concat(slices.Repeat([]int64{5}, 3600), slices.Repeat([]int64{fast}, 30))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			total := int64(90 * fast) // 90 s from the end
+			for _, n := range test.seconds {
+				total += n
+			}
+			var e estimator
+			at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			begun, bytes := at, int64(0)
+			e.add(at, status{Total: total, Lag: -1})
+			for _, n := range test.seconds {
+				bytes += n
+				at = at.Add(time.Second)
+				if at.Sub(begun)%max(test.every, time.Second) == 0 {
+					e.add(at, status{Bytes: bytes, Total: total, Lag: -1})
+				}
+			}
+			if eta, ok := e.eta(); !ok || eta < time.Minute || eta > 4*time.Minute {
+				t.Errorf("estimated %v, %v 90 s before the end", eta, ok)
+			}
+		})
 	}
 }
 
