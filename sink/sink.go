@@ -8,13 +8,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/suggest"
 )
 
 // MaxInline is the size in bytes up to which a sink holds a body in memory. A
@@ -110,7 +114,7 @@ func (s Spec) CheckParams(allowed ...string) error {
 		if !slices.Contains(allowed, name) {
 			known := "it takes none"
 			if len(allowed) > 0 {
-				known = "it takes " + strings.Join(allowed, ", ")
+				known = "it takes " + strings.Join(allowed, ", ") + suggest.DidYouMean(name, allowed, "")
 			}
 			return fmt.Errorf("open sink %s: %w: unknown parameter %q: %s", Redact(s.String()), ErrSpec, name, known)
 		}
@@ -121,6 +125,25 @@ func (s Spec) CheckParams(allowed ...string) error {
 	return nil
 }
 
+// CheckParent returns an error that matches [fs.ErrNotExist] if the directory in which the
+// file or directory path is to be does not exist: a sink does not create it.
+func CheckParent(path string) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return missingParent(dir)
+	}
+	return nil
+}
+
+// A missingParent is a directory that does not exist.
+type missingParent string
+
+func (m missingParent) Error() string {
+	return fmt.Sprintf("directory %s does not exist: create it first", string(m))
+}
+
+func (missingParent) Is(target error) bool { return target == fs.ErrNotExist }
+
 // Open opens the sink that spec names.
 func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) {
 	s, err := ParseSpec(spec)
@@ -129,8 +152,9 @@ func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) 
 	}
 	open, ok := r[s.Scheme]
 	if !ok {
-		known := strings.Join(slices.Sorted(maps.Keys(r)), ", ")
-		return nil, fmt.Errorf("open sink %q: %w: unknown scheme %q: known are %s", Redact(spec), ErrSpec, s.Scheme, known)
+		known := slices.Sorted(maps.Keys(r))
+		return nil, fmt.Errorf("open sink %q: %w: unknown scheme %q: known are %s%s", Redact(spec), ErrSpec, s.Scheme,
+			strings.Join(known, ", "), suggest.DidYouMean(s.Scheme, known, ""))
 	}
 	return open(ctx, s)
 }

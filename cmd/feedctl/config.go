@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/suggest"
 )
 
 const envPrefix = "FEEDCTL_"
@@ -85,7 +87,7 @@ func (a *app) warnUnknownVariables(root *cobra.Command) {
 			continue
 		}
 		attrs := []any{"variable", name}
-		if meant := closest(name, known); meant != "" {
+		if meant := suggest.Closest(name, known); meant != "" {
 			attrs = append(attrs, "did_you_mean", meant)
 		}
 		a.log.Warn("environment variable sets no flag", attrs...)

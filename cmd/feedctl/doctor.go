@@ -88,8 +88,8 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 }
 
 func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
-	if !isURL(target) {
-		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s", sink.Redact(target), storeForms)
+	if !isWeb(target) {
+		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), storeForms, directoryHint(target, ""))
 	}
 	u, err := parseURL(target)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,12 +20,16 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/page"
 )
 
 // maxWhole is the largest body that is held in memory, in bytes; larger ones
 // pass through as streams.
 const maxWhole = 256 << 10
+
+// inputFormats are the values of --format.
+var inputFormats = []string{"ndjson", "multipart", "dir", "raw"}
 
 // inputFlags say how entities are read from a file; "publish" and "snapshot
 // create" share them.
@@ -59,6 +64,9 @@ func (f *inputFlags) check() error {
 			return usagef("--op %q is not one of PUT, PATCH, DELETE", f.operation)
 		}
 	}
+	if !slices.Contains(inputFormats, f.format) {
+		return usagef("--format %q is not one of %s%s", f.format, strings.Join(inputFormats, ", "), suggest.DidYouMean(f.format, inputFormats, ""))
+	}
 	pointers := map[string]string{"--key": f.key, "--op-field": f.opField}
 	if f.format == "ndjson" {
 		pointers["--content-id"] = f.contentID
@@ -73,11 +81,6 @@ func (f *inputFlags) check() error {
 		if _, err := jsonptr.Compile(pointer); err != nil {
 			return usagef("%s: %w", name, err)
 		}
-	}
-	switch f.format {
-	case "ndjson", "dir", "raw", "multipart":
-	default:
-		return usagef("--format %q is not one of ndjson, multipart, dir, raw", f.format)
 	}
 	if f.contentID != "" && f.format != "ndjson" && f.format != "raw" {
 		return usagef("--content-id is for --format ndjson and raw only")

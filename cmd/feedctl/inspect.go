@@ -65,9 +65,9 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	case f.index:
 		return at.explain(a.inspectSnapshot(ctx, at))
 	case at.store != nil:
-		return a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.store, at.name, show) })
+		return at.suggest(ctx, a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.store, at.name, show) }))
 	default:
-		return a.inspectPages(at, func(show func(pageJSON) error) error { return servedPages(ctx, at, show) })
+		return at.suggest(ctx, a.inspectPages(at, func(show func(pageJSON) error) error { return servedPages(ctx, at, show) }))
 	}
 }
 

@@ -112,7 +112,7 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	}
 	if !isStoreURL(arg) && isURL(arg) {
 		if !isWeb(arg) {
-			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
+			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s%s", sink.Redact(arg), storeForms, directoryHint(arg, "#NAME"))
 		}
 		u, err := parseURL(arg)
 		if err != nil {

@@ -95,9 +95,6 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 			u, _ := url.Parse(s.Path) // it was good enough to be dialled
 			return nil, &hinted{err: err, hint: "starting the server, or another URL: nothing answers at " + u.Host}
 		}
-		if errors.Is(err, sink.ErrSpec) {
-			return nil, fmt.Errorf("--into %s: %w", sink.Redact(s.String()), err)
-		}
 		return opened, err
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,6 +60,20 @@ func isStoreURL(arg string) bool {
 	return ok && known
 }
 
+// directoryHint returns how the store in a directory is written, as the end of an error about
+// an argument that is its path; "" if it is not a path.
+func directoryHint(arg, name string) string {
+	dir, given, ok := strings.Cut(arg, "#")
+	if ok {
+		name = "#" + given
+	}
+	info, err := os.Stat(dir)
+	if strings.Contains(dir, ":") || (err != nil || !info.IsDir()) && !strings.HasPrefix(dir, ".") && !filepath.IsAbs(dir) {
+		return ""
+	}
+	return fmt.Sprintf("; for the store in a directory write %q", "file:"+dir+name)
+}
+
 // A stored is a feed or a snapshot in a store.
 type stored struct {
 	store string // URL
@@ -72,7 +87,7 @@ func (a *app) parseStored(arg string) (stored, error) {
 	store, name, ok := strings.Cut(arg, "#")
 	switch {
 	case ok && !isStoreURL(store):
-		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
+		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s%s", sink.Redact(arg), storeForms, directoryHint(arg, ""))
 	case ok && name == "":
 		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
 	case ok && strings.Contains(name, "#"):
@@ -166,7 +181,7 @@ func (a *app) openNamed(ctx context.Context, arg string) (store storage.Store, n
 // openStoreAt opens a store by its URL.
 func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (storage.Store, error) {
 	if !isStoreURL(rawURL) {
-		return nil, usagef("--store %q is not %s", sink.Redact(rawURL), storeForms)
+		return nil, usagef("--store %q is not %s%s", sink.Redact(rawURL), storeForms, directoryHint(rawURL, ""))
 	}
 	if strings.Contains(rawURL, "#") {
 		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))

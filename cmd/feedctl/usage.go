@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/sink"
 )
 
@@ -80,7 +81,7 @@ func unknownCommandText(c *cobra.Command, quoted string) string {
 	if c.HasParent() {
 		of = " of " + commandName(c)
 	}
-	return fmt.Sprintf("unknown command %s%s%s", quoted, of, didYouMean(name, names, ""))
+	return fmt.Sprintf("unknown command %s%s%s", quoted, of, suggest.DidYouMean(name, names, ""))
 }
 
 // commandName is what a command is called behind "feedctl: ".
@@ -129,7 +130,7 @@ func explainFlag(c *cobra.Command, err error) error {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name := unknown.GetSpecifiedName()
-		return fmt.Errorf("unknown flag: --%s%s", name, didYouMean(name, names, "--"))
+		return fmt.Errorf("unknown flag: --%s%s", name, suggest.DidYouMean(name, names, "--"))
 	case errors.As(err, &bare) && bare.GetFlag() != nil:
 		value, _ := pflag.UnquoteUsage(bare.GetFlag())
 		return fmt.Errorf("--%s needs a value: --%[1]s %s", bare.GetFlag().Name, value)

@@ -93,7 +93,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
-		return at.explain(err)
+		return at.suggest(ctx, at.explain(err))
 	}
 	at.rename(report)
 	if err := a.printReport(report); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/server"
 )
 
@@ -28,13 +31,29 @@ func (a *app) tellMissing(at *location) {
 		return
 	}
 	at.config.Missing = func(ctx context.Context) {
-		name := path.Base(at.title)
-		if _, of, ok := strings.Cut(at.title, "#"); ok {
-			name = of
-		}
+		name := at.feed()
 		a.console.clear()
-		fmt.Fprintf(a.err, "feedctl: waiting for feed %q, which does not exist yet%s\n", name, didYouMean(name, at.feeds(ctx), ""))
+		fmt.Fprintf(a.err, "feedctl: waiting for feed %q, which does not exist yet%s\n", name, suggest.DidYouMean(name, at.feeds(ctx), ""))
 	}
+}
+
+// feed returns the name of the feed that a location is of.
+func (l *location) feed() string {
+	if l.store != nil {
+		return l.name
+	}
+	return path.Base(l.title)
+}
+
+// suggest adds to the error of a feed that does not exist the name of the one that may be meant.
+func (l *location) suggest(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(err, chain.ErrNoFeed) && statusCode(err) != http.StatusNotFound {
+		return err
+	}
+	if question := suggest.DidYouMean(l.feed(), l.feeds(ctx), ""); question != "" {
+		return fmt.Errorf("%w%s", err, question)
+	}
+	return err
 }
 
 // feeds returns names of feeds that are where a location is; nil if that cannot be known.

@@ -43,6 +43,7 @@ var rooms = map[string]room{
 	"internal/filepart":  {},
 	"internal/notices":   {},
 	"internal/regular":   {},
+	"internal/suggest":   {},
 	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
@@ -51,7 +52,7 @@ var rooms = map[string]room{
 	// Storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "storage"}},
 
@@ -79,7 +80,7 @@ var rooms = map[string]room{
 		rooms:     []string{"feed", "page", "snapshot", "internal/idle", "internal/jsonptr"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
-	"sink":              {rooms: []string{"consumer", "feed"}},
+	"sink":              {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":        {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},

@@ -52,6 +52,9 @@ func Opener(c couchdb.Config) sink.Opener {
 		config := c
 		config.URL = s.Path
 		opened, err := Open(ctx, config, s.Params.Get("name"))
+		if errors.Is(err, sink.ErrSpec) {
+			err = fmt.Errorf("open sink %s: %w", sink.Redact(s.String()), err)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -63,6 +63,9 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 }
 
 func takeLock(path string, fs durable.FS) (*durable.File, error) {
+	if err := sink.CheckParent(path); err != nil {
+		return nil, err
+	}
 	if err := fs.Mkdir(path); err != nil {
 		return nil, err
 	}

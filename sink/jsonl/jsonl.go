@@ -56,6 +56,9 @@ func Open(path string) (consumer.Sink, error) { return open(path, durable.FS{}) 
 
 func open(path string, fs durable.FS) (consumer.Sink, error) {
 	name := "jsonl:" + path
+	if err := sink.CheckParent(path); err != nil {
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
 	file, err := fs.Open(path, os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("open sink %s: %w", name, err)

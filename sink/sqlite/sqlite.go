@@ -114,6 +114,9 @@ func (t *target) open(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := sink.CheckParent(path); err != nil {
+		return err
+	}
 	if t.conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate); err != nil {
 		return err
 	}

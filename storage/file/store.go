@@ -67,7 +67,7 @@ func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(dir)
+	return newStore(dir, (*Store).create)
 }
 
 // ParseURL returns the directory that a URL of the form file:dir or file:///dir names.
@@ -94,12 +94,18 @@ func ParseURL(u *url.URL) (dir string, err error) {
 // New opens the store in dir. It creates the directory and an empty store in it
 // if there is none. It returns [storage.ErrLayout] if the directory holds a
 // store of an unknown layout or something else.
-func New(dir string) (*Store, error) { return newStore(dir, (*Store).create) }
+func New(dir string) (*Store, error) {
+	s, err := newStore(dir, (*Store).create)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	return s, nil
+}
 
 func newStore(dir string, open func(*Store) error) (*Store, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", dir, err)
+		return nil, err
 	}
 	s := &Store{
 		root:    root,
@@ -108,7 +114,7 @@ func newStore(dir string, open func(*Store) error) (*Store, error) {
 	}
 	s.watches.objects = s.inObjects("")
 	if err := open(s); err != nil {
-		return nil, fmt.Errorf("open store %s: %w", root, refusal(err))
+		return nil, refusal(err)
 	}
 	return s, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -134,8 +135,9 @@ func ParseURL(u *url.URL) (Config, error) {
 		set, ok := parameters[name]
 		switch values := query[name]; {
 		case !ok:
-			return Config{}, fmt.Errorf("open URL with unknown parameter %q: the known ones are %s", name,
-				strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+			return Config{}, fmt.Errorf("open URL with unknown parameter %q: the known ones are %s%s", name,
+				strings.Join(slices.Sorted(maps.Keys(parameters)), ", "),
+				suggest.DidYouMean(name, slices.Sorted(maps.Keys(parameters)), ""))
 		case len(values) > 1:
 			return Config{}, fmt.Errorf("open URL with parameter %s twice", name)
 		case values[0] == "":

@@ -94,7 +94,8 @@ func classify(err error) answer {
 
 // explain adds what an error means for the caller, and what to do about it.
 func explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	// Credentials that cannot be had explain themselves; a status in the error is not of S3.
+	if err == nil || errors.Is(err, storage.ErrPermission) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	code, status := codeOf(err), statusOf(err)

@@ -63,7 +63,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		tips:      newTips(config.Memory / 4),
 		probe:     probeState{turn: make(chan struct{}, 1)},
 	}
-	chain, err := awsconfig.LoadDefaultConfig(ctx)
+	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithLogger(logging.Nop{})) // what matters is in errors
 	if err != nil {
 		return nil, fmt.Errorf("read AWS configuration: %w", err)
 	}
@@ -103,7 +103,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip
-		o.Logger = logging.Nop{}            // what matters is in errors
+		o.Logger = logging.Nop{}
 		o.APIOptions = append(o.APIOptions, s.observe)
 	})
 	return s, nil

@@ -1,20 +1,21 @@
-package main
+// Package suggest finds the name that a misspelt one may have been meant to be.
+package suggest
 
 import "fmt"
 
-// didYouMean returns a question with the name that a misspelt one is closest to, as the end of
+// DidYouMean returns a question with the name that a misspelt one is closest to, as the end of
 // an error; "" if there is none close.
-func didYouMean(name string, names []string, prefix string) string {
-	if found := closest(name, names); found != "" {
+func DidYouMean(name string, names []string, prefix string) string {
+	if found := Closest(name, names); found != "" {
 		return fmt.Sprintf("; did you mean %q?", prefix+found)
 	}
 	return ""
 }
 
-// closest returns the one of names with the fewest differences from name: letters that are
+// Closest returns the one of names with the fewest differences from name: letters that are
 // added, left out, replaced, or swapped with their neighbour. With more differences than one in
 // three letters, no name is close, and it returns "".
-func closest(name string, names []string) string {
+func Closest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, candidate := range names {
 		if d := differences(name, candidate); d < least {
