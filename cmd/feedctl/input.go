@@ -110,8 +110,7 @@ func (s *source) tell(busy func(bool)) {
 	busy(true)
 }
 
-// open opens the input named on the command line; "-" is standard input. Errors
-// of the entities name it. The log gets warnings of what is skipped.
+// open opens the input named on the command line; "-" is standard input. The log gets warnings of what is skipped.
 func (f *inputFlags) open(ctx context.Context, log *slog.Logger, stdin io.Reader, name string) (*source, error) {
 	if f.format == "dir" {
 		return f.openDirectory(log, name)
@@ -154,7 +153,6 @@ func (f *inputFlags) open(ctx context.Context, log *slog.Logger, stdin io.Reader
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", s.name, err), s.close())
 	}
-	s.entities = naming(s.name, s.entities)
 	return s, nil
 }
 
@@ -174,7 +172,7 @@ func (f *inputFlags) openDirectory(log *slog.Logger, name string) (*source, erro
 	}
 	return &source{
 		name:     name,
-		entities: naming(name, input.Directory(os.DirFS(name), options)),
+		entities: input.Directory(os.DirFS(name), options),
 		close:    func() error { return nil },
 	}, nil
 }

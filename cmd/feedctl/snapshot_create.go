@@ -74,7 +74,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	var c counter
 	stop := a.progress("snapshot", func() status { return c.status(src.size) })
 	defer stop()
-	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(src.entities), producer.SnapshotConfig{
+	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.name, src.entities)), producer.SnapshotConfig{
 		PublicURL: f.public.publicURL,
 		Presign:   f.public.presign,
 	})

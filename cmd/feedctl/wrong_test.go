@@ -34,6 +34,7 @@ func TestWrongInput(t *testing.T) {
 	}{
 		{"publish file:st#zones in.ndjson --format csv --key /id", `--format "csv" is not one of ndjson, multipart, dir, raw` + "\n", "--format"},
 		{"publish file:st#zones in.ndjson --format ndjsn --key /id", `did you mean "ndjson"?`, "--format"},
+		{"publish file:st#zones in.ndjson --key /no", `publish in.ndjson to zones: after 0 entities: read entity: line 1: `, "in.ndjson"},
 		{"doctor ./st", `for the store in a directory write "file:./st"`, "file:./st"},
 		{"doctor st", `for the store in a directory write "file:st"`, "file:st"},
 		{"inspect ./st", `for the store in a directory write "file:./st#NAME"`, "file:./st"},
