@@ -73,7 +73,7 @@ from its beginning again, and what the feed has not got is published.
 
 --snapshot makes a snapshot of the feed's name when everything there is has been published.
 It says at which entity it was made: who begins with it goes on in the feed without a gap.
-It is made from the feed, and nobody sees one that is not whole. The last state of each
+It is made from the feed, and no one sees one that is not whole. The last state of each
 document is gathered in a file beside the index, which grows to their size and is kept: an
 interrupted run goes on in it when it is started again, and the next snapshot reads only
 what is new in the feed. With --follow too, the snapshot is made once, and then changes are
@@ -96,7 +96,7 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	f.source.add(flags)
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the changes")
 	flags.BoolVar(&f.longPoll, "long-poll", false, "with --follow: wait with a request for each change, for proxies that hold back a stream")
-	flags.IntVar(&f.retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if nobody is there at first, at once)")
+	flags.IntVar(&f.retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
 	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when everything there is has been published")
 	flags.BoolVar(&f.options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
 	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for filling a CouchDB")

@@ -93,7 +93,7 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
 	durationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
-	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most so many `BYTES`")
+	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most this many `BYTES`")
 	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
