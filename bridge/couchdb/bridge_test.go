@@ -29,6 +29,9 @@ func TestOneShot(t *testing.T) {
 	r.put("why", fmt.Sprintf(`{"_rev":%q,"_deleted":true,"because":"I say so"}`, rev))
 	r.put("_design/app", `{"views":{}}`)
 	report = r.run()
+	if report.LastPoll.IsZero() || report.LastPublish.IsZero() {
+		t.Errorf("the times of the last poll and of the last publication are not known: %+v", report.Progress)
+	}
 	if report.Published != 122 || report.NoChanges || report.Rewinds != 0 {
 		t.Errorf("report is %+v", report)
 	}

@@ -22,6 +22,9 @@ type Progress struct {
 	// Pending is how many rows are still to come, as far as the source says; -1 if it
 	// does not.
 	Pending int64
+	// LastPoll is when the source last sent something of its changes, if only a heartbeat,
+	// and LastPublish when the feed last got entities; zero if that has not happened yet.
+	LastPoll, LastPublish time.Time
 }
 
 // A Report is what a bridge did, in the terms of the protocol ("Replication Completed").

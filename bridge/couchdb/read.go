@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
@@ -207,6 +208,7 @@ func (r *reader) look(ctx context.Context) error {
 // up at once, for somebody who is not there at all; and then soon, for tryAgain.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
+	o.Heard = func() { r.bridge.meter.count(func(p *Progress) { p.LastPoll = time.Now() }) }
 	if r.only == nil {
 		o.Reconnect = r.reconfirm
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/producer"
@@ -291,6 +292,7 @@ func (s *run) settlePublication(d *delivery) error {
 	}
 	s.b.meter.count(func(p *Progress) {
 		p.Published += int64(r.Published)
+		p.LastPublish = time.Now()
 		p.Bytes += d.bytes
 	})
 	if r.Duplicates > 0 {

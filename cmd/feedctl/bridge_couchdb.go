@@ -228,6 +228,12 @@ func sum(now, earlier couchdb.Progress) couchdb.Progress {
 	now.Quarantined += earlier.Quarantined
 	now.Superseded += earlier.Superseded
 	now.Requests += earlier.Requests
+	if now.LastPoll.IsZero() {
+		now.LastPoll = earlier.LastPoll
+	}
+	if now.LastPublish.IsZero() {
+		now.LastPublish = earlier.LastPublish
+	}
 	return now
 }
 

@@ -33,6 +33,15 @@ var bridgeCounts = []struct {
 	{"pending", "Rows that are still to come, -1 if the source does not say.", prometheus.GaugeValue, func(p couchdb.Progress) int64 { return p.Pending }},
 }
 
+// bridgeTimes are further metrics, absent as long as they are zero.
+var bridgeTimes = []struct {
+	name, help string
+	value      func(couchdb.Progress) time.Time
+}{
+	{"last_poll_timestamp_seconds", "When the source last sent something of its changes, if only a heartbeat.", func(p couchdb.Progress) time.Time { return p.LastPoll }},
+	{"last_publish_timestamp_seconds", "When entities were last published.", func(p couchdb.Progress) time.Time { return p.LastPublish }},
+}
+
 func bridgeMetric(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("feedctl_bridge_"+name, help, nil, nil)
 }
@@ -42,6 +51,9 @@ func (m bridgeMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range bridgeCounts {
 		to <- bridgeMetric(c.name, c.help)
 	}
+	for _, c := range bridgeTimes {
+		to <- bridgeMetric(c.name, c.help)
+	}
 }
 
 // Collect implements [prometheus.Collector].
@@ -49,6 +61,11 @@ func (m bridgeMetrics) Collect(to chan<- prometheus.Metric) {
 	p := m.progress()
 	for _, c := range bridgeCounts {
 		to <- prometheus.MustNewConstMetric(bridgeMetric(c.name, c.help), c.kind, float64(c.value(p)))
+	}
+	for _, c := range bridgeTimes {
+		if value, ok := seconds(c.value(p)); ok {
+			to <- prometheus.MustNewConstMetric(bridgeMetric(c.name, c.help), prometheus.GaugeValue, value)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -277,12 +278,17 @@ func TestCouchAuth(t *testing.T) {
 // TestBridgeProgress: no count begins again when a second bridge goes on.
 func TestBridgeProgress(t *testing.T) {
 	var now, earlier, want couchdb.Progress
-	for n := range reflect.TypeFor[couchdb.Progress]().NumField() {
+	for n, field := range reflect.VisibleFields(reflect.TypeFor[couchdb.Progress]()) {
+		if field.Type.Kind() != reflect.Int64 {
+			continue
+		}
 		reflect.ValueOf(&now).Elem().Field(n).SetInt(int64(n))
 		reflect.ValueOf(&earlier).Elem().Field(n).SetInt(100)
 		reflect.ValueOf(&want).Elem().Field(n).SetInt(100 + int64(n))
 	}
 	want.Pending = now.Pending // it is no count
+	earlier.LastPoll, earlier.LastPublish, now.LastPoll = time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
+	want.LastPoll, want.LastPublish = now.LastPoll, earlier.LastPublish
 	if got := sum(now, earlier); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -291,15 +297,19 @@ func TestBridgeProgress(t *testing.T) {
 // TestBridgeMetrics gathers them as Prometheus does.
 func TestBridgeMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(bridgeMetrics{func() couchdb.Progress { return couchdb.Progress{Rewinds: 3, Pending: -1} }})
+	registry.MustRegister(bridgeMetrics{func() couchdb.Progress { return couchdb.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }})
 	families, err := registry.Gather()
-	if err != nil || len(families) != len(bridgeCounts) {
+	if err != nil || len(families) != len(bridgeCounts)+1 {
 		t.Fatalf("%d metrics, %v", len(families), err)
 	}
 	for _, family := range families {
 		switch m := family.GetMetric()[0]; family.GetName() {
 		case "feedctl_bridge_rewinds_total":
 			if m.GetCounter().GetValue() != 3 {
+				t.Error(family)
+			}
+		case "feedctl_bridge_last_poll_timestamp_seconds":
+			if m.GetGauge().GetValue() != 5 {
 				t.Error(family)
 			}
 		case "feedctl_bridge_pending":

@@ -55,6 +55,8 @@ type publishJSON struct {
 	// The page is a URL, or only its path if it is in the store.
 	Page      string `json:"page,omitempty"`
 	ContentID string `json:"contentId,omitempty"`
+	// Time is when the run ended.
+	Time time.Time `json:"time"`
 }
 
 // consumeJSON is printed by "consume", unless its sink is standard output.

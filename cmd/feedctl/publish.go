@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -151,6 +152,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		Duplicates: p.duplicates,
 		Page:       p.last.Page,
 		ContentID:  p.last.ContentID,
+		Time:       time.Now().UTC(),
 	}
 	var wrong *usageError
 	if errors.As(err, &wrong) {

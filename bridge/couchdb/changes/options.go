@@ -113,6 +113,8 @@ type Options struct {
 	// Attempts is how often a follower reconnects without any progress. 0: 8 for
 	// Normal, and no limit otherwise; negative: no limit.
 	Attempts int
+	// Heard, if set, is called when a part of an answer came, heartbeats among them.
+	Heard func()
 	// Log gets what goes wrong before each reconnect. nil: nothing.
 	Log *slog.Logger
 }

@@ -321,6 +321,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.src.Read(p)
 	if n > 0 {
 		c.r.heard = time.Now()
+		if heard := c.r.f.options.Heard; heard != nil {
+			heard()
+		}
 	}
 	c.r.f.count(func(s *Stats) { s.Bytes += int64(n) })
 	return n, err
