@@ -48,6 +48,8 @@ func TestWrongInput(t *testing.T) {
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?nam=x", `it takes name; did you mean "name"?`, "couchdb:http"},
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?name=,", `open sink couchdb:http://127.0.0.1:1/db?name=%2C: invalid sink: name ","`, "couchdb:http"},
 		{"inspect s3://bucket/p?regoin=eu#a", `did you mean "region"?`, "unknown parameter"},
+		{"inspect postgres://u@127.0.0.1:1/db?scema=x#a", `unknown parameter "scema"; did you mean "schema"?`, "unknown"},
+		{"consume file:st#zones --into postgres://127.0.0.1:1/db?tabel=x", `unknown parameter "tabel"; did you mean "table"?`, "unknown"},
 		{"inspect file:none#a", `open store "file:none": there is no store: stat `, "open store"},
 		{"publish file:in.ndjson#a in.ndjson", `open store "file:in.ndjson": `, "open store"},
 		{"inspect file:st#zonse", `did you mean "zones"?`, "zonse"},

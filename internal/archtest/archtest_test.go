@@ -54,7 +54,7 @@ var rooms = map[string]room{
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
-	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "storage"}},
+	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
@@ -84,7 +84,7 @@ var rooms = map[string]room{
 	"sink/patch":        {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
-	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgdial", "internal/pgerr"}},
+	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgdial", "internal/pgerr", "internal/suggest"}},
 	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 

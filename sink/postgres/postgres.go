@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/pgdial"
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/session"
@@ -67,7 +68,10 @@ func Opener(log *slog.Logger) sink.Opener {
 					return nil, fmt.Errorf("%w: strict=%s: want true or false", sink.ErrSpec, value)
 				}
 				o.Strict = value == "true"
-			default:
+			default: // for the connection, of which PostgreSQL would refuse an unknown one
+				if question := suggest.DidYouMean(name, []string{"table", "columns", "strict"}, ""); question != "" {
+					return nil, fmt.Errorf("%w: unknown parameter %q%s", sink.ErrSpec, name, question)
+				}
 				rest[name] = values
 				continue
 			}

@@ -27,11 +27,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/suggest"
 )
 
 // Default is the name of the schema if none is given.
@@ -76,6 +80,11 @@ func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	}
 	if err := CheckName(name); err != nil {
 		return nil, "", err
+	}
+	for _, other := range slices.Sorted(maps.Keys(query)) { // which PostgreSQL would refuse
+		if question := suggest.DidYouMean(other, []string{"schema"}, ""); question != "" {
+			return nil, "", fmt.Errorf("unknown parameter %q%s", other, question)
+		}
 	}
 	cut := *u
 	cut.RawQuery = query.Encode()
