@@ -33,6 +33,7 @@ type serveFlags struct {
 	cache           string
 	cacheSize       int64
 	noListing       bool
+	accessLog       string
 }
 
 // defaultCacheSize is room for about a thousand pages, in bytes.
@@ -95,6 +96,7 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
 	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most this many `BYTES`")
 	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")
+	flags.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or - for stdout, in combined log format, without queries")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
 }
@@ -123,11 +125,16 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	logged, closeLog, err := a.logAccess(handler, f.accessLog)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, closeLog, "access log")
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}
-	web := server.NewHTTPServer(handler, a.log)
+	web := server.NewHTTPServer(logged, a.log)
 	web.TLSConfig = secure
 	url := f.url(listener.Addr())
 	if err := a.announce(f, url); err != nil {

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// An accessLog writes a line for each request that a handler has answered, in the combined
+// log format of Apache's httpd. Names of users and what follows "?" in URLs are left out:
+// they may be secrets. Other text of the client's is quoted as in Go.
+type accessLog struct {
+	handler http.Handler
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	w      io.Writer
+	failed bool // the last line could not be written
+}
+
+// logAccess returns a handler that also appends to the access log of this name: a file, or "-"
+// for standard output. Without a name it returns h.
+func (a *app) logAccess(h http.Handler, name string) (logged http.Handler, closeLog func() error, err error) {
+	switch name {
+	case "":
+		return h, func() error { return nil }, nil
+	case "-":
+		return &accessLog{handler: h, log: a.log, w: a.out}, func() error { return nil }, nil
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open access log: %w", err)
+	}
+	return &accessLog{handler: h, log: a.log, w: file}, file.Close, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (l *accessLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	counted := &countingWriter{ResponseWriter: w}
+	defer func() { l.write(counted.line(r, begun)) }() // also if the response was cut
+	l.handler.ServeHTTP(counted, r)
+}
+
+func (l *accessLog) write(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := io.WriteString(l.w, line)
+	if err != nil && !l.failed {
+		l.log.Error("cannot write the access log", "error", err)
+	}
+	l.failed = err != nil
+}
+
+// A countingWriter notes what is answered. It passes [io.ReaderFrom] on.
+type countingWriter struct {
+	http.ResponseWriter
+	status int
+	bytes  int64 // of the body
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *countingWriter) WriteHeader(status int) {
+	if w.status < http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.bytes += n
+	return n, err
+}
+
+func (w *countingWriter) line(r *http.Request, begun time.Time) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = "-"
+	}
+	status := w.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	return fmt.Sprintf("%s - - [%s] %s %d %d %s %s\n", host, begun.Format("02/Jan/2006:15:04:05 -0700"),
+		strconv.QuoteToASCII(r.Method+" "+r.URL.EscapedPath()+" "+r.Proto), status, w.bytes,
+		strconv.QuoteToASCII(plainReferer(r.Referer())), strconv.QuoteToASCII(orDash(r.UserAgent())))
+}
+
+// plainReferer returns a URL without what may be a secret in it.
+func plainReferer(referer string) string {
+	u, err := url.Parse(referer)
+	if err != nil || u.Host == "" {
+		return "-"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
