@@ -11,7 +11,8 @@ import (
 // TestWrongInput: an error of a wrong input says once what is wrong, where, and what to do.
 func TestWrongInput(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_ACCESS_KEY_ID", "feedctl")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	if err := os.WriteFile("in.ndjson", []byte("{\"id\":\"a\"}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -19,6 +20,12 @@ func TestWrongInput(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/bucket") {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte("<Error><Code>NoSuchBucket</Code><Message>The bucket is missing</Message></Error>"))
+			return
+		}
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -48,6 +55,7 @@ func TestWrongInput(t *testing.T) {
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?nam=x", `it takes name; did you mean "name"?`, "couchdb:http"},
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?name=,", `open sink couchdb:http://127.0.0.1:1/db?name=%2C: invalid sink: name ","`, "couchdb:http"},
 		{"inspect s3://bucket/p?regoin=eu#a", `did you mean "region"?`, "unknown parameter"},
+		{"inspect s3://bucket/p?region=eu&endpoint=" + server.URL + "#a", "there is no store: the bucket does not exist; create it, or correct the URL", "s3://bucket"},
 		{"inspect postgres://u@127.0.0.1:1/db?scema=x#a", `unknown parameter "scema"; did you mean "schema"?`, "unknown"},
 		{"consume file:st#zones --into postgres://127.0.0.1:1/db?tabel=x", `unknown parameter "tabel"; did you mean "table"?`, "unknown"},
 		{"inspect file:none#a", `open store "file:none": there is no store: stat `, "open store"},
