@@ -101,6 +101,7 @@ func newCouchRig(t *testing.T) *couchRig {
 	r.changed.L = &r.mu
 	r.from, r.into = r.source.NewDB(t), r.target.NewDB(t)
 	r.writer = &couchWriter{rng: rand.New(rand.NewPCG(*seed, 1)), db: r.from}
+	feedctl(t, "init", r.store)
 	r.startServer(0)
 	r.bridge = &process{t: t, name: "bridge", args: []string{
 		"bridge", "couchdb", r.from, "events", "--store", r.store, "--follow", "--revs", "--conflicts", "--design-docs",

@@ -54,6 +54,7 @@ func TestInterruptServe(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		dir := t.TempDir()
 		ready := filepath.Join(dir, "url")
+		feedctl(t, "init", "file:"+dir+"/store")
 		p := &process{t: t, name: "serve", args: []string{"serve", "--listen", "127.0.0.1:0", "--ready-file", ready, "--store", "file:" + dir + "/store"}}
 		p.start()
 		waitFor(t, p.stderr.String, func() bool { _, err := os.Stat(ready); return err == nil })

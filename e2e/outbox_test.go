@@ -42,8 +42,7 @@ func TestOutboxIsKilled(t *testing.T) {
 				store = "file:" + filepath.Join(t.TempDir(), "store")
 				run = append(run, "--store", store)
 			}
-			// It makes the tables.
-			mustRun(t, "outbox", "status", "--db", db)
+			mustRun(t, "init", db)
 			r := newOutboxRig(t, db, store, run)
 			want := writeAll(t, r.pool, func() {
 				for range outboxKills {

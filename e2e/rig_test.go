@@ -66,6 +66,7 @@ func newRig(t *testing.T, store string, servers, entities int) *rig {
 		peak:   map[string]int{},
 	}
 	r.changed.L = &r.mu
+	feedctl(t, "init", r.store)
 	for n := range servers {
 		r.startServer(n)
 	}

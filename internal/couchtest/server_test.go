@@ -85,6 +85,7 @@ func TestRestore(t *testing.T) {
 		since := lastSeq(t, db.url)
 		for range 2 {
 			restore()
+			http.DefaultClient.CloseIdleConnections() // the server has been started again
 			put(t, db.url+"/d", `{"x":1}`)
 			if got := get(t, db.url+"/b"); !strings.Contains(got, `"not_found"`) {
 				t.Errorf("%s: the document is %s", name, got)
