@@ -16,29 +16,60 @@ type floorRecord struct {
 	Format int    `json:"format"`
 	Feed   string `json:"feed,omitempty"` // older programs did not write it
 	Floor  int64  `json:"floor"`
+	// Deleting: the feed is about to be deleted. It can be read, and nothing is added.
+	Deleting bool `json:"deleting,omitempty"`
+	// Deleted: the feed was deleted, and the floor is where it begins if it is
+	// published to again. There may be no page.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
-// readFloor returns the number of the oldest page that exists, and the version
-// of the object that says so; 1 and "" if nothing has ever been pruned.
-func readFloor(ctx context.Context, store storage.Store, feed string) (int64, storage.Version, error) {
+// readFloor returns what is known of the oldest page that exists, and the version of the
+// object that says so; number 1 and "" if nothing has ever been pruned.
+func readFloor(ctx context.Context, store storage.Store, feed string) (floorRecord, storage.Version, error) {
 	info, err := store.Stat(ctx, layout.FeedFloor(feed))
 	if errors.Is(err, storage.ErrNotFound) {
-		return 1, "", nil
+		return floorRecord{Format: format, Feed: feed, Floor: 1}, "", nil
 	}
 	if err != nil {
-		return 0, "", fmt.Errorf("read floor of feed %q: %w", feed, err)
+		return floorRecord{}, "", fmt.Errorf("read floor of feed %q: %w", feed, err)
 	}
 	var r floorRecord
 	if err := selfcheck.Verify(info.Meta.Data); err != nil {
-		return 0, "", fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
+		return floorRecord{}, "", fmt.Errorf("%w: metadata of %s: %w", ErrCorrupt, info.Key, err)
 	}
 	if err := json.Unmarshal(info.Meta.Data, &r); err != nil || r.Format != format || r.Floor < 1 {
-		return 0, "", fmt.Errorf("%w: %s is not a floor", ErrCorrupt, info.Key)
+		return floorRecord{}, "", fmt.Errorf("%w: %s is not a floor", ErrCorrupt, info.Key)
 	}
 	if r.Feed != "" && r.Feed != feed {
-		return 0, "", fmt.Errorf("%w: %s is the floor of feed %q", ErrCorrupt, info.Key, r.Feed)
+		return floorRecord{}, "", fmt.Errorf("%w: %s is the floor of feed %q", ErrCorrupt, info.Key, r.Feed)
 	}
-	return r.Floor, info.Version, nil
+	r.Feed = feed
+	return r, info.Version, nil
+}
+
+// writeFloor replaces the floor that is at a version, "" if there is none, and returns the
+// version of its own. The error matches [storage.ErrExists] or [storage.ErrConflict] if
+// another writer was faster.
+func writeFloor(ctx context.Context, store storage.Store, at storage.Version, r floorRecord) (storage.Version, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode floor: %w", err)
+	}
+	meta := storage.Meta{ContentType: "application/octet-stream", Data: selfcheck.Add(data)}
+	if at == "" {
+		at, err = store.Create(ctx, layout.FeedFloor(r.Feed), meta, storage.Bytes())
+	} else {
+		at, err = store.Append(ctx, layout.FeedFloor(r.Feed), at, meta, storage.Bytes())
+	}
+	if err != nil {
+		return "", fmt.Errorf("write floor %d of feed %q: %w", r.Floor, r.Feed, err)
+	}
+	return at, nil
+}
+
+// overtaken reports whether a conditional write failed because of another writer's.
+func overtaken(err error) bool {
+	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict)
 }
 
 // RaiseFloor makes n the oldest page of the feed, unless a later one is already,
@@ -47,27 +78,19 @@ func readFloor(ctx context.Context, store storage.Store, feed string) (int64, st
 // below it.
 func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) (int64, error) {
 	for {
-		floor, version, err := readFloor(ctx, store, feed)
-		if err != nil || floor >= n {
-			return floor, err
+		r, version, err := readFloor(ctx, store, feed)
+		if err != nil || r.Floor >= n {
+			return r.Floor, err
 		}
-		data, err := json.Marshal(floorRecord{Format: format, Feed: feed, Floor: n})
-		if err != nil {
-			return 0, fmt.Errorf("encode floor: %w", err)
-		}
-		meta := storage.Meta{ContentType: "application/octet-stream", Data: selfcheck.Add(data)}
-		if version == "" {
-			_, err = store.Create(ctx, layout.FeedFloor(feed), meta, storage.Bytes())
-		} else {
-			_, err = store.Append(ctx, layout.FeedFloor(feed), version, meta, storage.Bytes())
-		}
+		r.Floor, r.Deleted = n, false // a feed that has a page exists
+		_, err = writeFloor(ctx, store, version, r)
 		if err == nil {
 			return n, nil
 		}
-		// Somebody else raised it: look again. Any other error may hide a success,
+		// Another writer raised it: read it again. Any other error may hide a success,
 		// and a floor only rises, so reporting it is safe.
-		if !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrConflict) {
-			return 0, fmt.Errorf("raise floor of feed %q to %d: %w", feed, n, err)
+		if !overtaken(err) {
+			return 0, err
 		}
 	}
 }

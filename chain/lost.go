@@ -136,10 +136,11 @@ func (r *Reader) Beyond() []*Page {
 // reaches none, and an error about them if they are not orphans. Some have been
 // loaded, by number, up to one that has none after it; seen is the highest number that
 // was met, maybe far away.
-func (r *Reader) lookBeyond(ctx context.Context, newest *Page, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
+func (r *Reader) lookBeyond(ctx context.Context, newest *Page, floor int64, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
 	last := number(newest)
 	if newest == nil {
-		listed, highest, err := r.list(ctx)
+		last = floor - 1
+		listed, highest, err := r.list(ctx, floor)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -171,7 +172,9 @@ func (r *Reader) lookBeyond(ctx context.Context, newest *Page, loaded map[int64]
 		beyond = append(beyond, &Page{Number: seen})
 	}
 	if far || slices.ContainsFunc(beyond, func(p *Page) bool { return p.Proves(newest) }) {
-		return beyond, NewLostError(r.feed, newest, beyond, ""), nil
+		lost := NewLostError(r.feed, newest, beyond, "")
+		lost.Newest = last
+		return beyond, lost, nil
 	}
 	return beyond, nil, nil
 }
@@ -190,9 +193,9 @@ func (r *Reader) loadHidden(ctx context.Context, first, last int64) ([]*Page, er
 	return slices.DeleteFunc(pages, func(p *Page) bool { return p == nil }), err
 }
 
-// list loads the pages of a feed that has no page where it begins, as far as an orphan
-// may be away; highest is the number of one that is further.
-func (r *Reader) list(ctx context.Context) (loaded map[int64]*Page, highest int64, err error) {
+// list loads the pages of a feed that has no page at the floor, where it begins, as far as
+// an orphan may be away; highest is the number of one that is further.
+func (r *Reader) list(ctx context.Context, floor int64) (loaded map[int64]*Page, highest int64, err error) {
 	loaded = make(map[int64]*Page)
 	for entry, err := range r.store.List(ctx, layout.FeedPages(r.feed), "") {
 		if err != nil {
@@ -200,9 +203,9 @@ func (r *Reader) list(ctx context.Context) (loaded map[int64]*Page, highest int6
 		}
 		n, err := layout.ParseFeedPage(r.feed, entry.Key)
 		switch {
-		case err != nil:
+		case err != nil || n < floor:
 			continue
-		case n > Ahead:
+		case n >= floor+Ahead:
 			return loaded, n, nil
 		}
 		if p, err := r.load(ctx, n); err == nil {

@@ -34,14 +34,52 @@ func (r *Reader) Feed() string { return r.feed }
 
 // Floor returns the number of the oldest page that exists if the feed has any.
 func (r *Reader) Floor(ctx context.Context) (int64, error) {
-	floor, _, err := readFloor(ctx, r.store, r.feed)
+	floor, _, err := r.readFloor(ctx)
+	return floor, err
+}
+
+// readFloor is Floor, and returns also what the store says of the floor.
+func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
+	record, _, err := readFloor(ctx, r.store, r.feed)
 	if err != nil {
-		return 0, err
+		return 0, floorRecord{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.floor = max(r.floor, floor)
-	return r.floor, nil
+	r.floor = max(r.floor, record.Floor)
+	return r.floor, record, nil
+}
+
+// WritableFloor is Floor for a producer, after it has read or created a page: the error is
+// [ErrDeleting] if that may not be written to, or counted upon.
+func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
+	floor, record, err := r.readFloor(ctx)
+	if err == nil && record.Deleting {
+		err = fmt.Errorf("feed %q: %w", r.feed, ErrDeleting)
+	}
+	return floor, err
+}
+
+// Deleted reports whether the feed was deleted, and not pruned since: then the floor is the
+// number of its first page, if it has any.
+func (r *Reader) Deleted(ctx context.Context) (bool, error) {
+	_, record, err := r.readFloor(ctx)
+	return record.Deleted, err
+}
+
+// Pruned reports whether pages of the feed are missing at its beginning, which is the floor
+// for one that was deleted.
+func (r *Reader) Pruned(ctx context.Context) (bool, error) {
+	_, record, err := r.readFloor(ctx)
+	return record.Floor > 1 && !record.Deleted, err
+}
+
+// SeenFloor returns the highest floor that was read, without a look at the store. If there
+// was no page at it, it is the number of the first page.
+func (r *Reader) SeenFloor() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.floor
 }
 
 // Timeline returns how often the store was found to have gone back to an older
@@ -119,6 +157,8 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case !p.Closed && p.Number < r.SeenFloor():
+		return r.cold(ctx) // the feed was deleted
 	case !p.Closed:
 		return p, nil // it is still the page that it was, and not one that was created below the floor
 	case next != nil && p.leadsTo(next):
@@ -217,7 +257,7 @@ func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Pa
 func (r *Reader) cold(ctx context.Context) (*Page, error) {
 	var doubted *storage.Version // of the newest page beyond which others were found
 	for {
-		floor, err := r.Floor(ctx)
+		floor, record, err := r.readFloor(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -235,10 +275,10 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 			return nil, err
 		case p != nil && p.Number < again, p == nil && again != floor:
 			continue // the feed was pruned meanwhile
-		case p == nil && (floor > 1 || top > 0):
+		case p == nil && (floor > 1 && !record.Deleted || top > 0):
 			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, max(floor, top-Ahead)))
 		}
-		beyond, lost, err := r.lookBeyond(ctx, p, loaded, seen)
+		beyond, lost, err := r.lookBeyond(ctx, p, floor, loaded, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +296,10 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 		r.mu.Lock()
 		r.beyond = beyond
 		r.mu.Unlock()
-		if p == nil {
+		switch {
+		case p == nil && record.Deleted:
+			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrDeleted)
+		case p == nil:
 			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrNoFeed)
 		}
 		return p, nil
@@ -427,6 +470,9 @@ func (r *Reader) within(ctx context.Context, n int64) error {
 	r.mu.Unlock()
 	if newest == nil || n > newest.Number {
 		p, err := r.Newest(ctx)
+		if errors.Is(err, ErrDeleted) && n < r.SeenFloor() {
+			return r.pruned(n, r.SeenFloor())
+		}
 		if err != nil {
 			return err
 		}
@@ -434,10 +480,7 @@ func (r *Reader) within(ctx context.Context, n int64) error {
 			return r.notYet(n, p)
 		}
 	}
-	r.mu.Lock()
-	floor := r.floor
-	r.mu.Unlock()
-	if n < floor {
+	if floor := r.SeenFloor(); n < floor {
 		return r.pruned(n, floor)
 	}
 	return nil

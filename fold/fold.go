@@ -210,11 +210,11 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	}
 	from := consumer.Beginning()
 	if before.IsZero() {
-		var floor int64
-		if from, floor, err = start(ctx, client, store, name, c.Name); err != nil {
+		var pruned bool
+		if from, pruned, err = start(ctx, client, store, name, c.Name); err != nil {
 			return nil, err
 		}
-		w.origin.Whole = floor > 1 // it begins with a snapshot, or it is to be seen at the end
+		w.origin.Whole = pruned // it begins with a snapshot, or it is to be seen at the end
 	} else if err := w.check(ctx); err != nil {
 		return nil, err
 	}
@@ -246,26 +246,28 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	return stored(name, position)
 }
 
-// start returns where to begin, and the floor of the feed then. That is the
+// start returns where to begin, and whether the feed was pruned then. That is the
 // beginning of the feed as long as there is one, else the newest snapshot that was
 // made of it: it knows what was in the pages that are gone.
-func start(ctx context.Context, client *consumer.Client, store storage.Store, name, snapshotName string) (consumer.Start, int64, error) {
-	floor, err := chain.NewReader(store, name).Floor(ctx)
-	if err != nil || floor == 1 {
-		return consumer.Beginning(), floor, err
+func start(ctx context.Context, client *consumer.Client, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
+	pages := chain.NewReader(store, name)
+	pruned, err := pages.Pruned(ctx)
+	floor := pages.SeenFloor()
+	if err != nil || !pruned {
+		return consumer.Beginning(), false, err
 	}
 	indexURL := origin + layout.SnapshotPath(snapshotName)
 	index, err := client.Index(ctx, indexURL)
 	var status *consumer.StatusError
 	switch {
 	case errors.As(err, &status) && status.StatusCode == http.StatusNotFound:
-		return consumer.Start{}, 0, fmt.Errorf("%w: it begins with page %d, and there is no snapshot %q to begin with", ErrPruned, floor, snapshotName)
+		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and there is no snapshot %q to begin with", ErrPruned, floor, snapshotName)
 	case err != nil:
-		return consumer.Start{}, 0, err
+		return consumer.Start{}, false, err
 	case index.Feed == nil || index.Feed.URL != origin+layout.FeedPath(name):
-		return consumer.Start{}, 0, fmt.Errorf("%w: it begins with page %d, and snapshot %q was not made of it", ErrPruned, floor, snapshotName)
+		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q was not made of it", ErrPruned, floor, snapshotName)
 	}
-	return consumer.FromSnapshot(indexURL), floor, nil
+	return consumer.FromSnapshot(indexURL), true, nil
 }
 
 // stored turns the position into one without the made-up origin: its URLs are

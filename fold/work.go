@@ -132,7 +132,7 @@ func (w *work) check(ctx context.Context) error {
 	case page.Boundary != was.Boundary:
 		return fmt.Errorf("%w: it is of another feed of this name", errMisfit)
 	}
-	if floor, err := w.pages.Floor(ctx); err != nil || was.Whole || floor == 1 {
+	if pruned, err := w.pages.Pruned(ctx); err != nil || was.Whole || !pruned {
 		return err
 	}
 	return fmt.Errorf("%w: pages may have been pruned before it had them", errMisfit)
@@ -156,9 +156,9 @@ func (w *work) checkWhole(ctx context.Context) error {
 	if w.origin.Whole {
 		return nil
 	}
-	if floor, err := w.pages.Floor(ctx); err != nil {
+	if pruned, err := w.pages.Pruned(ctx); err != nil {
 		return err
-	} else if floor > 1 {
+	} else if pruned {
 		return fmt.Errorf("%w while it was being read: try again", ErrPruned)
 	}
 	w.origin.Whole = true

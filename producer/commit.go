@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
@@ -19,6 +20,7 @@ type tail struct {
 	looked bool        // whether it was ever looked for
 	known  bool        // whether the rest is the state of the store when it was last looked at
 	newest *chain.Page // nil: the feed has no pages
+	first  int64       // number of the first page that a feed without pages gets
 	hash   hash.Cloner // of the body of newest, if that is open
 	orphan *chain.Page // stands where the page after newest belongs
 	ours   bool        // newest is as this producer wrote it
@@ -92,6 +94,9 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		if err == nil && check {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
 		}
+		if err == nil && check && slices.ContainsFunc(b.items, f.tail.recent.has) {
+			err = f.checkFloor(ctx, f.tail.number()) // they are in the feed unless it was deleted
+		}
 		taken := b.taken
 		if err == nil {
 			f.settle(b, check)
@@ -134,7 +139,7 @@ func (f *Feed) join(b *batch, lacking amount) bool {
 	}
 	first := len(b.items)
 	joined := f.queue.take(b, lacking, f.config.MaxPageBytes, func(r *request) bool {
-		return r.checkpoint == nil && (!r.given || b.ids != nil && f.reach(r.bytes, len(r.items), r.spools) >= f.tail.recent.first)
+		return r.checkpoint == nil && (!r.given || b.ids != nil && !slices.ContainsFunc(r.items, f.tail.recent.has) && f.reach(r.bytes, len(r.items), r.spools) >= f.tail.recent.first)
 	})
 	b.dropFollowers(first)
 	if b.ids != nil {
@@ -178,7 +183,7 @@ func lostRace(err error) bool {
 
 func (t *tail) number() int64 {
 	if t.newest == nil {
-		return 0
+		return max(t.first, 1) - 1
 	}
 	return t.newest.Number
 }
@@ -199,6 +204,11 @@ func (f *Feed) look(ctx context.Context) error {
 		}
 		t.looked = true
 	}
+	t.first = f.chain.SeenFloor()
+	if known := t.newest; known != nil && known.Number < t.first {
+		// What is remembered may be of a feed that was deleted.
+		t.recent, t.pending = newRecent(), nil
+	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
 		// Whoever wrote what is seen may have died before it was durable.
@@ -211,10 +221,19 @@ func (f *Feed) look(ctx context.Context) error {
 	case newest.Closed:
 		t.orphan, err = f.orphan(ctx, newest)
 	default:
-		t.hash, err = f.hashOf(ctx, newest)
+		t.hash, err = f.openHash(ctx, newest)
 	}
 	t.known = err == nil
 	return err
+}
+
+// openHash is hashOf for a page that is going to be appended to. Meanwhile it makes sure
+// that the page may be.
+func (f *Feed) openHash(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
+	writable := make(chan error, 1)
+	go func() { writable <- f.checkFloor(ctx, p.Number) }()
+	h, err := f.hashOf(ctx, p)
+	return h, errors.Join(<-writable, err)
 }
 
 // hashOf returns the state of the SHA-256 of an open page's body, which it reads.

@@ -30,11 +30,11 @@ var mutants = []mutant{
 		{"chain/page.go", "return p.Closed && next.Prev == p.Digest()", "return p.Closed"},
 	}},
 	{"believe in a page below the floor", []edit{
-		{"producer/pipeline.go", "if w.page.Number < floor {", "if false && w.page.Number < floor {"},
+		{"producer/pipeline.go", "if n < floor {", "if false && n < floor {"},
 	}},
 	{"look at the floor before the page has landed", []edit{
-		{"producer/pipeline.go", "version, err := p.feed.put(ctx, w)", "w.early = p.feed.checkFloor(ctx, w)\n\tversion, err := p.feed.put(ctx, w)"},
-		{"producer/pipeline.go", "err := p.feed.checkFloor(ctx, first); err != nil", "err := first.early; err != nil"},
+		{"producer/pipeline.go", "version, err := p.feed.put(ctx, w)", "w.early = p.feed.checkFloor(ctx, w.page.Number)\n\tversion, err := p.feed.put(ctx, w)"},
+		{"producer/pipeline.go", "err := p.feed.checkFloor(ctx, first.page.Number); err != nil", "err := first.early; err != nil"},
 		{"producer/plan.go", "begun     time.Time", "begun     time.Time\n\tearly error"},
 	}},
 	{"take the remembered page for one of the feed though it was pruned", []edit{

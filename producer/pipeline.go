@@ -54,7 +54,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	b.checkpointAfter = b.checkpointAt() + 1
 	p := &pipeline{
 		feed: f, batch: b, top: t.number(), reports: make(chan report, 1),
-		planner: planner{feed: f, end: t.newest, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
+		planner: planner{feed: f, end: t.newest, first: t.number() + 1, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
 	}
 	if t.newest != nil {
 		p.settled = t.newest.Settles()
@@ -207,7 +207,7 @@ func (p *pipeline) confirm(ctx context.Context) {
 	p.looked = last.page.Number
 	p.running++
 	go func() {
-		if err := p.feed.checkFloor(ctx, first); err != nil {
+		if err := p.feed.checkFloor(ctx, first.page.Number); err != nil {
 			p.reports <- report{write: first, floor: true, err: err}
 			return
 		}
@@ -215,18 +215,19 @@ func (p *pipeline) confirm(ctx context.Context) {
 	}()
 }
 
-// checkFloor makes sure that a page that was created exists, and those after it. It
-// may be below the floor by then, if this process was asleep for long; such a page
-// does not exist.
-func (f *Feed) checkFloor(ctx context.Context, w *write) error {
+// checkFloor makes sure that page n, which was read or created, exists, and those after
+// it. It may be below the floor by then, if this process was asleep for long, or the feed
+// was deleted; such a page does not exist. Nor is it there to stay if the feed is about to
+// be deleted.
+func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
 	defer cancel()
-	floor, err := f.chain.Floor(ctx)
+	floor, err := f.chain.WritableFloor(ctx)
 	if err != nil {
 		return err
 	}
-	if w.page.Number < floor {
-		return fmt.Errorf("write page %d: %w", w.page.Number, chain.ErrPruned)
+	if n < floor {
+		return fmt.Errorf("write page %d: %w", n, chain.ErrPruned)
 	}
 	return nil
 }

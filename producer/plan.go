@@ -34,6 +34,7 @@ type write struct {
 type planner struct {
 	feed       *Feed
 	end        *chain.Page // the page after which the next one comes; nil: none
+	first      int64       // number of the next page if there is none before it
 	hash       hash.Cloner // of the body of end, if that is open
 	orphan     *chain.Page // stands where the page after end belongs
 	checkpoint []byte      // that the next page carries
@@ -65,7 +66,7 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 		w.page, w.at, w.grow = *p.end, p.end.Version, true
 	} else {
 		w.draft = draft{boundary: page.NewBoundary(), hash: newHash()}
-		w.page = chain.Page{Feed: p.feed.name, Number: 1}
+		w.page = chain.Page{Feed: p.feed.name, Number: p.first, Prev: chain.FirstPrev(p.feed.name, p.first)}
 		if p.end != nil {
 			w.page.Number, w.page.Prev = p.end.Number+1, p.end.Digest()
 		}

@@ -41,6 +41,12 @@ func (r *recent) page(id idHash) (int64, bool) {
 	return n, ok
 }
 
+// has reports whether an item is known to be in the feed.
+func (r *recent) has(i item) bool {
+	_, ok := r.ids[i.id]
+	return ok
+}
+
 // add notes an entity that was written to page n.
 func (r *recent) add(n int64, id idHash) {
 	if _, ok := r.ids[id]; !ok {

@@ -22,6 +22,7 @@ type examination struct {
 	loaded   map[int64]*found
 	broken   bool // a page that the chain reaches cannot be restored
 	report   *Report
+	first    int64 // the number of the first page that the feed has ever had, or had since it was deleted
 }
 
 // What was found under the key of a page.
@@ -32,7 +33,7 @@ type found struct {
 
 func examine(ctx context.Context, store storage.Store, feed string, now func() time.Time) (*examination, error) {
 	x := &examination{
-		ctx: ctx, store: store, feed: feed, loaded: map[int64]*found{},
+		ctx: ctx, store: store, feed: feed, loaded: map[int64]*found{}, first: 1,
 		report: &Report{Feed: feed, Steps: []Step{}, Lost: []Loss{}},
 	}
 	x.salvager, _ = store.(storage.Salvager)
@@ -53,7 +54,7 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 	if err := x.list(floor); err != nil {
 		return nil, err
 	}
-	if len(x.numbers) == 0 && floor == 1 {
+	if len(x.numbers) == 0 && floor == x.first {
 		return nil, chain.ErrNoFeed
 	}
 	return x, x.run(floor, damaged)
@@ -61,11 +62,15 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 
 // floor returns the number of the oldest page, 1 if what says it is damaged.
 func (x *examination) floor() (n int64, damaged bool, err error) {
-	n, err = chain.NewReader(x.store, x.feed).Floor(x.ctx)
+	reader := chain.NewReader(x.store, x.feed)
+	deleted, err := reader.Deleted(x.ctx)
 	if errors.Is(err, chain.ErrCorrupt) || errors.Is(err, storage.ErrLayout) {
 		return 1, true, nil
 	}
-	return n, false, err
+	if deleted {
+		x.first = reader.SeenFloor()
+	}
+	return reader.SeenFloor(), false, err
 }
 
 // list finds the pages of which anything is left.
@@ -150,7 +155,7 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if c != nil && (n == floor || floor > 1 || n > chain.Ahead || c.page.Proves(nil) || x.proves(nil)) {
+		if c != nil && (n == floor || floor > x.first || n >= x.first+chain.Ahead || c.page.Proves(nil) || x.proves(nil)) {
 			return n, c, nil
 		}
 	}
@@ -160,7 +165,7 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 // proves reports whether a page beyond the newest one, which may be nil, is not an
 // orphan, or may not be one.
 func (x *examination) proves(newest *chain.Page) bool {
-	last := int64(0)
+	last := x.first - 1
 	if newest != nil {
 		last = newest.Number
 	}
@@ -203,7 +208,7 @@ func (x *examination) beyond(newest *chain.Page) error {
 	if !x.broken && !x.proves(newest) {
 		return nil
 	}
-	last, before := int64(0), time.Time{}
+	last, before := x.first-1, time.Time{}
 	if newest != nil {
 		last, before = newest.Number, newest.Last
 	}

@@ -68,6 +68,11 @@ func (f *Feed) Sync(ctx context.Context) error {
 
 func (f *Feed) sync(ctx context.Context) error {
 	newest, err := f.source.Newest(ctx)
+	if !f.known || errors.Is(err, chain.ErrDeleted) || f.at != nil && f.at.Number < f.source.SeenFloor() {
+		if err := f.copyDeletion(ctx); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -91,12 +96,29 @@ func (f *Feed) sync(ctx context.Context) error {
 	return f.raiseFloor(ctx)
 }
 
+// copyDeletion deletes the feed in the target if it was deleted in the source after what
+// the target has was published.
+func (f *Feed) copyDeletion(ctx context.Context) error {
+	deleted, err := chain.CopyDeletion(ctx, f.from, f.to, f.name)
+	if err != nil || !deleted {
+		return err
+	}
+	f.known = false
+	f.floor, err = chain.NewReader(f.to, f.name).Floor(ctx)
+	if err != nil {
+		return err
+	}
+	return f.sweep(ctx)
+}
+
 // look finds the newest page of the target and makes sure that the source has it, or
 // has had it when it was shorter.
 func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	target := chain.NewReader(f.to, f.name)
 	at, err := target.Newest(ctx)
 	switch {
+	case errors.Is(err, chain.ErrDeleted):
+		at = nil
 	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrCorrupt):
 		// A copy that has only raised the floor has no page there.
 		for _, listErr := range f.to.List(ctx, layout.FeedPages(f.name), "") {

@@ -28,6 +28,9 @@ const (
 // floorAge is for how long a feed's floor is taken for granted.
 const floorAge = time.Second
 
+// errDeletedPage: the page was one of a feed that was deleted.
+var errDeletedPage = errors.New("page was deleted with its feed")
+
 // A servedFeed is what the server knows of a feed that it reads.
 type servedFeed struct {
 	name   string
@@ -224,6 +227,8 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	}
 	f, newest, floor, err := s.lookBoth(r.Context(), f.name)
 	switch {
+	case errors.Is(err, chain.ErrDeleted) && n < f.reader.SeenFloor():
+		return fmt.Errorf("page %d: %w: %w", n, errDeletedPage, err)
 	case err != nil:
 		return err
 	case n > newest.Number:

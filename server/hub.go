@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type hub struct {
 
 	mu       sync.Mutex
 	newest   *chain.Page   // nil before the first look
+	gone     error         // the feed was deleted
 	timeline int           // of the feed's reader when newest was seen
 	changed  chan struct{} // closed, and replaced, when newest changes
 }
@@ -106,7 +108,10 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		newest, timeline, changed := u.state()
+		newest, timeline, gone, changed := u.state()
+		if gone != nil {
+			return nil, true, gone
+		}
 		if newest != nil && (timeline > begun || differs(newest, known)) {
 			return newest, true, nil
 		}
@@ -122,10 +127,10 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 	}
 }
 
-func (u *hub) state() (*chain.Page, int, <-chan struct{}) {
+func (u *hub) state() (newest *chain.Page, timeline int, gone error, changed <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.newest, u.timeline, u.changed
+	return u.newest, u.timeline, u.gone, u.changed
 }
 
 // differs reports whether newest is a later state of the feed than known, as far
@@ -140,13 +145,26 @@ func (u *hub) see(newest *chain.Page) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	timeline := u.feed.reader.Timeline()
-	if u.newest != nil && timeline == u.timeline && !differs(newest, u.newest) {
+	if u.gone == nil && u.newest != nil && timeline == u.timeline && !differs(newest, u.newest) {
 		return false
 	}
-	u.newest, u.timeline = newest, timeline
+	u.newest, u.timeline, u.gone = newest, timeline, nil
+	u.wake()
+	return true
+}
+
+// lose wakes those who wait, as the feed was deleted.
+func (u *hub) lose(gone error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.gone = gone
+	u.wake()
+}
+
+// wake wakes those who wait. The caller holds mu.
+func (u *hub) wake() {
 	close(u.changed)
 	u.changed = make(chan struct{})
-	return true
 }
 
 // watch looks at a feed at first, when told that it may have changed, and from
@@ -171,6 +189,8 @@ func (s *Server) watch(ctx context.Context, u *hub) {
 		switch {
 		case err == nil && u.see(newest):
 			interval = firstPoll
+		case errors.Is(err, chain.ErrDeleted):
+			u.lose(err)
 		case err != nil && ctx.Err() == nil:
 			s.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
 		}

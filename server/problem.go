@@ -76,6 +76,8 @@ var problems = []struct {
 	name   string
 	detail string // in place of the error's text, which may tell too much
 }{
+	{errDeletedPage, http.StatusGone, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
+	{chain.ErrDeleted, http.StatusNotFound, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
 	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},
 	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
 	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
@@ -232,6 +233,30 @@ func manyWaiters(t *testing.T, store storage.Store, waiters, seconds int, looks 
 		group.Wait()
 		if woken.Load() != int64(waiters) {
 			t.Errorf("%d of %d were woken", woken.Load(), waiters)
+		}
+	})
+}
+
+func TestDelete(t *testing.T) {
+	store := memory.New()
+	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
+		w := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
+		_, err := producer.Delete(t.Context(), store, "f", false)
+		check(t, err)
+		w.check(t, 404, 0, "")
+		for path, status := range map[string]int{"/feeds/f": 404, "/feeds/f/pages/1": 410, "/feeds/f/pages/65": 404} {
+			for _, s := range []*site{here, there} {
+				if got := s.get(t, path); got.StatusCode != status || path != "/feeds/f/pages/65" && !strings.Contains(string(got.body), "deleted") {
+					t.Errorf("%s: %s %s", path, got.Status, got.body)
+				}
+			}
+		}
+		here.post(t, "f", "<3>")
+		if got := there.get(t, "/feeds/f"); !strings.HasSuffix(got.Header.Get("Content-Location"), "/pages/65") || strings.Contains(got.Header.Get("Link"), "prev") {
+			t.Errorf("new feed: %v", got.Header)
+		}
+		if got := here.get(t, "/feeds/f/pages/1"); got.StatusCode != 410 {
+			t.Errorf("old page: %s", got.Status)
 		}
 	})
 }

@@ -30,6 +30,7 @@ func TestReadersCreateNothing(t *testing.T) {
 			{"snapshot", "delete", "zones", "20200101T000000.000Z-aaaaaaaa"},
 			{"snapshot", "collect", "zones"},
 			{"prune", "zones", "--keep-pages", "1"},
+			{"delete", "zones", "--yes"},
 			{"bridge", "quarantine", "zones"},
 			{"migrate"},
 		} {

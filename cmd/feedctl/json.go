@@ -120,6 +120,15 @@ type deletedJSON struct {
 	ID   string `json:"id"`
 }
 
+// deletedFeedJSON is printed by "delete".
+type deletedFeedJSON struct {
+	Feed           string `json:"feed"`
+	DryRun         bool   `json:"dryRun"` // then nothing was deleted
+	PagesDeleted   int64  `json:"pagesDeleted"`
+	ObjectsDeleted int64  `json:"objectsDeleted"` // that are not pages of the feed
+	BytesDeleted   int64  `json:"bytesDeleted"`
+}
+
 // collectedJSON is printed by "snapshot collect".
 type collectedJSON struct {
 	Name         string `json:"name"`

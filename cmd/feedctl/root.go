@@ -126,6 +126,7 @@ func newRoot(a *app) *cobra.Command {
 		newSnapshot(a),
 		newDoctor(a),
 		newPrune(a),
+		newDelete(a),
 		newRepair(a),
 		newOutbox(a),
 		newCompletion(),

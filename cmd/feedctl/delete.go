@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+func newDelete(a *app) *cobra.Command {
+	var dryRun, yes bool
+	c := &cobra.Command{
+		Use:   "delete FEED|STORE#FEED",
+		Short: "Delete a feed",
+		Long: `Delete removes FEED from the store: its pages, those that "feedctl repair" has moved aside,
+and what a bridge has put into quarantine. It asks first; without a terminal it needs --yes.
+Snapshots stay: see "feedctl snapshot delete".
+
+The feed ends at one moment, for all who read it or publish to it. What is published later
+begins a new feed of the same name, whose page numbers continue beyond those of the old
+one: no URL of a page is used twice. A deletion that was interrupted is completed by the
+next one; until then the feed takes no entities. End producers of versions before this
+command first: they do not notice at once that a feed is being deleted.` +
+			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl delete zones --dry-run
+  feedctl delete s3://bucket/prefix#zones --yes`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runDelete(c.Context(), a, dryRun, yes, args[0])
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "delete nothing, tell what would go")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err error) {
+	store, name, err := a.openNamed(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, store.Close, "store")
+	if !dryRun && !yes {
+		if err := a.confirmDelete(ctx, store, name); err != nil {
+			return err
+		}
+	}
+	report, err := producer.Delete(ctx, store, name, dryRun)
+	if err != nil {
+		return suggestFeed(ctx, store, name, err)
+	}
+	result := deletedFeedJSON{Feed: name, DryRun: dryRun, PagesDeleted: report.Pages, ObjectsDeleted: report.Objects, BytesDeleted: report.Bytes}
+	return a.print(result, func(w io.Writer) error {
+		verb := "deleted"
+		if dryRun {
+			verb = "would delete"
+		}
+		_, err := fmt.Fprintf(w, "%s feed %s: %s and %s (%s)\n", verb, name, plural(report.Pages, "page", "pages"),
+			plural(report.Objects, "other object", "other objects"), formatBytes(report.Bytes))
+		return err
+	})
+}
+
+// confirmDelete asks whether to delete a feed. Only a terminal can answer.
+func (a *app) confirmDelete(ctx context.Context, store storage.Store, name string) error {
+	in, ok := a.in.(*os.File)
+	if !ok || !a.terminal || !term.IsTerminal(int(in.Fd())) {
+		return usagef("delete feed %q: there is no terminal to ask on: use --yes, or --dry-run to see what would go", name)
+	}
+	report, err := producer.Delete(ctx, store, name, true)
+	if err != nil {
+		return suggestFeed(ctx, store, name, err)
+	}
+	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, plural(report.Pages, "page", "pages"), formatBytes(report.Bytes))
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return fmt.Errorf("delete feed %q: not confirmed, nothing was deleted", name)
+}
+
+// suggestFeed adds to the error of a feed that does not exist which one may be meant.
+func suggestFeed(ctx context.Context, store storage.Store, name string, err error) error {
+	if !errors.Is(err, chain.ErrNoFeed) {
+		return err
+	}
+	var names []string
+	for other, listErr := range chain.Feeds(ctx, store, "") {
+		if listErr != nil {
+			return err
+		}
+		if other != name {
+			names = append(names, other)
+		}
+	}
+	if question := suggest.DidYouMean(name, names, ""); question != "" {
+		return fmt.Errorf("%w%s", err, question)
+	}
+	return err
+}

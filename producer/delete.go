@@ -1,0 +1,73 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A DeleteReport tells what was deleted of a feed.
+type DeleteReport struct {
+	Pages   int64 // pages that were deleted
+	Objects int64 // other objects: pages that a repair moved aside, and what a bridge put into quarantine
+	Bytes   int64 // the size of all
+}
+
+// Delete deletes a feed, also one that is damaged. It ceases to exist for everybody at one
+// moment, as [chain.Delete] says; then its objects are deleted. What was published before
+// that moment is gone with it, what is published after it begins a new feed of the same
+// name, which uses no page number again.
+//
+// Delete completes one that was interrupted. The error matches [chain.ErrNoFeed] if there
+// is nothing to delete. With dryRun it only reports.
+func Delete(ctx context.Context, store storage.Store, name string, dryRun bool) (DeleteReport, error) {
+	report, err := deleteFeed(ctx, store, name, dryRun)
+	if err != nil {
+		return report, fmt.Errorf("delete feed %q: %w", name, err)
+	}
+	return report, nil
+}
+
+func deleteFeed(ctx context.Context, store storage.Store, name string, dryRun bool) (DeleteReport, error) {
+	var report DeleteReport
+	if err := layout.CheckName(name); err != nil {
+		return report, err
+	}
+	floor, absent := int64(0), error(nil)
+	if !dryRun {
+		floor, absent = chain.Delete(ctx, store, name)
+		if absent != nil && !errors.Is(absent, chain.ErrNoFeed) {
+			return report, absent
+		}
+	}
+	pages := PruneReport{Floor: floor}
+	if dryRun {
+		pages.Floor = math.MaxInt64
+	}
+	err := sweep(ctx, store, name, &pages, dryRun)
+	report.Pages, report.Bytes = pages.Pages, pages.Bytes
+	for _, prefix := range [...]string{layout.FeedAside(name), layout.FeedQuarantine(name)} {
+		for entry, listErr := range store.List(ctx, prefix, "") {
+			if err = errors.Join(err, listErr); err == nil && !dryRun {
+				err = store.Delete(ctx, entry.Key)
+			}
+			if err != nil {
+				return report, err
+			}
+			report.Objects++
+			report.Bytes += entry.Size
+		}
+	}
+	if err == nil && report == (DeleteReport{}) {
+		if dryRun {
+			_, absent = chain.NewReader(store, name).Newest(ctx)
+		}
+		err = absent
+	}
+	return report, err
+}
