@@ -78,10 +78,11 @@ bench: build versitygw couchdb ## Measure against named alternatives; writes ben
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run gofmt, go vet and golangci-lint
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run gofmt, go vet and golangci-lint; build for other systems
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt'd:" $$files; exit 1; }
 	go vet ./...
 	$< run ./...
+	for system in darwin/arm64 windows/amd64; do GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/feedctl; done
 
 .PHONY: vuln
 vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is called

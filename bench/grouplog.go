@@ -1,9 +1,6 @@
 package main
 
-import (
-	"os"
-	"syscall"
-)
+import "os"
 
 // A groupLog appends records to a file. Everything that waits is written by
 // one write and made durable by one fdatasync.
@@ -48,7 +45,7 @@ func (l *groupLog) run() {
 		}
 		_, err := l.file.Write(buf)
 		if err == nil {
-			err = syscall.Fdatasync(int(l.file.Fd()))
+			err = fdatasync(l.file)
 		}
 		for _, done := range waiting {
 			done <- err

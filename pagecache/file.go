@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/filepart"
 	"github.com/feedctl/feedctl/internal/regular"
@@ -197,17 +195,9 @@ func lockFile(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return f, nil
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EWOULDBLOCK):
-			err = ErrInUse
-		}
+	if err := lockNow(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
+	return f, nil
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"runtime"
 
 	"github.com/feedctl/feedctl/sink/internal/durable"
 )
@@ -19,7 +18,7 @@ func (t *target) takeLock() error {
 	sum := sha256.Sum256([]byte(t.db.URL() + "\n" + t.name))
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("feedctl-couchdb-%d-%x.lock", os.Getuid(), sum[:16]))
 	for t.lock == nil {
-		file, err := durable.FS{}.Open(path, os.O_CREATE|unix.O_NOFOLLOW)
+		file, err := durable.FS{}.Open(path, os.O_CREATE|durable.NoFollow)
 		if err != nil {
 			return fmt.Errorf("open lock: %w", err)
 		}
@@ -45,10 +44,14 @@ func isAt(file *durable.File, path string) bool {
 	return err == nil && os.SameFile(ours, theirs)
 }
 
-// releaseLock gives the lock up, and leaves no file behind.
+// releaseLock gives the lock up, and leaves no file behind, but on Windows, where an
+// open file cannot be removed and a closed one may be another's.
 func (t *target) releaseLock() error {
 	if t.lock == nil {
 		return nil
+	}
+	if runtime.GOOS == "windows" {
+		return t.lock.Close()
 	}
 	return errors.Join(durable.FS{}.Remove(t.lock.Name()), t.lock.Close())
 }

@@ -66,6 +66,9 @@ func takeLock(path string, fs durable.FS) (*durable.File, error) {
 	if err := sink.CheckParent(path); err != nil {
 		return nil, err
 	}
+	if err := durable.CheckDirs(); err != nil {
+		return nil, err
+	}
 	if err := fs.Mkdir(path); err != nil {
 		return nil, err
 	}

@@ -59,6 +59,9 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 	if err := sink.CheckParent(path); err != nil {
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
+	if err := durable.CheckDirs(); err != nil {
+		return nil, fmt.Errorf("open sink %s: %w", name, err)
+	}
 	file, err := fs.Open(path, os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("open sink %s: %w", name, err)

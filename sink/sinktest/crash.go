@@ -146,7 +146,15 @@ const (
 	childTime = "FEEDCTL_SINKTEST_TIME" // dies after so many microseconds
 )
 
-func die() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+func die() {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
 
 // child runs in the child process, and returns false in any other.
 func (s suite) child(t *testing.T) bool {

@@ -1,5 +1,6 @@
 // Package file is a driver for [storage.Store] that keeps objects as files in a
 // directory of a local file system. Several processes may use it at a time.
+// It needs Unix: elsewhere, opening a store is an error that matches [errors.ErrUnsupported].
 //
 // # Layout
 //

@@ -1,3 +1,5 @@
+//go:build unix
+
 package file
 
 import (
@@ -68,27 +70,6 @@ func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 		return nil, err
 	}
 	return newStore(dir, (*Store).create)
-}
-
-// ParseURL returns the directory that a URL of the form file:dir or file:///dir names.
-func ParseURL(u *url.URL) (dir string, err error) {
-	dir = u.Path
-	if u.Opaque != "" {
-		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", fmt.Errorf("read directory of URL: %w", err)
-		}
-	}
-	switch {
-	case u.Scheme != "file":
-		return "", fmt.Errorf("open URL with scheme %q: want file", u.Scheme)
-	case u.Host != "" && u.Host != "localhost":
-		return "", fmt.Errorf("open URL with host %q: want file:dir or file:///dir", u.Host)
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", errors.New("open URL with user, query or fragment: want file:dir or file:///dir")
-	case dir == "":
-		return "", errors.New("open URL without directory: want file:dir or file:///dir")
-	}
-	return dir, nil
 }
 
 // New opens the store in dir. It creates the directory and an empty store in it

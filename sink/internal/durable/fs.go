@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/sink"
 )
@@ -78,8 +76,8 @@ func (f *File) Sync() error {
 // Lock takes the lock on the file that only one open file can have, until it is
 // closed or its process dies. It returns [sink.ErrLocked] if another has it.
 func (f *File) Lock() error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err := lock(f.File)
+	if errors.Is(err, errWouldBlock) {
 		return sink.ErrLocked
 	}
 	if err != nil {
@@ -94,7 +92,7 @@ func (f *File) Lock() error {
 func (f *File) Close() error {
 	var err error
 	if f.locked {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		err = unlock(f.File)
 	}
 	return errors.Join(err, f.File.Close())
 }
@@ -142,12 +140,7 @@ func (f FS) SyncDir(path string) error {
 	if err := f.before("sync directory", path); err != nil {
 		return err
 	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return syncDir(path)
 }
 
 // SyncTree makes a directory of many files, and what is in them, durable.
