@@ -310,8 +310,8 @@ func TestNoSecrets(t *testing.T) {
 // TestLock has several take the sink in turn: never two at a time, and no file is left.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
+	to := couchtest.NewDB(t) // whose server has a directory, too
 	t.Setenv("TMPDIR", dir)
-	to := couchtest.NewDB(t)
 	var holders, turns atomic.Int32
 	var all sync.WaitGroup
 	for range 4 {
