@@ -103,6 +103,9 @@ func newStore(dir string, open func(*Store) error) (*Store, error) {
 // open checks the layout.
 func (s *Store) open() error {
 	found, err := s.checkVersion()
+	if found && err == nil {
+		s.restoreDirs()
+	}
 	if found || err != nil {
 		return err
 	}
@@ -120,6 +123,9 @@ func (s *Store) open() error {
 // exist.
 func (s *Store) create() error {
 	found, err := s.checkVersion()
+	if found && err == nil {
+		s.restoreDirs()
+	}
 	if found || err != nil {
 		return err
 	}
@@ -150,6 +156,14 @@ func (s *Store) create() error {
 }
 
 // checkVersion checks the file "version", and remembers when it was written.
+// restoreDirs makes the directories that a copy of a store may lack because they were
+// empty. Writing says what is wrong if that was not possible; reading does not need them.
+func (s *Store) restoreDirs() {
+	for _, name := range []string{locksDir, tmpDir} {
+		_ = os.Mkdir(filepath.Join(s.root, name), 0o777)
+	}
+}
+
 func (s *Store) checkVersion() (found bool, err error) {
 	path := filepath.Join(s.root, versionFile)
 	version, err := regular.ReadFile(path)
