@@ -130,19 +130,19 @@ func (s Spec) CheckParams(allowed ...string) error {
 func CheckParent(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return missingParent(dir)
+		return missingParentError(dir)
 	}
 	return nil
 }
 
-// A missingParent is a directory that does not exist.
-type missingParent string
+// A missingParentError is a directory that does not exist.
+type missingParentError string
 
-func (m missingParent) Error() string {
+func (m missingParentError) Error() string {
 	return fmt.Sprintf("directory %s does not exist: create it first", string(m))
 }
 
-func (missingParent) Is(target error) bool { return target == fs.ErrNotExist }
+func (missingParentError) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Open opens the sink that spec names.
 func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) {
