@@ -167,7 +167,7 @@ func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 
 
 // final reports whether an error will not go away by trying again.
 func final(err error) bool {
-	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrKey, storage.ErrMeta, storage.ErrSize, storage.ErrLayout,
+	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrNoStore, storage.ErrKey, storage.ErrMeta, storage.ErrSize, storage.ErrLayout,
 		storage.ErrUnsafe, chain.ErrCorrupt, ErrClock, ErrInvalid} {
 		if errors.Is(err, e) {
 			return true

@@ -485,7 +485,7 @@ func TestCorruptTail(t *testing.T) {
 // TestRefusing checks that a store that refuses to write is reported as that, at
 // once, and that nothing of the publish is there, then or later.
 func TestRefusing(t *testing.T) {
-	for _, refusal := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrUnsafe} {
+	for _, refusal := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrNoStore, storage.ErrUnsafe} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &refusing{Store: memory.New(), err: refusal}
 			f := open(t, store, producer.Config{MaxPageEntities: 3})

@@ -56,6 +56,7 @@ func TestWrongInput(t *testing.T) {
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?name=,", `open sink couchdb:http://127.0.0.1:1/db?name=%2C: invalid sink: name ","`, "couchdb:http"},
 		{"inspect s3://bucket/p?regoin=eu#a", `did you mean "region"?`, "unknown parameter"},
 		{"inspect s3://bucket/p?region=eu&endpoint=" + server.URL + "#a", "there is no store: the bucket does not exist; create it, or correct the URL", "s3://bucket"},
+		{"publish s3://bucket/p?region=eu&endpoint=" + server.URL + "#a in.ndjson", "there is no store: the bucket does not exist", "there is no store"},
 		{"inspect postgres://u@127.0.0.1:1/db?scema=x#a", `unknown parameter "scema"; did you mean "schema"?`, "unknown"},
 		{"consume file:st#zones --into postgres://127.0.0.1:1/db?tabel=x", `unknown parameter "tabel"; did you mean "table"?`, "unknown"},
 		{"inspect file:none#a", `open store "file:none": there is no store: stat `, "open store"},
