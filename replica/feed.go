@@ -122,7 +122,14 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrCorrupt):
 		// A copy that has only raised the floor has no page there.
 		for _, listErr := range f.to.List(ctx, layout.FeedPages(f.name), "") {
-			return errors.Join(err, listErr)
+			switch {
+			case listErr != nil:
+				return listErr
+			case errors.Is(err, chain.ErrNoFeed):
+				// Not ErrNoFeed, which says that the source has nothing to copy.
+				return fmt.Errorf("%w: pages were added to it meanwhile", ErrDiverged)
+			}
+			return err
 		}
 		at = nil
 	case err != nil:
