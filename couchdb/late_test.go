@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
@@ -26,6 +27,7 @@ func TestLate(t *testing.T) {
 			if _, err := db.Info(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // for the log
 			if strings.Count(log.String(), `request="GET http://couch.test/db"`) != said {
 				t.Errorf("after %v the log is %s", pause, &log)
 			}
@@ -50,6 +52,7 @@ func TestTLSPort(t *testing.T) {
 				return
 			}
 			n++
+			_, _ = conn.Read(make([]byte, 4096)) // the request: what is not read resets the connection
 			_, _ = conn.Write([]byte("\x15\x03\x03\x00\x02\x02\x46"))
 			conn.Close()
 		}
