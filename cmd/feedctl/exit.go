@@ -71,6 +71,10 @@ var errTerminated = fmt.Errorf("%w by SIGTERM", errInterrupted)
 // errInvalidFeed is wrapped by the error of a check that found violations.
 var errInvalidFeed = errors.New("the specification is broken")
 
+// errNeedsRepair is wrapped by the error of a repair that found something to do and was not
+// told to do it.
+var errNeedsRepair = errors.New("nothing was changed, and the feed needs repair")
+
 // interruptedError is the error of a command that a signal ended.
 type interruptedError struct{ err error }
 
@@ -168,7 +172,7 @@ func isInvalid(err error) bool {
 		return false
 	}
 	for _, invalid := range []error{
-		errInvalidFeed, chain.ErrCorrupt, snapshot.ErrInvalid, consumer.ErrLinks, consumer.ErrTimeOrder,
+		errInvalidFeed, errNeedsRepair, chain.ErrCorrupt, snapshot.ErrInvalid, consumer.ErrLinks, consumer.ErrTimeOrder,
 		consumer.ErrLoop, consumer.ErrPageChanged, consumer.ErrMediaType,
 	} {
 		if errors.Is(err, invalid) {

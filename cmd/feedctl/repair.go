@@ -61,7 +61,7 @@ func runRepair(ctx context.Context, a *app, apply bool, arg string) (err error) 
 		return err
 	})
 	if err == nil && !apply && len(report.Steps) > 0 {
-		return &hinted{fmt.Errorf("repair %s: %w: nothing was changed", arg, errInvalidFeed), "the missing objects from a backup, or --apply"}
+		return &hinted{fmt.Errorf("repair %s: %w", arg, errNeedsRepair), "the missing objects from a backup, or --apply"}
 	}
 	return err
 }

@@ -14,11 +14,11 @@ func DidYouMean(name string, names []string, prefix string) string {
 
 // Closest returns the one of names with the fewest differences from name: letters that are
 // added, left out, replaced, or swapped with their neighbour. With more differences than one in
-// three letters, no name is close, and it returns "".
+// three letters, no name is close, and it returns "". A name is not close to itself.
 func Closest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, candidate := range names {
-		if d := differences(name, candidate); d < least {
+		if d := differences(name, candidate); 0 < d && d < least {
 			best, least = candidate, d
 		}
 	}
