@@ -32,6 +32,7 @@ type poller struct {
 type waiter struct {
 	feed   string
 	from   int64         // rows with smaller ids do not count
+	last   int64         // the greatest id that was drawn: if less is, ids went back
 	poll   time.Duration // Config.Poll
 	active time.Time     // when the feed had rows last
 	ready  chan struct{} // closed when there may be rows
@@ -162,7 +163,7 @@ func (p *poller) look(ctx context.Context, list []*waiter, server *time.Time) ([
 	feeds, from, last := make([]string, len(list)), make([]int64, len(list)), int64(0)
 	for i, w := range list {
 		feeds[i], from[i] = w.feed, w.from
-		last = max(last, w.from-1)
+		last = max(last, w.last)
 	}
 	var drawn int64
 	var started time.Time

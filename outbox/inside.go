@@ -41,7 +41,7 @@ func (i *inside) move(ctx context.Context) (m moved, err error) {
 		return moved{}, err
 	}
 	i.mark.pass(r)
-	return moved{len(r.ids), r.bytes, r.bad, r.full, i.mark.from}, nil
+	return moved{len(r.ids), r.bytes, r.bad, r.full, i.mark.from, i.mark.last()}, nil
 }
 
 // moveIn moves rows in one transaction: those that have been read, or others. What

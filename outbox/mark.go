@@ -46,7 +46,7 @@ func (m *mark) look(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read the last id of the outbox: %w", err)
 	}
-	if drawn < max(m.drawn, m.settled, m.taken) || !m.server.IsZero() && !server.Equal(m.server) {
+	if drawn < m.last() || !m.server.IsZero() && !server.Equal(m.server) {
 		return errWentBack
 	}
 	var holders []string
@@ -78,6 +78,9 @@ func (m *mark) see(drawn int64, holders []string) {
 		m.settled = max(m.settled, drawn)
 	}
 }
+
+// last returns the greatest id that is known to have been drawn.
+func (m *mark) last() int64 { return max(m.drawn, m.settled, m.taken, m.from-1) }
 
 // pass is told that the rows are in the feed that a statement after look has taken.
 func (m *mark) pass(r rows) {

@@ -42,7 +42,7 @@ func (o *outside) move(ctx context.Context) (m moved, err error) {
 	if err != nil {
 		return moved{}, err
 	}
-	m = moved{len(batch.ids), batch.bytes, batch.bad, batch.full, o.mark.from}
+	m = moved{len(batch.ids), batch.bytes, batch.bad, batch.full, o.mark.from, o.mark.last()}
 	if batch.full {
 		o.ahead = o.config.readAhead(ctx, o.db, o.bodies(), o.mark, batch.ids)
 	}

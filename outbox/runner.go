@@ -28,6 +28,7 @@ type moved struct {
 	bad   []badRow
 	full  bool  // there may be more
 	from  int64 // no row with a smaller id will appear
+	last  int64 // the greatest id that was drawn
 }
 
 // Stats are what a Runner has done since it was made.
@@ -46,6 +47,7 @@ type Runner struct {
 
 	// What Run and Drain know of the feed's rows.
 	from   int64     // as in moved
+	last   int64     // as in moved
 	active time.Time // when there were some
 
 	rows, bytes, quarantined atomic.Int64
@@ -110,7 +112,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // await waits for rows.
 func (r *Runner) await(ctx context.Context) error {
-	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, poll: r.config.Poll, active: r.active})
+	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active})
 }
 
 // Drain moves the rows that are committed now, and those that are while it does so,
@@ -192,7 +194,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 			return err
 		}
 		r.count(done)
-		r.from = done.from
+		r.from, r.last = done.from, done.last
 		switch {
 		case holding.Err() != nil:
 			return context.Cause(holding)
