@@ -9,7 +9,7 @@ import (
 func TestClosest(t *testing.T) {
 	names := []string{"zones", "prices", "products"}
 	for name, want := range map[string]string{
-		"zone": "zones", "zonse": "zones", "zomes": "zones", "pricess": "prices", "prodcuts": "products",
+		"zone": "zones", "zonse": "zones", "zomes": "zones", "pricess": "prices", "pirces": "prices",
 		"zones": "", "x": "", "": "", "orders": "",
 	} {
 		if got := suggest.Closest(name, names); got != want {
