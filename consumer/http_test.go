@@ -265,7 +265,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // TestTimeouts: a server that does not answer, or stops in the middle, is given
-// up and asked again; a slow one only if so many bytes are asked for.
+// up and asked again; a slow one only if a minimum of bytes is asked for.
 func TestTimeouts(t *testing.T) {
 	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
 	tests := []struct {

@@ -21,7 +21,7 @@ type recorder struct{ statements chan string }
 func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	select {
 	case r.statements <- data.SQL:
-	default: // nobody reads along
+	default: // no one reads along
 	}
 	return ctx
 }

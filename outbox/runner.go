@@ -72,7 +72,7 @@ func (r *Runner) Stats() Stats {
 
 // Run moves rows as they are committed, while no other runner does, until ctx ends;
 // what has been begun is finished then. A feed that has had no rows for 10 seconds is
-// nobody's: the runner that sees the next one first takes it. Errors that may pass are
+// held by no runner: the one that sees the next row first takes it. Errors that may pass are
 // logged, and what failed is tried again. Run returns the cause of the context's end, or an
 // error that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
 // storage.ErrPermission or storage.ErrLayout.

@@ -186,7 +186,7 @@ func (p *buffers) discard(b *buffer) {
 	}
 }
 
-// retire makes sure that a page that is on disk is handed out to nobody else.
+// retire makes sure that a page that is on disk is not handed out again.
 func (p *buffers) retire(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

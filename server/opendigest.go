@@ -51,7 +51,7 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 	}
 	if known {
 		if same, err := d.grow(ctx, p); err != nil || !same {
-			return nil, nil // whoever reads the body learns why
+			return nil, nil // reading the body tells why
 		}
 		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // or the store was restored
 	}

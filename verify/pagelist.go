@@ -31,7 +31,7 @@ type listed struct {
 type pageList struct {
 	dir   string
 	count int
-	// The first so many were added newest first.
+	// The first of them were added newest first.
 	backward int
 	seen     urlSet
 

@@ -56,6 +56,6 @@ func TestPageListWithoutRoom(t *testing.T) {
 		l.add(listed{url: fmt.Sprint(i)})
 	}
 	if l.reverse(); l.err == nil || l.at(0) != (listed{}) {
-		t.Error("pages go nowhere, and nobody is told")
+		t.Error("pages go nowhere, and no one is told")
 	}
 }

@@ -51,7 +51,7 @@ func (l *quarantineLimit) Set(text string) error {
 	return nil
 }
 
-// exceeded reports whether it is a failure that of all entities so many were put aside. A share
+// exceeded reports whether it is a failure that this many of all entities were put aside. A share
 // of a few is not judged before the end.
 func (l *quarantineLimit) exceeded(aside, all int64, end bool) bool {
 	switch {

@@ -88,9 +88,9 @@ func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) err
 	return t.writer.conn.SendBatch(ctx, b).Close()
 }
 
-// connect makes the connection to write with anew if it was lost, and with it the lock if
+// connect makes the connection to write with again if it was lost, and with it the lock if
 // it was lost as well. The server may not have noticed yet that the connection with the
-// lock is gone: as long as nobody else owns the position, the lock can wait.
+// lock is gone: as long as no one else owns the position, the lock can wait.
 func (t *target) connect(ctx context.Context) error {
 	if err := t.rejuvenate(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (t *target) connect(ctx context.Context) error {
 
 // rejuvenate drops the temporary table of a session that has had it for long: the server
 // cannot vacuum it, and it must not become old in terms of transactions. A pooler's session
-// cannot be told from others, so there the connection is made anew.
+// cannot be told from others, so there the connection is made again.
 func (t *target) rejuvenate(ctx context.Context) error {
 	if t.writer.conn == nil || time.Since(t.writer.since) <= maxAge {
 		return nil
