@@ -169,15 +169,22 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	if err != nil {
 		return nil, "", err
 	}
-	late := func() {
-		db.config.Log.WarnContext(ctx, "waiting for an answer", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout)
+	send, late := db.http.Do, make(chan struct{}, 1)
+	if q.hedged() {
+		send = func(r *http.Request) (*http.Response, error) { return db.hedge(r, late) }
 	}
-	patience := newPatience(db.config.HeaderTimeout, late, func() { cancel(errHeaderTimeout) })
+	patience := newPatience(db.config.HeaderTimeout, func() {
+		db.config.Log.WarnContext(ctx, "answer is late", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout, "sent_again", q.hedged())
+		select {
+		case late <- struct{}{}:
+		default:
+		}
+	}, func() { cancel(errHeaderTimeout) })
 	if err := q.open(r, patience); err != nil {
 		patience.end()
 		return nil, "", fmt.Errorf("%s %s: open the body: %w", q.Method, db.address(q), err)
 	}
-	resp, err := db.http.Do(r)
+	resp, err := send(r)
 	if !patience.end() && err == nil {
 		resp.Body.Close() // the timer won: the body is cancelled already
 		err = errHeaderTimeout

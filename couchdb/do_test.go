@@ -122,7 +122,7 @@ func TestTimeouts(t *testing.T) {
 		least, most time.Duration
 		requests    int
 	}{
-		{"no header", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 20 * time.Second, 21 * time.Second, 2},
+		{"no header", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 10 * time.Second, 11 * time.Second, 2},
 		{"hangs in the body", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "{")
 			_ = http.NewResponseController(w).Flush()

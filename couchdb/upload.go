@@ -17,9 +17,6 @@ type patience struct {
 	ended bool
 }
 
-// lateAfter is how long an answer may take until that is worth a word.
-const lateAfter = 10 * time.Second
-
 func newPatience(limit time.Duration, late, cancel func()) *patience {
 	return &patience{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
 }
