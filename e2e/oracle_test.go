@@ -34,7 +34,7 @@ func readLines(t *testing.T, path string) (ids []string) {
 		}
 		var line struct {
 			Key       string `json:"key"`
-			ContentID string `json:"content_id"`
+			ContentID string `json:"contentId"`
 			Body      struct {
 				ID string `json:"id"`
 			} `json:"body"`

@@ -40,7 +40,7 @@ func Example() {
 	}
 	fmt.Printf("%s\n", body)
 	// Output:
-	// {"key":"Europe/Berlin","operation":"PUT","content_id":"<1@example.com>","last_modified":null,"content_type":"application/json","headers":{},"body":{"country":"DE"}}
+	// {"key":"Europe/Berlin","operation":"PUT","contentId":"<1@example.com>","lastModified":null,"contentType":"application/json","headers":{},"body":{"country":"DE"}}
 	// open sink "xml:zones": invalid sink: unknown scheme "xml": known are -, dir, jsonl, sqlite
 	// {"country": "DE"}
 }

@@ -34,7 +34,7 @@ type change struct {
 	key, id      string
 	contentID    string
 	lastModified time.Time
-	about        piece // the members "content_type" and "headers" of metaMember
+	about        piece // the members "contentType" and "headers" of metaMember
 	contentType  string
 	deleted      bool
 	form         form

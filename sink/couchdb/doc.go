@@ -36,8 +36,8 @@
 //   - otherwise, the body in the attachment "body"; and also if servers would give the
 //     object back in another spelling, like 1.50, 1e3 or \u00e9 (only white space
 //     between tokens is not kept);
-//   - the member "feedctl": an object with content_id, last_modified, content_type,
-//     headers (each name to the array of its values), key (key_base64, if it is not
+//   - the member "feedctl": an object with contentId, lastModified, contentType,
+//     headers (each name to the array of its values), key (keyBase64, if it is not
 //     UTF-8) if that is not the id, and body, which is "attachment" if it is there.
 //
 // # Exactly once
@@ -48,7 +48,7 @@
 // log first, also in _local, each with the revision that it has to follow, and the
 // position is moved when all are written. What is interrupted in between is ended by
 // the next one who opens the sink, before it says where it is. A change that has
-// been written is known by its content_id, so it is not written again. A change above
+// been written is known by its contentId, so it is not written again. A change above
 // 256 KiB is not logged, but written alone, with a position of its own. The log takes
 // as much traffic again as the documents themselves; revisions need none.
 //

@@ -99,7 +99,7 @@ func join(list, text []byte) []byte {
 
 // appendAbout appends the members of metaMember that a PATCH leaves alone.
 func appendAbout(dst []byte, e *feed.Entity) []byte {
-	dst = jsontext.AppendText(append(dst, `"content_type":`...), e.ContentType)
+	dst = jsontext.AppendText(append(dst, `"contentType":`...), e.ContentType)
 	return content.AppendHeaders(append(dst, `,"headers":`...), e.Header)
 }
 

@@ -342,3 +342,16 @@ func TestLock(t *testing.T) {
 		t.Errorf("there is %v, %v", left, err)
 	}
 }
+
+// TestEarlierMembers changes a document whose metadata an earlier version has written.
+func TestEarlierMembers(t *testing.T) {
+	to := couchtest.NewDB(t)
+	couchtest.Send(t, http.MethodPut, to+"/a", `{"n":1,"feedctl":{"content_id":"<0@example.com>",`+
+		`"last_modified":"2026-05-01T10:00:00Z","content_type":"application/vnd.x+json","headers":{"X-A":["1"]}}}`)
+	k := open(t, to, nil)
+	mustWrite(t, k, entity(1, feed.Patch, "a", "application/merge-patch+json", `{"n":2}`))
+	records, err := read(to)
+	if err != nil || len(records) != 1 || records[0].ContentType != "application/vnd.x+json" || records[0].ContentID != "<1@example.com>" {
+		t.Errorf("the document has %+v (%v)", records, err)
+	}
+}

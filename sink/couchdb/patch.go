@@ -98,7 +98,7 @@ func (t *target) stored(ctx context.Context, id string) (was current, err error)
 		m.Headers = json.RawMessage("{}")
 	}
 	was.contentType = m.ContentType
-	was.about = append(jsontext.AppendString([]byte(`"content_type":`), m.ContentType), `,"headers":`...)
+	was.about = append(jsontext.AppendString([]byte(`"contentType":`), m.ContentType), `,"headers":`...)
 	was.about = append(was.about, m.Headers...)
 	if m.Body == "" {
 		was.body = own

@@ -2,6 +2,7 @@ package couchdb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,10 +60,14 @@ func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, 
 
 // A meta is what a document has in metaMember.
 type meta struct {
-	ContentID   string          `json:"content_id"`
-	ContentType string          `json:"content_type"`
+	ContentID   string          `json:"contentId"`
+	ContentType string          `json:"contentType"`
 	Headers     json.RawMessage `json:"headers"`
 	Body        string          `json:"body"`
+
+	// The same in documents of earlier versions.
+	EarlierID   string `json:"content_id"`
+	EarlierType string `json:"content_type"`
 }
 
 // metaOf returns what a document has in metaMember; false if it has none.
@@ -73,7 +78,9 @@ func metaOf(doc []byte) (meta, bool) {
 	if json.Unmarshal(doc, &d) != nil || d.Meta == nil {
 		return meta{}, false
 	}
-	return *d.Meta, true
+	m := *d.Meta
+	m.ContentID, m.ContentType = cmp.Or(m.ContentID, m.EarlierID), cmp.Or(m.ContentType, m.EarlierType)
+	return m, true
 }
 
 // rev returns the revision that a write has to follow: none, if the document is

@@ -261,12 +261,12 @@ func fetch(url string) ([]byte, error) {
 func readDocument(db, id string, text []byte) (r sinktest.Record, err error) {
 	var doc struct {
 		Feedctl struct {
-			ContentID    string              `json:"content_id"`
-			LastModified time.Time           `json:"last_modified"`
-			ContentType  string              `json:"content_type"`
+			ContentID    string              `json:"contentId"`
+			LastModified time.Time           `json:"lastModified"`
+			ContentType  string              `json:"contentType"`
 			Headers      map[string][]string `json:"headers"`
 			Key          *string             `json:"key"`
-			KeyBase64    []byte              `json:"key_base64"`
+			KeyBase64    []byte              `json:"keyBase64"`
 			Body         string              `json:"body"`
 		} `json:"feedctl"`
 	}

@@ -135,15 +135,19 @@ func patchedMeta(path, key string, e *feed.Entity) ([]byte, error) {
 		return nil, err
 	}
 	var old struct {
-		ContentType json.RawMessage `json:"content_type"`
+		ContentType json.RawMessage `json:"contentType"`
+		Earlier     json.RawMessage `json:"content_type"` // its name in files of earlier versions
 		Headers     json.RawMessage `json:"headers"`
 	}
 	if err := json.Unmarshal(data, &old); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
+	if old.ContentType == nil {
+		old.ContentType = old.Earlier
+	}
 	meta := content.AppendKey([]byte{'{'}, key)
 	meta = content.AppendEvent(append(meta, ','), e)
-	meta = append(append(meta, `,"content_type":`...), old.ContentType...)
+	meta = append(append(meta, `,"contentType":`...), old.ContentType...)
 	meta = append(append(meta, `,"headers":`...), old.Headers...)
 	return append(meta, '}', '\n'), nil
 }

@@ -2,9 +2,9 @@
 // replaces the file, a DELETE removes it, a PATCH changes the JSON in it.
 //
 // [FileName] says how the file of a key is named. What else an entity has is in
-// DIR/.feedctl/meta/NAME.json, an object with key (key_base64 if it is not
-// UTF-8), content_id, last_modified (RFC 3339), content_type, and headers (name
-// to array of values). A PATCH changes body, content_id and last_modified; the
+// DIR/.feedctl/meta/NAME.json, an object with key (keyBase64 if it is not
+// UTF-8), contentId, lastModified (RFC 3339), contentType, and headers (name
+// to array of values). A PATCH changes body, contentId and lastModified; the
 // content type and the headers remain those of the PUT.
 //
 // # Exactly once

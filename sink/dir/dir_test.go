@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink/dir"
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
@@ -74,10 +75,10 @@ func readFile(path, name string) (r sinktest.Record, err error) {
 	}
 	var m struct {
 		Key          string
-		KeyBase64    []byte    `json:"key_base64"`
-		ContentID    string    `json:"content_id"`
-		LastModified time.Time `json:"last_modified"`
-		ContentType  string    `json:"content_type"`
+		KeyBase64    []byte    `json:"keyBase64"`
+		ContentID    string    `json:"contentId"`
+		LastModified time.Time `json:"lastModified"`
+		ContentType  string    `json:"contentType"`
 		Headers      map[string][]string
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -153,6 +154,39 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := dir.Open(later); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("a later version: %v", err)
+	}
+}
+
+// TestEarlierMembers changes a file whose metadata an earlier version has written.
+func TestEarlierMembers(t *testing.T) {
+	path := t.TempDir()
+	k, err := dir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	for name, content := range map[string]string{
+		"a": `{"n":1}`,
+		".feedctl/meta/a.json": `{"key":"a","content_id":"<0@example.com>","last_modified":"2026-05-01T10:00:00Z",` +
+			`"content_type":"application/vnd.x+json","headers":{"X-A":["1"]}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch, err := k.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := feed.Entity{
+		ContentID: "<1@example.com>", Operation: feed.Patch, ContentLocation: "a", ContentType: "application/merge-patch+json", Body: []byte(`{"n":2}`),
+	}
+	if err := errors.Join(batch.Apply(t.Context(), &change), batch.Commit(t.Context(), feed.Position{ContentID: change.ContentID})); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readFile(path, "a")
+	if err != nil || r.ContentType != "application/vnd.x+json" || r.ContentID != change.ContentID || string(r.Body) != `{"n":2}` {
+		t.Errorf("the file has %+v (%v)", r, err)
 	}
 }
 

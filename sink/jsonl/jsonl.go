@@ -3,14 +3,14 @@
 //
 // A line is an object with these members:
 //
-//	key            string; key_base64 instead if the key is not UTF-8
+//	key            string; keyBase64 instead if the key is not UTF-8
 //	operation      "PUT", "PATCH" or "DELETE"; "PUT" in snapshots
-//	content_id     string; "" if there is none, as in snapshots
-//	last_modified  RFC 3339 in UTC with whole seconds
-//	content_type   string
+//	contentId     string; "" if there is none, as in snapshots
+//	lastModified  RFC 3339 in UTC with whole seconds
+//	contentType   string
 //	headers        object: the name of each other header field to the array of its values
 //	body           the body, if it is JSON or text
-//	body_base64    any other body, in base64 (RFC 4648, section 4)
+//	bodyBase64    any other body, in base64 (RFC 4648, section 4)
 //
 // A body that is empty has neither of the last two. A body is JSON if its
 // content type is application/json or ends in +json, and it is valid; it is

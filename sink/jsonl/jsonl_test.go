@@ -69,14 +69,14 @@ func readLines(r io.Reader) ([]sinktest.Record, error) {
 func readLine(line []byte) (r sinktest.Record, err error) {
 	var l struct {
 		Key          string
-		KeyBase64    []byte `json:"key_base64"`
+		KeyBase64    []byte `json:"keyBase64"`
 		Operation    feed.Operation
-		ContentID    string    `json:"content_id"`
-		LastModified time.Time `json:"last_modified"`
-		ContentType  string    `json:"content_type"`
+		ContentID    string    `json:"contentId"`
+		LastModified time.Time `json:"lastModified"`
+		ContentType  string    `json:"contentType"`
 		Headers      map[string][]string
 		Body         json.RawMessage
-		BodyBase64   string `json:"body_base64"`
+		BodyBase64   string `json:"bodyBase64"`
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -112,18 +112,18 @@ func entity(contentType, body string) *feed.Entity {
 
 // TestLines has each form of a line, byte for byte.
 func TestLines(t *testing.T) {
-	head := `{"key":"users/a b","operation":"PUT","content_id":"<1@example.com>","last_modified":"2026-05-01T10:00:00Z","content_type":"`
+	head := `{"key":"users/a b","operation":"PUT","contentId":"<1@example.com>","lastModified":"2026-05-01T10:00:00Z","contentType":"`
 	headers := `","headers":{"X-A":["1","2"],"X-B":["grüße"]}`
 	for _, c := range []struct{ contentType, body, want string }{
 		{"application/json", "{ \"z\" : 1.50,\n \"a\" : [ 12345678901234567890 , \"\\u00e9\" ] }\r\n", `,"body":{"z":1.50,"a":[12345678901234567890,"\u00e9"]}`},
 		{"Application/Problem+JSON; charset=utf-8", ` null `, `,"body":null`},
-		{"application/json", `{"a":}`, `,"body_base64":"eyJhIjp9"`},
-		{"application/json", "\"\xff\"", `,"body_base64":"Iv8i"`},
+		{"application/json", `{"a":}`, `,"bodyBase64":"eyJhIjp9"`},
+		{"application/json", "\"\xff\"", `,"bodyBase64":"Iv8i"`},
 		{"application/json", ``, ``},
 		{"text/plain", "a\n\"b\"\x01ü", `,"body":"a\n\"b\"\u0001ü"`},
-		{"text/plain", "\xfc", `,"body_base64":"/A=="`},
+		{"text/plain", "\xfc", `,"bodyBase64":"/A=="`},
 		{"application/xml", "<a/>", `,"body":"<a/>"`},
-		{"image/png", "\x89PNG", `,"body_base64":"iVBORw=="`},
+		{"image/png", "\x89PNG", `,"bodyBase64":"iVBORw=="`},
 	} {
 		var out bytes.Buffer
 		k := jsonl.NewWriter(&out)

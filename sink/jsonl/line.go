@@ -63,7 +63,7 @@ func (c *encoder) encodeLarge(stream io.Reader, size int64) error {
 	if c.chunk == nil {
 		c.chunk = make([]byte, chunkSize)
 	}
-	c.buf = append(c.buf, `,"body_base64":"`...)
+	c.buf = append(c.buf, `,"bodyBase64":"`...)
 	for read := int64(0); ; {
 		n, err := content.Fill(stream, c.chunk)
 		read += int64(n)
@@ -110,6 +110,6 @@ func appendBody(dst []byte, contentType string, body []byte) []byte {
 	} else if content.IsText(contentType) && utf8.Valid(body) {
 		return jsontext.AppendString(append(dst, `,"body":`...), body)
 	}
-	dst = base64.StdEncoding.AppendEncode(append(dst, `,"body_base64":"`...), body)
+	dst = base64.StdEncoding.AppendEncode(append(dst, `,"bodyBase64":"`...), body)
 	return append(dst, '"')
 }

@@ -89,28 +89,28 @@ func indexName(fields []feed.Field, name string) int {
 	return -1
 }
 
-// AppendKey appends the member "key", or "key_base64" for a key that is not
+// AppendKey appends the member "key", or "keyBase64" for a key that is not
 // UTF-8.
 func AppendKey(dst []byte, key string) []byte {
 	if utf8.ValidString(key) {
 		return jsontext.AppendString(append(dst, `"key":`...), key)
 	}
-	dst = base64.StdEncoding.AppendEncode(append(dst, `"key_base64":"`...), []byte(key))
+	dst = base64.StdEncoding.AppendEncode(append(dst, `"keyBase64":"`...), []byte(key))
 	return append(dst, '"')
 }
 
-// AppendFields appends the members "content_id", "last_modified",
-// "content_type" and "headers".
+// AppendFields appends the members "contentId", "lastModified",
+// "contentType" and "headers".
 func AppendFields(dst []byte, e *feed.Entity) []byte {
 	dst = AppendEvent(dst, e)
-	dst = jsontext.AppendText(append(dst, `,"content_type":`...), e.ContentType)
+	dst = jsontext.AppendText(append(dst, `,"contentType":`...), e.ContentType)
 	return AppendHeaders(append(dst, `,"headers":`...), e.Header)
 }
 
-// AppendEvent appends the members "content_id" and "last_modified".
+// AppendEvent appends the members "contentId" and "lastModified".
 func AppendEvent(dst []byte, e *feed.Entity) []byte {
-	dst = jsontext.AppendText(append(dst, `"content_id":`...), e.ContentID)
-	return AppendTime(append(dst, `,"last_modified":`...), e.LastModified)
+	dst = jsontext.AppendText(append(dst, `"contentId":`...), e.ContentID)
+	return AppendTime(append(dst, `,"lastModified":`...), e.LastModified)
 }
 
 // A Reader reads bodies; its buffer is used again for each.

@@ -1,0 +1,87 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// foreignJSON are the files and directories that write or read JSON with underscores in its
+// names, with the names that are allowed there; "*" is any name.
+var foreignJSON = map[string][]string{
+	"bench":                {"*"},                                                                     // not part of the program
+	"internal/couchtest":   {"*"},                                                                     // CouchDB's protocol
+	"internal/couchdiff":   {"*"},                                                                     // CouchDB's protocol
+	"couchdb":              {"*"},                                                                     // CouchDB's protocol
+	"bridge/couchdb":       {"*"},                                                                     // CouchDB's protocol
+	"sink/couchdb":         {"*"},                                                                     // CouchDB's protocol
+	"storage/file/meta.go": {"content_type", "cache_control"},                                         // state of a store
+	"storage/postgres":     {"min_read", "min_write"},                                                 // columns of a table
+	"sink/dir/batch.go":    {"content_type"},                                                          // files of earlier versions
+	"cmd/feedctl/json.go":  {"no_changes", "session_id", "source_last_seq", "replication_id_version"}, // CouchDB's replication protocol: "Replication Completed"
+}
+
+// jsonNames are names of members in struct tags, and in text that is JSON.
+var jsonNames = regexp.MustCompile(`json:"([^",]*)|"([A-Za-z0-9_]+)":`)
+
+// TestJSONNames has all JSON of the program in camelCase, as the snapshot index of the
+// specification is.
+func TestJSONNames(t *testing.T) {
+	const root = "../.."
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range jsonNames.FindAllStringSubmatch(text, -1) {
+				seen++
+				if member := match[1] + match[2]; strings.Contains(member, "_") && !foreign(name, member) {
+					t.Errorf("%s: JSON with a member %q: want camelCase", name, member)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 300 {
+		t.Errorf("found only %d names", seen)
+	}
+}
+
+func foreign(file, member string) bool {
+	for at, members := range foreignJSON {
+		if (file == at || strings.HasPrefix(file, at+"/")) && (slices.Contains(members, member) || members[0] == "*") {
+			return true
+		}
+	}
+	return false
+}
