@@ -26,6 +26,7 @@ type app struct {
 	begun    time.Time
 	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
+	web      *transport
 
 	store     string
 	config    string
@@ -42,14 +43,14 @@ func newApp(s streams) *app {
 		data = out
 	}
 	s.err, s.out = con, out
-	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now()}
+	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now(), web: newTransport()}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: "+storeForms)
 	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
 	flags.BoolVar(&a.json, "json", false, "print results on stdout, and the final error on stderr, as JSON")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, say on stderr how long it took and how many requests went to the store")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, print on stderr how long it took and how many requests were made")
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
 }

@@ -74,7 +74,7 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 	if err != nil {
 		return nil, err
 	}
-	c.Source, err = couch.Open(couch.Config{URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
+	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: a.web}, URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
 	if err != nil {
 		return nil, &usageError{err}
 	}

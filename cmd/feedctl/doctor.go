@@ -103,7 +103,9 @@ func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Feed(ctx, u.String(), doctor.Config{Authorization: c.authorization(), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins})
+	return doctor.Feed(ctx, u.String(), doctor.Config{
+		Transport: a.web, Authorization: c.authorization(), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins,
+	})
 }
 
 // authorization returns the header field of a credential; "" if there is none.

@@ -33,6 +33,8 @@ type requestsJSON struct {
 	// Requests is how many were sent to the store, by operation, those that were
 	// repeated among them; absent if the store has no server.
 	Requests map[string]uint64 `json:"requests,omitempty"`
+	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
+	HTTP map[string]uint64 `json:"http,omitempty"`
 }
 
 // versionJSON is printed by "version".

@@ -84,6 +84,7 @@ func (f *clientFlags) config(a *app) (consumer.Config, error) {
 		}
 	}
 	return consumer.Config{
+		HTTPClient:   &http.Client{Transport: a.web},
 		Header:       header,
 		Credentials:  credentials,
 		AllowOrigins: f.allowOrigins,

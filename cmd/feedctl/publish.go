@@ -211,7 +211,7 @@ func (f *publishFlags) identity(at stored) (string, error) {
 func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p publisher, room int64, err error) {
 	name := at.name
 	if f.to != "" {
-		p, err := newHTTPPublisher(f.to, name, f.credentialsFile, f.retries)
+		p, err := newHTTPPublisher(a.web, f.to, name, f.credentialsFile, f.retries)
 		return p, roomNear, err
 	}
 	store, err := a.openStoreAt(ctx, at.store, access{create: true})

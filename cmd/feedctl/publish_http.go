@@ -39,7 +39,7 @@ type httpPublisher struct {
 	failed     error // of a batch that was begun
 }
 
-func newHTTPPublisher(to, name, credentialsFile string, attempts int) (*httpPublisher, error) {
+func newHTTPPublisher(transport http.RoundTripper, to, name, credentialsFile string, attempts int) (*httpPublisher, error) {
 	u, err := parseURL(to)
 	if err != nil {
 		return nil, err
@@ -48,9 +48,6 @@ func newHTTPPublisher(to, name, credentialsFile string, attempts int) (*httpPubl
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	// A streamed body may take long; its answer comes when it is durable.
-	transport.ResponseHeaderTimeout = 5 * time.Minute
 	return &httpPublisher{
 		client:     &http.Client{Transport: transport, CheckRedirect: noRedirect},
 		url:        u.JoinPath("feeds", name).String(),

@@ -27,11 +27,10 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func newTestPublisher(t *testing.T, transport http.RoundTripper) *httpPublisher {
 	t.Helper()
-	p, err := newHTTPPublisher("http://data.example", "things", "", 4)
+	p, err := newHTTPPublisher(transport, "http://data.example", "things", "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.client.Transport = transport
 	return p
 }
 
@@ -163,7 +162,7 @@ func TestHTTPPublisherAndServer(t *testing.T) {
 	defer web.Close()
 	defer handler.Close(context.Background())
 	t.Setenv("FEEDCTL_CREDENTIALS", "basic ann:s:cret")
-	p, err := newHTTPPublisher(web.URL, "things", "", 1)
+	p, err := newHTTPPublisher(newTransport(), web.URL, "things", "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

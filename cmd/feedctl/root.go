@@ -33,6 +33,7 @@ func osStreams() streams {
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, s streams) int {
 	a := newApp(s)
+	defer a.web.CloseIdleConnections()
 	root := newRoot(a)
 	root.SetArgs(args)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {

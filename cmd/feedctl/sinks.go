@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 		if err != nil {
 			return nil, err
 		}
-		opened, err := couchdb.Opener(couch.Config{Auth: auth, Log: a.log})(ctx, s)
+		opened, err := couchdb.Opener(couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log})(ctx, s)
 		var network *net.OpError
 		if errors.As(err, &network) && network.Op == "dial" {
 			u, _ := url.Parse(s.Path) // it was good enough to be dialled

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,26 @@ func TestVerbose(t *testing.T) {
 	}
 	if _, _, stderr := feedctl(t, "", "version", "-v"); !strings.HasPrefix(stderr, "feedctl: took ") || strings.Contains(stderr, "requests") {
 		t.Errorf("without a store: %q", stderr)
+	}
+}
+
+// TestVerboseHTTP counts the requests of commands to a server.
+func TestVerboseHTTP(t *testing.T) {
+	store := "file:" + t.TempDir() + "/store"
+	mustRun(t, zones, "publish", store+"#zones")
+	web := serveStore(t, store)
+	for _, line := range []string{
+		"consume " + web + "/feeds/zones --into -",
+		"tail " + web + "/feeds/zones --from beginning --follow=false",
+		"inspect " + web + "/feeds/zones",
+		"verify " + web + "/feeds/zones",
+		"doctor " + web + "/feeds/zones --wait 1s",
+		"publish zones --to " + web,
+	} {
+		_, _, stderr := feedctl(t, zones, append(strings.Fields(line), "-v")...)
+		if !regexp.MustCompile(`feedctl: took .*, [0-9,]+ requests? by HTTP: .*(GET|POST) [0-9]`).MatchString(stderr) {
+			t.Errorf("feedctl %s: stderr %q", line, stderr)
+		}
 	}
 }
 

@@ -5,8 +5,31 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
+
+// A tally counts requests by their operation.
+type tally struct {
+	mu    sync.Mutex
+	count map[string]uint64
+}
+
+func (t *tally) add(operation string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count == nil {
+		t.count = make(map[string]uint64)
+	}
+	t.count[operation]++
+}
+
+// Requests implements [storage.Counter].
+func (t *tally) Requests() map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.count)
+}
 
 // printRequests says, with --verbose, what the command has cost.
 func (a *app) printRequests() {
@@ -21,15 +44,16 @@ func (a *app) printRequests() {
 			requests[operation] += n
 		}
 	}
+	sent := a.web.Requests()
 	if a.json {
-		_ = writeJSON(a.err, requestsJSON{Seconds: took.Seconds(), Requests: requests}) // as printError
+		_ = writeJSON(a.err, requestsJSON{Seconds: took.Seconds(), Requests: requests, HTTP: sent}) // as printError
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: took %v%s\n", took.Round(time.Millisecond), requestsText(requests))
+	fmt.Fprintf(a.err, "feedctl: took %v%s%s\n", took.Round(time.Millisecond), requestsText(requests, "to the store"), requestsText(sent, "by HTTP"))
 }
 
 // requestsText is ", 5 requests to the store: GetObject 3, PutObject 2".
-func requestsText(requests map[string]uint64) string {
+func requestsText(requests map[string]uint64, to string) string {
 	if len(requests) == 0 {
 		return ""
 	}
@@ -40,5 +64,5 @@ func requestsText(requests map[string]uint64) string {
 		total += n
 		each = append(each, operation+" "+formatCount(n))
 	}
-	return fmt.Sprintf(", %s to the store: %s", plural(total, "request", "requests"), strings.Join(each, ", "))
+	return fmt.Sprintf(", %s %s: %s", plural(total, "request", "requests"), to, strings.Join(each, ", "))
 }

@@ -114,7 +114,7 @@ const probeTime = 30 * time.Second
 func isIndex(ctx context.Context, at *location) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
+	client := http.Client{Transport: at.config.HTTPClient.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > 10 {
 			return http.ErrUseLastResponse
 		}

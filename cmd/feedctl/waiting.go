@@ -76,10 +76,7 @@ func (l *location) feeds(ctx context.Context) []string {
 	case c.Username != "":
 		request.SetBasicAuth(c.Username, c.Password)
 	}
-	client := http.Client{CheckRedirect: noRedirect}
-	if l.config.HTTPClient != nil {
-		client.Transport = l.config.HTTPClient.Transport
-	}
+	client := http.Client{Transport: l.config.HTTPClient.Transport, CheckRedirect: noRedirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil
