@@ -189,3 +189,43 @@ func TestPromisedLength(t *testing.T) {
 		}
 	})
 }
+
+// A verifiedContent is the body of a response that its transport verifies.
+type verifiedContent struct{ io.Reader }
+
+func (verifiedContent) Close() error   { return nil }
+func (verifiedContent) Verified() bool { return true }
+
+// TestVerifiedByTransport: of a body that its transport verifies nothing is given out before
+// its end, as if it had a digest, and it is not hashed again.
+func TestVerifiedByTransport(t *testing.T) {
+	wrong := permanentError{errors.New("wrong")}
+	for name, end := range map[string]struct {
+		err  error
+		want string
+	}{"whole": {io.EOF, wholePage}, "wrong": {wrong, ""}} {
+		t.Run(name, func(t *testing.T) {
+			client, err := New(Config{HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				body := verifiedContent{io.MultiReader(strings.NewReader(damagedPage), iotest.ErrReader(end.err))}
+				header := http.Header{
+					"Content-Type": {`multipart/mixed; boundary="b"`}, "Link": {`<http://feed.test/>; rel="self"`},
+					"Last-Modified": {"Mon, 27 Nov 2023 03:10:00 GMT"}, "Repr-Digest": reprDigest([]byte("of another body"))["Repr-Digest"],
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, ContentLength: -1, Request: r}, nil
+			})}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for e, wrong := range client.Entities(t.Context(), "http://feed.test/", Beginning()) {
+				if err = wrong; err != nil {
+					break
+				}
+				fmt.Fprintf(&got, "%s%s %s\n", e.ContentID, e.Operation, e.Body)
+			}
+			if got.String() != end.want || (err == nil) != (end.err == io.EOF) || err != nil && !errors.Is(err, wrong) {
+				t.Errorf("got %q and error %v", got.String(), err)
+			}
+		})
+	}
+}

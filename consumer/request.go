@@ -33,7 +33,7 @@ type response struct {
 	body   io.ReadCloser
 	cancel func() // makes a Read of body return
 	// verified says that the end of body comes only if it has a digest or checksum that it
-	// came with.
+	// came with, or that its transport knows.
 	verified bool
 }
 
@@ -88,7 +88,7 @@ func (s *session) try(q request) (*response, error) {
 		return &transportError{url: u.String(), err: err}
 	}}
 	r := &response{url: resp.Request.URL, status: resp.StatusCode, header: resp.Header, body: body,
-		cancel: func() { cancel(nil) }}
+		cancel: func() { cancel(nil) }, verified: isVerified(resp.Body)}
 	if err := s.accept(q, r); err != nil {
 		body.Close()
 		return nil, err
@@ -121,7 +121,7 @@ func (s *session) accept(q request, r *response) (err error) {
 		if q.method == http.MethodHead {
 			return nil
 		}
-		if want := declaredDigest(r.status, r.header); want != nil {
+		if want := declaredDigest(r.status, r.header); want != nil && !r.verified {
 			r.body, r.verified = newDigestBody(r.body, r.url.String(), want), true
 		}
 		r.body, err = decode(r, s.config.MaxPage)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,6 +133,70 @@ func TestDirectTransportPlain(t *testing.T) {
 		response.Body.Close()
 		if coding := response.Header.Get("Content-Encoding"); (coding == "") != direct {
 			t.Errorf("direct %t: Content-Encoding %q", direct, coding)
+		}
+	}
+}
+
+// A readTwice store has bodies that can be read again, and counts what is read of them.
+type readTwice struct {
+	storage.Store
+	bytes *int
+}
+
+func (s readTwice) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	object, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(object.Body)
+	object.Body = &rewound{bytes.NewReader(data), s.bytes}
+	return object, err
+}
+
+type rewound struct {
+	*bytes.Reader
+	bytes *int
+}
+
+func (b *rewound) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	*b.bytes += n
+	return n, err
+}
+
+func (b *rewound) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{b}) }
+
+func (b *rewound) Rewind() error {
+	_, err := b.Seek(0, io.SeekStart)
+	return err
+}
+
+func (b *rewound) Close() error { return nil }
+
+// TestReadOnce: what a reader in the same process gets is read once, and verified as it is
+// read; the reader is told so.
+func TestReadOnce(t *testing.T) {
+	store := memory.New()
+	publishTo(t, store, "f", 0, 8)
+	index := writeSnapshot(t, store, "s", 1)
+	for _, path := range []string{"/feeds/f", "/feeds/f/pages/1", layout.SnapshotPagePath("s", index.ID, 0)} {
+		read := 0
+		s := newServer(t, readTwice{store, &read}, server.Config{})
+		for _, header := range []string{"", "bytes=1-"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://h"+path, nil)
+			check(t, err)
+			if header != "" {
+				request.Header.Set("Range", header)
+			}
+			response, err := server.DirectTransport(s).RoundTrip(request)
+			check(t, err)
+			verified := response.Body.(interface{ Verified() bool }).Verified()
+			body := readAll(t, response)
+			if header == "" && (!verified || read == 0 || read > len(body)) {
+				t.Errorf("%s: verified %t, %d bytes read for %d", path, verified, read, len(body))
+			} else if header != "" && verified {
+				t.Errorf("%s: a range is taken to be verified", path)
+			}
 		}
 	}
 }

@@ -346,7 +346,7 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 	if offset > 0 || length >= 0 {
 		return f.represent(p), object.Body, nil
 	}
-	body, err := f.server.integrity.whole(object, p.SHA256)
+	body, err := f.server.integrity.whole(ctx, object, p.SHA256)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -121,7 +121,7 @@ func (p *snapshotPage) open(ctx context.Context, offset, length int64) (*represe
 	if offset > 0 || length >= 0 {
 		return rep, object.Body, nil
 	}
-	body, err := p.server.integrity.whole(object, rep.sum)
+	body, err := p.server.integrity.whole(ctx, object, rep.sum)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -281,7 +281,7 @@ func (s *source) openStored(ctx context.Context, f *servedFeed, n, offset, lengt
 	if offset > 0 || length >= 0 {
 		return p, object.Body, nil
 	}
-	body, err := s.integrity.whole(object, p.SHA256)
+	body, err := s.integrity.whole(ctx, object, p.SHA256)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,6 +27,10 @@ func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} 
 // Permanent() bool that returns true. So has the body of a response that s cuts
 // short. Nothing is compressed for a reader in the same process, whatever
 // Accept-Encoding says.
+//
+// The body of a response with status 200 has a method Verified() bool that returns true:
+// its end comes only if all that was read has the digest that the store says, so that a
+// reader need not hash it again. It is hashed as it is read, and once.
 func DirectTransport(s *Server) http.RoundTripper { return transport{handler: s, direct: true} }
 
 type transport struct {
@@ -46,6 +50,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer func() { w.finish(ctx, recover()) }()
 		r := received(ctx, request)
 		if t.direct {
+			r = r.WithContext(context.WithValue(ctx, directKey{}, true))
 			r.Header.Del("Accept-Encoding")
 		}
 		t.handler.ServeHTTP(w, r)
@@ -62,10 +67,16 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, w.err
 	}
-	body := &pipeBody{PipeReader: reader, cancel: cancel}
+	body := &pipeBody{PipeReader: reader, cancel: cancel, verified: t.direct && w.status == http.StatusOK}
 	body.stop = context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })
 	return w.response(request, body), nil
 }
+
+// directKey is the key of a value in the context of requests of a [DirectTransport].
+type directKey struct{}
+
+// isDirect reports whether a request came by a [DirectTransport].
+func isDirect(ctx context.Context) bool { return ctx.Value(directKey{}) != nil }
 
 // received is the request as a server sees it.
 func received(ctx context.Context, request *http.Request) *http.Request {
@@ -198,9 +209,13 @@ func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.R
 // A pipeBody is the body of a response.
 type pipeBody struct {
 	*io.PipeReader
-	cancel context.CancelFunc
-	stop   func() bool
+	cancel   context.CancelFunc
+	stop     func() bool
+	verified bool
 }
+
+// Verified reports whether the body ends only if it is as it was stored.
+func (b *pipeBody) Verified() bool { return b.verified }
 
 // Close ends the handler if it has not ended yet.
 func (b *pipeBody) Close() error {

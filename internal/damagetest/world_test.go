@@ -84,6 +84,9 @@ var readers = []reader{
 	{"consume a store", "feeds/", false, func(ctx context.Context, store storage.Store) (string, error) {
 		return consume(ctx, store, server.DirectTransport, feedEntities)
 	}},
+	{"consume a store of pages too large to be held", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
+		return consumeBy(ctx, consumer.Config{ReadAhead: 64, MaxHeld: 1}, store, server.DirectTransport, feedEntities)
+	}},
 	{"consume from a server", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
 		return consume(ctx, store, func(s *server.Server) http.RoundTripper { return server.Transport(s) }, feedEntities)
 	}},
@@ -115,15 +118,20 @@ func snapshotEntities(name string) func(context.Context, *consumer.Client) iter.
 // consume returns all that a consumer is given.
 func consume(ctx context.Context, store storage.Store, transport func(*server.Server) http.RoundTripper,
 	read func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error],
+) (string, error) {
+	return consumeBy(ctx, consumer.Config{ReadAhead: 4 << 10}, store, transport, read)
+}
+
+func consumeBy(ctx context.Context, c consumer.Config, store storage.Store, transport func(*server.Server) http.RoundTripper,
+	read func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error],
 ) (_ string, err error) {
 	s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	client, err := consumer.New(consumer.Config{
-		HTTPClient: &http.Client{Transport: transport(s)}, Retry: consumer.RetryConfig{Attempts: 1}, ReadAhead: 4 << 10,
-	})
+	c.HTTPClient, c.Retry.Attempts = &http.Client{Transport: transport(s)}, 1
+	client, err := consumer.New(c)
 	if err != nil {
 		return "", err
 	}
