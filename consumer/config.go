@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // Config says how a [Client] reads. The zero Config reads a feed to its end
@@ -71,8 +73,9 @@ type Config struct {
 	// does not hold them. The first pauses are shorter. 0: 10 s.
 	PollInterval time.Duration
 
-	// HeaderTimeout is how long a request may take until its response header
-	// is there, besides Wait. 0: 30 s.
+	// HeaderTimeout is how long a request may take until its response header is
+	// there; one that the server is asked to hold, at most 10 s longer than Wait.
+	// Then its connection is taken for dead, and another is used. 0: 30 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a response body may bring fewer than IdleBytes
 	// while it is waited for. 0: 30 s.
@@ -193,11 +196,12 @@ func (c *Config) check() error {
 // newTransport returns a transport for up to concurrency pages at a time from
 // one server.
 func newTransport(concurrency int) *http.Transport {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
-		ForceAttemptHTTP2:      true,
+		Proxy:             http.ProxyFromEnvironment,
+		DialContext:       tcp.Dialer(10 * time.Second).DialContext,
+		ForceAttemptHTTP2: true,
+		// A connection that many requests share does not end with one that times out.
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    concurrency + 2,
 		IdleConnTimeout:        90 * time.Second,

@@ -70,13 +70,17 @@ func (s *session) try(q request) (*response, error) {
 	}
 	s.setHeader(req)
 	q.setHeader(req.Header)
-	timer := time.AfterFunc(s.config.HeaderTimeout+q.wait, func() { cancel(errHeaderTimeout) })
+	limit := s.headerTimeout(q)
+	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w of %v", errHeaderTimeout, limit)) })
 	resp, err := s.http.Do(req)
 	if !timer.Stop() && err == nil {
 		resp.Body.Close() // the timer won: the body is cancelled already
-		err = errHeaderTimeout
+		err = context.Cause(ctx)
 	}
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
+			s.http.CloseIdleConnections() // which may be as dead
+		}
 		err = s.requestError(u.String(), err, context.Cause(ctx))
 		cancel(nil)
 		return nil, err
@@ -94,6 +98,17 @@ func (s *session) try(q request) (*response, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// pollMargin is how much later than asked for the answer of a held request may be.
+const pollMargin = 10 * time.Second
+
+// headerTimeout returns how long a request may take until its response header is there.
+func (s *session) headerTimeout(q request) time.Duration {
+	if q.wait > 0 {
+		return q.wait + min(pollMargin, s.config.HeaderTimeout)
+	}
+	return s.config.HeaderTimeout
 }
 
 func (q *request) setHeader(h http.Header) {

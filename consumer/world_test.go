@@ -30,7 +30,9 @@ func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *worl
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, conns: make(chan net.Conn), closed: make(chan struct{}), handler: handler}
-		server := &http.Server{Handler: w}
+		server := &http.Server{Handler: w, Protocols: new(http.Protocols)}
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
 		var running sync.WaitGroup
 		running.Go(func() { _ = server.Serve(w) })
 		transport := &http.Transport{DialContext: w.dial, DialTLSContext: w.dial}

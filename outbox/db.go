@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/feedctl/feedctl/internal/pgdial"
+	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
@@ -68,7 +68,7 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
-	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
+	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	if err := prepare(config.ConnConfig, name); err != nil {
 		return nil, err
 	}

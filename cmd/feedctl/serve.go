@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
@@ -130,7 +131,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 		return err
 	}
 	defer closing(&err, closeLog, "access log")
-	listener, err := net.Listen("tcp", f.listen)
+	listener, err := tcp.Listen(ctx, f.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}

@@ -44,7 +44,7 @@ var rooms = map[string]room{
 	"internal/notices":   {},
 	"internal/regular":   {},
 	"internal/suggest":   {},
-	"internal/pgdial":    {libraries: []string{"golang.org/x/sys"}},
+	"internal/tcp":       {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":           {rooms: []string{"feed", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
-	"storage/postgres":        {rooms: []string{"internal/pgdial", "internal/pgerr", "storage", "storage/postgres/schema"}},
+	"storage/postgres":        {rooms: []string{"internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
@@ -62,7 +62,7 @@ var rooms = map[string]room{
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
-		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/pgdial",
+		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/tcp",
 	}},
 
 	// CouchDB, whichever side it is on.
@@ -77,14 +77,14 @@ var rooms = map[string]room{
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "snapshot", "internal/idle", "internal/jsonptr"},
+		rooms:     []string{"feed", "page", "snapshot", "internal/idle", "internal/jsonptr", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"sink":              {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":        {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
-	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/pgdial", "internal/pgerr", "internal/suggest"}},
+	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/tcp", "internal/pgerr", "internal/suggest"}},
 	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/internal/pgdial"
 	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/session"
@@ -174,7 +174,7 @@ func newTarget(url string, o Options) (*target, error) {
 		config.RuntimeParams["application_name"] = "feedctl consume"
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
-	config.DialFunc = pgdial.Dialer(config.ConnectTimeout).DialContext
+	config.DialFunc = tcp.Dialer(config.ConnectTimeout).DialContext
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
 	t := &target{
 		table: table, projections: projections, document: -1, name: o.Name, strict: o.Strict, log: o.Logger,

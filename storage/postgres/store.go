@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/feedctl/feedctl/internal/pgdial"
+	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
@@ -73,7 +73,7 @@ func parse(u *url.URL) (config *pgxpool.Config, name string, err error) {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl"
 	}
 	config.ConnConfig.DefaultQueryExecMode = mode
-	config.ConnConfig.DialFunc = pgdial.Dialer(config.ConnConfig.ConnectTimeout).DialContext
+	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	return config, name, nil
 }
 

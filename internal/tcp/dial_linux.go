@@ -1,4 +1,4 @@
-package pgdial
+package tcp
 
 import (
 	"strings"
