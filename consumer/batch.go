@@ -45,8 +45,10 @@ func (b *openBatch) position() feed.Position {
 	return p
 }
 
-func (b *openBatch) rollback() error {
-	err := b.Batch.Rollback()
+func (b *openBatch) rollback(ctx context.Context) error {
+	ctx, cancel := graceful(ctx)
+	defer cancel()
+	err := b.Batch.Rollback(ctx)
 	*b = openBatch{}
 	if err != nil {
 		return fmt.Errorf("roll back batch: %w", err)
@@ -116,8 +118,8 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// commitTimeout is how long a commit may take after the context has ended.
-const commitTimeout = 30 * time.Second
+// commitTimeout is how long a commit may take after the context of the job has ended.
+const commitTimeout = 10 * time.Second
 
 // graceful returns a context that ends some time after ctx, so that what is
 // whole can still be committed.
@@ -149,12 +151,12 @@ func (r *run) commit(ctx context.Context) error {
 	at := b.position()
 	at.Feed = r.Feed
 	if err := b.Commit(ctx, at); err != nil {
-		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback())
+		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback(ctx))
 	}
 	r.stats.Entities += int64(b.count)
 	r.stats.Bytes += b.bytes
 	r.stats.Batches++
-	r.stats.Rejected = rejected(r.Sink) - r.rejected
+	r.stats.Rejected = rejected(r.Sink).since(r.rejected)
 	r.batch = openBatch{at: at}
 	r.report(ctx, at)
 	return nil

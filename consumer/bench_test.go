@@ -76,4 +76,4 @@ func (nothing) Begin(context.Context) (Batch, error)             { return nothin
 func (nothing) Close() error                                     { return nil }
 func (nothing) Apply(_ context.Context, e *feed.Entity) error    { return nil }
 func (nothing) Commit(_ context.Context, at feed.Position) error { return nil }
-func (nothing) Rollback() error                                  { return nil }
+func (nothing) Rollback(context.Context) error                   { return nil }

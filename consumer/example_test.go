@@ -88,7 +88,7 @@ func (b *latestBatch) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-func (b *latestBatch) Rollback() error { return nil }
+func (b *latestBatch) Rollback(context.Context) error { return nil }
 
 // Consume a feed into a sink. When the job runs again, it goes on where it
 // ended.

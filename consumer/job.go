@@ -78,9 +78,8 @@ type Stats struct {
 	Batches  int64
 	Restarts int // from the position after a streamed entity broke
 	Gaps     int // that were passed as OnGap says
-	// Rejected is how many of Entities the sink did not take but put aside, or its target
-	// refused. A sink says so with a method Rejected() int64.
-	Rejected int64
+	// Rejected are those of Entities that the sink did not take.
+	Rejected Rejected
 }
 
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.

@@ -88,7 +88,7 @@ func (b *memoryBatch) Commit(ctx context.Context, at feed.Position) error {
 	return nil
 }
 
-func (b *memoryBatch) Rollback() error {
+func (b *memoryBatch) Rollback(context.Context) error {
 	if !b.ended {
 		b.ended, b.s.open = true, nil
 	}
@@ -130,7 +130,7 @@ func TestJob(t *testing.T) {
 		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2", Feed: feedURL}, sink.at); diff != "" {
 			t.Error(diff)
 		}
-		if stats, err := runJob(t, job); err != nil || stats != (Stats{}) {
+		if stats, err := runJob(t, job); err != nil || !cmp.Equal(stats, Stats{}) {
 			t.Errorf("nothing new: %+v and error %v", stats, err)
 		}
 		f.append("e3")

@@ -19,8 +19,8 @@ type run struct {
 	batch openBatch
 	stats Stats
 	lag   lag
-	// rejected is how many entities the sink had rejected before the run.
-	rejected int64
+	// rejected is what the sink had rejected before the run.
+	rejected Rejected
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
 	torn    TimelineError // that was passed last
@@ -151,7 +151,7 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 	err := r.pages(ctx, pages, markEnd)
 	var unverified *unverifiedError
 	if r.batch.half || r.batch.Batch != nil && errors.As(err, &unverified) {
-		return errors.Join(err, r.batch.rollback())
+		return errors.Join(err, r.batch.rollback(ctx))
 	}
 	if err == nil {
 		return r.commit(ctx)

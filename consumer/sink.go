@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 )
@@ -32,11 +33,13 @@ type Batch interface {
 	Apply(ctx context.Context, e *feed.Entity) error
 	// Commit makes everything applied, and the position, durable together. A
 	// batch without entities is allowed: it moves the position. After an error
-	// the outcome is unknown, and the caller asks [Sink.Position].
+	// the outcome is unknown, and the caller asks [Sink.Position]. It ends with ctx,
+	// and not with that of Begin or Apply: a [Job] that is interrupted gives it some
+	// time more.
 	Commit(ctx context.Context, at feed.Position) error
 	// Rollback undoes the batch. It is safe after Commit, when it does
 	// nothing.
-	Rollback() error
+	Rollback(ctx context.Context) error
 }
 
 // A sink that cannot keep data and position together, and so may be given an
@@ -46,17 +49,50 @@ type atLeastOnce interface {
 }
 
 // A sink that does not take every entity, and continues without those that do not fit,
-// implements this method. It returns how many these were since the sink was opened.
+// implements this method. It counts from when the sink was opened.
 type rejecting interface {
-	Rejected() int64
+	Rejected() Rejected
 }
 
-// rejected returns how many entities s did not take since it was opened.
-func rejected(s Sink) int64 {
+// Rejected counts the entities that a sink did not take. A sink reports them with a
+// method Rejected() Rejected.
+type Rejected struct {
+	// Quarantined is how many entities the sink has put aside, with the reason.
+	Quarantined int64
+	// Refused is how many entities the target of the sink has refused, so that it does
+	// not have them.
+	Refused int64
+	// Refusals are a few examples of these, from the first commit that had any.
+	Refusals []Refusal
+}
+
+// A Refusal is an entity that the target of a sink has refused.
+type Refusal struct {
+	ID     string    `json:"id"` // in the target
+	Rev    string    `json:"rev,omitempty"`
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason"` // in the words of the target, cut if they are long
+}
+
+// Total returns how many entities the sink did not take.
+func (r Rejected) Total() int64 { return r.Quarantined + r.Refused }
+
+// since returns what was rejected after before was taken.
+func (r Rejected) since(before Rejected) Rejected {
+	r.Quarantined -= before.Quarantined
+	r.Refused -= before.Refused
+	if r.Refused == 0 {
+		r.Refusals = nil
+	}
+	return r
+}
+
+// rejected returns what s did not take since it was opened.
+func rejected(s Sink) Rejected {
 	if r, ok := s.(rejecting); ok {
 		return r.Rejected()
 	}
-	return 0
+	return Rejected{}
 }
 
 // AtLeastOnce reports whether s may be given an entity again after a crash. A

@@ -55,7 +55,7 @@ func fill(ctx context.Context, registry sink.Registry, spec string) error {
 	if err != nil {
 		return err
 	}
-	defer batch.Rollback()
+	defer batch.Rollback(ctx)
 	e := &feed.Entity{
 		ContentID:       "<1@example.com>",
 		Operation:       feed.Put,

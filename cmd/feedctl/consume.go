@@ -14,7 +14,6 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
 type consumeFlags struct {
@@ -176,7 +175,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	job.Progress = func(p consumer.Progress) {
 		latest.set(p)
 		metrics.set(p)
-		if f.quarantine.exceeded(p.Rejected, p.Entities, false) {
+		if f.quarantine.exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
 	}
@@ -188,46 +187,53 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		err = nil // the check below tells it
 	}
 	err = at.suggest(ctx, at.explain(err))
-	a.warnRefused(to, into)
+	a.warnRefused(stats.Rejected, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
 	if err := errors.Join(err, a.printConsumed(ctx, job, at.title, into, stats)); err != nil {
 		return err
 	}
-	return f.quarantine.check(stats.Rejected, stats.Entities, rejectedWhere(to, into))
+	return f.quarantine.check(stats.Rejected.Total(), stats.Entities, rejectedWhere(stats.Rejected, into))
 }
 
 // rejectedWhere tells where to find what a sink did not take.
-func rejectedWhere(to consumer.Sink, into string) string {
-	if _, ok := to.(*couchdb.Sink); ok {
+func rejectedWhere(r consumer.Rejected, into string) string {
+	if r.Refused > 0 {
 		return into + " refused them, as the log says"
 	}
 	return "the table feedctl_quarantine has them, with the reasons"
 }
 
+// positionTimeout limits how long a sink is asked, at the end, where it stands: it knows,
+// unless its last commit failed.
+const positionTimeout = 5 * time.Second
+
 // printConsumed prints what a job has done, also if a signal has ended it.
 func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into string, stats consumer.Stats) error {
-	position, err := job.Sink.Position(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
+	defer cancel()
+	position, err := job.Sink.Position(ctx)
 	if err != nil {
 		return fmt.Errorf("read position of %s: %w", into, err)
 	}
 	result := consumeJSON{
-		URL:      from,
-		Into:     into,
-		Entities: stats.Entities,
-		Bytes:    stats.Bytes,
-		Commits:  stats.Batches,
-		Gaps:     stats.Gaps,
-		Position: position,
+		URL:         from,
+		Into:        into,
+		Entities:    stats.Entities,
+		Bytes:       stats.Bytes,
+		Commits:     stats.Batches,
+		Gaps:        stats.Gaps,
+		Quarantined: stats.Rejected.Quarantined,
+		Refused:     stats.Rejected.Refused,
+		Refusals:    stats.Rejected.Refusals,
+		Position:    position,
 	}
 	aside := ""
-	if r, ok := job.Sink.(*couchdb.Sink); ok {
-		result.Refused, result.Refusals = stats.Rejected, r.Refusals()
-		if result.Refused > 0 {
-			aside = ", which refused " + plural(result.Refused, "document", "documents")
-		}
-	} else if result.Quarantined = stats.Rejected; result.Quarantined > 0 {
+	switch {
+	case result.Refused > 0:
+		aside = ", which refused " + plural(result.Refused, "document", "documents")
+	case result.Quarantined > 0:
 		aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
 	}
 	return a.print(result, func(w io.Writer) error {

@@ -32,7 +32,7 @@ var consumeCounts = []struct {
 	{"entities_total", "Entities that this process has committed.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return p.Entities })},
 	{"bytes_total", "Bytes of their bodies.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return p.Bytes })},
 	{"commits_total", "Commits of the sink.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return p.Batches })},
-	{"rejected_total", "Entities that went into quarantine, or were refused.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return p.Rejected })},
+	{"rejected_total", "Entities that went into quarantine, or were refused.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return p.Rejected.Total() })},
 	{"gaps_total", "Gaps that were passed as --on-gap says.", prometheus.CounterValue, consumed(func(p *consumer.Progress) int64 { return int64(p.Gaps) })},
 	{"last_commit_timestamp_seconds", "When the sink last committed.", prometheus.GaugeValue, func(m *consumeMetrics) (float64, bool) { return seconds(m.committed) }},
 	{"position_timestamp_seconds", "Last-Modified of the last entity that was committed.", prometheus.GaugeValue, func(m *consumeMetrics) (float64, bool) { return seconds(m.last.Position.LastModified) }},

@@ -29,7 +29,7 @@ func TestConsumeMetrics(t *testing.T) {
 			t.Errorf("before the first commit there are times:\n%s", got)
 		}
 		m.set(consumer.Progress{
-			Stats:    consumer.Stats{Entities: 7, Rejected: 2},
+			Stats:    consumer.Stats{Entities: 7, Rejected: consumer.Rejected{Refused: 2}},
 			Position: feed.Position{LastModified: time.Unix(1_700_000_000, 0)},
 		})
 		got := scrape()

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	bridge "github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
-	sinkcouchdb "github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/snapshot"
 )
 
@@ -74,7 +74,7 @@ type consumeJSON struct {
 	// Refused is how many documents a database did not take; 0 for other sinks.
 	Refused int64 `json:"refused"`
 	// Refusals are a few of them, with the reason; absent if there are none.
-	Refusals []sinkcouchdb.Refusal `json:"refusals,omitempty"`
+	Refusals []consumer.Refusal `json:"refusals,omitempty"`
 	// Position is where the sink is now.
 	Position feed.Position `json:"position"`
 }

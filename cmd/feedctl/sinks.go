@@ -102,18 +102,17 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 
 // warnRefused tells, at the end and beside the log, of documents that a database does
 // not have. The command has done what it could, so this is no error.
-func (a *app) warnRefused(to consumer.Sink, into string) {
-	r, ok := to.(*couchdb.Sink)
-	if !ok || r.Rejected() == 0 || a.json {
+func (a *app) warnRefused(r consumer.Rejected, into string) {
+	if r.Refused == 0 || a.json {
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Rejected(), "document", "documents"))
+	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Refused, "document", "documents"))
 	stubs := false
-	for _, refusal := range r.Refusals() {
+	for _, refusal := range r.Refusals {
 		fmt.Fprintf(a.err, "  %s: %s\n", printable(refusal.ID), printable(refusal.Reason))
 		stubs = stubs || strings.HasPrefix(refusal.Reason, missingStub)
 	}
-	if more := r.Rejected() - int64(len(r.Refusals())); more > 0 {
+	if more := r.Refused - int64(len(r.Refusals)); more > 0 {
 		fmt.Fprintf(a.err, "  and %s more: see the log\n", formatCount(more))
 	}
 	if stubs {

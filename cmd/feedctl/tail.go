@@ -97,7 +97,7 @@ func (a *app) entityWriter() func(context.Context, *feed.Entity) error {
 			return err
 		}
 		if err := batch.Apply(ctx, e); err != nil {
-			return errors.Join(err, batch.Rollback())
+			return errors.Join(err, batch.Rollback(ctx))
 		}
 		return batch.Commit(ctx, feed.Position{})
 	}

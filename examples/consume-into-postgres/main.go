@@ -52,6 +52,6 @@ func run(ctx context.Context, out io.Writer, url, database string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d entities, %d of them into quarantine\n", stats.Entities, table.Rejected())
+	_, err = fmt.Fprintf(out, "%d entities, %d of them into quarantine\n", stats.Entities, stats.Rejected.Quarantined)
 	return err
 }

@@ -104,4 +104,4 @@ func (b *batch) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-func (b *batch) Rollback() error { return nil }
+func (b *batch) Rollback(context.Context) error { return nil }

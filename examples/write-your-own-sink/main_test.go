@@ -92,7 +92,7 @@ func TestRollback(t *testing.T) {
 	}
 	apply(c) // and then the process dies
 	c = open()
-	if err := apply(c).Rollback(); err != nil {
+	if err := apply(c).Rollback(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := apply(c).Commit(ctx, feed.Position{ContentID: "2"}); err != nil {

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"time"
@@ -60,7 +61,7 @@ const maxAdopted = 16 << 20
 // maxLogged is how large a document may be, in bytes, to go into the log.
 const maxLogged = 256 << 10
 
-func (t *target) Apply(e *feed.Entity) error {
+func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 	key := e.Key()
 	if key == "" {
 		return sink.ErrNoKey
@@ -75,7 +76,7 @@ func (t *target) Apply(e *feed.Entity) error {
 		}
 		return t.put(key, e)
 	case feed.Patch:
-		if err := t.patch(key, e); err != nil {
+		if err := t.patch(ctx, key, e); err != nil {
 			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
 		}
 		return nil

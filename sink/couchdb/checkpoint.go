@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 )
@@ -38,7 +38,7 @@ type checkpoint struct {
 	Written  int64 `json:"docs_written"`
 	Failures int64 `json:"doc_write_failures"`
 	// Refused are the last documents that were refused.
-	Refused []Refusal `json:"refused,omitempty"`
+	Refused []consumer.Refusal `json:"refused,omitempty"`
 }
 
 // A pending step has been begun. It is ended by whoever opens the sink next.
@@ -56,14 +56,6 @@ type single struct {
 	ID        string `json:"id"`
 	ContentID string `json:"content_id,omitempty"`
 	Deleted   bool   `json:"deleted,omitempty"`
-}
-
-// A Refusal tells why the database does not take a document.
-type Refusal struct {
-	ID     string    `json:"id"`
-	Rev    string    `json:"rev,omitempty"`
-	Time   time.Time `json:"time"`
-	Reason string    `json:"reason"` // the server's code and words, cut if they are long
 }
 
 // maxRefused is how many refusals a checkpoint keeps.
@@ -203,7 +195,7 @@ func (t *target) clean() {
 	if len(t.parts) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if t.load(ctx) != nil || t.state.Pending != nil {
 		return // it is needed, or another's

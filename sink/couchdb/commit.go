@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 )
@@ -18,8 +19,7 @@ type patience struct {
 }
 
 // retry does something until it is done, or another try is of no use. What it does
-// may have been done in part before. It is not begun again when the context of the batch has
-// ended, which ends a second try at once.
+// may have been done in part before.
 func (t *target) retry(ctx context.Context, tries int, do func(context.Context) error) error {
 	pause := t.pause
 	for n := 1; ; n++ {
@@ -28,7 +28,6 @@ func (t *target) retry(ctx context.Context, tries int, do func(context.Context) 
 			return err
 		}
 		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "try", n, "pause", pause)
-		ctx = t.ctx
 		if t.wait(ctx, pause) != nil {
 			return err
 		}
@@ -36,15 +35,13 @@ func (t *target) retry(ctx context.Context, tries int, do func(context.Context) 
 	}
 }
 
-// wait waits, but not longer than until the context of the batch ends.
+// wait waits, but not longer than until ctx ends.
 func (t *target) wait(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.ctx.Done():
-		return t.ctx.Err()
 	case <-timer.C:
 		return nil
 	}
@@ -52,9 +49,7 @@ func (t *target) wait(ctx context.Context, pause time.Duration) error {
 
 // Commit writes the batch step by step. Each step moves the position to what the
 // database then is at.
-func (t *target) Commit(at feed.Position) error {
-	ctx, cancel := graceful(t.ctx, commitTimeout)
-	defer cancel()
+func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if len(t.steps) == 0 {
 		t.addStep()
 	}
@@ -99,7 +94,7 @@ func (t *target) write(ctx context.Context, s *step, position feed.Position) err
 // An outcome counts what became of documents.
 type outcome struct {
 	written, failures int64
-	refused           []Refusal // the last ones
+	refused           []consumer.Refusal // the last ones
 }
 
 // refuse counts a document that the database does not take: that is not retried,
@@ -108,7 +103,7 @@ func (t *target) refuse(o *outcome, id, rev string, err error) {
 	why := reason(err)
 	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
 	o.failures++
-	o.refused = append(o.refused, Refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
+	o.refused = append(o.refused, consumer.Refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
 	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
@@ -129,10 +124,10 @@ func (t *target) finish(ctx context.Context, p pending, o outcome) error {
 		c.Refused = c.Refused[max(0, len(c.Refused)-maxRefused):]
 	})
 	if err == nil {
-		if t.refused == 0 {
-			t.examples = o.refused[:min(len(o.refused), maxExamples)]
+		if t.rejected.Refused == 0 {
+			t.rejected.Refusals = o.refused[:min(len(o.refused), maxExamples)]
 		}
-		t.refused += o.failures
+		t.rejected.Refused += o.failures
 	}
 	return err
 }

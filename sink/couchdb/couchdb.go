@@ -32,14 +32,10 @@ type Sink struct {
 }
 
 // Rejected returns how many documents the database has refused since the sink was
-// opened.
-func (s *Sink) Rejected() int64 { return s.target.refused }
+// opened, and up to 3 of them.
+func (s *Sink) Rejected() consumer.Rejected { return s.target.rejected }
 
-// Refusals returns up to 3 of the documents that Rejected counts, as examples, of the
-// first commit that had any.
-func (s *Sink) Refusals() []Refusal { return s.target.examples }
-
-// maxExamples is how many documents Refusals returns at most.
+// maxExamples is how many refusals Rejected returns at most.
 const maxExamples = 3
 
 // Opener returns an opener of sinks that are named couchdb:URL or
@@ -90,7 +86,7 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
 	}
-	t := &target{db: db, name: name, patience: p, ctx: ctx, log: c.Log}
+	t := &target{db: db, name: name, patience: p, log: c.Log}
 	t.spool.dir = c.SpoolDir
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -99,7 +95,7 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	if err := t.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, unavailable(ctx, err)), t.Close())
 	}
-	s, err := session.New(title, t)
+	s, err := session.New(ctx, title, t)
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}
@@ -121,16 +117,13 @@ type target struct {
 	log  *slog.Logger
 	lock *durable.File
 	patience
-	// ctx is that of the batch, or of Open.
-	ctx context.Context
 
 	state    checkpoint // as this sink has written it last
 	owned    bool       // state has been written by this sink
 	found    int64      // Writes before that
 	parts    []string   // revisions of the parts of the log that this sink has written
-	refused  int64
-	examples []Refusal // of these
-	vendor   string    // of the server; "" if it was not asked
+	rejected consumer.Rejected
+	vendor   string // of the server; "" if it was not asked
 
 	batch
 }
@@ -172,34 +165,10 @@ func (t *target) verify(ctx context.Context) error {
 	return nil
 }
 
-// How long a commit that is under way, and then a recovery, may take after the context of the
-// batch has ended. Neither is tried again then.
-const (
-	commitTimeout  = 10 * time.Second
-	recoverTimeout = 2 * time.Second
-)
-
-// graceful returns a context that ends some time after ctx, so that what was
-// applied can still be committed.
-func graceful(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(timeout, cancel)
-		context.AfterFunc(later, func() { timer.Stop() })
-	})
-	return later, func() {
-		stop()
-		cancel()
-	}
-}
-
-func (t *target) Begin(ctx context.Context) error {
-	t.ctx = ctx
-	return t.forget()
-}
+func (t *target) Begin(context.Context) error { return t.forget() }
 
 // Rollback forgets the batch, of which the database knows nothing yet.
-func (t *target) Rollback() error { return t.forget() }
+func (t *target) Rollback(context.Context) error { return t.forget() }
 
 func (t *target) forget() error {
 	t.steps = nil
@@ -209,12 +178,7 @@ func (t *target) forget() error {
 
 // Recover ends what a commit has begun, and returns the position that the database
 // then is at.
-func (t *target) Recover() (feed.Position, error) {
-	ctx, cancel := t.ctx, func() {}
-	if t.owned { // else there is nothing that was applied
-		ctx, cancel = graceful(t.ctx, recoverTimeout)
-	}
-	defer cancel()
+func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	if err := t.forget(); err != nil {
 		return feed.Position{}, err
 	}

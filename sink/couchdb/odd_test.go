@@ -107,7 +107,7 @@ func TestServerFailsOnAll(t *testing.T) {
 		if _, err := k.Position(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := k.(*couchdb.Sink).Rejected(); n != 0 {
+		if n := k.(*couchdb.Sink).Rejected().Refused; n != 0 {
 			t.Errorf("%d documents are refused", n)
 		}
 		fake.Inject(0, func(r *http.Request) bool { return r.Method != http.MethodGet }, couchtest.Refuse(500, "enospc", "no space left on device"))

@@ -22,7 +22,7 @@ type current struct {
 
 // patch stages a document that is changed. The content type and the headers remain
 // those of the PUT.
-func (t *target) patch(key string, e *feed.Entity) error {
+func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	delta, stream, _, err := t.body.Read(e)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (t *target) patch(key string, e *feed.Entity) error {
 		return patch.ErrTooLarge
 	}
 	id := docID(key)
-	was, err := t.current(id)
+	was, err := t.current(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func (t *target) patch(key string, e *feed.Entity) error {
 }
 
 // current returns a document as the batch has left it, or as the database has it.
-func (t *target) current(id string) (was current, err error) {
+func (t *target) current(ctx context.Context, id string) (was current, err error) {
 	c, staged := t.last[id]
 	switch {
 	case !staged:
-		err = t.retry(t.ctx, t.tries, func(ctx context.Context) error {
+		err = t.retry(ctx, t.tries, func(ctx context.Context) error {
 			was, err = t.stored(ctx, id)
 			return err
 		})

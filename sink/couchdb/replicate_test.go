@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
 	c := numbers(t, to)
-	examples := k.(*couchdb.Sink).Refusals()
+	examples := k.(*couchdb.Sink).Rejected().Refusals
 	if len(examples) != 3 {
 		t.Errorf("refusals %+v", examples)
 	}
@@ -221,8 +221,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("refusal %+v, and the checkpoint has %+v", r, first)
 		}
 	}
-	if c.Written != 5 || c.Failures != 6 || len(c.Refused) != 6 || k.(*couchdb.Sink).Rejected() != 6 {
-		t.Errorf("the checkpoint has %+v, and %d are refused", c, k.(*couchdb.Sink).Rejected())
+	if c.Written != 5 || c.Failures != 6 || len(c.Refused) != 6 || k.(*couchdb.Sink).Rejected().Refused != 6 {
+		t.Errorf("the checkpoint has %+v, and %d are refused", c, k.(*couchdb.Sink).Rejected().Refused)
 	}
 	for _, r := range c.Refused {
 		if !strings.Contains(r.Reason, "for a test") || r.ID == "" {

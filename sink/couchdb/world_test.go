@@ -59,7 +59,7 @@ func write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error
 	if err != nil {
 		return err
 	}
-	defer b.Rollback()
+	defer b.Rollback(ctx)
 	at := feed.Position{}
 	for _, e := range entities {
 		if err := b.Apply(ctx, e); err != nil {

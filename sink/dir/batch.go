@@ -28,7 +28,7 @@ func (t *target) Begin(context.Context) error {
 	return t.fs.Mkdir(t.batch.stage)
 }
 
-func (t *target) Apply(e *feed.Entity) error {
+func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	key := e.Key()
 	if key == "" {
 		return sink.ErrNoKey
@@ -182,7 +182,7 @@ func (t *target) write(path string, body func(io.Writer) error) error {
 	return file.Close()
 }
 
-func (t *target) Commit(at feed.Position) error {
+func (t *target) Commit(_ context.Context, at feed.Position) error {
 	if err := t.fs.SyncTree(t.batch.stage); err != nil {
 		return err
 	}
@@ -197,4 +197,4 @@ func (t *target) Commit(at feed.Position) error {
 	return nil
 }
 
-func (t *target) Rollback() error { return t.fs.RemoveAll(t.batch.stage) }
+func (t *target) Rollback(context.Context) error { return t.fs.RemoveAll(t.batch.stage) }

@@ -2,6 +2,7 @@ package dir
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (t *target) readRecord(each func(change) error) (head, error) {
 
 // Recover reads the position, finishes the batch that it was committed with,
 // and removes one that was not committed.
-func (t *target) Recover() (feed.Position, error) {
+func (t *target) Recover(context.Context) (feed.Position, error) {
 	h, err := t.readRecord(nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return feed.Position{}, t.initialize()

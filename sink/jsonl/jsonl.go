@@ -70,7 +70,7 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 		file.Close()
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	return session.New(name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
+	return session.New(context.Background(), name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
 }
 
 // A target is a file of lines with its position.
@@ -87,9 +87,9 @@ func (t *target) Begin(context.Context) error {
 	return nil
 }
 
-func (t *target) Apply(e *feed.Entity) error { return t.encoder.encode(e) }
+func (t *target) Apply(_ context.Context, e *feed.Entity) error { return t.encoder.encode(e) }
 
-func (t *target) Commit(at feed.Position) error {
+func (t *target) Commit(_ context.Context, at feed.Position) error {
 	if err := t.encoder.flush(); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (t *target) Commit(at feed.Position) error {
 	return nil
 }
 
-func (t *target) Rollback() error {
+func (t *target) Rollback(context.Context) error {
 	if t.encoder.wrote == 0 {
 		return nil
 	}

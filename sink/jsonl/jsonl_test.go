@@ -206,7 +206,7 @@ func TestWriter(t *testing.T) {
 	if err := b.Apply(t.Context(), large); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("apply: %v", err)
 	}
-	if err := b.Rollback(); err != nil {
+	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	large.Stream = strings.NewReader(strings.Repeat("x", 5<<20))

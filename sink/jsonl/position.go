@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (t *target) writeRecord(r record) error {
 }
 
 // Recover reads the position and cuts the data back to it.
-func (t *target) Recover() (feed.Position, error) {
+func (t *target) Recover(context.Context) (feed.Position, error) {
 	committed, err := readRecord(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return feed.Position{}, t.initialize()

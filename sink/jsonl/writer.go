@@ -31,7 +31,7 @@ func Stdout(w io.Writer) sink.Opener {
 // MiB goes through a temporary file first.
 func NewWriter(w io.Writer) consumer.Sink {
 	// There is nothing to recover, so this is no error.
-	s, _ := session.New("-", &stream{encoder: encoder{out: w}})
+	s, _ := session.New(context.Background(), "-", &stream{encoder: encoder{out: w}})
 	return writer{s}
 }
 
@@ -45,15 +45,15 @@ type stream struct {
 	torn    error // why the stream ends within a line
 }
 
-func (t *stream) Recover() (feed.Position, error) { return feed.Position{}, t.torn }
-func (t *stream) Close() error                    { return nil }
+func (t *stream) Recover(context.Context) (feed.Position, error) { return feed.Position{}, t.torn }
+func (t *stream) Close() error                                   { return nil }
 
 func (t *stream) Begin(context.Context) error {
 	t.encoder.reset()
 	return t.torn
 }
 
-func (t *stream) Apply(e *feed.Entity) error {
+func (t *stream) Apply(_ context.Context, e *feed.Entity) error {
 	if e.Stream != nil && (e.Size < 0 || e.Size > sink.MaxInline) {
 		file, size, err := content.Spool("", e.Stream, math.MaxInt64-1)
 		if err != nil {
@@ -75,13 +75,13 @@ func (t *stream) Apply(e *feed.Entity) error {
 	return err
 }
 
-func (t *stream) Commit(feed.Position) error {
+func (t *stream) Commit(context.Context, feed.Position) error {
 	t.torn = t.encoder.flush()
 	return t.torn
 }
 
 // Rollback drops the lines that were not written yet.
-func (t *stream) Rollback() error {
+func (t *stream) Rollback(context.Context) error {
 	t.encoder.reset()
 	return nil
 }

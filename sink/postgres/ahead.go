@@ -72,25 +72,25 @@ func (a *ahead) next() error {
 }
 
 // advance hands over what was applied, if it is enough.
-func (t *target) advance() {
+func (t *target) advance(ctx context.Context) {
 	if t.alone || t.spool.end()-t.sent < pieceSize {
 		return
 	}
-	if t.ahead == nil && t.start() != nil {
+	if t.ahead == nil && t.start(ctx) != nil {
 		// The commit will find out what is wrong.
 		t.alone = true
-		_ = t.writer.close(t.ctx)
+		_ = t.writer.close()
 		return
 	}
-	t.hand(t.ctx)
+	t.hand(ctx)
 }
 
 // start begins the transaction and the COPY.
-func (t *target) start() error {
-	if err := t.connect(t.ctx); err != nil {
+func (t *target) start(ctx context.Context) error {
+	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	if err := t.beginTransaction(t.ctx, t.staging, false); err != nil {
+	if err := t.beginTransaction(ctx, t.staging, false); err != nil {
 		return err
 	}
 	if err := t.step(); err != nil {
@@ -98,7 +98,7 @@ func (t *target) start() error {
 	}
 	a := &ahead{full: make(chan []byte, pieces), free: make(chan []byte, pieces), done: make(chan error, 1)}
 	// What was applied is committed even if the context of the batch has ended.
-	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(t.ctx))
+	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if t.pieces == nil {
 		t.pieces = make([]byte, pieces*pieceSize)
 	}
@@ -174,5 +174,5 @@ func (t *target) abandon() {
 	<-t.ahead.done
 	// The pieces may still be read by what the connection has left behind.
 	t.ahead, t.pieces, t.alone = nil, nil, true
-	_ = t.writer.close(t.ctx) // it is of no use any more, whatever it says
+	_ = t.writer.close() // it is of no use any more, whatever it says
 }

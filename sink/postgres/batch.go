@@ -16,13 +16,10 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-func (t *target) Begin(ctx context.Context) error {
-	t.ctx = ctx
-	return t.reset()
-}
+func (t *target) Begin(context.Context) error { return t.reset() }
 
 // Rollback forgets the batch, of which the server knows nothing.
-func (t *target) Rollback() error { return t.reset() }
+func (t *target) Rollback(context.Context) error { return t.reset() }
 
 func (t *target) reset() error {
 	t.abandon()
@@ -33,16 +30,16 @@ func (t *target) reset() error {
 	return t.spool.reset()
 }
 
-func (t *target) Apply(e *feed.Entity) error {
-	if err := t.stage(e); err != nil {
+func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
+	if err := t.stage(ctx, e); err != nil {
 		return err
 	}
-	t.advance()
+	t.advance(ctx)
 	return nil
 }
 
 // stage adds an entity to the batch.
-func (t *target) stage(e *feed.Entity) error {
+func (t *target) stage(ctx context.Context, e *feed.Entity) error {
 	key := e.Key()
 	if key == "" {
 		return sink.ErrNoKey
@@ -56,7 +53,7 @@ func (t *target) stage(e *feed.Entity) error {
 	case feed.Delete:
 		return t.remove(key, e)
 	case feed.Patch:
-		if err := t.patch(key, e); err != nil {
+		if err := t.patch(ctx, key, e); err != nil {
 			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
 		}
 		return nil
@@ -168,13 +165,11 @@ func (t *target) isJSON(text []byte) (ok bool) {
 	return ok
 }
 
-func (t *target) Commit(at feed.Position) error {
+func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	position, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := graceful(t.ctx)
-	defer cancel()
 	refused, err := t.merge(ctx, string(position))
 	if err != nil {
 		return err
@@ -185,26 +180,4 @@ func (t *target) Commit(at feed.Position) error {
 		t.log.WarnContext(ctx, "entities are in quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
 	}
 	return t.reset()
-}
-
-// commitWait is how long a commit may go on after the context of the batch has ended.
-const commitWait = 30 * time.Second
-
-// graceful returns a context that ends some time after ctx: what was applied is
-// committed also then.
-func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(commitWait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-later.Done():
-		}
-	})
-	return later, func() {
-		stop()
-		cancel()
-	}
 }

@@ -142,8 +142,8 @@ func testQuarantine(t *testing.T, w *world) {
 		if diff := cmp.Diff(want, w.pairs("SELECT id::text, v::text FROM "+table)); diff != "" {
 			t.Errorf("batches of %d (-want +got):\n%s", size, diff)
 		}
-		if n := w.value("SELECT count(*)::text FROM feedctl_quarantine WHERE table_name = '" + table + "'"); n != fmt.Sprint(k.Rejected()) || n == "0" {
-			t.Errorf("batches of %d: %s in quarantine, counted %d", size, n, k.Rejected())
+		if n := w.value("SELECT count(*)::text FROM feedctl_quarantine WHERE table_name = '" + table + "'"); n != fmt.Sprint(k.Rejected().Quarantined) || n == "0" {
+			t.Errorf("batches of %d: %s in quarantine, counted %d", size, n, k.Rejected().Quarantined)
 		}
 		k.Close()
 	}
@@ -206,8 +206,8 @@ func testSameKey(t *testing.T, w *world) {
 	if diff := cmp.Diff(map[string]string{"1": "2 <2@example.com>", "2": "3 <3@example.com>"}, w.pairs("SELECT id::text, v || ' ' || event FROM t")); diff != "" {
 		t.Error(diff)
 	}
-	if k.Rejected() != 1 {
-		t.Errorf("%d in quarantine", k.Rejected())
+	if k.Rejected().Quarantined != 1 {
+		t.Errorf("%d in quarantine", k.Rejected().Quarantined)
 	}
 	// Also of changes and deletions.
 	write(t, k, gone(5, "2"), entity(6, "02", `{"v":6}`), entity(7, "1", `{"v":7}`), entity(8, "3", `{"v":8}`), gone(9, "01"), gone(10, "03"))
@@ -242,7 +242,7 @@ func testStrict(t *testing.T, w *world) {
 	if err := b.Apply(t.Context(), entity(9, "z", `no JSON`)); err == nil || !strings.Contains(err.Error(), "<9@example.com>") {
 		t.Errorf("apply: %v", err)
 	}
-	b.Rollback()
+	b.Rollback(t.Context())
 	if diff := cmp.Diff(map[string]string{"a": "1"}, w.pairs("SELECT key, v::text FROM t")); diff != "" {
 		t.Error(diff)
 	}
@@ -333,7 +333,7 @@ func tryWrite(ctx context.Context, k *postgres.Sink, entities ...*feed.Entity) e
 	}
 	for _, e := range entities {
 		if err := b.Apply(ctx, e); err != nil {
-			return errors.Join(err, b.Rollback())
+			return errors.Join(err, b.Rollback(ctx))
 		}
 	}
 	return b.Commit(ctx, feed.Position{ContentID: entities[len(entities)-1].ContentID})

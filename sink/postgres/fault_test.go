@@ -439,7 +439,7 @@ func testSpill(t *testing.T, w *world) {
 			if err := b.Apply(t.Context(), missing); !errors.Is(err, patch.ErrMissing) {
 				t.Fatal(err)
 			}
-			if err := b.Rollback(); err != nil {
+			if err := b.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			break
@@ -459,20 +459,44 @@ func testSpill(t *testing.T, w *world) {
 	}
 }
 
-// testInterrupted ends the context while a commit waits for another's lock.
+// testInterrupted ends contexts while a commit waits for another's lock: that of the batch does
+// not matter to it, its own ends it.
 func testInterrupted(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	write(t, k, entity(1, "a", `1`))
 	w.exec("BEGIN", "UPDATE t SET headers = '{}'")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- tryWrite(ctx, k, entity(2, "a", `2`)) }()
-	for w.value("SELECT 'yes' FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == "" {
-		w.exec("SELECT pg_stat_clear_snapshot()")
-	}
-	cancel()
-	w.exec("COMMIT")
-	if err := <-done; err != nil {
-		t.Errorf("what was applied was not committed: %v", err)
+	for _, own := range []bool{true, false} {
+		batch, end := context.WithCancel(t.Context())
+		b, err := k.Begin(batch)
+		if err == nil {
+			err = b.Apply(batch, entity(2, "a", `2`))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		done := make(chan error)
+		go func() { done <- b.Commit(commit, feed.Position{ContentID: "2"}) }()
+		for w.value("SELECT 'yes' FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == "" {
+			w.exec("SELECT pg_stat_clear_snapshot()")
+		}
+		end()
+		if own {
+			interrupt()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("the commit was interrupted, and ends with: %v", err)
+			}
+			w.exec("COMMIT")
+			if at, err := k.Position(t.Context()); err != nil || at.ContentID == "2" {
+				t.Fatalf("position %v, error %v", at, err)
+			}
+			w.exec("BEGIN", "UPDATE t SET headers = '{}'")
+			continue
+		}
+		w.exec("COMMIT")
+		if err := <-done; err != nil {
+			t.Errorf("what was applied was not committed: %v", err)
+		}
 	}
 }

@@ -63,13 +63,13 @@ func (l *link) connect(ctx context.Context) error {
 	return nil
 }
 
-func (l *link) close(ctx context.Context) error {
+func (l *link) close() error {
 	if l.conn == nil {
 		return nil
 	}
 	conn := l.conn
 	l.conn = nil
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	return conn.Close(ctx)
 }
@@ -131,7 +131,7 @@ func (t *target) lockSession(ctx context.Context) error {
 		return nil
 	}
 	if _, e := t.writer.conn.Exec(ctx, "ROLLBACK"); e != nil {
-		_ = t.writer.close(ctx) // what is wrong with it is in err
+		_ = t.writer.close() // what is wrong with it is in err
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (t *target) hold(ctx context.Context) error {
 			return nil
 		}
 		// The lock is lost with the transaction.
-		if err := t.holder.close(ctx); err != nil && ctx.Err() != nil {
+		if err := t.holder.close(); err != nil && ctx.Err() != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (t *target) hold(ctx context.Context) error {
 	}
 	if err != nil {
 		// What is not whole must not be taken for a lock.
-		_ = t.holder.close(ctx)
+		_ = t.holder.close()
 	}
 	return err
 }

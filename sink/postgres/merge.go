@@ -22,19 +22,19 @@ var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w",
 var errSameKeys = errors.New("keys that differ are one in the column")
 
 // stored returns the row of a key in the table, if its document is small enough to patch.
-func (t *target) stored(key string) (c current, err error) {
+func (t *target) stored(ctx context.Context, key string) (c current, err error) {
 	// The connection cannot do two things. A feed that patches goes on without a COPY
 	// ahead in the next batch.
 	t.abandon()
 	t.looked, t.alone = true, true
-	err = t.retry(t.ctx, func() (err error) {
-		if err := t.connect(t.ctx); err != nil {
+	err = t.retry(ctx, func() (err error) {
+		if err := t.connect(ctx); err != nil {
 			return err
 		}
 		if err := t.step(); err != nil {
 			return err
 		}
-		c, err = t.row(t.ctx, key)
+		c, err = t.row(ctx, key)
 		return err
 	})
 	return c, err
@@ -115,10 +115,10 @@ func (t *target) rejuvenate(ctx context.Context) error {
 		return nil
 	}
 	if t.writer.pooled == nil || *t.writer.pooled {
-		return t.writer.close(ctx)
+		return t.writer.close()
 	}
 	if _, err := t.writer.conn.Exec(ctx, "DROP TABLE IF EXISTS pg_temp."+pgx.Identifier{t.staging}.Sanitize()); err != nil {
-		_ = t.writer.close(ctx) // what is wrong with it is met again
+		_ = t.writer.close() // what is wrong with it is met again
 	}
 	t.writer.since = time.Now()
 	return nil
@@ -151,7 +151,7 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 		}
 		if err != nil {
 			doubt = true
-			_ = t.writer.close(ctx) // what is wrong with it is in err
+			_ = t.writer.close() // what is wrong with it is in err
 		}
 		return err
 	})

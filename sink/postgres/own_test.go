@@ -71,8 +71,8 @@ func testOwnTables(t *testing.T, w *world) {
 			}
 			defer k.Close()
 			write(t, k, entity(1, "1", `{"v":1}`), entity(2, "2", `{"v":2}`), entity(3, "1", `{"v":3}`), entity(4, "3", `{}`))
-			if diff := cmp.Diff(map[string]string{"1": "3", "2": "2"}, w.pairs("SELECT id::text, v::text FROM t")); diff != "" || k.Rejected() != 1 {
-				t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected(), diff)
+			if diff := cmp.Diff(map[string]string{"1": "3", "2": "2"}, w.pairs("SELECT id::text, v::text FROM t")); diff != "" || k.Rejected().Quarantined != 1 {
+				t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 			}
 		})
 	}
@@ -108,13 +108,13 @@ func testUnique(t *testing.T, w *world) {
 		write(t, k, entity(7, "4", `{"sku":"d"}`), entity(8, "5", `{"sku":"a"}`), entity(9, "4", `{}`)) // and changed again
 		want := map[string]string{"2": "b", "3": "c", "4": "", "5": "a"}
 		const rows = "SELECT id::text, coalesce(sku, '') FROM t"
-		if diff := cmp.Diff(want, w.pairs(rows)); diff != "" || k.Rejected() != 0 {
-			t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected(), diff)
+		if diff := cmp.Diff(want, w.pairs(rows)); diff != "" || k.Rejected().Quarantined != 0 {
+			t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 		}
 		write(t, k, entity(10, "6", `{"sku":"b"}`), entity(11, "7", `{"sku":"e"}`), entity(12, "8", `{"sku":"e"}`))
 		want["7"] = "e"
-		if diff := cmp.Diff(want, w.pairs(rows)); diff != "" || k.Rejected() != 2 {
-			t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected(), diff)
+		if diff := cmp.Diff(want, w.pairs(rows)); diff != "" || k.Rejected().Quarantined != 2 {
+			t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 		}
 		k.Close()
 	}
@@ -163,8 +163,8 @@ func testSettings(t *testing.T, w *world) {
 	write(t, k, entity(1, "02/03/2026", `{"v":1}`), entity(2, "03/02/2026", `{"v":2}`))
 	write(t, k, change(3, "02/03/2026", `{"w":3}`))
 	want := map[string]string{"2026-02-03": `{"v": 1, "w": 3}`, "2026-03-02": `{"v": 2}`}
-	if diff := cmp.Diff(want, w.pairs("SELECT day::text, doc::text FROM days")); diff != "" || k.Rejected() != 0 {
-		t.Errorf("%d in quarantine, rows (-want +got):\n%s", k.Rejected(), diff)
+	if diff := cmp.Diff(want, w.pairs("SELECT day::text, doc::text FROM days")); diff != "" || k.Rejected().Quarantined != 0 {
+		t.Errorf("%d in quarantine, rows (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
 	k.Close()
 	// The point before the decimals is none in other places. Not every machine knows one.
@@ -233,8 +233,8 @@ func testRole(t *testing.T, w *world) {
 	gone := entity(3, "a", "")
 	gone.Operation = feed.Delete
 	write(t, k, entity(1, "a", `{"v":1}`), entity(2, "b", `{"v":"x"}`), gone)
-	if k.Rejected() != 1 {
-		t.Errorf("%d in quarantine", k.Rejected())
+	if k.Rejected().Quarantined != 1 {
+		t.Errorf("%d in quarantine", k.Rejected().Quarantined)
 	}
 	k.Close()
 	u.User = url.User(role)

@@ -14,7 +14,7 @@ import (
 )
 
 // patch stages a document that is changed.
-func (t *target) patch(key string, e *feed.Entity) error {
+func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if len(t.projections) > 0 && t.document < 0 {
 		return errNoDocument
 	}
@@ -26,7 +26,7 @@ func (t *target) patch(key string, e *feed.Entity) error {
 	if stream != nil {
 		err = patch.ErrTooLarge
 	} else {
-		was, err = t.current(key)
+		was, err = t.current(ctx, key)
 	}
 	var result []byte
 	if err == nil {
@@ -78,10 +78,10 @@ type current struct {
 
 // current returns the row of a key as the batch has left it, if its document is small
 // enough to patch.
-func (t *target) current(key string) (c current, err error) {
+func (t *target) current(ctx context.Context, key string) (c current, err error) {
 	n, ok := t.last[key]
 	if !ok {
-		return t.stored(key)
+		return t.stored(ctx, key)
 	}
 	e := t.spool.entries[n]
 	if e.end-e.start > 2*patch.MaxSize {

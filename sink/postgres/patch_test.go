@@ -49,8 +49,8 @@ func testPatchRefused(t *testing.T, w *world) {
 		"<11@example.com>": "PUT", "<14@example.com>": "PATCH", "<16@example.com>": "DELETE", "<18@example.com>": "PUT", "<19@example.com>": "PATCH",
 		"<21@example.com>": "PATCH", "<24@example.com>": "PUT", "<25@example.com>": "PATCH", "<27@example.com>": "PATCH",
 	}
-	if diff := cmp.Diff(refused, w.pairs("SELECT content_id, operation FROM feedctl_quarantine")); diff != "" || k.Rejected() != int64(len(refused)) {
-		t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected(), diff)
+	if diff := cmp.Diff(refused, w.pairs("SELECT content_id, operation FROM feedctl_quarantine")); diff != "" || k.Rejected().Quarantined != int64(len(refused)) {
+		t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
 	// A key that is none goes into quarantine also if the batch has nothing else of it.
 	write(t, k, change(31, "y", `{}`), change(32, "1", `{"b":null}`))

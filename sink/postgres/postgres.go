@@ -45,7 +45,9 @@ type Sink struct {
 
 // Rejected returns how many entities the sink has put into quarantine since it was
 // opened.
-func (s *Sink) Rejected() int64 { return s.target.quarantined }
+func (s *Sink) Rejected() consumer.Rejected {
+	return consumer.Rejected{Quarantined: s.target.quarantined}
+}
 
 // Opener returns an opener for sinks named
 // postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE, with the optional parameters name,
@@ -100,12 +102,11 @@ func open(ctx context.Context, url string, o Options, before func() error) (*Sin
 	}
 	t.before = before
 	name := "postgres table " + o.Table
-	t.ctx = ctx
 	if err := t.retry(ctx, func() error { return t.prepare(ctx) }); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("open sink %s: %w", name, unavailable(ctx, err))
 	}
-	s, err := session.New(name, t)
+	s, err := session.New(ctx, name, t)
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}
@@ -136,7 +137,6 @@ type target struct {
 	commits        int64     // in the row of the position
 	before         func() error
 
-	ctx   context.Context // of the batch
 	spool spool
 	last  map[string]int // keys of the batch, with their last entry
 	// changes are the patches of what earlier entries of the batch have left.
@@ -239,11 +239,11 @@ const recoverWait = time.Minute
 
 // Recover forgets what was not committed, makes sure of the lock, and reads the
 // position.
-func (t *target) Recover() (at feed.Position, err error) {
+func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.reset(); err != nil {
 		return at, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), recoverWait)
+	ctx, cancel := context.WithTimeout(ctx, recoverWait)
 	defer cancel()
 	var p place
 	err = t.retry(ctx, func() (err error) {
@@ -254,7 +254,7 @@ func (t *target) Recover() (at feed.Position, err error) {
 			p, err = t.take(ctx)
 		}
 		if err != nil {
-			_ = t.writer.close(ctx) // what is wrong with it is in err
+			_ = t.writer.close() // what is wrong with it is in err
 		}
 		return err
 	})
@@ -266,5 +266,5 @@ func (t *target) Recover() (at feed.Position, err error) {
 }
 
 func (t *target) Close() error {
-	return errors.Join(t.reset(), t.writer.close(t.ctx), t.holder.close(t.ctx))
+	return errors.Join(t.reset(), t.writer.close(), t.holder.close())
 }

@@ -42,7 +42,7 @@ func feedBatch(ctx context.Context, k consumer.Sink, g *generator) error {
 	}
 	for range batchSize(g.n) {
 		if err := b.Apply(ctx, g.next()); err != nil {
-			return errors.Join(err, b.Rollback())
+			return errors.Join(err, b.Rollback(ctx))
 		}
 	}
 	return b.Commit(ctx, at(g.n))

@@ -112,14 +112,14 @@ func commit(t *testing.T, b consumer.Batch, at feed.Position) {
 	if err := b.Commit(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Rollback(); err != nil {
+	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatalf("roll back after the commit: %v", err)
 	}
 }
 
 func rollback(t *testing.T, b consumer.Batch) {
 	t.Helper()
-	if err := b.Rollback(); err != nil {
+	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

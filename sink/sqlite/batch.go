@@ -44,7 +44,7 @@ func (t *target) Begin(ctx context.Context) error {
 	return nil
 }
 
-func (t *target) Apply(e *feed.Entity) error {
+func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	key := e.Key()
 	if key == "" {
 		return sink.ErrNoKey
@@ -222,7 +222,7 @@ func (t *target) document(key string) (document []byte, err error) {
 	return document, errors.Join(err, t.read.Reset())
 }
 
-func (t *target) Commit(at feed.Position) error {
+func (t *target) Commit(_ context.Context, at feed.Position) error {
 	t.conn.SetInterrupt(nil) // what was applied is committed even if the context of the batch has ended
 	position, err := json.Marshal(at)
 	if err != nil {
@@ -244,7 +244,7 @@ func (t *target) Commit(at feed.Position) error {
 }
 
 // Rollback ends the transaction, if there still is one: some errors end it.
-func (t *target) Rollback() error {
+func (t *target) Rollback(context.Context) error {
 	t.conn.SetInterrupt(nil)
 	t.begun = false
 	if t.conn.AutocommitEnabled() {
@@ -254,9 +254,9 @@ func (t *target) Rollback() error {
 }
 
 // Recover rolls back what was not committed, and reads the position.
-func (t *target) Recover() (feed.Position, error) {
+func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	var p feed.Position
-	if err := t.Rollback(); err != nil {
+	if err := t.Rollback(ctx); err != nil {
 		return p, err
 	}
 	err := sqlitex.Execute(t.conn, "SELECT position FROM feedctl_positions WHERE name = ?", &sqlitex.ExecOptions{

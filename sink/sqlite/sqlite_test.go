@@ -215,7 +215,7 @@ func TestTooLarge(t *testing.T) {
 		if err := b.Apply(t.Context(), e); !errors.As(err, &large) || large.Key != "large" || large.ContentID != e.ContentID || large.Size != size {
 			t.Errorf("%d bytes: %v", size, err)
 		}
-		if err := b.Rollback(); err != nil {
+		if err := b.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,7 +255,7 @@ func TestBusy(t *testing.T) {
 	if err := <-result; err == nil {
 		t.Error("an entity was applied while another had the database")
 	}
-	if err := b.Rollback(); err != nil {
+	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := sqlitex.ExecuteTransient(conn, "ROLLBACK", nil); err != nil {

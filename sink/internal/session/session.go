@@ -17,14 +17,15 @@ type Target interface {
 	// Begin is called before the first Apply or Commit of a batch.
 	Begin(ctx context.Context) error
 	// Apply applies an entity. After an error only Rollback follows.
-	Apply(e *feed.Entity) error
-	// Commit ends a batch. After an error only Recover or Close follows.
-	Commit(at feed.Position) error
+	Apply(ctx context.Context, e *feed.Entity) error
+	// Commit ends a batch. What ended the context of Apply does not matter to it. After an
+	// error only Recover or Close follows.
+	Commit(ctx context.Context, at feed.Position) error
 	// Rollback ends a batch. After an error only Recover or Close follows.
-	Rollback() error
+	Rollback(ctx context.Context) error
 	// Recover brings the target to what was committed last, whatever went wrong
 	// before, and returns the position of that.
-	Recover() (feed.Position, error)
+	Recover(ctx context.Context) (feed.Position, error)
 	// Close releases what the target holds. It may be called within a batch.
 	Close() error
 }
@@ -42,8 +43,8 @@ var errClosed = errors.New("the sink is closed")
 
 // New recovers the target and returns a sink with it. It closes the target if
 // it returns an error. The name is for errors.
-func New(name string, target Target) (*Sink, error) {
-	position, err := target.Recover()
+func New(ctx context.Context, name string, target Target) (*Sink, error) {
+	position, err := target.Recover(ctx)
 	if err != nil {
 		target.Close()
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
@@ -53,12 +54,12 @@ func New(name string, target Target) (*Sink, error) {
 
 // Position returns the position of the last commit. If a commit or a rollback
 // went wrong, it recovers the target first.
-func (s *Sink) Position(context.Context) (feed.Position, error) {
+func (s *Sink) Position(ctx context.Context) (feed.Position, error) {
 	if s.target == nil {
 		return feed.Position{}, errClosed
 	}
 	if s.broken != nil {
-		position, err := s.target.Recover()
+		position, err := s.target.Recover(ctx)
 		if err != nil {
 			return feed.Position{}, fmt.Errorf("recover sink %s: %w", s.name, err)
 		}
@@ -115,13 +116,13 @@ func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.sink.target.Apply(e); err != nil {
+	if err := b.sink.target.Apply(ctx, e); err != nil {
 		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.name, err)
 	}
 	return b.err
 }
 
-func (b *batch) Commit(_ context.Context, at feed.Position) error {
+func (b *batch) Commit(ctx context.Context, at feed.Position) error {
 	s := b.sink
 	if s.batch != b {
 		return errEnded
@@ -130,7 +131,7 @@ func (b *batch) Commit(_ context.Context, at feed.Position) error {
 		return fmt.Errorf("commit batch: an entity was not applied: %w", b.err)
 	}
 	s.batch = nil
-	if err := s.target.Commit(at); err != nil {
+	if err := s.target.Commit(ctx, at); err != nil {
 		s.broken = fmt.Errorf("commit to %s: %w", s.name, err)
 		return s.broken
 	}
@@ -138,13 +139,13 @@ func (b *batch) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-func (b *batch) Rollback() error {
+func (b *batch) Rollback(ctx context.Context) error {
 	s := b.sink
 	if s.batch != b {
 		return nil
 	}
 	s.batch = nil
-	if err := s.target.Rollback(); err != nil {
+	if err := s.target.Rollback(ctx); err != nil {
 		s.broken = fmt.Errorf("roll back %s: %w", s.name, err)
 		return s.broken
 	}
