@@ -144,7 +144,7 @@ func New(c Config) (*Client, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{Transport: newTransport(c.Concurrency)}
+		c.HTTPClient = &http.Client{Transport: NewTransport(c.Concurrency)}
 	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure consumer: %w", err)
@@ -193,9 +193,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// newTransport returns a transport for up to concurrency pages at a time from
-// one server.
-func newTransport(concurrency int) *http.Transport {
+// NewTransport returns what makes the requests of a client without an HTTPClient: a
+// transport for up to concurrency pages at a time from one server, which notices
+// connections that are dead.
+func NewTransport(concurrency int) *http.Transport {
 	return &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		DialContext:       tcp.Dialer(10 * time.Second).DialContext,

@@ -87,7 +87,7 @@ func TestSilence(t *testing.T) {
 			f.longPoll = true
 			inWorld(t, f, func(t *testing.T, w *world) {
 				network := &router{dial: w.dial}
-				transport := newTransport(4)
+				transport := NewTransport(4)
 				transport.Protocols, transport.DialContext = new(http.Protocols), network.DialContext
 				protocol(transport.Protocols, true)
 				w.client = &http.Client{Transport: transport}

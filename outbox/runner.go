@@ -36,7 +36,8 @@ type Stats struct {
 	Rows        int64 // moved
 	Bytes       int64 // of their bodies
 	Quarantined int64
-	Working     bool // it has the lease now
+	Working     bool      // it has the lease now
+	Last        time.Time // when it last moved rows; zero if it has not
 }
 
 // A Runner moves the rows of one feed.
@@ -52,6 +53,7 @@ type Runner struct {
 
 	rows, bytes, quarantined atomic.Int64
 	working                  atomic.Bool
+	lastMove                 atomic.Pointer[time.Time]
 }
 
 // NewRunner returns a Runner, which uses up to three connections at the same time, and
@@ -67,7 +69,11 @@ func (d *DB) NewRunner(c Config) (*Runner, error) {
 
 // Stats may be called at any time.
 func (r *Runner) Stats() Stats {
-	return Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load()}
+	s := Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load()}
+	if last := r.lastMove.Load(); last != nil {
+		s.Last = *last
+	}
+	return s
 }
 
 // Run moves rows as they are committed, while no other runner does, until ctx ends;
@@ -227,6 +233,10 @@ func (r *Runner) mover() mover {
 }
 
 func (r *Runner) count(m moved) {
+	if m.rows > 0 {
+		now := time.Now()
+		r.lastMove.Store(&now)
+	}
 	r.rows.Add(int64(m.rows))
 	r.bytes.Add(m.bytes)
 	r.quarantined.Add(int64(len(m.bad)))

@@ -27,6 +27,7 @@ type app struct {
 	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
 	web      *transport
+	logged   tally // messages in the log, by level
 
 	store     string
 	config    string
@@ -65,7 +66,7 @@ func (a *app) configure(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	a.log = slog.New(handler)
+	a.log = slog.New(countedLog{handler, &a.logged})
 	a.warnUnknownVariables(c.Root())
 	return nil
 }

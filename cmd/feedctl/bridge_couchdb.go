@@ -107,7 +107,7 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	flags.StringVar(&f.selector, "selector", "", "publish documents that match a `JSON` selector")
 	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
-	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
+	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
 	f.quarantine.add(flags)
 	f.pages.add(flags, "")
@@ -131,7 +131,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	}
 	defer closing(&err, store.Close, "store")
 	b := &bridging{app: a, flags: f, url: rawURL, at: at, store: store}
-	stopMetrics, err := a.serveMetrics(f.metrics, bridgeMetrics{b.progress})
+	stopMetrics, err := a.serveMetrics(f.metrics, bridgeMetrics(b.progress))
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, 
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	sizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
 	f.quarantine.add(flags)
-	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
+	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	f.client.add(flags)
 	must(c.MarkFlagRequired("into"))
 	return c
@@ -164,8 +164,8 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var latest latestProgress
-	var metrics consumeMetrics
-	stopMetrics, err := a.serveMetrics(f.metrics, &metrics)
+	var gauge consumeGauge
+	stopMetrics, err := a.serveMetrics(f.metrics, gauge.metrics())
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
 		latest.set(p)
-		metrics.set(p)
+		gauge.set(p)
 		if f.quarantine.exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}

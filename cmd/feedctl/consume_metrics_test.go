@@ -17,9 +17,9 @@ import (
 
 func TestConsumeMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m consumeMetrics
+		var m consumeGauge
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(&m)
+		registry.MustRegister(m.metrics())
 		scrape := func() string {
 			w := httptest.NewRecorder()
 			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

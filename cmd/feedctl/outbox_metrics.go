@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/feedctl/feedctl/outbox"
 )
@@ -17,17 +14,15 @@ const metricsTime = 5 * time.Second
 
 // An outboxCollector asks the database when it is scraped.
 type outboxCollector struct {
-	movers                                               *movers
-	rows, bytes, lag, bad, moved, movedBytes, work, open *prometheus.Desc
+	movers                                                     *movers
+	rows, bytes, lag, bad, moved, movedBytes, last, work, open *prometheus.Desc
 }
 
-// newOutboxMetrics returns the handler of /metrics.
-func newOutboxMetrics(m *movers) http.Handler {
+func newOutboxCollector(m *movers) *outboxCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("feedctl_outbox_"+name, help, labels, nil)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(&outboxCollector{
+	return &outboxCollector{
 		movers:     m,
 		rows:       desc("waiting_rows", "Rows that are committed and not moved.", "feed"),
 		bytes:      desc("waiting_bytes", "Bytes of their bodies.", "feed"),
@@ -35,14 +30,14 @@ func newOutboxMetrics(m *movers) http.Handler {
 		bad:        desc("quarantined_rows", "Rows in quarantine.", "feed"),
 		moved:      desc("moved_rows_total", "Rows that this process has moved.", "feed"),
 		movedBytes: desc("moved_bytes_total", "Bytes of their bodies.", "feed"),
+		last:       desc("last_move_timestamp_seconds", "When this process last moved rows.", "feed"),
 		work:       desc("working", "1 if this process works on the feed, 0 if it is ready to: another process works on it, or the feed is idle.", "feed"),
 		open:       desc("oldest_transaction_seconds", "Age of the oldest open transaction that has written to the outbox; 0 if none is older than a second."),
-	}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	}
 }
 
 func (o *outboxCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{o.rows, o.bytes, o.lag, o.bad, o.moved, o.movedBytes, o.work, o.open} {
+	for _, d := range []*prometheus.Desc{o.rows, o.bytes, o.lag, o.bad, o.moved, o.movedBytes, o.last, o.work, o.open} {
 		to <- d
 	}
 }
@@ -54,6 +49,9 @@ func (o *outboxCollector) Collect(to chan<- prometheus.Metric) {
 	o.movers.each(func(name string, s outbox.Stats) {
 		send(prometheus.CounterValue, o.moved, float64(s.Rows), name)
 		send(prometheus.CounterValue, o.movedBytes, float64(s.Bytes), name)
+		if !s.Last.IsZero() {
+			send(prometheus.GaugeValue, o.last, float64(s.Last.UnixMilli())/1000, name)
+		}
 		working := 0.0
 		if s.Working {
 			working = 1

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -10,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
 // What waits in the outbox, for how long, and the oldest transaction that keeps rows from being
@@ -21,7 +25,9 @@ func TestOutboxLag(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	handler := newOutboxMetrics(&movers{db: db})
+	var stdout bytes.Buffer
+	m := &movers{db: db, app: newApp(streams{out: &stdout, err: io.Discard}), config: outbox.Config{Store: memory.New()}, once: true}
+	handler := m.app.metricsHandler(newOutboxCollector(m))
 	scrape := func(wants ...string) {
 		t.Helper()
 		body := ""
@@ -55,10 +61,10 @@ func TestOutboxLag(t *testing.T) {
 	scrape(`waiting_rows{feed="orders"} 2`, `waiting_bytes{feed="orders"} 5`, `lag_seconds{feed="orders"} [1-9][0-9.]*`,
 		`quarantined_rows{feed="bad"} 1`, `oldest_transaction_seconds [1-9][0-9.]*`)
 	status(`(?s)orders +2 +5 B +[1-9].*open for [1-9].*idle in transaction`)
-	if code, stdout, stderr := feedctl(t, "", "outbox", "run", "--db", database, "--all", "--once"); code != exitOK || !strings.Contains(stdout, "moved 2 entities to orders") {
-		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
+	if err := errors.Join(m.runAll(t.Context()), m.print()); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {
+		t.Errorf("%v\n%s", err, &stdout)
 	}
-	scrape(`waiting_rows{feed="orders"} 0`, `lag_seconds{feed="orders"} 0`, `oldest_transaction_seconds [1-9][0-9.]*`)
+	scrape(`waiting_rows{feed="orders"} 0`, `last_move_timestamp_seconds{feed="orders"} 1[0-9.e+]*`, `lag_seconds{feed="orders"} 0`, `oldest_transaction_seconds [1-9][0-9.]*`)
 	if err := open.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -65,7 +63,7 @@ With --metrics there are metrics for Prometheus on /metrics.` + exitStatus(exitO
 	flags.BoolVar(&f.all, "all", false, "move the rows of all feeds")
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&f.adopt, "adopt", false, "first make the outbox continue the feeds as they are")
-	flags.StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at /metrics of this `ADDRESS`")
+	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	sizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
 	f.quarantine.add(flags)
 	c.MarkFlagsOneRequired("feed", "all")
@@ -78,11 +76,6 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 	for _, name := range f.feeds {
 		if err := layout.CheckName(name); err != nil {
 			return err
-		}
-	}
-	if f.metrics != "" {
-		if err := checkAddress(f.metrics); err != nil {
-			return usagef("--metrics %q is not HOST:PORT: %w", f.metrics, err)
 		}
 	}
 	a.follower = !f.once
@@ -104,13 +97,11 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return err
 		}
 	}
-	if f.metrics != "" {
-		stop, err := serveMetrics(f.metrics, newOutboxMetrics(m))
-		if err != nil {
-			return err
-		}
-		defer stop()
+	stopMetrics, err := a.serveMetrics(f.metrics, newOutboxCollector(m))
+	if err != nil {
+		return err
 	}
+	defer closing(&err, stopMetrics, "metrics")
 	stop := a.progress("outbox", m.status)
 	defer stop()
 	if f.all {
@@ -289,24 +280,4 @@ func (m *movers) print() error {
 		}
 		return nil
 	})
-}
-
-// serveMetrics serves on the address until it is stopped.
-func serveMetrics(address string, handler http.Handler) (stop func(), err error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = web.Serve(listener) // it ends by Close
-	}()
-	return func() {
-		_ = web.Close()
-		<-done
-	}, nil
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestMetrics counts what failed and was tried again, whatever the log shows.
+func TestMetrics(t *testing.T) {
+	failures := 2
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if failures--; failures >= 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer web.Close()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var out bytes.Buffer
+	a := newApp(streams{in: strings.NewReader(""), out: &out, err: &out})
+	root := newRoot(a)
+	root.SetArgs([]string{"consume", web.URL + "/feeds/none", "--into", "-", "--log-level", "error"})
+	if err := root.ExecuteContext(t.Context()); statusCode(err) != http.StatusNotFound || strings.Contains(out.String(), "WARN") {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	w := httptest.NewRecorder()
+	a.metricsHandler(new(consumeGauge).metrics()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`feedctl_http_requests_total{method="HEAD"} 3`, `feedctl_http_failures_total{method="HEAD"} 2`,
+		`feedctl_log_messages_total{level="warn"} 3`, "feedctl_consume_commits_total 0", "process_start_time_seconds ",
+	} {
+		if !strings.Contains(w.Body.String(), "\n"+want) {
+			t.Errorf("there is no %s:\n%s", want, w.Body)
+		}
+	}
+}
