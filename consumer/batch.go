@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // An openBatch is the batch of a sink that entities are being applied to.
@@ -126,7 +127,7 @@ const commitTimeout = 10 * time.Second
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		_ = sleep(later, commitTimeout)
+		_ = backoff.Sleep(later, commitTimeout)
 		cancel()
 	})
 	return later, func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // await waits until the newest page r may have more: entities or a next link.
@@ -17,7 +18,7 @@ import (
 func (w *walk) await(r *reading) error {
 	for {
 		if w.quiet > 1 && !w.held {
-			if err := sleep(w.s.ctx, w.pollPause(w.quiet-1)); err != nil {
+			if err := backoff.Sleep(w.s.ctx, w.pollPause(w.quiet-1)); err != nil {
 				return err
 			}
 		}
@@ -32,7 +33,7 @@ func (w *walk) await(r *reading) error {
 // pollPause returns how long to wait before the nth poll, from 1.
 func (w *walk) pollPause(n int) time.Duration {
 	c := &w.s.config
-	return jitter(backoff(min(c.Retry.Min, c.PollInterval), c.PollInterval, n))
+	return backoff.Backoff{Min: min(c.Retry.Min, c.PollInterval), Max: c.PollInterval}.After(n)
 }
 
 // poll asks once whether there is news, and makes it what r reads.

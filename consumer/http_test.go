@@ -240,30 +240,6 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	var got []time.Duration
-	for n := 1; n <= 6; n++ {
-		got = append(got, backoff(100, 1000, n))
-	}
-	if diff := cmp.Diff([]time.Duration{100, 200, 400, 800, 1000, 1000}, got); diff != "" {
-		t.Error(diff)
-	}
-	if backoff(1, 1<<62, 1000) != 1<<62 {
-		t.Error("overflow")
-	}
-	seen := make(map[time.Duration]bool)
-	for range 1000 {
-		d := jitter(100)
-		if d < 50 || d > 100 {
-			t.Fatalf("jitter(100) is %d", d)
-		}
-		seen[d] = true
-	}
-	if len(seen) < 40 {
-		t.Errorf("jitter has %d values", len(seen))
-	}
-}
-
 // TestTimeouts: a server that does not answer, or stops in the middle, is given
 // up and asked again; a slow one only if a minimum of bytes is asked for.
 func TestTimeouts(t *testing.T) {

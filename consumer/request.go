@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/idle"
 )
 
@@ -171,7 +172,7 @@ func (s *session) requestError(target string, err, cause error) error {
 const maxProblem = 64 << 10
 
 func newStatusError(r *response) error {
-	e := &StatusError{URL: redact(r.url.String()), StatusCode: r.status, RetryAfter: retryAfter(r.header, time.Now())}
+	e := &StatusError{URL: redact(r.url.String()), StatusCode: r.status, RetryAfter: backoff.RetryAfter(r.header)}
 	if kind, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); kind != "application/problem+json" {
 		return e
 	}
@@ -182,17 +183,4 @@ func newStatusError(r *response) error {
 		}
 	}
 	return e
-}
-
-// retryAfter reads Retry-After in both its forms (RFC 9110, section 10.2.3): 0
-// if there is none.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

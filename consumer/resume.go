@@ -37,8 +37,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	}
 	w.s.config.Logger.WarnContext(w.s.ctx, "page is not there, looking for the position again", "error", missing)
 	if w.missing > 1 {
-		c := &w.s.config.Retry
-		if err := sleep(w.s.ctx, jitter(backoff(c.Min, c.Max, w.missing-1))); err != nil {
+		if err := w.s.config.Retry.backoff().Wait(w.s.ctx, w.missing-1); err != nil {
 			return r, err
 		}
 	}

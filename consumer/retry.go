@@ -3,8 +3,8 @@ package consumer
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // A retry counts how often something was tried without progress.
@@ -29,36 +29,13 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	if !Retryable(err) || c.Attempts > 0 && r.tries >= c.Attempts {
 		return err
 	}
-	pause := jitter(backoff(c.Min, c.Max, r.tries))
+	pause := c.backoff().After(r.tries)
 	var status *StatusError
 	if errors.As(err, &status) {
 		pause = max(pause, min(status.RetryAfter, c.MaxRetryAfter))
 	}
 	r.s.config.Logger.WarnContext(ctx, "will try again", "error", err, "try", r.tries, "pause", pause)
-	return sleep(ctx, pause)
+	return backoff.Sleep(ctx, pause)
 }
 
-// backoff returns the pause after the nth failure, from 1: from least, twice
-// as long each time, up to most.
-func backoff(least, most time.Duration, n int) time.Duration {
-	pause := least
-	for i := 1; i < n && pause < most; i++ {
-		pause *= 2
-	}
-	return min(pause, most)
-}
-
-// jitter takes a random part of up to a half off, so that those who failed
-// together do not come back together.
-func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+func (r RetryConfig) backoff() backoff.Backoff { return backoff.Backoff{Min: r.Min, Max: r.Max} }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // A walk goes through a feed from page to page, in order.
@@ -82,7 +83,7 @@ func (w *walk) begin() (*reading, error) {
 		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all that comes is new
 		pause := w.pollPause(try)
 		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)
-		if err := sleep(w.s.ctx, pause); err != nil {
+		if err := backoff.Sleep(w.s.ctx, pause); err != nil {
 			return nil, err
 		}
 	}

@@ -9,13 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/idle"
 	"github.com/feedctl/feedctl/page"
 )
@@ -88,9 +87,9 @@ func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
 		if n >= db.config.Attempts || !q.mayRepeat(err) {
 			return err
 		}
-		pause := backoff(n)
+		pause := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}.After(n)
 		db.config.Log.WarnContext(ctx, "will ask again", "error", err, "try", n, "pause", pause)
-		if err := sleep(ctx, pause); err != nil {
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -107,18 +106,6 @@ func (q *Request) mayRepeat(err error) bool {
 	}
 	// A request that comes too early had no effect.
 	return errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests
-}
-
-// backoff returns the pause after the nth failure, from 1. A random part of up to
-// a half is off, so that those who failed together do not come back together.
-func backoff(n int) time.Duration {
-	const least, most = 250 * time.Millisecond, 30 * time.Second
-	pause := least
-	for i := 1; i < n && pause < most; i++ {
-		pause *= 2
-	}
-	pause = min(pause, most)
-	return pause - rand.N(pause/2+1)
 }
 
 // logins is how often a session may have expired during one request. Even a new one
@@ -195,7 +182,7 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
-	after := retryAfter(resp.Header, time.Now())
+	after := backoff.RetryAfter(resp.Header)
 	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, after)
 	timeout := cmp.Or(q.IdleTimeout, db.config.IdleTimeout)
 	what := db.what(q)
@@ -300,19 +287,6 @@ func (db *DB) scrub(s string) string {
 		s = strings.ReplaceAll(s, secret, "***")
 	}
 	return s
-}
-
-// retryAfter reads Retry-After in both its forms (RFC 9110, section 10.2.3): 0
-// if there is none.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }
 
 // A transportError is a request or an answer that broke. It is worth another

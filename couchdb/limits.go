@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // Limits slows down the requests of all clients that share it, by host, with
@@ -74,7 +76,7 @@ func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 			return now, ctx.Err()
 		}
 		l.mu.Unlock()
-		if err := sleep(ctx, at.Sub(now)); err != nil {
+		if err := backoff.Sleep(ctx, at.Sub(now)); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -147,19 +149,5 @@ func (p *pace) raise(now time.Time) {
 	p.rate += p.step / max(p.rate, 1) * (1 + now.Sub(p.cut).Seconds()/10)
 	if p.rate >= p.free {
 		p.rate = 0
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

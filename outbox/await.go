@@ -99,16 +99,16 @@ func (p *poller) wake(list []*waiter) {
 
 // run polls while anyone waits: often while feeds have had rows lately, then rarely.
 func (p *poller) run() {
-	retry := backoff{}
-	var server, at time.Time // of the next look; zero if that is not set
-	looks := 0               // since somebody came
+	failed, pause := 0, time.Duration(0) // times in a row, and what is waited longer for that
+	var server, at time.Time             // of the next look; zero if that is not set
+	looks := 0                           // since somebody came
 	for {
 		list := p.all()
 		if len(list) == 0 {
 			return
 		}
 		now := time.Now()
-		if soon := now.Add(p.pause(list, looks, now) + retry.delay); at.IsZero() || soon.Before(at) {
+		if soon := now.Add(p.pause(list, looks, now) + pause); at.IsZero() || soon.Before(at) {
 			at = soon
 		}
 		if p.sleep(at.Sub(now)) {
@@ -119,9 +119,10 @@ func (p *poller) run() {
 		found, err := p.look(ctx, list, &server)
 		cancel()
 		if err != nil {
-			retry.next()
+			failed++
+			pause = pauses().After(failed)
 		} else {
-			retry.reset()
+			failed, pause = 0, 0
 		}
 		p.wake(found)
 		at = time.Time{}

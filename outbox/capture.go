@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -126,7 +127,7 @@ func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 		if !ok || server.Code != "55P03" && server.Code != "40P01" { // lock_not_available, deadlock_detected
 			return err
 		}
-		if stopped := sleepFor(ctx, lockPause); stopped != nil {
+		if stopped := backoff.Sleep(ctx, lockPause); stopped != nil {
 			return fmt.Errorf("%w while waiting for the lock on the table: %w", stopped, err)
 		}
 	}

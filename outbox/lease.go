@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // errLeaseLost is the cause for which a runner stops to work when another has
@@ -58,7 +60,7 @@ func (l *lease) take(ctx context.Context) (taken bool, err error) {
 // run out.
 func (l *lease) keep(ctx context.Context, lost func(error)) {
 	renewed := time.Now()
-	for sleepFor(ctx, l.length/5) == nil {
+	for backoff.Sleep(ctx, l.length/5) == nil {
 		try, cancel := context.WithTimeout(ctx, l.length/2)
 		taken, err := l.take(try)
 		cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -83,7 +84,7 @@ func (r *Runner) Stats() Stats {
 // error that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
 // storage.ErrPermission or storage.ErrLayout.
 func (r *Runner) Run(ctx context.Context) error {
-	retry := backoff{}
+	failed := 0 // times in a row
 	for {
 		taken, err := r.lease.take(ctx)
 		if err == nil && taken {
@@ -99,15 +100,16 @@ func (r *Runner) Run(ctx context.Context) error {
 			taken = false
 		case err != nil:
 			r.config.Logger.Warn("outbox is interrupted, trying again", "feed", r.config.Feed, "error", err)
-			if err := sleepFor(ctx, retry.next()); err != nil {
-				return err
+			failed++
+			if pauses().Wait(ctx, failed) != nil {
+				return context.Cause(ctx)
 			}
 			continue
 		}
-		retry.reset()
+		failed = 0
 		if !taken {
-			if err := sleepFor(ctx, r.config.Lease/5); err != nil {
-				return err
+			if backoff.Sleep(ctx, r.config.Lease/5) != nil {
+				return context.Cause(ctx)
 			}
 		}
 		if err := r.await(ctx); err != nil {
@@ -142,8 +144,8 @@ func (r *Runner) Drain(ctx context.Context) error {
 		if left, err := r.left(ctx, last); err != nil || !left {
 			return err
 		}
-		if err := sleepFor(ctx, r.config.Lease/5); err != nil {
-			return err
+		if backoff.Sleep(ctx, r.config.Lease/5) != nil {
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -208,7 +210,9 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 			continue
 		case done.rows+len(done.bad) > 0:
 			r.active = time.Now()
-			err = sleepFor(holding, r.config.Poll)
+			if backoff.Sleep(holding, r.config.Poll) != nil {
+				err = context.Cause(holding)
+			}
 		case drain:
 			return nil
 		default:
@@ -255,12 +259,7 @@ func final(err error) bool {
 	return false
 }
 
-// A backoff waits longer after each failure.
-type backoff struct{ delay time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.delay = min(max(2*b.delay, 100*time.Millisecond), 5*time.Second)
-	return b.delay
+// pauses are those between attempts after a failure.
+func pauses() backoff.Backoff {
+	return backoff.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 }
-
-func (b *backoff) reset() { b.delay = 0 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -172,16 +171,4 @@ func (c Config) remove(ctx context.Context, tx pgx.Tx, ids []int64, bad []badRow
 		return 0, fmt.Errorf("put rows of feed %q into quarantine: %w", c.Feed, err)
 	}
 	return removed + tag.RowsAffected(), nil
-}
-
-// sleepFor waits, or returns the cause of the context's end.
-func sleepFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -71,15 +71,3 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 
 // reference is the time by the store's clock, as far as is known without asking it.
 func (k *clock) reference() time.Time { return k.base.Add(time.Since(k.asked)) }
-
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

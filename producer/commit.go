@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -123,7 +123,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 			return
 		}
 		f.config.Logger.Warn("store did not confirm a commit, trying again", "feed", f.name, "error", err)
-		if retry.wait(ctx, f.sleep) != nil {
+		if !retry.wait(ctx) {
 			b.fail(err)
 			return
 		}
@@ -281,21 +281,14 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 type retry struct {
 	since time.Time
 	limit time.Duration
-	delay time.Duration
+	tries int
 }
 
-func newRetry(limit time.Duration) *retry {
-	return &retry{since: time.Now(), limit: limit, delay: 10 * time.Millisecond}
-}
+func newRetry(limit time.Duration) *retry { return &retry{since: time.Now(), limit: limit} }
 
-// errGaveUp ends a retry.
-var errGaveUp = errors.New("tried for too long")
-
-func (r *retry) wait(ctx context.Context, sleep func(context.Context, time.Duration) error) error {
-	if time.Since(r.since) >= r.limit {
-		return errGaveUp
-	}
-	jittered := r.delay/2 + rand.N(r.delay/2+1)
-	r.delay = min(2*r.delay, time.Second)
-	return sleep(ctx, jittered)
+// wait waits for the next try, and reports false if there is none.
+func (r *retry) wait(ctx context.Context) bool {
+	r.tries++
+	pauses := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	return time.Since(r.since) < r.limit && pauses.Wait(ctx, r.tries) == nil
 }

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -60,7 +59,6 @@ type Feed struct {
 	free   [][]byte // buffers for pages, of the goroutine that commits
 	stop   context.CancelFunc
 	closed chan struct{}
-	sleep  func(context.Context, time.Duration) error
 }
 
 // Open returns a producer for a feed. It looks at the store's clock, but not at
@@ -86,7 +84,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 		queue:   newQueue(),
 		room:    semaphore.NewWeighted(c.MaxWaiting),
 		idStart: "<" + rand.Text() + "-", idEnd: "@" + name + ">",
-		stop: stop, closed: make(chan struct{}), sleep: sleep,
+		stop: stop, closed: make(chan struct{}),
 	}
 	go f.run(ctx)
 	return f, nil

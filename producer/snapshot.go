@@ -236,7 +236,7 @@ func (w *snapshotWriter) create(ctx context.Context, key string, meta storage.Me
 		if err == nil {
 			return nil
 		}
-		if final(err) || lostRace(err) || ctx.Err() != nil || retry.wait(ctx, sleep) != nil {
+		if final(err) || lostRace(err) || ctx.Err() != nil || !retry.wait(ctx) {
 			return fmt.Errorf("write %s: %w", key, err)
 		}
 	}

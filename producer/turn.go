@@ -5,6 +5,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // Limits of a producer's turn.
@@ -61,7 +63,7 @@ func (f *Feed) rest(ctx context.Context, took time.Duration) {
 	if f.turn.shared() {
 		pause += rand.N(2*took + 1)
 	}
-	if f.sleep(ctx, min(pause, longestBreak)) != nil || !f.tail.known {
+	if backoff.Sleep(ctx, min(pause, longestBreak)) != nil || !f.tail.known {
 		return
 	}
 	newest, err := newestOrNil(ctx, f.chain)

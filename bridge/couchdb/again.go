@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // leanRows is how many rows are read without their documents at first, after they could not be
@@ -48,19 +49,19 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 	if r.failed++; most > 0 && r.failed >= most {
 		return fmt.Errorf("no progress in %d attempts: %w", most, err)
 	}
-	pause, ends := pauseAfter(r.failed), "never"
+	pause, ends := pauses().After(r.failed), "never"
 	if most > 0 {
 		left := time.Duration(0)
 		for n := r.failed; n < most; n++ {
-			left += pauseAfter(n)
+			left += pauses().Longest(n)
 		}
 		ends = fmt.Sprintf("after %d attempts, in about %v", most, left)
 	}
 	c.Log.Warn("the source cannot be read, asking again", "source", c.Source.URL(), "error", err, "attempt", r.failed, "pause", pause, "gives_up", ends)
-	return r.bridge.pause(ctx, jitter(pause))
+	return r.bridge.pause(ctx, pause)
 }
 
-// pauseAfter returns how long to wait at most after so many failures.
-func pauseAfter(failed int) time.Duration {
-	return min(250*time.Millisecond<<min(failed, tries), 30*time.Second)
+// pauses are those between attempts to read from the source.
+func pauses() backoff.Backoff {
+	return backoff.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/producer"
 )
 
@@ -37,8 +38,8 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 		return nil, err
 	}
 	b := &Bridge{
-		config: c, pages: chain.NewReader(c.Store, c.Feed), pause: sleep,
-		quarantine: &quarantine{store: c.Store, feed: c.Feed, pause: sleep},
+		config: c, pages: chain.NewReader(c.Store, c.Feed), pause: backoff.Sleep,
+		quarantine: &quarantine{store: c.Store, feed: c.Feed, pause: backoff.Sleep},
 	}
 	b.meter.progress.Pending = -1
 	if b.selection, err = c.selection(); err != nil {
@@ -93,7 +94,7 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 			break
 		}
 		b.config.Log.Warn("another producer has written to the feed: continuing from where it is now", "feed", b.config.Feed, "error", err)
-		if err = b.pause(ctx, jitter(time.Second)); err != nil {
+		if err = b.pause(ctx, backoff.Jitter(time.Second)); err != nil {
 			break
 		}
 	}

@@ -44,7 +44,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 // wait waits, the longer the more often it is called.
 func (r *retry) wait(ctx context.Context) error {
 	r.attempts = min(r.attempts+1, tries-1)
-	return r.pause(ctx, jitter(pauseAfter(r.attempts)))
+	return r.pause(ctx, pauses().After(r.attempts))
 }
 
 // away reports whether an error may be about the source as a whole, which others than we

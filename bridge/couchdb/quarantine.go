@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -93,15 +93,12 @@ func (q *quarantine) remove(ctx context.Context, name string) error {
 // try repeats what may be done twice, unless the store refuses it.
 func (q *quarantine) try(ctx context.Context, do func() error) (err error) {
 	const attempts = 5
-	for n := range attempts {
-		if err = do(); err == nil || refused(err) || ctx.Err() != nil {
-			return err
-		}
-		if n < attempts-1 && q.pause(ctx, jitter(100*time.Millisecond<<n)) != nil {
+	pauses := backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
+	for n := 1; ; n++ {
+		if err = do(); err == nil || refused(err) || ctx.Err() != nil || n == attempts || q.pause(ctx, pauses.After(n)) != nil {
 			return err
 		}
 	}
-	return err
 }
 
 // refused reports whether a store said no for a reason that remains.
@@ -112,20 +109,6 @@ func refused(err error) bool {
 		}
 	}
 	return false
-}
-
-// jitter returns a time between d/2 and d.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // List yields what is in the quarantine of a feed.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // A RetryReport is what became of a quarantine.
@@ -77,7 +79,7 @@ func (b *Bridge) retryThings(ctx context.Context, things []Quarantined, report *
 	b.config.Options, b.config.Filter = things[0].Options, things[0].Filter
 	rejected, err := b.retryOnce(ctx, things)
 	for overtaken(err) && ctx.Err() == nil {
-		if err := b.pause(ctx, jitter(time.Second)); err != nil {
+		if err := b.pause(ctx, backoff.Jitter(time.Second)); err != nil {
 			return err
 		}
 		rejected, err = b.retryOnce(ctx, things)

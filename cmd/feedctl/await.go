@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // A patience says how to wait for a server that is away when a command begins.
@@ -25,12 +26,10 @@ func await[T any](ctx context.Context, a *app, p patience, open func() (T, error
 		if err == nil || !errors.Is(err, p.away) || ctx.Err() != nil || p.limit >= 0 && time.Since(begun) >= p.limit {
 			return v, err
 		}
-		pause := p.pause/2 + rand.N(p.pause/2)
+		pause := backoff.Jitter(p.pause)
 		a.log.WarnContext(ctx, "server is unavailable, retrying", p.what, p.name, "error", err, "pause", pause)
-		select {
-		case <-ctx.Done():
-			return v, fmt.Errorf("wait for %s %s: %w: %w", p.what, p.name, ctx.Err(), err)
-		case <-time.After(pause):
+		if ended := backoff.Sleep(ctx, pause); ended != nil {
+			return v, fmt.Errorf("wait for %s %s: %w: %w", p.what, p.name, ended, err)
 		}
 	}
 }

@@ -15,16 +15,13 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
 )
 
-// firstPause is the pause before a request is repeated; each one after it is
-// twice as long as the one before, up to maxPause.
-const (
-	firstPause = 250 * time.Millisecond
-	maxPause   = 30 * time.Second
-)
+// maxRetryAfter is how long a server may ask to be left alone.
+const maxRetryAfter = 5 * time.Minute
 
 // An httpPublisher publishes to a feed on a server. It gives Content-IDs to
 // entities without, so that it can repeat a request whose outcome it does not
@@ -107,18 +104,19 @@ func (p *httpPublisher) publishWhole(ctx context.Context, entities []*feed.Entit
 		return server.Receipt{}, err
 	}
 	header := http.Header{"Content-Type": {page.ContentType(p.boundary)}}
-	pause := firstPause
+	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	for n := 1; ; n++ {
 		receipt, err := p.post(ctx, header, bytes.NewReader(p.buf), int64(len(p.buf)))
 		if err == nil || n == p.attempts || !mayRepeat(err) {
 			return receipt, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		pause := pauses.After(n)
+		if status, ok := errors.AsType[*consumer.StatusError](err); ok {
+			pause = max(pause, min(status.RetryAfter, maxRetryAfter))
+		}
+		if backoff.Sleep(ctx, pause) != nil {
 			return receipt, err
 		}
-		pause = min(2*pause, maxPause)
 	}
 }
 
@@ -187,7 +185,7 @@ func readReceipt(at string, response *http.Response) (receipt server.Receipt, er
 		return receipt, &url.Error{Op: "Post", URL: at, Err: fmt.Errorf("read answer: %w", err)}
 	}
 	if response.StatusCode/100 != 2 {
-		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode}
+		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode, RetryAfter: backoff.RetryAfter(response.Header)}
 		_ = json.Unmarshal(data, &status.Problem) // not every server explains itself
 		return receipt, status
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
@@ -38,10 +39,12 @@ func answer(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A request whose outcome is not known is repeated with the same Content-IDs.
+// A request whose outcome is not known is repeated with the same Content-IDs, after the time
+// that the server asks for.
 func TestHTTPPublisherRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ids []string
+		begun := time.Now()
 		p := newTestPublisher(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			for e, err := range input.Multipart(r.Body, r.Header.Get("Content-Type"), page.ReaderOptions{}) {
 				if err != nil {
@@ -54,7 +57,9 @@ func TestHTTPPublisherRepeats(t *testing.T) {
 			case 2:
 				return nil, errors.New("connection reset")
 			case 4:
-				return answer(http.StatusServiceUnavailable, "busy"), nil
+				busy := answer(http.StatusServiceUnavailable, "busy")
+				busy.Header.Set("Retry-After", "45")
+				return busy, nil
 			}
 			return answer(http.StatusOK, `{"published":1,"duplicates":1,"page":"p","contentId":"c"}`), nil
 		}))
@@ -67,6 +72,9 @@ func TestHTTPPublisherRepeats(t *testing.T) {
 		}
 		if len(ids) != 6 || ids[0] != "given" || ids[1] == "" || ids[1] != ids[3] || ids[3] != ids[5] {
 			t.Errorf("Content-IDs of the requests: %q", ids)
+		}
+		if waited := time.Since(begun); waited < 45*time.Second || waited > 46*time.Second {
+			t.Errorf("waited %v, and the server asked for 45 s", waited)
 		}
 	})
 }

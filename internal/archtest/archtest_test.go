@@ -38,6 +38,7 @@ var rooms = map[string]room{
 	"internal/loopback":  {},
 	"internal/jsonptr":   {},
 	"internal/selfcheck": {},
+	"internal/backoff":   {},
 	"internal/memlimit":  {},
 	"internal/idle":      {},
 	"internal/filepart":  {},
@@ -52,40 +53,40 @@ var rooms = map[string]room{
 	// Storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/*":               {rooms: []string{"internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
-	"storage/postgres":        {rooms: []string{"internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
+	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/postgres":        {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage", "internal/backoff"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
-		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/tcp",
+		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",
 	}},
 
 	// CouchDB, whichever side it is on.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
-	"couchdb":                {rooms: []string{"page", "internal/idle", "internal/jsonscan"}},
-	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
+	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan"}},
+	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/backoff", "internal/jsonscan"}},
 	"bridge/couchdb": {
-		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "layout", "page", "producer", "snapshot", "storage"},
+		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/backoff", "internal/jsonscan", "layout", "page", "producer", "snapshot", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "snapshot", "internal/idle", "internal/jsonptr", "internal/tcp"},
+		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"sink":              {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":        {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":     {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
-	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/tcp", "internal/pgerr", "internal/suggest"}},
-	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch"}, libraries: []string{"golang.org/x/sys"}},
+	"sink/postgres":     {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonptr", "internal/tcp", "internal/pgerr", "internal/suggest"}},
+	"sink/couchdb":      {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...": {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 
 	// Serving and checking.

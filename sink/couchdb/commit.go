@@ -9,41 +9,28 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// patience says how often a step is tried, and how long the first pause is; each pause is
-// twice as long as the one before.
+// patience says how often a step is tried, with which pauses.
 type patience struct {
-	tries int
-	pause time.Duration
+	tries  int
+	pauses backoff.Backoff
 }
 
 // retry does something until it is done, or another try is of no use. What it does
 // may have been done in part before.
 func (t *target) retry(ctx context.Context, tries int, do func(context.Context) error) error {
-	pause := t.pause
 	for n := 1; ; n++ {
 		err := do(ctx)
 		if err == nil || n >= tries || !couchdb.Retryable(err) {
 			return err
 		}
+		pause := t.pauses.After(n)
 		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "try", n, "pause", pause)
-		if t.wait(ctx, pause) != nil {
+		if backoff.Sleep(ctx, pause) != nil {
 			return err
 		}
-		pause *= 2
-	}
-}
-
-// wait waits, but not longer than until ctx ends.
-func (t *target) wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/durable"
@@ -67,7 +68,7 @@ func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	if c.Attempts == 0 {
 		c.Attempts = 1 // a step is tried again as a whole
 	}
-	return open(ctx, c, name, patience{tries: maxTries, pause: 250 * time.Millisecond})
+	return open(ctx, c, name, patience{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
 }
 
 // maxTries is how often a step is tried, in half a minute; and openTries how often the

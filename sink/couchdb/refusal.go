@@ -66,7 +66,6 @@ func (e *poisonError) Unwrap() error { return e.err }
 // insist sends one document, and again while the server fails with status 500. If it does so
 // time and again, and takes another write in between, the error is that of the document.
 func (t *target) insist(ctx context.Context, send func() error) error {
-	pause := t.pause
 	for n := 1; ; n++ {
 		err := send()
 		if !isSuspect(err) {
@@ -78,10 +77,9 @@ func (t *target) insist(ctx context.Context, send func() error) error {
 		if n >= t.tries {
 			return &poisonError{err}
 		}
-		if t.wait(ctx, pause) != nil {
+		if t.pauses.Wait(ctx, n) != nil {
 			return err
 		}
-		pause *= 2
 	}
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/pgerr"
 )
 
@@ -38,13 +38,9 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("entity %q with key %q has %s than PostgreSQL takes in a value (%d): use the sink dir or jsonl", e.ContentID, e.Key, size, e.Limit)
 }
 
-// What fails for a while is tried again for this long, with pauses that grow from the
-// first to the last: a server that restarts, or another that takes over.
-const (
-	retryFor   = 30 * time.Second
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
-)
+// retryFor is how long what fails for a while is tried again: a server that restarts, or another
+// that takes over.
+const retryFor = 30 * time.Second
 
 // passes reports whether it is worth to try again after an error.
 func passes(err error) bool {
@@ -96,8 +92,8 @@ func remarked(err error) error {
 
 // retry calls attempt until it succeeds or fails for good. What takes longer is in the log.
 func (t *target) retry(ctx context.Context, attempt func() error) error {
-	start, pause, told := time.Now(), firstPause, false
-	for {
+	start, pauses, told := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}, false
+	for n := 1; ; n++ {
 		err := attempt()
 		if err == nil {
 			return nil
@@ -105,17 +101,12 @@ func (t *target) retry(ctx context.Context, attempt func() error) error {
 		if !passes(err) || ctx.Err() != nil || time.Since(start) > retryFor {
 			return remarked(err)
 		}
-		if pause == lastPause && !told {
+		if pauses.Longest(n) == pauses.Max && !told {
 			told = true
-			t.log.WarnContext(ctx, "the database does not do it: trying again", "table", t.table.String(), "for", retryFor, "error", err)
+			t.log.WarnContext(ctx, "database is unavailable, retrying", "table", t.table.String(), "for", retryFor, "error", err)
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w while waiting to try again: %w", ctx.Err(), err)
-		case <-timer.C:
+		if ended := pauses.Wait(ctx, n); ended != nil {
+			return fmt.Errorf("%w while waiting to try again: %w", ended, err)
 		}
-		pause = min(2*pause, lastPause)
 	}
 }

@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/pgerr"
 	"github.com/feedctl/feedctl/storage"
 )
 
-// What goes wrong for a while is tried again for this long, with pauses that grow
-// from the first to the last: a server that restarts, or another that takes over.
-const (
-	retryFor   = 30 * time.Second
-	firstPause = 5 * time.Millisecond
-	lastPause  = time.Second
-)
+// retryFor is how long what goes wrong for a while is tried again: a server that restarts, or
+// another that takes over.
+const retryFor = 30 * time.Second
 
 // idle are errors that end a connection on which nothing was asked for.
 var idle = []string{
@@ -65,8 +61,8 @@ func retryWrite(ctx context.Context, attempt func(doubt bool) error) error {
 // again calls attempt until it succeeds, fails for good or time is up. It returns the
 // last error, and whether any attempt may have taken effect.
 func again(ctx context.Context, attempt func(doubt bool) error) (err error, doubt bool) {
-	start, pause := time.Now(), firstPause
-	for {
+	start, pauses := time.Now(), backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
+	for n := 1; ; n++ {
 		if err = attempt(doubt); err == nil {
 			return nil, false
 		}
@@ -75,14 +71,9 @@ func again(ctx context.Context, attempt func(doubt bool) error) (err error, doub
 		if !passes || time.Since(start) > retryFor {
 			return err, doubt
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w while waiting to try again: %w", ctx.Err(), err), doubt
-		case <-timer.C:
+		if ended := pauses.Wait(ctx, n); ended != nil {
+			return fmt.Errorf("%w while waiting to try again: %w", ended, err), doubt
 		}
-		pause = min(2*pause, lastPause)
 	}
 }
 

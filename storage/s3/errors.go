@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
@@ -174,13 +172,6 @@ func statusOf(err error) int {
 }
 
 func regionOf(err error) string { return headerOf(err).Get("X-Amz-Bucket-Region") }
-
-// retryAfter returns how long a server that is busy asks to be left alone; 0 if it
-// does not say.
-func retryAfter(err error) time.Duration {
-	seconds, _ := strconv.ParseUint(headerOf(err).Get("Retry-After"), 10, 31)
-	return time.Duration(seconds) * time.Second
-}
 
 func throttled(err error) bool {
 	_, ok := retry.DefaultThrottleErrorCodes[strings.TrimPrefix(codeOf(err), codeOfKMS)]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -108,21 +108,13 @@ func (s *Store) repeat(ctx context.Context, do func(...options) error) error {
 // pause waits before the attempt after this one, by chance, or as long as a busy
 // server asks for, at most maxBackoff.
 func (s *Store) pause(ctx context.Context, attempt int, err error) error {
-	longest := s.config.Backoff * maxBackoff
-	limit := s.config.Backoff << min(attempt-1, 20)
+	pauses := backoff.Backoff{Min: s.config.Backoff, Max: s.config.Backoff * maxBackoff}
 	least := time.Duration(0)
 	if throttled(err) {
-		limit *= throttleBackoff
-		least = min(retryAfter(err), longest)
+		pauses.Min *= throttleBackoff
+		least = min(backoff.RetryAfter(headerOf(err)), pauses.Max)
 	}
-	timer := time.NewTimer(max(least, rand.N(min(limit, longest)+1)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return backoff.Sleep(ctx, max(least, pauses.After(attempt)))
 }
 
 // redirected sends a request to another server.

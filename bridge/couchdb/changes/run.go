@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
@@ -173,22 +173,13 @@ func (r *run) pause(err error) error {
 	if o.Attempts > 0 && r.tries >= o.Attempts {
 		return fmt.Errorf("no progress in %d attempts: %w", r.tries, err)
 	}
-	pause := o.MinRetry
-	for i := 1; i < r.tries && pause < o.MaxRetry; i++ {
-		pause *= 2
-	}
-	pause = min(pause, o.MaxRetry)
-	pause -= rand.N(pause/2 + 1)
+	pause := backoff.Backoff{Min: o.MinRetry, Max: o.MaxRetry}.After(r.tries)
 	r.f.count(func(s *Stats) { s.Reconnects++ })
 	o.Log.WarnContext(r.f.ctx, "will follow changes again", "database", r.f.db.URL(), "error", err, "try", r.tries, "pause", pause)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-r.f.ctx.Done():
+	if backoff.Sleep(r.f.ctx, pause) != nil {
 		return errClosed
 	}
+	return nil
 }
 
 // final reports whether asking again is of no use.
