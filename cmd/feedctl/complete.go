@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // How long a shell waits for names that complete an argument, and how many it gets.
@@ -43,14 +48,42 @@ func flagValues(c *cobra.Command, flag string) []string {
 	return nil
 }
 
+// flagNames returns what lists the names that a flag of c takes, beside these arguments; nil if
+// it takes others.
+func (a *app) flagNames(c *cobra.Command, flag string) func(ctx context.Context, args []string) []string {
+	switch {
+	case c.Name() == "list" && flag == "after":
+		return func(ctx context.Context, args []string) []string {
+			return a.namesIn(ctx, a.storeOf(args), chain.Feeds, chain.Snapshots)
+		}
+	case flag == "before-snapshot":
+		return func(ctx context.Context, args []string) []string {
+			at := stored{store: a.store}
+			if len(args) > 0 {
+				at, _ = a.parseStored(args[0]) // a wrong one has no names
+			}
+			return a.namesIn(ctx, at.store, chain.Snapshots)
+		}
+	case flag == "feed" && c.Flags().Lookup("db") != nil && c.Name() != "attach": // which names a new one
+		return func(ctx context.Context, _ []string) []string { return feedsOfOutbox(ctx, c.Flag("db").Value.String()) }
+	}
+	return nil
+}
+
 // addCompletions makes shells complete the values of flags and, where the usage line of a
 // command has one, the name of a feed or snapshot.
 func (a *app) addCompletions(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if values := flagValues(c, f.Name); values != nil {
-			// It fails for a flag that does not exist or is completed already.
-			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		complete := cobra.FixedCompletions(flagValues(c, f.Name), cobra.ShellCompDirectiveNoFileComp)
+		if names := a.flagNames(c, f.Name); names != nil {
+			complete = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return a.offer(c, "", typed, func(ctx context.Context) []string { return names(ctx, args) }), cobra.ShellCompDirectiveNoFileComp
+			}
+		} else if flagValues(c, f.Name) == nil {
+			return
 		}
+		// It fails for a flag that does not exist or is completed already.
+		_ = c.RegisterFlagCompletionFunc(f.Name, complete)
 	})
 	for position, word := range strings.Fields(c.Use)[1:] {
 		if !strings.Contains(word, "STORE#") {
@@ -58,10 +91,13 @@ func (a *app) addCompletions(c *cobra.Command) {
 		}
 		forms := strings.Split(strings.Trim(word, "[]"), "|")
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(args) != position {
-				return nil, cobra.ShellCompDirectiveDefault
+			switch {
+			case len(args) == position:
+				return a.completeStored(c, forms, typed), cobra.ShellCompDirectiveDefault
+			case len(args) == position+1 && strings.HasSuffix(c.Use, " ID"):
+				return a.offer(c, "", typed, func(ctx context.Context) []string { return a.snapshotIDs(ctx, args[position]) }), cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.completeStored(c, forms, typed), cobra.ShellCompDirectiveDefault
+			return nil, cobra.ShellCompDirectiveDefault
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -70,40 +106,82 @@ func (a *app) addCompletions(c *cobra.Command) {
 }
 
 // completeStored returns the names that begin as typed, in one of the forms that the argument
-// has (FEED, NAME, STORE#FEED or STORE#NAME). A store that cannot be read has none: a shell
-// has no place for errors.
+// has (FEED, NAME, STORE#FEED or STORE#NAME).
 func (a *app) completeStored(c *cobra.Command, forms []string, typed string) []string {
-	if setFlags(c, a.config) != nil {
-		return nil
-	}
+	store, prefix, whole := strings.Cut(typed, "#")
 	snapshots := slices.Contains(forms, "NAME")
-	rawURL, prefix := a.store, typed
-	if store, name, whole := strings.Cut(typed, "#"); whole {
-		rawURL, prefix = store, name
-	} else if isURL(typed) || !snapshots && !slices.Contains(forms, "FEED") {
+	if !whole {
+		store, prefix = "", typed
+		if isURL(typed) || !snapshots && !slices.Contains(forms, "FEED") {
+			return nil
+		}
+	}
+	return a.offer(c, strings.TrimSuffix(typed, prefix), prefix, func(ctx context.Context) []string {
+		names := chain.Feeds
+		if index, _ := c.Flags().GetBool("index"); index || snapshots { // the flag of inspect and verify
+			names = chain.Snapshots
+		}
+		return a.namesIn(ctx, cmp.Or(store, a.store), names)
+	})
+}
+
+// offer returns the names that begin with prefix, with before in front of them. A shell has no
+// place for errors: where there is one, there are no names.
+func (a *app) offer(c *cobra.Command, before, prefix string, names func(context.Context) []string) (found []string) {
+	if setFlags(c, a.config) != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completeWait)
 	defer cancel()
+	for _, name := range names(ctx) {
+		if strings.HasPrefix(name, prefix) && len(found) < completeNames {
+			found = append(found, before+name)
+		}
+	}
+	return found
+}
+
+// namesIn returns names in a store.
+func (a *app) namesIn(ctx context.Context, rawURL string, lists ...func(context.Context, storage.Store, string) iter.Seq2[string, error]) (names []string) {
 	store, err := a.openStoreAt(ctx, rawURL, access{})
 	if err != nil {
 		return nil
 	}
 	defer store.Close()
-	names := chain.Feeds
-	if index, _ := c.Flags().GetBool("index"); index || snapshots { // the flag of inspect and verify
-		names = chain.Snapshots
-	}
-	var found []string
-	for name, err := range names(ctx, store, "") {
-		if err != nil || len(found) == completeNames {
-			break
-		}
-		if strings.HasPrefix(name, prefix) {
-			found = append(found, strings.TrimSuffix(typed, prefix)+name)
+	for _, list := range lists {
+		for name, err := range list(ctx, store, "") {
+			if err != nil {
+				return names
+			}
+			names = append(names, name)
 		}
 	}
-	return found
+	return names
+}
+
+// snapshotIDs returns the IDs of the snapshots of a name in a store.
+func (a *app) snapshotIDs(ctx context.Context, arg string) []string {
+	store, name, err := a.openNamed(ctx, arg)
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+	ids, _ := producer.Snapshots(ctx, store, name)
+	return ids
+}
+
+// feedsOfOutbox returns the names of the feeds that an outbox knows.
+func feedsOfOutbox(ctx context.Context, url string) (names []string) {
+	db, err := outbox.Open(ctx, url)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	status, _ := db.Status(ctx)
+	for _, f := range status.Feeds {
+		names = append(names, f.Feed)
+	}
+	return names
 }
 
 // plainUsage takes the backquotes around the values of flags out of the help, which shells

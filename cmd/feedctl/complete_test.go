@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +27,10 @@ func TestCompleteNames(t *testing.T) {
 		mustRun(t, `{"id":1}`+"\n", "publish", store+"#"+name, "--key", "/id")
 	}
 	mustRun(t, `{"id":1}`+"\n", "snapshot", "create", store+"#zoo", "--key", "/id")
+	var index snapshotJSON
+	if err := json.Unmarshal([]byte(mustRun(t, `{"id":1}`+"\n", "snapshot", "create", store+"#zoo2", "--key", "/id", "--json")), &index); err != nil {
+		t.Fatal(err)
+	}
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(config, []byte("store: "+store+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,18 +48,29 @@ func TestCompleteNames(t *testing.T) {
 		{"copy " + store + "#z", both},
 		{"--store " + store + " copy z", ""},
 		{"--store " + store + " bridge couchdb z", ""},
-		{"--store " + store + " snapshot delete z", "zoo"},
+		{"--store " + store + " snapshot delete z", "zoo zoo2"},
+		{"--store " + store + " snapshot delete zoo2 ", index.ID},
+		{"snapshot delete " + store + "#zoo2 " + index.ID[:4], index.ID},
+		{"snapshot delete " + store + "#zoo2 " + index.ID + " ", ""},
+		{"prune " + store + "#zones --before-snapshot z", "zoo zoo2"},
+		{"--store " + store + " prune --before-snapshot zoo2", "zoo2"},
+		{"list " + store + " --after ", "apes zebras zones zoo zoo2"},
 		{"--store " + store + " snapshot from-feed ze", "zebras"},
-		{"--store " + store + " inspect --index z", "zoo"},
+		{"--store " + store + " inspect --index z", "zoo zoo2"},
 		{"prune " + store + "-absent#z", ""},
 		{"prune nowhere:#z", ""},
 		{"--store http://127.0.0.1:1 prune z", ""},
+		{"list " + store + "-absent --after ", ""},
+		{"outbox run --db postgres://127.0.0.1:1/none --feed ", ""},
 		{"--config " + config + "-absent prune z", ""},
 		{"tail http://127.0.0.1:1/feeds/z", ""},
 	} {
 		if got := complete(t, strings.Split(test.line, " ")...); got != test.want {
 			t.Errorf("complete %q: got %q, want %q", test.line, got, test.want)
 		}
+	}
+	if _, err := os.Stat(strings.TrimPrefix(store, "file:") + "-absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("completing has made a store: %v", err)
 	}
 }
 
