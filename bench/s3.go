@@ -263,7 +263,8 @@ func (s *s3Bench) stored(store storage.Store) (size int64, err error) {
 }
 
 func requestsOf(store storage.Store) (n uint64) {
-	for _, count := range store.(storage.Counter).Requests() {
+	counter, _ := storage.As[storage.Counter](store)
+	for _, count := range counter.Requests() {
 		n += count
 	}
 	return n

@@ -129,7 +129,7 @@ func (v *storeVisit) checkList(ctx context.Context) result {
 }
 
 func (v *storeVisit) checkClock(ctx context.Context) result {
-	clock, ok := v.store.(storage.Clock)
+	clock, ok := storage.As[storage.Clock](v.store)
 	if !ok {
 		return skipped("the store does not tell the time")
 	}
@@ -250,7 +250,7 @@ func (v *storeVisit) checkDelete(ctx context.Context) result {
 
 // probe has the store try out its server.
 func (v *storeVisit) probe(ctx context.Context) []Finding {
-	prober, ok := v.store.(storage.Prober)
+	prober, ok := storage.As[storage.Prober](v.store)
 	const why = "a producer refuses to write to a server that does not keep this promise"
 	if !ok {
 		return nil

@@ -42,8 +42,8 @@ func (s slow) Get(ctx context.Context, key string, offset, length int64) (*stora
 	return s.Store.Get(ctx, key, offset, length)
 }
 
-// Requests implements [storage.Counter].
-func (s slow) Requests() map[string]uint64 { return nil }
+// Remote implements [storage.Locator].
+func (s slow) Remote() bool { return true }
 
 func bucketStore(t *testing.T, rawURL string) storage.Store {
 	t.Helper()

@@ -183,7 +183,7 @@ func isYoung(file os.DirEntry) bool {
 // last entity applied.
 func apply(ctx context.Context, store storage.Store, name, file string, state consumer.Sink, c Config) (at *snapshot.FeedPosition, err error) {
 	config := server.Config{PublicURL: origin}
-	if _, far := store.(storage.Counter); far {
+	if storage.PropertiesOf(store).Remote {
 		config.ReadAhead = readAhead
 	}
 	handler, err := server.New(store, config)

@@ -39,7 +39,8 @@ func TestJavaReadsBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := store.(storage.Presigner).Presign(t.Context(), layout.SnapshotIndex("interop", index.ID), time.Hour)
+	presigner, _ := storage.As[storage.Presigner](store)
+	ref, err := presigner.Presign(t.Context(), layout.SnapshotIndex("interop", index.ID), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func (t *txStore) Delete(ctx context.Context, key string) error {
 // Now is the time of the database, if the store tells it.
 func (t *txStore) Now(ctx context.Context) (time.Time, error) {
 	return within(t, func(s storage.Store) (time.Time, error) {
-		if clock, ok := s.(storage.Clock); ok {
+		if clock, ok := storage.As[storage.Clock](s); ok {
 			return clock.Now(ctx)
 		}
 		return time.Now(), nil

@@ -22,7 +22,7 @@ type clock struct {
 
 func newClock(ctx context.Context, store storage.Store, c Config) (*clock, error) {
 	k := &clock{now: c.Now, skew: c.MaxClockSkew, base: c.Now(), asked: time.Now()}
-	k.store, _ = store.(storage.Clock)
+	k.store, _ = storage.As[storage.Clock](store)
 	return k, k.ask(ctx)
 }
 

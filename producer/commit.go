@@ -258,7 +258,7 @@ func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 
 // makeDurable makes the object at key durable as it is now, if the store can.
 func makeDurable(ctx context.Context, store storage.Store, key string) error {
-	syncer, ok := store.(storage.Syncer)
+	syncer, ok := storage.As[storage.Syncer](store)
 	if !ok {
 		return nil
 	}

@@ -159,7 +159,7 @@ func sweep(ctx context.Context, store storage.Store, name string, report *PruneR
 
 // storeTime is the time by the store's clock, or else by now.
 func storeTime(ctx context.Context, store storage.Store, now func() time.Time) (time.Time, error) {
-	if clock, ok := store.(storage.Clock); ok {
+	if clock, ok := storage.As[storage.Clock](store); ok {
 		t, err := clock.Now(ctx)
 		if err != nil {
 			return time.Time{}, fmt.Errorf("ask the store for the time: %w", err)

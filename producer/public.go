@@ -38,7 +38,7 @@ func (w *snapshotWriter) pageURL(ctx context.Context, n int) (string, error) {
 	key := layout.SnapshotPage(w.name, w.id, n)
 	switch {
 	case w.config.Presign > 0:
-		presigner, ok := w.store.(storage.Presigner)
+		presigner, ok := storage.As[storage.Presigner](w.store)
 		if !ok {
 			return "", ErrPresign
 		}

@@ -36,12 +36,12 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 		ctx: ctx, store: store, feed: feed, loaded: map[int64]*found{}, first: 1,
 		report: &Report{Feed: feed, Steps: []Step{}, Lost: []Loss{}},
 	}
-	x.salvager, _ = store.(storage.Salvager)
+	x.salvager, _ = storage.As[storage.Salvager](store)
 	if now == nil {
 		now = time.Now
 	}
 	x.now = now()
-	if clock, ok := store.(storage.Clock); ok {
+	if clock, ok := storage.As[storage.Clock](store); ok {
 		var err error
 		if x.now, err = clock.Now(ctx); err != nil {
 			return nil, err

@@ -117,7 +117,7 @@ func permanent(err error) bool {
 
 // watch returns a channel that tells of changes of the source; nil if it cannot.
 func (c *Copy) watch(ctx context.Context) <-chan struct{} {
-	watcher, ok := c.from.(storage.Watcher)
+	watcher, ok := storage.As[storage.Watcher](c.from)
 	if !ok || !c.config.Follow {
 		return nil
 	}

@@ -112,7 +112,7 @@ func create(ctx context.Context, to storage.Store, info storage.Info, content st
 	if err == nil {
 		err = same(info, there)
 	}
-	if syncer, ok := to.(storage.Syncer); ok && err == nil {
+	if syncer, ok := storage.As[storage.Syncer](to); ok && err == nil {
 		err = syncer.Sync(ctx, info.Key)
 	}
 	return err

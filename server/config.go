@@ -68,7 +68,7 @@ type Config struct {
 	// ReadAhead is how much memory holds pages that were read from the store, in
 	// bytes: those that a reader will ask for next, and those that several readers
 	// ask for. Pages of more than a quarter of it are not held. 0 is 32 MiB if the
-	// store is behind a network (a [storage.Counter]) or there is a Cache, and
+	// store is behind a network ([storage.Properties]) or there is a Cache, and
 	// otherwise none, as a local disk is as fast; -1 is none.
 	ReadAhead int64
 	// Cache holds pages on disk; it stays the caller's. Without one they are read
@@ -100,7 +100,7 @@ func (c Config) withDefaults(store storage.Store) Config {
 	set(&c.MaxWait, time.Minute)
 	set(&c.MaxWaiters, 10_000)
 	set(&c.PollInterval, time.Second)
-	if _, ok := store.(storage.Counter); ok || c.Cache != nil {
+	if storage.PropertiesOf(store).Remote || c.Cache != nil {
 		set(&c.ReadAhead, defaultReadAhead)
 	}
 	set(&c.Timeout, 30*time.Second)

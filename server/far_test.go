@@ -15,7 +15,7 @@ import (
 )
 
 // A farStore is a store behind a network: each request takes its time, and is
-// counted. Of the optional interfaces it has none but [storage.Counter].
+// counted. Of the optional interfaces it has [storage.Locator] and [storage.Counter].
 type farStore struct {
 	storage.Store
 	latency time.Duration
@@ -51,6 +51,9 @@ func (s *farStore) Get(ctx context.Context, key string, offset, length int64) (*
 	s.travel("Get", key)
 	return s.Store.Get(ctx, key, offset, length)
 }
+
+// Remote implements [storage.Locator].
+func (s *farStore) Remote() bool { return true }
 
 // Requests implements [storage.Counter].
 func (s *farStore) Requests() map[string]uint64 {

@@ -205,7 +205,7 @@ func (s *Server) watch(ctx context.Context, u *hub) {
 
 // changes returns where the store tells of changes of a feed; nil if it does not.
 func (s *Server) changes(ctx context.Context, feed string) <-chan struct{} {
-	watcher, ok := s.store.(storage.Watcher)
+	watcher, ok := storage.As[storage.Watcher](s.store)
 	if !ok {
 		return nil
 	}

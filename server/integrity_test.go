@@ -47,7 +47,7 @@ func (s rottenStore) Get(ctx context.Context, key string, offset, length int64) 
 // A farRotten store is one behind a network, of which pages are held in memory.
 type farRotten struct{ rottenStore }
 
-func (farRotten) Requests() map[string]uint64 { return nil }
+func (farRotten) Remote() bool { return true }
 
 // TestRot reads objects of which one byte is not what was written: no response is complete, and
 // the error names the object.

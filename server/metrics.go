@@ -21,7 +21,7 @@ type metrics struct {
 	handler    http.Handler
 }
 
-func newMetrics(s *Server) (*metrics, error) {
+func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "feedctl_http_requests_total", Help: "Requests that were answered.",
@@ -46,7 +46,7 @@ func newMetrics(s *Server) (*metrics, error) {
 	registry := s.config.Registry
 	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, s.gauges, s.integrity.corrupt}
 	all = append(all, s.source.metrics.collectors()...)
-	all = append(all, newStoreCollector(s))
+	all = append(all, operations.seconds, operations.errors, newStoreCollector(s))
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
 )
 
 // A Server is the HTTP handler of a store. Make one with [New].
@@ -69,6 +70,8 @@ func New(store storage.Store, c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults(store)
+	operations := newStoreMetrics()
+	store = observe.Wrap(store, operations.observe)
 	background, integrity := newBackground(), newIntegrity()
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
@@ -91,7 +94,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 	}
 	s.hubs = &hubs{server: s, byFeed: make(map[string]*hub)}
 	s.gauges = newFeedGauges(s)
-	if s.metrics, err = newMetrics(s); err != nil {
+	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}
 	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {

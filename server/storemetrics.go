@@ -1,9 +1,13 @@
 package server
 
 import (
+	"context"
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
 )
 
 // sourceMetrics say where pages came from.
@@ -28,6 +32,31 @@ func newSourceMetrics() *sourceMetrics {
 
 func (m *sourceMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.hits, m.misses, m.fetched}
+}
+
+// storeMetrics say how the store does what it is asked for.
+type storeMetrics struct {
+	seconds *prometheus.HistogramVec
+	errors  *prometheus.CounterVec
+}
+
+func newStoreMetrics() *storeMetrics {
+	return &storeMetrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "feedctl_store_operation_duration_seconds", Help: "Time that operations on the store took; of get, until the body was open.",
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}, []string{"operation"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_store_errors_total", Help: "Operations on the store that failed.",
+		}, []string{"operation"}),
+	}
+}
+
+func (m *storeMetrics) observe(_ context.Context, o observe.Operation) {
+	m.seconds.WithLabelValues(o.Name).Observe(o.Took.Seconds())
+	if o.Failed() && !errors.Is(o.Err, context.Canceled) {
+		m.errors.WithLabelValues(o.Name).Inc()
+	}
 }
 
 // A storeCollector tells what the store, the pages in memory and the cache say when
@@ -66,7 +95,7 @@ func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
-	if counter, ok := c.server.store.(storage.Counter); ok {
+	if counter, ok := storage.As[storage.Counter](c.server.store); ok {
 		for operation, n := range counter.Requests() {
 			out <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(n), operation)
 		}

@@ -23,7 +23,7 @@ type Namer interface {
 //
 // A store that is not a [Namer] is sent a listing request for each name.
 func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[string, error] {
-	if namer, ok := store.(Namer); ok {
+	if namer, ok := As[Namer](store); ok {
 		return namer.Names(ctx, prefix, after)
 	}
 	return func(yield func(string, error) bool) {

@@ -26,9 +26,7 @@ func (s *countingStore) Get(ctx context.Context, key string, offset, length int6
 	return s.Store.Get(ctx, key, offset, length)
 }
 
-func (s *countingStore) Requests() map[string]uint64 {
-	return map[string]uint64{"read": s.reads.Load()}
-}
+func (s *countingStore) Remote() bool { return true }
 
 // TestStoreRequests: each page is read twice, as it is stored and as a consumer sees
 // it, and nothing but finding the newest page costs more.

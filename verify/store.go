@@ -37,7 +37,7 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 		stored.report.finish(func(url string) int { return stored.numbers[url] })
 		return stored.report, nil
 	}
-	served, err := feedOf(ctx, seenStore{store, stored.seen}, feedName, readAhead(store))
+	served, err := feedOf(ctx, seenStore{store, stored.seen}, feedName)
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +52,9 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 	return report, nil
 }
 
-// readAhead returns how much memory may hold pages that are read ahead, in bytes: some,
-// if the store is behind a network. There is one reader.
-func readAhead(store storage.Store) int64 {
-	if _, far := store.(storage.Counter); far {
-		return 12 << 20
-	}
-	return -1
-}
+// readAhead is what pages that are read ahead from a store behind a network may take,
+// in bytes: there is one reader.
+const readAhead = 12 << 20
 
 // A seenStore does not ask again for what says an object that was seen and cannot
 // change.
@@ -70,6 +65,9 @@ type seenStore struct {
 
 // maxSeen is how much of what was seen is kept, in bytes.
 const maxSeen = 8 << 20
+
+// Unwrap returns the store below.
+func (s seenStore) Unwrap() storage.Store { return s.Store }
 
 // Stat implements [storage.Store].
 func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -83,8 +81,12 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 const storeOrigin = "http://store.invalid"
 
 // feedOf checks a feed as a server gives it to a consumer.
-func feedOf(ctx context.Context, store storage.Store, feedName string, readAhead int64) (report *Report, err error) {
-	s, err := server.New(store, server.Config{ReadAhead: readAhead})
+func feedOf(ctx context.Context, store storage.Store, feedName string) (report *Report, err error) {
+	var config server.Config
+	if storage.PropertiesOf(store).Remote {
+		config.ReadAhead = readAhead
+	}
+	s, err := server.New(store, config)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 		return err // it was published a moment ago
 	}
 	now := time.Now()
-	if clock, ok := s.store.(storage.Clock); ok {
+	if clock, ok := storage.As[storage.Clock](s.store); ok {
 		if now, err = clock.Now(ctx); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (q *quarantine) put(ctx context.Context, thing Quarantined) (added bool, er
 		_, err := q.store.Create(ctx, q.key(thing.Name), storage.Meta{ContentType: mediaJSON}, storage.Bytes(data))
 		added = err == nil
 		if errors.Is(err, storage.ErrExists) {
-			if s, ok := q.store.(storage.Syncer); ok { // it may be another's, not yet durable
+			if s, ok := storage.As[storage.Syncer](q.store); ok { // it may be another's, not yet durable
 				return s.Sync(ctx, q.key(thing.Name))
 			}
 			return nil

@@ -15,8 +15,7 @@ type localTransport struct {
 }
 
 func newLocalTransport(web *server.Server, store storage.Store) *localTransport {
-	_, watched := store.(storage.Watcher)
-	return &localTransport{server: server.DirectTransport(web), polled: !watched}
+	return &localTransport{server: server.DirectTransport(web), polled: !storage.PropertiesOf(store).Watches}
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -130,7 +130,7 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 		return nil, err
 	}
 	local := server.Config{PublicURL: localOrigin}
-	if _, far := store.(storage.Counter); far {
+	if storage.PropertiesOf(store).Remote {
 		local.ReadAhead = localReadAhead
 	}
 	web, err := server.New(store, local)

@@ -78,7 +78,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 	}
 	result := pruneJSON{Feed: name, DryRun: f.dryRun, OldestPage: report.Floor, NewestPage: report.Newest,
 		PagesDeleted: report.Pages, BytesDeleted: report.Bytes, Limited: report.Limited, Reason: f.kept(policy, report)}
-	if sweeper, ok := store.(storage.Sweeper); ok && !f.dryRun {
+	if sweeper, ok := storage.As[storage.Sweeper](store); ok && !f.dryRun {
 		if result.BytesSwept, err = sweeper.Sweep(ctx, sweepAge); err != nil {
 			return err
 		}

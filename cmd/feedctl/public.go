@@ -57,7 +57,7 @@ func (f *publicFlags) checkStore(ctx context.Context, store storage.Store, name 
 	if f.presign == 0 {
 		return nil
 	}
-	presigner, ok := store.(storage.Presigner)
+	presigner, ok := storage.As[storage.Presigner](store)
 	if !ok {
 		return usagef("--presign: %w: use one like s3://BUCKET/PREFIX", producer.ErrPresign)
 	}
@@ -73,7 +73,7 @@ func (f *publicFlags) indexURL(ctx context.Context, store storage.Store, name, i
 	if f.publicURL != "" {
 		return url.JoinPath(f.publicURL, key)
 	}
-	if presigner, ok := store.(storage.Presigner); ok && f.presign > 0 {
+	if presigner, ok := storage.As[storage.Presigner](store); ok && f.presign > 0 {
 		return presigner.Presign(ctx, key, f.presign)
 	}
 	return "", nil

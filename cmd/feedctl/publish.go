@@ -227,7 +227,7 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p 
 		return nil, 0, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
 	}
 	room = roomNear
-	if _, far := store.(storage.Counter); far {
+	if storage.PropertiesOf(store).Remote {
 		room = roomFar
 	}
 	return &storePublisher{name: name, feed: feed, store: store}, room, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/observe"
 	"github.com/feedctl/feedctl/storage/postgres"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 	"github.com/feedctl/feedctl/storage/s3"
@@ -199,7 +201,10 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (stor
 	if err != nil {
 		return nil, hintInit(err, rawURL)
 	}
-	if counter, ok := store.(storage.Counter); ok {
+	if a.log.Enabled(ctx, slog.LevelDebug) {
+		store = observe.Log(store, a.log)
+	}
+	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)
 	}
 	return store, nil

@@ -364,7 +364,8 @@ func publicBucket(t *testing.T, rawURL string) (public, feeds string) {
 		t.Fatal(err)
 	}
 	bucket := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		ref, err := store.(storage.Presigner).Presign(r.In.Context(), strings.TrimPrefix(r.In.URL.Path, "/data/"), time.Minute)
+		presigner, _ := storage.As[storage.Presigner](store)
+		ref, err := presigner.Presign(r.In.Context(), strings.TrimPrefix(r.In.URL.Path, "/data/"), time.Minute)
 		if err != nil {
 			t.Error(err)
 			return

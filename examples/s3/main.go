@@ -120,7 +120,11 @@ func share(ctx context.Context, store storage.Store) (indexURL string, err error
 	if err != nil {
 		return "", err
 	}
-	return store.(storage.Presigner).Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
+	presigner, ok := storage.As[storage.Presigner](store)
+	if !ok {
+		return "", producer.ErrPresign
+	}
+	return presigner.Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
 }
 
 // readSnapshot reads a snapshot by plain HTTP. It knows nothing of S3.

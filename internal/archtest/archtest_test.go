@@ -6,10 +6,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -53,6 +59,7 @@ var rooms = map[string]room{
 	// Storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
+	"storage/observe":         {rooms: []string{"storage"}},
 	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/postgres":        {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
@@ -91,7 +98,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "input", "layout", "page", "pagecache", "producer", "snapshot", "storage"},
+		rooms: []string{"chain", "feed", "input", "layout", "page", "pagecache", "producer", "snapshot", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
@@ -286,6 +293,117 @@ func TestPureIsPure(t *testing.T) {
 				t.Errorf("%s reaches %s, which is not one of %v", name, dep, may)
 			}
 		}
+	}
+}
+
+// TestOptionalInterfaces: what a store can do beside the contract is found with
+// storage.As, which sees through wrappers, and not by a type assertion.
+func TestOptionalInterfaces(t *testing.T) {
+	for path, file := range sources(t) {
+		if strings.HasPrefix(path, "storage/") {
+			continue
+		}
+		for _, place := range storageAssertions(file.set, file.syntax) {
+			t.Errorf("%s is a type assertion on an interface of package storage: use storage.As", place)
+		}
+	}
+}
+
+// A source is a file of Go.
+type source struct {
+	set    *token.FileSet
+	syntax *ast.File
+}
+
+// sources returns the files of the module, tests among them, by path.
+func sources(t *testing.T) map[string]source {
+	t.Helper()
+	root, files := filepath.Join("..", ".."), make(map[string]source)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		set := token.NewFileSet()
+		syntax, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		files[filepath.ToSlash(name)] = source{set, syntax}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// storageAssertions returns the places of type assertions, and of cases of type switches,
+// to what package storage exports.
+func storageAssertions(set *token.FileSet, file *ast.File) (places []string) {
+	local := ""
+	for _, i := range file.Imports {
+		if i.Path.Value == strconv.Quote(module+"storage") {
+			if local = "storage"; i.Name != nil {
+				local = i.Name.Name
+			}
+		}
+	}
+	check := func(e ast.Expr) {
+		selector, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return
+		}
+		if x, ok := selector.X.(*ast.Ident); ok && local != "" && x.Name == local {
+			places = append(places, set.Position(e.Pos()).String())
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeAssertExpr:
+			check(n.Type)
+		case *ast.TypeSwitchStmt:
+			for _, clause := range n.Body.List {
+				if clause, ok := clause.(*ast.CaseClause); ok {
+					for _, e := range clause.List {
+						check(e)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return places
+}
+
+// TestAssertionsAreSeen holds storageAssertions to what it looks for.
+func TestAssertionsAreSeen(t *testing.T) {
+	const text = `package p
+import (
+	s "github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
+)
+func f(store s.Store) {
+	_, _ = store.(s.Watcher)
+	_ = store.(*file.Store)
+	switch store.(type) {
+	case s.Clock, s.Counter:
+	case *file.Store:
+	}
+	_, _ = s.As[s.Clock](store)
+}`
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "f.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := storageAssertions(set, file); len(got) != 3 {
+		t.Errorf("found %q, want 3 places", got)
 	}
 }
 

@@ -65,32 +65,11 @@ const (
 )
 
 // Wrap returns a store that asks decide about each operation before it is done.
-// Operations that are called at the same time ask at the same time. The store
-// also implements [storage.Watcher] and [storage.Clock] if the given one does;
-// these do not fail.
+// Operations that are called at the same time ask at the same time. What the given
+// store can do beside the contract, the wrapped one can, too, and that does not fail,
+// but for listing names; see [storage.As].
 func Wrap(store storage.Store, decide func(Op) Outcome) storage.Store {
-	f := &faulty{store: store, decide: decide}
-	watcher, watches := store.(storage.Watcher)
-	clock, tells := store.(storage.Clock)
-	switch {
-	case watches && tells:
-		return struct {
-			storage.Store
-			storage.Watcher
-			storage.Clock
-		}{f, watcher, clock}
-	case watches:
-		return struct {
-			storage.Store
-			storage.Watcher
-		}{f, watcher}
-	case tells:
-		return struct {
-			storage.Store
-			storage.Clock
-		}{f, clock}
-	}
-	return f
+	return &faulty{store: store, decide: decide}
 }
 
 type faulty struct {
@@ -206,5 +185,19 @@ func (f *faulty) List(ctx context.Context, prefix, after string) iter.Seq2[stora
 		f.store.List(ctx, prefix, after)(yield)
 	}
 }
+
+// Names implements [storage.Namer]: it fails as List does.
+func (f *faulty) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := f.do(List, prefix, func() error { return nil }, nil); err != nil {
+			yield("", err)
+			return
+		}
+		storage.Names(ctx, f.store, prefix, after)(yield)
+	}
+}
+
+// Unwrap returns the store below.
+func (f *faulty) Unwrap() storage.Store { return f.store }
 
 func (f *faulty) Close() error { return f.store.Close() }

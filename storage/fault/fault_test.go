@@ -19,7 +19,7 @@ import (
 func TestPass(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Store {
 		return fault.Wrap(memory.New(), func(fault.Op) fault.Outcome { return fault.Pass })
-	}, storagetest.Options{BodiesInMemory: true, Watcher: true, Clock: true})
+	}, storagetest.Options{BodiesInMemory: true, Properties: storage.Properties{Watches: true, Clock: true, Names: true}})
 }
 
 // A table of each operation: how to do it, what it needs, and what is in the
@@ -235,34 +235,6 @@ func TestNumbers(t *testing.T) {
 	n := int64(len(operations))
 	if sum.Load() != n*(n+1)/2 {
 		t.Errorf("numbers of %d operations have the sum %d", n, sum.Load())
-	}
-}
-
-// TestInterfaces looks for the optional interfaces: they must be there if, and
-// only if, the store has them.
-func TestInterfaces(t *testing.T) {
-	s := memory.New()
-	for _, test := range []struct {
-		store          storage.Store
-		watches, tells bool
-	}{
-		{s, true, true},
-		{struct{ storage.Store }{s}, false, false},
-		{struct {
-			storage.Store
-			storage.Watcher
-		}{s, s}, true, false},
-		{struct {
-			storage.Store
-			storage.Clock
-		}{s, s}, false, true},
-	} {
-		f := fault.Wrap(test.store, func(fault.Op) fault.Outcome { return fault.Lost })
-		_, watches := f.(storage.Watcher)
-		_, tells := f.(storage.Clock)
-		if watches != test.watches || tells != test.tells {
-			t.Errorf("%T: Watcher %t, Clock %t; want %t, %t", test.store, watches, tells, test.watches, test.tells)
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
@@ -35,14 +36,20 @@ func TestStore(t *testing.T) {
 		dirs[s] = dir
 		return s
 	}, storagetest.Options{
-		URL:       func(s storage.Store) string { return "file://" + dirs[s] },
-		Leftovers: func(t *testing.T, s storage.Store, key string) { leave(t, dirs[s], key) },
-		Kills:     100,
-		Watcher:   true,
-		Clock:     true,
-		Sweeper:   true,
-		Namer:     true,
+		URL:        func(s storage.Store) string { return "file://" + dirs[s] },
+		Leftovers:  func(t *testing.T, s storage.Store, key string) { leave(t, dirs[s], key) },
+		Kills:      100,
+		Properties: properties,
 	})
+}
+
+var properties = storage.Properties{Watches: true, Clock: true, Sweeps: true, Syncs: true, Names: true, Salvages: true}
+
+// TestWrappedStore: a wrapper loses nothing of what a store can do beside the contract.
+func TestWrappedStore(t *testing.T) {
+	storagetest.RunOptional(t, func(t *testing.T) storage.Store {
+		return fault.Wrap(newStore(t), func(fault.Op) fault.Outcome { return fault.Pass })
+	}, storagetest.Options{Properties: properties})
 }
 
 func newStore(t *testing.T) *file.Store {

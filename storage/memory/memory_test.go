@@ -14,9 +14,7 @@ import (
 func TestStore(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Store { return memory.New() }, storagetest.Options{
 		BodiesInMemory: true,
-		Watcher:        true,
-		Clock:          true,
-		Namer:          true,
+		Properties:     storage.Properties{Watches: true, Clock: true, Names: true},
 	})
 }
 

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
 	"github.com/feedctl/feedctl/storage/postgres"
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
@@ -28,26 +30,28 @@ func TestMain(m *testing.M) {
 // TestStore runs on a server that syncs, since writers are killed. The suite runs alone:
 // it looks at the memory that the process uses.
 func TestStore(t *testing.T) {
-	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"))
+	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"), func(s storage.Store) storage.Store { return s })
 }
 
 // allTests asks for what takes long and hardly ever finds more.
 var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, and with a body of 1 GiB")
 
-// TestPgBouncer is all of it through a PgBouncer in transaction mode, but for the part
+// TestPgBouncer is all of it, wrapped, through a PgBouncer in transaction mode, but for the part
 // that the suite does twice, with other keys, and for waiting for hints that time gives.
 func TestPgBouncer(t *testing.T) {
-	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"))
+	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"), func(s storage.Store) storage.Store {
+		return observe.Wrap(s, func(context.Context, observe.Operation) {})
+	})
 }
 
-var leftOut = regexp.MustCompile("^TestPgBouncer/(shallow/|deep/watch$)")
+var leftOut = regexp.MustCompile("^TestPgBouncer/(shallow/|(deep/)?watch$)")
 
 // counters is how many writers count with one object: more than a pool has
 // connections, so that they compete for these, too.
 const counters = 10
 
 // testStore runs the suite, each store in a schema of its own.
-func testStore(t *testing.T, database string) {
+func testStore(t *testing.T, database string, wrap func(storage.Store) storage.Store) {
 	var n atomic.Int32
 	urls := make(map[storage.Store]string)
 	storagetest.Run(t, func(t *testing.T) storage.Store {
@@ -55,16 +59,14 @@ func testStore(t *testing.T, database string) {
 			t.Skip("only with -all")
 		}
 		u := withSchema(t, database, fmt.Sprintf("s%d", n.Add(1)))
-		store := open(t, u)
+		store := wrap(open(t, u))
 		urls[store] = u
 		return store
 	}, storagetest.Options{
-		URL:      func(s storage.Store) string { return urls[s] },
-		Kills:    50,
-		Counters: counters,
-		Watcher:  true,
-		Clock:    true,
-		Namer:    true,
+		URL:        func(s storage.Store) string { return urls[s] },
+		Kills:      50,
+		Counters:   counters,
+		Properties: storage.Properties{Remote: true, Watches: true, Clock: true, Names: true},
 	})
 }
 

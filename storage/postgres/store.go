@@ -18,7 +18,8 @@ import (
 )
 
 // A Store keeps objects in the tables of one schema. It implements
-// [storage.Store], [storage.Watcher] and [storage.Clock].
+// [storage.Store], [storage.Locator], [storage.Watcher], [storage.Clock] and
+// [storage.Namer].
 type Store struct {
 	pool  *pgxpool.Pool
 	table tables
@@ -96,6 +97,9 @@ func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(co
 		watch: newWatches(config.ConnConfig, channel(name), log),
 	}, nil
 }
+
+// Remote implements [storage.Locator].
+func (s *Store) Remote() bool { return true }
 
 // Close implements [storage.Store]. The channels of Watch are closed.
 func (s *Store) Close() error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/s3fault"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
 	"github.com/feedctl/feedctl/storage/s3"
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
@@ -62,8 +63,8 @@ func TestStoreOverFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return asking{store}
-	}, storagetest.Options{Clock: true, Namer: true, LargerSizes: true})
+		return observe.Wrap(asking{store}, func(context.Context, observe.Operation) {})
+	}, storagetest.Options{Properties: properties, LargerSizes: true})
 	t.Logf("%d faults in %d requests", faults.Load(), requests.Load())
 }
 

@@ -44,6 +44,10 @@ func newStore(t testing.TB, server *s3test.Server, prefix string, change ...func
 	return s
 }
 
+var properties = storage.Properties{
+	Remote: true, Clock: true, Sweeps: true, Presigns: true, Counts: true, Probes: true, Names: true,
+}
+
 func TestStore(t *testing.T) {
 	server := s3test.Start(t)
 	n := 0
@@ -55,15 +59,12 @@ func TestStore(t *testing.T) {
 		prefixes[s] = prefix
 		return s
 	}, storagetest.Options{
-		URL:       func(s storage.Store) string { return server.URL(prefixes[s]) },
-		Kills:     5,
-		Counters:  12,
-		Clock:     true,
-		Sweeper:   true,
-		Namer:     true,
-		Leftovers: func(t *testing.T, s storage.Store, key string) { leave(t, server, prefixes[s], key) },
-
+		URL:         func(s storage.Store) string { return server.URL(prefixes[s]) },
+		Kills:       5,
+		Counters:    12,
+		Leftovers:   func(t *testing.T, s storage.Store, key string) { leave(t, server, prefixes[s], key) },
 		LargerSizes: true,
+		Properties:  properties,
 	})
 }
 

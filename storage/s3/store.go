@@ -20,8 +20,8 @@ import (
 )
 
 // A Store is a prefix in a bucket. It implements [storage.Store],
-// [storage.Clock], [storage.Sweeper], [storage.Presigner], [storage.Counter] and
-// [storage.Prober].
+// [storage.Locator], [storage.Clock], [storage.Sweeper], [storage.Presigner],
+// [storage.Counter], [storage.Prober] and [storage.Namer].
 type Store struct {
 	config      Config
 	client      *s3.Client
@@ -117,6 +117,9 @@ func firstOf(values ...string) string {
 	}
 	return ""
 }
+
+// Remote implements [storage.Locator].
+func (s *Store) Remote() bool { return true }
 
 // Close closes the connections that are idle.
 func (s *Store) Close() error {

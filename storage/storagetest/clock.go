@@ -10,10 +10,7 @@ import (
 // testClock compares the clock with the times of objects written before and
 // after it was read.
 func testClock(t *testing.T, s *suite) {
-	clock, ok := s.store.(storage.Clock)
-	if !ok {
-		t.Fatal("the store is no Clock")
-	}
+	clock := optional[storage.Clock](t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := clock.Now(ctx)

@@ -45,7 +45,7 @@ func testLeftovers(t *testing.T, s *suite) {
 	created := s.create(t, none, storage.Meta{}, "created")
 	is(t, s.store, none, created, storage.Meta{}, []byte("created"))
 
-	if s.opts.Sweeper {
+	if s.opts.Properties.Sweeps {
 		leave()
 		testSweep(t, s, version, created)
 	}
@@ -67,7 +67,7 @@ const everything = -time.Minute
 
 // testSweep removes what was left, if it is old enough, and nothing else.
 func testSweep(t *testing.T, s *suite, version, created storage.Version) {
-	sweeper := s.store.(storage.Sweeper)
+	sweeper := optional[storage.Sweeper](t, s)
 	if freed, err := sweeper.Sweep(t.Context(), 1e18); freed != 0 || err != nil {
 		t.Errorf("Sweep of what is very old: freed %d bytes, error %v", freed, err)
 	}
@@ -84,6 +84,7 @@ func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 // testSweepWhileWriting sweeps everything, however young, while writers are at
 // work. None may lose anything.
 func testSweepWhileWriting(t *testing.T, s *suite) {
+	sweeper := optional[storage.Sweeper](t, s)
 	var writers sync.WaitGroup
 	done := make(chan struct{})
 	for w := range 4 {
@@ -98,7 +99,7 @@ func testSweepWhileWriting(t *testing.T, s *suite) {
 	}
 	go func() { writers.Wait(); close(done) }()
 	for {
-		if _, err := s.store.(storage.Sweeper).Sweep(t.Context(), everything); err != nil {
+		if _, err := sweeper.Sweep(t.Context(), everything); err != nil {
 			t.Errorf("Sweep: %v", err)
 		}
 		select {

@@ -51,12 +51,9 @@ type Options struct {
 	// has, for what the driver puts beside it.
 	LargerSizes bool
 
-	// Watcher, Clock and Sweeper: the store implements the interface.
-	Watcher, Clock, Sweeper bool
-
-	// Namer: the store lists names on its own. The others are tested with
-	// storage.Names, too.
-	Namer bool
+	// Properties are what [storage.PropertiesOf] says of the store. Each of them is
+	// tested.
+	Properties storage.Properties
 }
 
 // A suite is one store under test. Its keys begin with prefix, so that a store
@@ -76,15 +73,7 @@ const deep = "feeds/Some.feed_name-1/pages/a/b.c/-d/_e/.f/"
 // Run tests the contract. The factory returns an empty store, to be closed by
 // its caller.
 func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
-	run := func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
-		t.Run(name, func(t *testing.T) {
-			store := factory(t)
-			test(t, &suite{store: store, prefix: prefix, opts: opts})
-			if err := store.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
-	}
+	run := runner(factory, opts)
 	for name, prefix := range map[string]string{"shallow": "", "deep": deep} {
 		t.Run(name, func(t *testing.T) {
 			run := func(name string, test func(*testing.T, *suite)) { run(t, name, prefix, test) }
@@ -106,7 +95,7 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 			if opts.Leftovers != nil {
 				run("leftovers", testLeftovers)
 			}
-			if opts.Watcher {
+			if opts.Properties.Watches && prefix != "" { // RunOptional has the other
 				run("watch", testWatch)
 			}
 		})
@@ -115,16 +104,49 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run(t, "race to increment", "", testRaceIncrement)
 	run(t, "race of all", "", testRaceAll)
 	run(t, "large", "", testLarge)
-	if opts.Clock {
-		run(t, "clock", "", testClock)
-	}
-	if opts.Sweeper {
-		run(t, "sweep while writing", "", testSweepWhileWriting)
-	}
+	RunOptional(t, factory, opts)
 	if opts.URL != nil {
 		run(t, "processes create", "", testProcessesCreate)
 		run(t, "processes increment", "", testProcessesIncrement)
 		run(t, "kill", "", testKill)
+	}
+}
+
+// RunOptional is the part of [Run] about what a store can do beside the contract: it
+// shows that a wrapper loses nothing of that.
+func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
+	run := runner(factory, opts)
+	run(t, "properties", "", testProperties)
+	for _, optional := range []struct {
+		name string
+		has  bool
+		test func(*testing.T, *suite)
+	}{
+		{"watch", opts.Properties.Watches, testWatch},
+		{"clock", opts.Properties.Clock, testClock},
+		{"sweep while writing", opts.Properties.Sweeps, testSweepWhileWriting},
+		{"sync", opts.Properties.Syncs, testSync},
+		{"presign", opts.Properties.Presigns, testPresign},
+		{"requests", opts.Properties.Counts, testRequests},
+		{"probe", opts.Properties.Probes, testProbe},
+		{"salvage", opts.Properties.Salvages, testSalvage},
+	} {
+		if optional.has {
+			run(t, optional.name, "", optional.test)
+		}
+	}
+}
+
+// runner returns what runs a test of a new store.
+func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
+	return func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
+		t.Run(name, func(t *testing.T) {
+			store := factory(t)
+			test(t, &suite{store: store, prefix: prefix, opts: opts})
+			if err := store.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
 	}
 }
 

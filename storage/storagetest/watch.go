@@ -10,10 +10,7 @@ import (
 // testWatch waits for the hint of each kind of change, also below a prefix that
 // comes and goes. A hint that never comes fails the test by its time limit.
 func testWatch(t *testing.T, s *suite) {
-	watcher, ok := s.store.(storage.Watcher)
-	if !ok {
-		t.Fatal("the store is no Watcher")
-	}
+	watcher := optional[storage.Watcher](t, s)
 	for _, prefix := range []string{"x", "../", "", "x//"} {
 		if _, err := watcher.Watch(t.Context(), prefix); err == nil {
 			t.Errorf("Watch %q: no error", prefix)
