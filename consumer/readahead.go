@@ -59,8 +59,11 @@ func (a *readAhead) fill() {
 		a.n += n
 		a.err = err
 		a.held = a.held && err != io.EOF
+		news := !a.held || err != nil
 		a.mu.Unlock()
-		a.changed.Signal()
+		if news {
+			a.changed.Signal()
+		}
 		if err != nil {
 			return
 		}

@@ -55,6 +55,9 @@ func foldEqual[T string | []byte](a T, b string) bool {
 	if len(a) != len(b) {
 		return false
 	}
+	if string(a) == b {
+		return true
+	}
 	for i := range len(b) {
 		if lower(a[i]) != lower(b[i]) {
 			return false

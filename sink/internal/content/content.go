@@ -46,7 +46,8 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(dst, "null"...)
 	}
-	return t.UTC().AppendFormat(dst, `"`+time.RFC3339+`"`)
+	dst = t.UTC().AppendFormat(append(dst, '"'), time.RFC3339) // this layout alone is fast
+	return append(dst, '"')
 }
 
 // AppendHeaders appends header fields as a JSON object: name to array of

@@ -1,10 +1,7 @@
 // Package jsontext appends JSON (RFC 8259) to byte slices without allocating.
 package jsontext
 
-import (
-	"encoding/binary"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // AppendString appends the bytes of s, which are UTF-8, as a JSON string.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
@@ -67,12 +64,15 @@ func plain[T string | []byte](s T) int {
 // a control character.
 func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
+	// Each difference borrows into the highest bit of a byte that is one of them; bytes that
+	// have this bit already are not in ASCII.
 	quote, backslash := x^'"'*ones, x^'\\'*ones
-	return ((x-' '*ones)|(quote-ones)) & ^x & high | (quote-ones)&^quote&high | (backslash-ones)&^backslash&high
+	return ((x - ' '*ones) | (quote - ones) | (backslash - ones)) &^ x & high
 }
 
+// load returns eight bytes of s from i on, in such a way that the compiler reads them at once.
 func load[T string | []byte](s T, i int) uint64 {
-	var b [8]byte
-	copy(b[:], s[i:i+8])
-	return binary.LittleEndian.Uint64(b[:])
+	s = s[i : i+8]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
