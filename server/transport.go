@@ -41,8 +41,8 @@ type transport struct {
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
-	reader, writer := io.Pipe()
-	w := &pipeWriter{body: writer, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead, direct: t.direct}
+	pipe := newHandover()
+	w := &pipeWriter{body: pipe, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead, direct: t.direct}
 	go func() {
 		if request.Body != nil {
 			defer request.Body.Close()
@@ -60,15 +60,15 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	case <-ctx.Done():
 		// The handler ends when it notices; what it writes goes nowhere.
 		cancel()
-		reader.Close()
+		pipe.close(io.ErrClosedPipe)
 		return nil, context.Cause(ctx)
 	}
 	if w.err != nil {
 		cancel()
 		return nil, w.err
 	}
-	body := &pipeBody{PipeReader: reader, cancel: cancel, verified: t.direct && w.status == http.StatusOK}
-	body.stop = context.AfterFunc(ctx, func() { writer.CloseWithError(context.Cause(ctx)) })
+	body := &pipeBody{pipe: pipe, cancel: cancel, verified: t.direct && w.status == http.StatusOK}
+	body.stop = context.AfterFunc(ctx, func() { pipe.close(context.Cause(ctx)) })
 	return w.response(request, body), nil
 }
 
@@ -99,7 +99,7 @@ func received(ctx context.Context, request *http.Request) *http.Request {
 
 // A pipeWriter is the ResponseWriter of a [transport].
 type pipeWriter struct {
-	body   *io.PipeWriter
+	body   *handover
 	header http.Header
 	head   bool
 	direct bool
@@ -156,11 +156,24 @@ func (w *pipeWriter) WriteHeader(status int) {
 }
 
 func (w *pipeWriter) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.head || w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+	if w.bodiless() {
 		return len(p), nil
 	}
 	return w.body.Write(p)
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (w *pipeWriter) ReadFrom(src io.Reader) (int64, error) {
+	if w.bodiless() {
+		return io.Copy(io.Discard, src)
+	}
+	return w.body.ReadFrom(src)
+}
+
+// bodiless sends the header and reports whether no body may follow it.
+func (w *pipeWriter) bodiless() bool {
+	w.WriteHeader(http.StatusOK)
+	return w.head || w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
 
 // Flush implements [http.Flusher]. There is nothing to flush but the header.
@@ -171,7 +184,7 @@ func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
-		w.body.CloseWithError(context.Cause(ctx)) // nil means a normal end
+		w.body.close(context.Cause(ctx)) // nil means a normal end
 		return
 	}
 	err, ok := panicked.(error)
@@ -187,7 +200,7 @@ func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 		w.err = err
 		close(w.ready)
 	})
-	w.body.CloseWithError(err)
+	w.body.close(err)
 }
 
 func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.Response {
@@ -208,7 +221,7 @@ func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.R
 
 // A pipeBody is the body of a response.
 type pipeBody struct {
-	*io.PipeReader
+	pipe     *handover
 	cancel   context.CancelFunc
 	stop     func() bool
 	verified bool
@@ -217,10 +230,13 @@ type pipeBody struct {
 // Verified reports whether the body ends only if it is as it was stored.
 func (b *pipeBody) Verified() bool { return b.verified }
 
+// Read implements [io.Reader].
+func (b *pipeBody) Read(p []byte) (int, error) { return b.pipe.Read(p) }
+
 // Close ends the handler if it has not ended yet.
 func (b *pipeBody) Close() error {
 	b.stop()
-	err := b.PipeReader.Close()
+	b.pipe.close(io.ErrClosedPipe)
 	b.cancel()
-	return err
+	return nil
 }

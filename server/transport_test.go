@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,51 @@ func TestTransportHasNoBodyWhereThereIsNone(t *testing.T) {
 			t.Errorf("%s %s: %q", request.method, request.path, got)
 		}
 	}
+}
+
+// A slowSource takes a minute for each read.
+type slowSource struct{ reading *atomic.Bool }
+
+func (s slowSource) Read(p []byte) (int, error) {
+	s.reading.Store(true)
+	defer s.reading.Store(false)
+	time.Sleep(time.Minute)
+	return copy(p, "data"), nil
+}
+
+// TestTransportHandsOver: what a handler sends from a reader is read by the client, and not
+// any more when the handler has ended, even if the client goes away meanwhile.
+func TestTransportHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reading, after atomic.Bool
+		sent := make(chan error, 1)
+		client := handle(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := io.Copy(w, slowSource{&reading})
+			after.Store(reading.Load())
+			sent <- err
+		})
+		response, err := client.Get("http://h/")
+		check(t, err)
+		synctest.Wait()
+		if reading.Load() {
+			t.Error("it is read before the client reads")
+		}
+		if _, err := io.ReadFull(response.Body, make([]byte, 4)); err != nil {
+			t.Error(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := response.Body.Read(make([]byte, 4))
+			done <- err
+		}()
+		synctest.Wait()
+		check(t, response.Body.Close())
+		<-done
+		if err := <-sent; err == nil || after.Load() {
+			t.Errorf("the handler ended with %v, while it was read: %t", err, after.Load())
+		}
+		if _, err := response.Body.Read(make([]byte, 4)); err == nil {
+			t.Error("a closed body can be read")
+		}
+	})
 }

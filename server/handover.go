@@ -1,0 +1,105 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// A handover is a pipe from a handler to the reader of its response. The reader itself reads
+// what the handler sends from an [io.Reader]: there is no copy, and the handler is not woken
+// for each piece.
+type handover struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	src     io.Reader // what the handler sends; nil if it sends nothing now
+	busy    bool      // src is being read
+	sent    int64     // of src, in bytes
+	failed  error     // of src
+	end     error     // of the pipe; nil while it is open
+}
+
+func newHandover() *handover {
+	h := new(handover)
+	h.changed.L = &h.mu
+	return h
+}
+
+// Write implements [io.Writer].
+func (h *handover) Write(p []byte) (int, error) {
+	n, err := h.ReadFrom(bytes.NewReader(p))
+	return int(n), err
+}
+
+// ReadFrom implements [io.ReaderFrom]. It returns when src is at its end or the pipe is
+// closed, and not while src is being read. It must not be called concurrently.
+func (h *handover) ReadFrom(src io.Reader) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.src, h.sent, h.failed = src, 0, nil
+	h.changed.Broadcast()
+	for h.src != nil && h.end == nil || h.busy {
+		h.changed.Wait()
+	}
+	if h.src == nil {
+		return h.sent, h.failed
+	}
+	h.src = nil
+	return h.sent, io.ErrClosedPipe
+}
+
+// Read implements [io.Reader]. It must not be called concurrently.
+func (h *handover) Read(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		for h.src == nil && h.end == nil {
+			h.changed.Wait()
+		}
+		if h.end != nil {
+			return 0, h.end
+		}
+		n, err := h.readSource(p)
+		if n > 0 || err == nil {
+			return n, nil
+		}
+	}
+}
+
+// readSource reads once from src. The caller holds mu, which is free meanwhile.
+func (h *handover) readSource(p []byte) (int, error) {
+	src := h.src
+	h.busy = true
+	h.mu.Unlock()
+	n, err := src.Read(p)
+	if data, ok := src.(*bytes.Reader); ok && data.Len() == 0 && err == nil {
+		err = io.EOF // Write returns when all is read, not when more is asked for
+	}
+	h.mu.Lock()
+	h.busy = false
+	h.sent += int64(n)
+	if err != nil {
+		h.src = nil
+		if err != io.EOF {
+			h.failed = err
+		}
+	}
+	if err != nil || h.end != nil {
+		h.changed.Broadcast()
+	}
+	return n, err
+}
+
+// close ends the pipe for both sides, if it is open: Read returns err from then on, or
+// [io.EOF] if that is nil.
+func (h *handover) close(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.end != nil {
+		return
+	}
+	if h.end = err; err == nil {
+		h.end = io.EOF
+	}
+	h.changed.Broadcast()
+}
