@@ -56,6 +56,9 @@ type Config struct {
 	// pages are held as ReadAhead says. Entities of a larger one are given out as they
 	// come, the last one after that. 0: 4 MiB.
 	MaxHeld int
+	// MaxPages is how many pages the search for a place goes back from the entry point at
+	// most: the links of a page that is made up for each request never end. 0: 10,000,000.
+	MaxPages int
 	// Concurrency is how many pages of a snapshot are requested at a time. 0:
 	// 4.
 	Concurrency int
@@ -128,6 +131,7 @@ func New(c Config) (*Client, error) {
 	setDefault(&c.MaxPage, 16<<30)
 	setDefault(&c.ReadAhead, 1<<20)
 	setDefault(&c.MaxHeld, 4<<20)
+	setDefault(&c.MaxPages, 10_000_000)
 	setDefault(&c.Concurrency, 4)
 	setDefault(&c.Wait, 30*time.Second)
 	setDefault(&c.PollInterval, 10*time.Second)
@@ -173,7 +177,7 @@ func setDefault[T int | int64 | time.Duration](p *T, value T) {
 func (c *Config) check() error {
 	for name, value := range map[string]int64{
 		"MaxWhole": int64(c.MaxWhole), "MaxPage": c.MaxPage, "ReadAhead": int64(c.ReadAhead), "MaxHeld": int64(c.MaxHeld),
-		"Concurrency": int64(c.Concurrency), "Wait": int64(c.Wait), "PollInterval": int64(c.PollInterval),
+		"MaxPages": int64(c.MaxPages), "Concurrency": int64(c.Concurrency), "Wait": int64(c.Wait), "PollInterval": int64(c.PollInterval),
 		"HeaderTimeout": int64(c.HeaderTimeout), "IdleTimeout": int64(c.IdleTimeout),
 		"Retry.Min": int64(c.Retry.Min), "Retry.Max": int64(c.Retry.Max),
 	} {

@@ -107,6 +107,9 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 		if p.Links.Prev == "" || p.LastModified.Before(to) {
 			return p, nil
 		}
+		if pages == w.s.config.MaxPages {
+			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages from the entry point, and there are older ones", ErrTooLarge, pages)}
+		}
 		newer, url = p, p.Links.Prev
 	}
 }

@@ -175,6 +175,21 @@ func TestWrongResponses(t *testing.T) {
 	}
 }
 
+// TestEndlessPrev: a feed whose links lead back and back ends with an error.
+func TestEndlessPrev(t *testing.T) {
+	inWorld(t, newFeed("a0 | b0 | c0 | d0"), func(t *testing.T, w *world) {
+		if _, err := ids(t, w.newClient(Config{MaxPages: 3}), Beginning()); !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+		if n := len(w.requests()); n != 3 {
+			t.Errorf("%d requests", n)
+		}
+		if got, err := ids(t, w.newClient(Config{MaxPages: 4}), Beginning()); err != nil || len(got) == 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
 // TestLoopWithoutPrev: a loop that does not lead back to the first page is
 // found too.
 func TestLoopWithoutPrev(t *testing.T) {

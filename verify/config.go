@@ -24,12 +24,18 @@ type Config struct {
 	// TempDir is where temporary files are made, of 32 bytes an entity and some 200
 	// bytes a page; empty for the system's usual place.
 	TempDir string
+	// MaxPages is how many pages are checked at most: links that are made up for each
+	// request never end. 0 means 10,000,000.
+	MaxPages int
 	// MaxViolations is how many violations are listed; 0 means 10,000. Others
 	// are only counted.
 	MaxViolations int
 }
 
-const defaultMaxViolations = 10_000
+const (
+	defaultMaxPages      = 10_000_000
+	defaultMaxViolations = 10_000
+)
 
 // Credentials authenticate a client: by Basic authentication (RFC 7617) if
 // there is a Username, else by a Bearer token (RFC 6750) if there is one.

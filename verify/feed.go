@@ -90,6 +90,11 @@ func (w *feedWalk) crawl(entry string) error {
 	w.pages.add(listed{url: at, nameless: at != s.links.Self, modified: s.modified, chain: s.chain, final: s.links.Next != ""})
 	for s.links.Prev != "" {
 		prev := s.links.Prev
+		if w.pages.count >= w.most {
+			w.report.add(Loop, at, "it is %d pages from the entry point, and its rel=prev leads to a still older one", w.pages.count)
+			w.cut = true
+			break
+		}
 		if w.pages.has(prev) {
 			w.report.add(Loop, at, "its rel=prev leads to %s, which comes after it", prev)
 			w.cut = true
@@ -241,6 +246,8 @@ func (w *feedWalk) checkNext(i int, next string) {
 	}
 	switch {
 	case next == "":
+	case !w.pages.has(next) && w.pages.count >= w.most:
+		w.report.add(Loop, url, "it is the last of %d pages, and its rel=next leads to a still newer one", w.pages.count)
 	case !w.pages.has(next):
 		w.pages.add(listed{url: next})
 	case !w.cut: // else the loop was found on the way back

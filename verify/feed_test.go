@@ -458,6 +458,18 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
+// TestMaxPages checks a part of a feed whose links lead on and on.
+func TestMaxPages(t *testing.T) {
+	s, pages := newFeed(t)
+	report := s.check(verify.Config{MaxPages: len(pages) - 1})
+	if report.Pages != len(pages)-1 || len(report.Violations) != 1 || report.Violations[0].Rule != verify.Loop {
+		t.Errorf("%d pages: %v", report.Pages, report.Err())
+	}
+	if report := s.check(verify.Config{MaxPages: len(pages)}); report.Err() != nil {
+		t.Error(report.Err())
+	}
+}
+
 func TestMaxViolations(t *testing.T) {
 	s, pages := newFeed(t)
 	for _, p := range pages {

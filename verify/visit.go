@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -30,6 +31,7 @@ type visit struct {
 	scratch []byte
 
 	pages pageList  // oldest first
+	most  int       // pages to list
 	whole int       // pages that could be read to their closing delimiter
 	last  time.Time // Last-Modified of the entity read last
 }
@@ -40,7 +42,7 @@ func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
 		return nil, err
 	}
 	v := &visit{
-		ctx: ctx, fetch: f, report: newReport(kind, url, c), pages: pageList{dir: c.TempDir},
+		ctx: ctx, fetch: f, report: newReport(kind, url, c), pages: pageList{dir: c.TempDir}, most: cmp.Or(c.MaxPages, defaultMaxPages),
 		since:  make(map[string]PageState),
 		reader: page.NewReader(strings.NewReader(""), "x", page.ReaderOptions{MaxWhole: maxWhole}),
 	}
