@@ -176,14 +176,19 @@ func (r *run) batches(n int) (batches [][]string) {
 	return batches
 }
 
-func publishInOrder(ctx context.Context, store storage.Store, publishes []*publish) {
-	f, err := producer.Open(ctx, store, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
+// publishInOrder begins a batch when the scheduler lets it: while those before are in the
+// queue, on their way, or in the feed.
+func publishInOrder(ctx context.Context, w *writer, publishes []*publish) {
+	f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
 	if err == nil {
 		context.AfterFunc(ctx, f.Abort)
 	}
 	var begun []*producer.Publication
 	var after *producer.Publication
 	for k, p := range publishes {
+		if k > 0 {
+			_ = w.call("begin", true, func() error { return nil })
+		}
 		if err == nil {
 			after, err = f.Begin(ctx, producer.Batch{Entities: entities(p.ids), After: after, More: k%3 > 0})
 		}

@@ -57,10 +57,14 @@ var mutants = []mutant{
 	{"look for pages beyond a lost one only next to it", []edit{
 		{"chain/lost.go", "r.loadHidden(ctx, from, last+Ahead+1)", "r.loadHidden(ctx, from, from-1)"},
 	}},
+	{"acknowledge an append when the floor was read for the page that it appends to", []edit{
+		{"producer/pipeline.go", "before.confirmed || before.landed && before.page", "before.confirmed || before.page"},
+	}},
 	{"create more pages ahead than a reader looks back", []edit{
 		{"producer/pipeline.go", "return last.page.Number < p.top+chain.Ahead", "return true"},
 	}},
 	{"acknowledge a page though one before it is not there", []edit{
+		{"producer/pipeline.go", "before.confirmed || before.landed && before.page", "before.confirmed || before.page"},
 		{"producer/pipeline.go", "if !w.landed {\n\t\t\tbreak\n\t\t}\n\t\tif !w.confirmed", "if !w.landed {\n\t\t\tcontinue\n\t\t}\n\t\tif !w.confirmed"},
 	}},
 }

@@ -243,7 +243,8 @@ func (p *pipeline) note(r report) {
 		w.err, p.broken = r.err, true
 	case r.floor:
 		for _, before := range p.writes {
-			before.confirmed = before.confirmed || before.page.Number <= w.page.Number
+			// An append to the page may have begun since, and need not have landed.
+			before.confirmed = before.confirmed || before.landed && before.page.Number <= w.page.Number
 		}
 	default:
 		w.landed, w.confirmed = true, w.grow
