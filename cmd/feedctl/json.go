@@ -31,7 +31,8 @@ type errorJSON struct {
 type requestsJSON struct {
 	Seconds float64 `json:"seconds"` // that the command took
 	// Requests is how many were sent to the store, by operation, those that were
-	// repeated among them; absent if the store has no server.
+	// repeated among them; for stores but those in S3, how many operations there were.
+	// Absent if there were none.
 	Requests map[string]uint64 `json:"requests,omitempty"`
 	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
 	HTTP map[string]uint64 `json:"http,omitempty"`

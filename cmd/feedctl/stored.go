@@ -206,6 +206,10 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (stor
 	}
 	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)
+	} else if a.verbose {
+		operations := new(tally)
+		a.counters = append(a.counters, operations)
+		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) { operations.add(o.Name) })
 	}
 	return store, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
@@ -229,6 +230,17 @@ func TestVerbose(t *testing.T) {
 	if len(all) != 2 || json.Unmarshal([]byte(all[0]), &requests) != nil || json.Unmarshal([]byte(all[1]), &failure) != nil ||
 		requests.Requests["GetObject"] == 0 || requests.Seconds <= 0 || failure.ExitStatus != code {
 		t.Errorf("exit status %d, stderr %q", code, stderr)
+	}
+	for _, store := range []string{"file:" + t.TempDir() + "/store", pgtest.Start(t).URL("verbose")} {
+		for _, line := range []string{
+			"publish zones", "list", "inspect zones", "verify zones", "doctor " + store, "prune zones --keep-pages 1", "repair zones",
+			"consume zones --into -", "tail zones --from beginning --follow=false", "snapshot from-feed zones", "copy " + store + " memory:",
+		} {
+			_, _, stderr := feedctl(t, zones, append(strings.Fields(line), "-v", "--store", store)...)
+			if !regexp.MustCompile(`feedctl: took .*, [0-9,]+ requests? to the store: .*(get|stat|list) [0-9]`).MatchString(stderr) {
+				t.Errorf("feedctl %s --store %s: stderr %q", line, store, stderr)
+			}
+		}
 	}
 	if _, _, stderr := feedctl(t, "", "version", "-v"); !strings.HasPrefix(stderr, "feedctl: took ") || strings.Contains(stderr, "requests") {
 		t.Errorf("without a store: %q", stderr)
