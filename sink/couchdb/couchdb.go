@@ -96,7 +96,7 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	if err := t.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, unavailable(ctx, err)), t.Close())
 	}
-	s, err := session.New(ctx, title, t)
+	s, err := session.Open(ctx, title, t)
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}

@@ -59,7 +59,7 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	return session.New(context.Background(), name, &target{path: path, fs: fs, lock: lock})
+	return session.Open(context.Background(), name, &target{path: path, fs: fs, lock: lock})
 }
 
 func takeLock(path string, fs durable.FS) (*durable.File, error) {

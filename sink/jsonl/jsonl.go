@@ -70,7 +70,7 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 		file.Close()
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	return session.New(context.Background(), name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
+	return session.Open(context.Background(), name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
 }
 
 // A target is a file of lines with its position.

@@ -30,9 +30,7 @@ func Stdout(w io.Writer) sink.Opener {
 // rolled back. A line is written as a whole; to that end a body of more than 1
 // MiB goes through a temporary file first.
 func NewWriter(w io.Writer) consumer.Sink {
-	// There is nothing to recover, so this is no error.
-	s, _ := session.New(context.Background(), "-", &stream{encoder: encoder{out: w}})
-	return writer{s}
+	return writer{session.New("-", &stream{encoder: encoder{out: w}})}
 }
 
 type writer struct{ *session.Sink }

@@ -79,7 +79,7 @@ func (t *target) advance(ctx context.Context) {
 	if t.ahead == nil && t.start(ctx) != nil {
 		// The commit will find out what is wrong.
 		t.alone = true
-		_ = t.writer.close()
+		_ = t.Writer.Close()
 		return
 	}
 	t.hand(ctx)
@@ -93,7 +93,7 @@ func (t *target) start(ctx context.Context) error {
 	if err := t.beginTransaction(ctx, t.staging, false); err != nil {
 		return err
 	}
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return err
 	}
 	a := &ahead{full: make(chan []byte, pieces), free: make(chan []byte, pieces), done: make(chan error, 1)}
@@ -105,7 +105,7 @@ func (t *target) start(ctx context.Context) error {
 	for i := range pieces {
 		a.free <- t.pieces[i*pieceSize : (i+1)*pieceSize : (i+1)*pieceSize]
 	}
-	conn, sql := t.writer.conn.PgConn(), t.table.copy(t.staging)
+	conn, sql := t.Writer.Conn.PgConn(), t.table.copy(t.staging)
 	go func() {
 		_, err := conn.CopyFrom(a.ctx, a, sql)
 		a.done <- err
@@ -174,5 +174,5 @@ func (t *target) abandon() {
 	<-t.ahead.done
 	// The pieces may still be read by what the connection has left behind.
 	t.ahead, t.pieces, t.alone = nil, nil, true
-	_ = t.writer.close() // it is of no use any more, whatever it says
+	_ = t.Writer.Close() // it is of no use any more, whatever it says
 }

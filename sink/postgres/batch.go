@@ -174,10 +174,10 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if err != nil {
 		return err
 	}
-	t.commits++
+	t.Done()
 	t.quarantined += refused
 	if refused > 0 {
-		t.log.WarnContext(ctx, "entities are in quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
+		t.Log.WarnContext(ctx, "entities are in quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
 	}
 	return t.reset()
 }

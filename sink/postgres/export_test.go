@@ -12,5 +12,5 @@ func OpenFaulty(ctx context.Context, url string, o Options, before func() error)
 
 // Dial connects as a sink does.
 func (s *Sink) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return s.target.writer.config.DialFunc(ctx, network, address)
+	return s.target.Writer.Conn.Config().DialFunc(ctx, network, address)
 }

@@ -10,13 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/pgposition"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// errTakenOver is for a sink that lost its lock to another, or whose position was
-// changed by hand or went back with the database.
-var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked)
+// asWritten has values read independently of the settings of a database or a user: without a
+// time zone they are UTC, and money has a point before the decimals.
+const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true),
+	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
+
+// maxAge of the session that writes. It has a temporary table, which the server cannot
+// vacuum, and which must not become old in terms of transactions.
+const maxAge = time.Hour
 
 // errSameKeys: keys of the batch that differ are one in the column.
 var errSameKeys = errors.New("keys that differ are one in the column")
@@ -27,11 +32,11 @@ func (t *target) stored(ctx context.Context, key string) (c current, err error) 
 	// ahead in the next batch.
 	t.abandon()
 	t.looked, t.alone = true, true
-	err = t.retry(ctx, func() (err error) {
+	err = t.Retry(ctx, func() (err error) {
 		if err := t.connect(ctx); err != nil {
 			return err
 		}
-		if err := t.step(); err != nil {
+		if err := t.Step(); err != nil {
 			return err
 		}
 		c, err = t.row(ctx, key)
@@ -85,42 +90,31 @@ func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) err
 	b := &pgx.Batch{}
 	b.Queue(asWritten)
 	b.Queue(sql, asText(key)).QueryRow(func(row pgx.Row) error { return row.Scan(dest...) })
-	return t.writer.conn.SendBatch(ctx, b).Close()
+	return t.Writer.Conn.SendBatch(ctx, b).Close()
 }
 
-// connect makes the connection to write with again if it was lost, and with it the lock if
-// it was lost as well. The server may not have noticed yet that the connection with the
-// lock is gone: as long as no one else owns the position, the lock can wait.
+// connect makes the connection to write with again, and with it the lock, if they were lost.
 func (t *target) connect(ctx context.Context) error {
 	if err := t.rejuvenate(ctx); err != nil {
 		return err
 	}
-	if err := t.writer.connect(ctx); err != nil {
-		return err
-	}
-	if t.locked == t.writer.conn {
-		return nil
-	}
-	if err := t.lock(ctx); err != nil && !errors.Is(err, sink.ErrLocked) {
-		return err
-	}
-	return t.writer.connect(ctx) // it was closed if it failed with the lock
+	return t.Connect(ctx)
 }
 
 // rejuvenate drops the temporary table of a session that has had it for long: the server
 // cannot vacuum it, and it must not become old in terms of transactions. A pooler's session
 // cannot be told from others, so there the connection is made again.
 func (t *target) rejuvenate(ctx context.Context) error {
-	if t.writer.conn == nil || time.Since(t.writer.since) <= maxAge {
+	if t.Writer.Conn == nil || t.Writer.Age() <= maxAge {
 		return nil
 	}
-	if t.writer.pooled == nil || *t.writer.pooled {
-		return t.writer.close()
+	if t.Writer.Pooled() {
+		return t.Writer.Close()
 	}
-	if _, err := t.writer.conn.Exec(ctx, "DROP TABLE IF EXISTS pg_temp."+pgx.Identifier{t.staging}.Sanitize()); err != nil {
-		_ = t.writer.close() // what is wrong with it is met again
+	if _, err := t.Writer.Conn.Exec(ctx, "DROP TABLE IF EXISTS pg_temp."+pgx.Identifier{t.staging}.Sanitize()); err != nil {
+		_ = t.Writer.Close() // what is wrong with it is met again
 	}
-	t.writer.since = time.Now()
+	t.Writer.Renewed()
 	return nil
 }
 
@@ -129,14 +123,14 @@ func (t *target) rejuvenate(ctx context.Context) error {
 func (t *target) merge(ctx context.Context, position string) (refusals int64, err error) {
 	doubt, sift := false, false
 	staged := t.finish(ctx) // in a transaction that this connection alone has
-	err = t.retry(ctx, func() (err error) {
+	err = t.Retry(ctx, func() (err error) {
 		if !staged {
 			if err := t.connect(ctx); err != nil {
 				return err
 			}
 		}
 		if doubt {
-			if done, err := t.committed(ctx); err != nil || done {
+			if done, err := t.Committed(ctx); err != nil || done {
 				return err
 			}
 		}
@@ -145,13 +139,13 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !sift {
 			// Begin again, and find out which are refused, or patch in the order of the feed.
 			sift = true
-			if _, err = t.writer.conn.Exec(ctx, "ROLLBACK"); err == nil {
+			if _, err = t.Writer.Conn.Exec(ctx, "ROLLBACK"); err == nil {
 				refusals, err = t.transact(ctx, position, false, sift)
 			}
 		}
 		if err != nil {
 			doubt = true
-			_ = t.writer.close() // what is wrong with it is in err
+			_ = t.Writer.Close() // what is wrong with it is in err
 		}
 		return err
 	})
@@ -159,18 +153,6 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 		err = fmt.Errorf("%w: nothing is put aside from a table with whole entities; change what refuses it, or use a table with --columns", err)
 	}
 	return refusals, err
-}
-
-// committed reports whether a transaction whose outcome was not known has been committed.
-func (t *target) committed(ctx context.Context) (bool, error) {
-	p, err := t.look(ctx)
-	if err != nil {
-		return false, err
-	}
-	if p.owner != t.owner || p.commits != t.commits && p.commits != t.commits+1 {
-		return false, errTakenOver
-	}
-	return p.commits == t.commits+1, nil
 }
 
 // transact is one transaction with the batch: one that has begun, if its rows are staged;
@@ -186,15 +168,15 @@ func (t *target) transact(ctx context.Context, position string, isStaged, sift b
 			return 0, err
 		}
 		if len(t.spool.entries) > 0 {
-			if err := t.step(); err != nil {
+			if err := t.Step(); err != nil {
 				return 0, err
 			}
-			if _, err := t.writer.conn.PgConn().CopyFrom(ctx, t.spool.rows(sift), t.table.copy(stage)); err != nil {
+			if _, err := t.Writer.Conn.PgConn().CopyFrom(ctx, t.spool.rows(sift), t.table.copy(stage)); err != nil {
 				return 0, fmt.Errorf("copy batch: %w", err)
 			}
 		}
 	}
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return 0, err
 	}
 	var replaced []int32
@@ -204,10 +186,10 @@ func (t *target) transact(ctx context.Context, position string, isStaged, sift b
 	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, sift); err != nil {
 		return 0, fmt.Errorf("merge batch: %w", err)
 	}
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return 0, err
 	}
-	tag, err := t.writer.conn.Exec(ctx, "COMMIT")
+	tag, err := t.Writer.Conn.Exec(ctx, "COMMIT")
 	if err == nil && tag.String() != "COMMIT" {
 		err = errors.New("the server has rolled the transaction back")
 	}
@@ -217,12 +199,12 @@ func (t *target) transact(ctx context.Context, position string, isStaged, sift b
 // beginTransaction begins a transaction with an empty staging table. It does not touch the
 // row of the position yet, which others may want while entities are still applied.
 func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) error {
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(keepAlive)
+	b.Queue(pgposition.KeepAlive)
 	b.Queue(asWritten)
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
 	if sift {
@@ -230,7 +212,7 @@ func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) 
 	} else {
 		b.Queue(t.table.stage(stage, "", "DELETE ROWS"))
 	}
-	if err := t.writer.conn.SendBatch(ctx, b).Close(); err != nil {
+	if err := t.Writer.Conn.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	return nil
@@ -240,25 +222,16 @@ func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) 
 // (PostgreSQL documentation, Message Formats, ReadyForQuery).
 const inTransaction = 'T'
 
-// one makes sure that the row of the position was there.
-func one(tag pgconn.CommandTag) error {
-	if tag.RowsAffected() != 1 {
-		return errTakenOver
-	}
-	return nil
-}
-
 // mergeStaged moves the position and merges what is staged, without the rows that were
 // replaced. It begins with the row of the position: a sink that is not its owner any more
 // gets no further, and a transaction whose outcome is not known is waited for.
 func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, sift bool) (refusals int64, err error) {
-	if t.writer.conn.PgConn().TxStatus() != inTransaction {
+	if t.Writer.Conn.PgConn().TxStatus() != inTransaction {
 		return 0, fmt.Errorf("the transaction is gone: %w", io.ErrUnexpectedEOF)
 	}
 	b := &pgx.Batch{}
-	b.Queue("UPDATE "+t.table.quoted(positionsTable)+` SET position = $5, commits = commits + 1
-		WHERE table_name = $1 AND name = $2 AND owner = $3 AND commits = $4`,
-		t.table.name, t.name, t.owner, t.commits, position).Exec(one)
+	move, args := t.Move(position)
+	b.Queue(move, args...).Exec(pgposition.Moved)
 	if len(replaced) > 0 {
 		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
 	}
@@ -276,7 +249,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 		})
 	}
 	if sift {
-		if err := t.writer.conn.SendBatch(ctx, b).Close(); err != nil {
+		if err := t.Writer.Conn.SendBatch(ctx, b).Close(); err != nil {
 			return 0, err
 		}
 		if err := t.sift(ctx, stage); err != nil {
@@ -292,12 +265,12 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 		}
 	}
 	if len(t.projections) > 0 && (sift || t.kinds.refused > 0) {
-		b.Queue(t.table.quarantine(stage), t.table.name, t.name).Exec(func(tag pgconn.CommandTag) error {
+		b.Queue(t.table.quarantine(stage), t.table.name, t.Name).Exec(func(tag pgconn.CommandTag) error {
 			refusals = tag.RowsAffected()
 			return nil
 		})
 	}
-	err = t.writer.conn.SendBatch(ctx, b).Close() // sets refusals
+	err = t.Writer.Conn.SendBatch(ctx, b).Close() // sets refusals
 	return refusals, err
 }
 
@@ -325,9 +298,9 @@ func (t *target) siftRows(ctx context.Context, stage string, from, to int, stric
 	if from == to {
 		return nil
 	}
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return err
 	}
-	_, err := t.writer.conn.Exec(ctx, t.table.sift(stage, from, to, strict))
+	_, err := t.Writer.Conn.Exec(ctx, t.table.sift(stage, from, to, strict))
 	return err
 }

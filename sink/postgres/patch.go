@@ -123,21 +123,21 @@ type changed struct {
 // change patches the row of the table anew, in the transaction in which all entries before
 // it were merged, and replaces its staged row.
 func (t *target) change(ctx context.Context, stage string, c changed) error {
-	if err := t.step(); err != nil {
+	if err := t.Step(); err != nil {
 		return err
 	}
-	if _, err := t.writer.conn.Exec(ctx, "SAVEPOINT feedctl"); err != nil {
+	if _, err := t.Writer.Conn.Exec(ctx, "SAVEPOINT feedctl"); err != nil {
 		return err
 	}
 	was, err := t.row(ctx, c.key)
 	if isMisfit(err) {
-		if _, e := t.writer.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT feedctl"); e != nil {
+		if _, e := t.Writer.Conn.Exec(ctx, "ROLLBACK TO SAVEPOINT feedctl"); e != nil {
 			return e
 		}
 	} else if err != nil {
 		return err
 	}
-	if _, e := t.writer.conn.Exec(ctx, "RELEASE SAVEPOINT feedctl"); e != nil {
+	if _, e := t.Writer.Conn.Exec(ctx, "RELEASE SAVEPOINT feedctl"); e != nil {
 		return e
 	}
 	var document []byte
@@ -161,6 +161,6 @@ func (t *target) change(ctx context.Context, stage string, c changed) error {
 		args = append(args, text)
 		set = append(set, fmt.Sprintf("c%d = $%d", i, len(args)))
 	}
-	_, err = t.writer.conn.Exec(ctx, "UPDATE pg_temp."+pgx.Identifier{stage}.Sanitize()+" SET "+strings.Join(set, ", ")+" WHERE n = $1", args...)
+	_, err = t.Writer.Conn.Exec(ctx, "UPDATE pg_temp."+pgx.Identifier{stage}.Sanitize()+" SET "+strings.Join(set, ", ")+" WHERE n = $1", args...)
 	return err
 }

@@ -2,15 +2,14 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
@@ -18,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/pgposition"
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
@@ -89,6 +89,13 @@ func Opener(log *slog.Logger) sink.Opener {
 	}
 }
 
+// New returns a sink that writes a table in the database of a pool, which it does not open
+// before it is asked for its position, as a [consumer.Job] does: see [Open]. Its connection is
+// made as the pool makes its own, does not count as one of them, and has settings of its own.
+func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
+	return newSink(pgposition.Dialer(pool, configure), o)
+}
+
 // Open opens a table in the database of a URL. It is created if it does not exist. It is
 // refused with [sink.ErrLocked] if another consumer has it open, and if the table has
 // rows but no position. The error matches [sink.ErrUnavailable] if the server did not do it
@@ -96,46 +103,58 @@ func Opener(log *slog.Logger) sink.Opener {
 func Open(ctx context.Context, url string, o Options) (*Sink, error) { return open(ctx, url, o, nil) }
 
 func open(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
-	t, err := newTarget(url, o)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("open sink: %w: database URL: %w", sink.ErrSpec, err) // without the password
+	}
+	config.DialFunc = tcp.Dialer(config.ConnectTimeout).DialContext
+	configure(config)
+	s, err := newSink(func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) }, o)
+	if err != nil {
+		return nil, err
+	}
+	s.target.Before = before
+	if _, err := s.Position(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// configure sets what the sink needs of its connection.
+func configure(config *pgx.ConnConfig) {
+	if _, ok := config.RuntimeParams["application_name"]; !ok {
+		config.RuntimeParams["application_name"] = "feedctl consume"
+	}
+	config.RuntimeParams["client_encoding"] = "UTF8"    // whatever the database or the user has
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
+}
+
+func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, error) {
+	table, err := parseTable(o.Table)
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	t.before = before
-	name := "postgres table " + o.Table
-	if err := t.retry(ctx, func() error { return t.prepare(ctx) }); err != nil {
-		t.Close()
-		return nil, fmt.Errorf("open sink %s: %w", name, unavailable(ctx, err))
-	}
-	s, err := session.New(ctx, name, t)
+	projections, err := parseColumns(o.Columns)
 	if err != nil {
-		return nil, unavailable(ctx, err)
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	return &Sink{s, t}, nil
-}
-
-// unavailable marks the error of an opening that may succeed later.
-func unavailable(ctx context.Context, err error) error {
-	if passes(err) && ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
+	t := &target{
+		Keeper: pgposition.New(table.schema, table.name, o.Name, o.Logger, dial),
+		table:  table, projections: projections, document: -1, strict: o.Strict, last: make(map[string]int),
 	}
-	return err
+	return &Sink{session.New("postgres table "+o.Table, t), t}, nil
 }
 
 // A target is a table.
 type target struct {
+	pgposition.Keeper
 	table       table
 	projections []projection // none: a table with whole entities
 	document    int          // field of the staged row with the whole body; -1 if there is none
-	name        string
 	strict      bool
-	log         *slog.Logger
 
-	writer, holder link      // the second only through a pooler
-	locked         *pgx.Conn // of the writer, when the lock was taken; nil before
-	staging        string    // name of the staging table
-	owner          string    // names this sink in the row of the position
-	commits        int64     // in the row of the position
-	before         func() error
+	staging string // name of the staging table; empty before the tables were prepared
 
 	spool spool
 	last  map[string]int // keys of the batch, with their last entry
@@ -157,41 +176,12 @@ type target struct {
 	quarantined int64
 }
 
-func newTarget(url string, o Options) (*target, error) {
-	table, err := parseTable(o.Table)
-	if err != nil {
-		return nil, err
-	}
-	projections, err := parseColumns(o.Columns)
-	if err != nil {
-		return nil, err
-	}
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("%w: database URL: %w", sink.ErrSpec, err) // without the password
-	}
-	if _, ok := config.RuntimeParams["application_name"]; !ok {
-		config.RuntimeParams["application_name"] = "feedctl consume"
-	}
-	config.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
-	config.DialFunc = tcp.Dialer(config.ConnectTimeout).DialContext
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
-	t := &target{
-		table: table, projections: projections, document: -1, name: o.Name, strict: o.Strict, log: o.Logger,
-		writer: link{config: config}, holder: link{config: config}, owner: rand.Text(), last: make(map[string]int),
-	}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
-	return t, nil
-}
-
 // prepare makes the tables, or looks whether those that are there will do.
 func (t *target) prepare(ctx context.Context) error {
-	if err := t.writer.connect(ctx); err != nil {
+	if err := t.Writer.Connect(ctx); err != nil {
 		return err
 	}
-	err := pgx.BeginTxFunc(ctx, t.writer.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, t.Writer.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		return t.setUp(ctx, tx)
 	})
 	if err != nil {
@@ -199,26 +189,30 @@ func (t *target) prepare(ctx context.Context) error {
 	}
 	// The name tells the columns.
 	sum := sha256.Sum256([]byte(strings.Join(t.table.contents, ",")))
-	t.staging = fmt.Sprintf("feedctl_batch_%x", sum[:8])
-	return t.explain(ctx)
+	staging := fmt.Sprintf("feedctl_batch_%x", sum[:8])
+	if err := t.explain(ctx, staging); err != nil {
+		return err
+	}
+	t.staging = staging
+	return nil
 }
 
 // explain has the server look at the statements of a batch: whether the types fit
 // and the rights are there.
-func (t *target) explain(ctx context.Context) error {
-	if err := t.step(); err != nil {
+func (t *target) explain(ctx context.Context, staging string) error {
+	if err := t.Step(); err != nil {
 		return err
 	}
-	tx, err := t.writer.conn.Begin(ctx)
+	tx, err := t.Writer.Conn.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
-	b.Queue(t.table.stage(t.staging, "", "DELETE ROWS"))
-	b.Queue("EXPLAIN " + t.table.remove(t.staging))
-	b.Queue("EXPLAIN " + t.table.upsert(t.staging, true))
+	b.Queue(t.table.stage(staging, "", "DELETE ROWS"))
+	b.Queue("EXPLAIN " + t.table.remove(staging))
+	b.Queue("EXPLAIN " + t.table.upsert(staging, true))
 	if len(t.projections) > 0 {
-		b.Queue("EXPLAIN "+t.table.quarantine(t.staging), t.table.name, t.name)
+		b.Queue("EXPLAIN "+t.table.quarantine(staging), t.table.name, t.Name)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return errors.Join(fmt.Errorf("the table will not do: %w", err), tx.Rollback(context.WithoutCancel(ctx)))
@@ -226,45 +220,22 @@ func (t *target) explain(ctx context.Context) error {
 	return tx.Commit(ctx) // the session has its staging table now
 }
 
-// step is called ahead of each request to the server.
-func (t *target) step() error {
-	if t.before == nil {
-		return nil
-	}
-	return t.before()
-}
-
-// recoverWait limits how long a recovery may take.
-const recoverWait = time.Minute
-
-// Recover forgets what was not committed, makes sure of the lock, and reads the
-// position.
+// Recover forgets what was not committed, makes sure of the tables, the first time, and of
+// the lock, and reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.reset(); err != nil {
 		return at, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recoverWait)
-	defer cancel()
-	var p place
-	err = t.retry(ctx, func() (err error) {
-		if err = t.writer.connect(ctx); err == nil {
-			err = t.lock(ctx)
-		}
-		if err == nil {
-			p, err = t.take(ctx)
-		}
-		if err != nil {
-			_ = t.writer.close() // what is wrong with it is in err
-		}
-		return err
-	})
-	if err != nil {
-		return at, err
+	if t.staging == "" {
+		err = t.Retry(ctx, func() error { return t.prepare(ctx) })
 	}
-	t.commits = p.commits
-	return parsePosition(p.position)
+	if err == nil {
+		at, err = t.Keeper.Recover(ctx)
+	}
+	if err != nil && pgposition.Passes(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
+	}
+	return at, err
 }
 
-func (t *target) Close() error {
-	return errors.Join(t.reset(), t.writer.close(), t.holder.close())
-}
+func (t *target) Close() error { return errors.Join(t.reset(), t.Keeper.Close()) }

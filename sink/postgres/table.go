@@ -12,7 +12,6 @@ import (
 
 const (
 	keyColumn       = "key"
-	positionsTable  = "feedctl_positions"
 	quarantineTable = "feedctl_quarantine"
 )
 
@@ -278,16 +277,6 @@ func (t *table) quarantine(stage string) string {
 	return fmt.Sprintf(`INSERT INTO %s (table_name, name, content_id, key, operation, last_modified, reason)
 		SELECT $1, $2, s.content_id, s.key, CASE s.op WHEN 'D' THEN 'DELETE' WHEN 'C' THEN 'PATCH' ELSE 'PUT' END, s.last_modified, s.reason
 		FROM pg_temp.%s AS s WHERE s.reason IS NOT NULL ORDER BY s.n`, t.quoted(quarantineTable), pgx.Identifier{stage}.Sanitize())
-}
-
-func (t *table) createPositions() string {
-	return "CREATE TABLE " + t.quoted(positionsTable) + ` (
-		table_name text NOT NULL,
-		name       text NOT NULL,
-		position   text NOT NULL,
-		owner      text NOT NULL,
-		commits    bigint NOT NULL,
-		PRIMARY KEY (table_name, name))`
 }
 
 func (t *table) createQuarantine() string {

@@ -15,6 +15,7 @@ import (
 )
 
 func (s suite) bodies(t *testing.T) {
+	s.needsWhole(t)
 	keys := []string{"a", ".", "..", "../up", "/etc/passwd", ".feedctl", "a b", "a%20b", "ü/世界", "A", "\xff\x00\n", "C:\\x", "-", strings.Repeat("k", 3000), strings.Repeat("k", 2999) + "j", strings.Repeat("é", 200)}
 	bodies := []struct{ contentType, body string }{
 		{"application/json", `{"a":[1.50,1e400,"\u00e9<é>"],"b":{}}`},
@@ -49,6 +50,7 @@ func (s suite) bodies(t *testing.T) {
 // streams has streams around the size up to which bodies are held in memory,
 // and one that is much larger.
 func (s suite) streams(t *testing.T) {
+	s.needsWhole(t)
 	var want []Record
 	dir := t.TempDir()
 	k := s.open(t, dir)

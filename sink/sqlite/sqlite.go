@@ -89,7 +89,7 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 		t.Close()
 		return nil, fmt.Errorf("open sink %s: %w", name, t.explain(err))
 	}
-	return session.New(ctx, name, t)
+	return session.Open(ctx, name, t)
 }
 
 // A target is a table.

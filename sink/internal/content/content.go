@@ -167,6 +167,33 @@ func CheckSize(want, got int64) error {
 	return fmt.Errorf("read body: it has %d bytes, not the %d that it should have", got, want)
 }
 
+// Exact returns an entity whose stream ends with an error if it has more or fewer bytes than
+// e.Size says.
+func Exact(e *feed.Entity) *feed.Entity {
+	if e.Stream == nil || e.Size < 0 {
+		return e
+	}
+	checked := *e
+	checked.Stream = &exact{r: e.Stream, size: e.Size}
+	return &checked
+}
+
+type exact struct {
+	r       io.Reader
+	size, n int64
+}
+
+func (x *exact) Read(p []byte) (int, error) {
+	n, err := x.r.Read(p)
+	x.n += int64(n)
+	if x.n > x.size || err == io.EOF {
+		if wrong := CheckSize(x.size, x.n); wrong != nil {
+			return n, wrong
+		}
+	}
+	return n, err
+}
+
 type prefixed struct {
 	prefix []byte
 	rest   io.Reader

@@ -36,20 +36,27 @@ type Sink struct {
 	target   Target
 	position feed.Position
 	batch    *batch // the one that is open
+	opened   bool   // the target was recovered
 	broken   error  // what went wrong since the target was last recovered
 }
 
 var errClosed = errors.New("the sink is closed")
 
-// New recovers the target and returns a sink with it. It closes the target if
-// it returns an error. The name is for errors.
-func New(ctx context.Context, name string, target Target) (*Sink, error) {
-	position, err := target.Recover(ctx)
-	if err != nil {
-		target.Close()
-		return nil, fmt.Errorf("open sink %s: %w", name, err)
+// New returns a sink with a target, which [Sink.Position] recovers when it is first called.
+// The name is for errors.
+func New(name string, target Target) *Sink {
+	return &Sink{name: name, target: target, broken: errors.New("it was not opened yet")}
+}
+
+// Open recovers the target and returns a sink with it. It closes the target if it returns
+// an error.
+func Open(ctx context.Context, name string, target Target) (*Sink, error) {
+	s := New(name, target)
+	if _, err := s.Position(ctx); err != nil {
+		s.Close()
+		return nil, err
 	}
-	return &Sink{name: name, target: target, position: position}, nil
+	return s, nil
 }
 
 // Position returns the position of the last commit. If a commit or a rollback
@@ -60,10 +67,13 @@ func (s *Sink) Position(ctx context.Context) (feed.Position, error) {
 	}
 	if s.broken != nil {
 		position, err := s.target.Recover(ctx)
+		if err != nil && !s.opened {
+			return feed.Position{}, fmt.Errorf("open sink %s: %w", s.name, err)
+		}
 		if err != nil {
 			return feed.Position{}, fmt.Errorf("recover sink %s: %w", s.name, err)
 		}
-		s.position, s.broken = position, nil
+		s.position, s.opened, s.broken = position, true, nil
 	}
 	return s.position, nil
 }

@@ -1,0 +1,197 @@
+// Package pgxsink is a sink for tables of one's own in PostgreSQL: a function writes the rows
+// of each entity, in a transaction of pgx that also moves the position in the feed. So each
+// entity takes effect exactly once, whatever crashes.
+//
+//	pool, err := pgxpool.New(ctx, url)
+//	...
+//	table := pgxsink.New(pool, "zones", func(ctx context.Context, tx pgx.Tx, e *feed.Entity) error {
+//		if e.Operation == feed.Delete {
+//			_, err := tx.Exec(ctx, "DELETE FROM zones WHERE id = $1", e.Key())
+//			return err
+//		}
+//		_, err := tx.Exec(ctx, `INSERT INTO zones (id, zone) VALUES ($1, $2)
+//			ON CONFLICT (id) DO UPDATE SET zone = excluded.zone`, e.Key(), string(e.Body))
+//		return err
+//	})
+//	defer table.Close()
+//	job := consumer.Job{Client: client, URL: feedURL, Sink: table}
+//	_, err = job.Run(ctx)
+//
+// # The position
+//
+// It is the row (”, NAME) of the table feedctl_positions, in the first schema of the
+// search_path, which the sink creates. The name tells the consumers of a database apart. A
+// second consumer of a name, on any host, is refused with [sink.ErrLocked]: the session of
+// the first has an advisory lock. One that has lost its lock, and does not know, can no
+// longer commit once another has taken it.
+//
+// # The connection
+//
+// The sink has one connection. It is made as the pool makes its own, with the hooks
+// BeforeConnect and AfterConnect, and does not count as one of them. While the sink waits for
+// more it is in no transaction: one begins with the first entity of a batch, with the
+// isolation that the database has by default. Through a pooler, such as PgBouncer in
+// transaction mode, a second connection has the lock; the pool then needs
+// [pgx.QueryExecModeExec].
+//
+// # Errors
+//
+// An error of the function undoes the batch and ends the job with that error, since nothing
+// of a transaction is left in PostgreSQL after one; to continue without an entity, return nil
+// for it. A connection that is lost between batches is made again for up to 30 seconds. What
+// is lost within a batch, and a serialization failure, is an error: the job can be run again
+// with the same sink and continues after the last commit.
+package pgxsink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/pgposition"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// A Func writes the rows of an entity. It reads e.Body or e.Stream before it returns and keeps
+// neither, nor e. It must not end the transaction, which is the sink's; savepoints are its own.
+type Func func(ctx context.Context, tx pgx.Tx, e *feed.Entity) error
+
+// New returns a sink for the consumer of this name, which does nothing before it is asked for
+// its position, as a [consumer.Job] does first. It may be asked again after an error, such as
+// [sink.ErrLocked]. To close the sink does not close the pool.
+func New(pool *pgxpool.Pool, name string, apply Func) consumer.Sink {
+	return session.New("postgres "+name, newTarget(pool, name, apply))
+}
+
+func newTarget(pool *pgxpool.Pool, name string, apply Func) *target {
+	return &target{Keeper: pgposition.New("", "", name, nil, pgposition.Dialer(pool, nil)), apply: apply}
+}
+
+// A target is the transaction of a batch, and what is between two of them.
+type target struct {
+	pgposition.Keeper
+	apply Func
+	ready bool   // the table of positions is there
+	tx    pgx.Tx // nil if none is open
+}
+
+// Recover rolls back what was not committed, makes sure of the table and the lock, and reads
+// the position.
+func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
+	if err := t.Rollback(ctx); err != nil {
+		_ = t.Writer.Close() // which ends the transaction
+	}
+	if !t.ready {
+		if err := t.Retry(ctx, func() error { return t.prepare(ctx) }); err != nil {
+			return at, err
+		}
+	}
+	t.ready = true
+	return t.Keeper.Recover(ctx)
+}
+
+func (t *target) prepare(ctx context.Context) error {
+	if err := t.Writer.Connect(ctx); err != nil {
+		return err
+	}
+	return pgx.BeginTxFunc(ctx, t.Writer.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if err := t.SetUp(ctx, tx); err != nil {
+			return err
+		}
+		return t.Enter(ctx, tx)
+	})
+}
+
+// Begin leaves the transaction to the first entity, or to Commit.
+func (t *target) Begin(context.Context) error { return nil }
+
+// begin begins the transaction of the batch, with a connection that was made again if it was
+// lost since the one before.
+func (t *target) begin(ctx context.Context) error {
+	if t.tx != nil {
+		return nil
+	}
+	return t.Retry(ctx, func() (err error) {
+		if err = t.Connect(ctx); err == nil {
+			err = t.Step()
+		}
+		if err == nil {
+			t.tx, err = t.Writer.Conn.Begin(ctx)
+		}
+		if err == nil {
+			_, err = t.tx.Exec(ctx, pgposition.KeepAlive)
+		}
+		if err != nil {
+			t.tx = nil
+			_ = t.Writer.Close() // what is wrong with it is in err
+		}
+		return err
+	})
+}
+
+func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := t.Step(); err != nil {
+		return err
+	}
+	return t.apply(ctx, transaction{t.tx}, content.Exact(e))
+}
+
+func (t *target) Commit(ctx context.Context, at feed.Position) error {
+	position, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := t.Step(); err != nil {
+		return err
+	}
+	sql, args := t.Move(string(position))
+	tag, err := t.tx.Exec(ctx, sql, args...)
+	if err == nil {
+		err = pgposition.Moved(tag)
+	}
+	if err != nil {
+		return fmt.Errorf("move position: %w", err)
+	}
+	if err := t.Step(); err != nil {
+		return err
+	}
+	if err := t.tx.Commit(ctx); err != nil {
+		return err
+	}
+	t.tx = nil
+	t.Done()
+	return nil
+}
+
+func (t *target) Rollback(ctx context.Context) error {
+	if t.tx == nil {
+		return nil
+	}
+	tx := t.tx
+	t.tx = nil
+	if err := tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		return err
+	}
+	return nil
+}
+
+// A transaction is the sink's, for a function of the user.
+type transaction struct{ pgx.Tx }
+
+var errEnds = errors.New("the transaction is the sink's, which ends it together with the position")
+
+func (transaction) Commit(context.Context) error   { return errEnds }
+func (transaction) Rollback(context.Context) error { return errEnds }
