@@ -133,7 +133,7 @@ func clientGone(err error) bool {
 // there is one with the name of the feed.
 func (s *Server) linkSnapshot(w *responder, r *http.Request) {
 	name := pathValue(r, "feed")
-	if _, err := s.newestSnapshot(r.Context(), name); err == nil {
+	if _, err := s.reader.NewestSnapshot(r.Context(), name); err == nil {
 		w.Header().Set("Link", "<"+s.base(r)+layout.SnapshotPath(name)+`>; rel="snapshot"`)
 	}
 }

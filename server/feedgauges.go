@@ -89,7 +89,9 @@ func (g *feedGauges) saw(p *chain.Page) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if known := g.byName[p.Feed]; known != nil {
-		known.page, known.at = lean(p), time.Now()
+		page := *p
+		page.Checkpoint = nil // which may be large
+		known.page, known.at = &page, time.Now()
 	}
 }
 
@@ -102,7 +104,7 @@ func (g *feedGauges) refresh() <-chan struct{} {
 		return g.pass
 	}
 	done := make(chan struct{})
-	if !g.server.background.run(func(ctx context.Context) {
+	if !g.server.reader.Run(func(ctx context.Context) {
 		defer func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -172,8 +174,8 @@ func (g *feedGauges) list(ctx context.Context) ([]string, error) {
 
 // lookAt looks at one feed. What requests know of it helps, and gets to know it.
 func (g *feedGauges) lookAt(ctx context.Context, name string) error {
-	if f, ok := g.server.feeds.get(name); ok {
-		_, err := g.server.lookNewest(ctx, f)
+	if f, ok := g.server.reader.Known(name); ok {
+		_, err := f.Newest(ctx)
 		return err
 	}
 	g.mu.Lock()

@@ -6,22 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
 
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
-	"github.com/feedctl/feedctl/storage"
 )
 
-// Limits of the indexes that are served, in bytes.
-const (
-	maxIndex   = 64 << 20
-	maxIndexes = 4 << 20 // of all that are remembered
-)
+// maxIndexes limits the indexes that are remembered, in bytes.
+const maxIndexes = 4 << 20
 
 // An indexResource is the resource of a snapshot's index. What is served differs
 // from what is stored in that all URLs are absolute.
@@ -71,7 +65,7 @@ func (x *indexResource) open(ctx context.Context, offset, length int64) (*repres
 // load returns the index. One at a time is made ready, as each takes memory.
 func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	s, key := x.server, x.base+" "+x.key
-	if served, ok := s.indexes.get(key); ok {
+	if served, ok := s.indexes.Get(key); ok {
 		return served, nil
 	}
 	select {
@@ -80,14 +74,13 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if served, ok := s.indexes.get(key); ok {
+	if served, ok := s.indexes.Get(key); ok {
 		return served, nil
 	}
-	index, err := x.read(ctx)
+	index, err := s.reader.SnapshotIndex(ctx, x.name, x.id)
 	if err != nil {
 		return nil, err
 	}
-	x.own(index)
 	if err := resolve(index, x.base); err != nil {
 		return nil, fmt.Errorf("resolve references in index %s: %w", x.key, err)
 	}
@@ -103,44 +96,7 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 		stored:      int64(len(body)),
 		digest:      func(context.Context) ([]byte, error) { return digest[:], nil },
 	}}
-	return s.indexes.add(key, served, len(body)), nil
-}
-
-// own puts the server's own URLs in the place of others: those that readers of the
-// store have are not for readers of the server, and may expire.
-func (x *indexResource) own(index *snapshot.Index) {
-	for n := range index.Pages {
-		index.Pages[n] = layout.SnapshotPagePath(x.name, x.id, n)
-	}
-	if index.Feed == nil {
-		return
-	}
-	if name, n, err := layout.ParseFeedPageURL(index.Feed.Page); err == nil {
-		index.Feed.URL, index.Feed.Page = layout.FeedPath(name), layout.FeedPagePath(name, n)
-	}
-}
-
-// read returns the index as it is stored.
-func (x *indexResource) read(ctx context.Context) (*snapshot.Index, error) {
-	object, err := x.server.store.Get(ctx, x.key, 0, -1)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, errNoSnapshot
-	} else if err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
-	}
-	defer object.Body.Close()
-	if object.Size > maxIndex {
-		return nil, fmt.Errorf("read index %s: it has %d bytes, more than %d", x.key, object.Size, maxIndex)
-	}
-	data, err := io.ReadAll(object.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read index %s: %w", x.key, err)
-	}
-	index, err := snapshot.DecodeStored(x.id, object.Meta.Data, data)
-	if err != nil {
-		return nil, x.server.integrity.corrupted(x.key, err)
-	}
-	return index, nil
+	return s.indexes.Add(key, served, len(body)), nil
 }
 
 // resolve makes the references of an index absolute. A path in it begins at the

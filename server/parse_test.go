@@ -139,22 +139,3 @@ func FuzzMatchesETag(f *testing.F) {
 		}
 	})
 }
-
-func TestLRU(t *testing.T) {
-	c := newLRU[string, int](10)
-	c.add("a", 1, 4)
-	c.add("b", 2, 4)
-	if kept := c.add("a", 3, 4); kept != 1 {
-		t.Errorf("add of a key that is there returns %d", kept)
-	}
-	c.add("c", 3, 4) // a was used after b
-	for key, want := range map[string]bool{"a": true, "b": false, "c": true} {
-		if _, ok := c.get(key); ok != want {
-			t.Errorf("%s is kept: %v", key, ok)
-		}
-	}
-	c.add("huge", 4, 11)
-	if _, ok := c.get("huge"); ok || c.weight > 10 {
-		t.Errorf("weight is %d of 10", c.weight)
-	}
-}

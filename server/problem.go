@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
@@ -76,6 +77,8 @@ var problems = []struct {
 	name   string
 	detail string // in place of the error's text, which may tell too much
 }{
+	{feedstore.ErrNoSnapshot, http.StatusNotFound, "no-snapshot", "there is no such snapshot"},
+	{feedstore.ErrNoSnapshotPage, http.StatusNotFound, "no-page", "the snapshot has no such page"},
 	{errDeletedPage, http.StatusGone, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
 	{chain.ErrDeleted, http.StatusNotFound, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
 	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},

@@ -72,7 +72,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	p.feed = f
 	err = p.run(r.Context(), entities)
 	if p.receipt.Page > 0 {
-		s.hubs.notify(name)
+		s.reader.Notify(name)
 	}
 	if err != nil {
 		told := *problemOf(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/feedstore"
 )
 
 // A representation is one state of a resource, without a content coding.
@@ -30,7 +31,6 @@ type representation struct {
 	// digest returns the SHA-256 of it all, nil if it is not to be had. The error is that the
 	// store is corrupt.
 	digest func(context.Context) ([]byte, error)
-	sum    string // SHA-256 of what the store holds, in hex, where it is needed
 }
 
 func (rep *representation) size() int64 { return rep.stored + int64(len(rep.tail)) }
@@ -193,7 +193,7 @@ func (s *Server) cacheControl(rep *representation) string {
 // representation without coding; with one, its size is not known beforehand.
 func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) error {
 	var digest []byte
-	if coding == "" && (part.partial || !isDirect(r.Context())) { // else the body is verified
+	if coding == "" && (part.partial || !feedstore.IsWithinProcess(r.Context())) { // else the body is verified
 		var err error
 		if digest, err = rep.digest(r.Context()); err != nil {
 			return err

@@ -14,6 +14,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -33,14 +35,9 @@ type Server struct {
 	coders           *coders
 	directory        *template.Template
 
-	feeds    *lru[string, *servedFeed]
-	newFeeds *lru[string, *servedFeed] // those whose newest page was not seen yet
-	floors   *flights[string, int64]
-	source   *source
-	finished *lru[string, struct{}] // snapshots, by the key of the index
-	indexes  *lru[string, *servedIndex]
+	reader   *feedstore.Reader
+	indexes  *lru.Cache[string, *servedIndex]
 	indexing chan struct{} // has room for whoever makes an index ready
-	hubs     *hubs
 	gauges   *feedGauges
 
 	producers  *producers
@@ -48,8 +45,6 @@ type Server struct {
 	readAhead  *semaphore.Weighted // bytes
 	lengthy    *semaphore.Weighted // of weight 1: the turn to read a lengthy line
 
-	integrity  *integrity
-	background *background
 	mu         sync.Mutex
 	closing    chan struct{}
 	publishing sync.WaitGroup
@@ -72,19 +67,11 @@ func New(store storage.Store, c Config) (*Server, error) {
 	c = c.withDefaults(store)
 	operations := newStoreMetrics()
 	store = observe.Wrap(store, operations.observe)
-	background, integrity := newBackground(), newIntegrity()
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
 		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth), origins: origins,
 		coders:     newCoders(c.MaxCoded),
-		feeds:      newLRU[string, *servedFeed](maxFeeds),
-		newFeeds:   newLRU[string, *servedFeed](maxFeeds),
-		floors:     newFlights[string, int64](background),
-		source:     newSource(c, background, integrity),
-		background: background,
-		integrity:  integrity,
-		finished:   newLRU[string, struct{}](maxSnapshots),
-		indexes:    newLRU[string, *servedIndex](maxIndexes),
+		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
 		producers:  newProducers(store, c.Producer, c.MaxProducers),
 		publishers: make(chan struct{}, c.MaxPublishes),
@@ -92,11 +79,14 @@ func New(store storage.Store, c Config) (*Server, error) {
 		lengthy:    semaphore.NewWeighted(1),
 		closing:    make(chan struct{}),
 	}
-	s.hubs = &hubs{server: s, byFeed: make(map[string]*hub)}
 	s.gauges = newFeedGauges(s)
 	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}
+	s.reader = feedstore.New(store, feedstore.Config{
+		ReadAhead: max(c.ReadAhead, 0), Cache: c.Cache, MaxWaiters: c.MaxWaiters, PollInterval: c.PollInterval, Logger: c.Logger,
+		Newest: s.gauges.saw, Waiting: func(n int) { s.metrics.waiters.Set(float64(n)) },
+	})
 	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {
 		return nil, fmt.Errorf("configure server: %w", err)
 	}
@@ -119,9 +109,7 @@ func (s *Server) Close(ctx context.Context) error {
 		close(s.closing)
 	}
 	s.mu.Unlock()
-	s.hubs.close()
-	s.source.buffers.abandon()
-	s.background.close(ctx)
+	s.reader.Close(ctx)
 	if !s.config.Writable {
 		return nil
 	}

@@ -10,30 +10,6 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// sourceMetrics say where pages came from.
-type sourceMetrics struct {
-	hits, misses prometheus.Counter
-	fetched      *prometheus.CounterVec
-}
-
-func newSourceMetrics() *sourceMetrics {
-	return &sourceMetrics{
-		hits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "feedctl_page_cache_hits_total", Help: "Pages that were asked for and came from the cache on disk.",
-		}),
-		misses: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "feedctl_page_cache_misses_total", Help: "Pages that were asked for and were not in the cache on disk.",
-		}),
-		fetched: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_pages_fetched_total", Help: "Pages that were read from the store into memory, by whether somebody had asked for them.",
-		}, []string{"why"}),
-	}
-}
-
-func (m *sourceMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.hits, m.misses, m.fetched}
-}
-
 // storeMetrics say how the store does what it is asked for.
 type storeMetrics struct {
 	seconds *prometheus.HistogramVec
@@ -64,6 +40,8 @@ func (m *storeMetrics) observe(_ context.Context, o observe.Operation) {
 type storeCollector struct {
 	server                        *Server
 	requests, memory              *prometheus.Desc
+	hits, misses, fetched         *prometheus.Desc
+	corrupt                       *prometheus.Desc
 	bytes, pages, off             *prometheus.Desc
 	added, evicted, damaged, errs *prometheus.Desc
 }
@@ -76,6 +54,10 @@ func newStoreCollector(s *Server) *storeCollector {
 		server:   s,
 		requests: desc("feedctl_store_requests_total", "Requests that were sent to the store's server, with those that failed.", "operation"),
 		memory:   desc("feedctl_page_memory_bytes", "Memory taken by pages that were read from the store."),
+		hits:     desc("feedctl_page_cache_hits_total", "Pages that were asked for and came from the cache on disk."),
+		misses:   desc("feedctl_page_cache_misses_total", "Pages that were asked for and were not in the cache on disk."),
+		fetched:  desc("feedctl_pages_fetched_total", "Pages that were read from the store into memory, by whether a request had asked for them.", "why"),
+		corrupt:  desc("feedctl_corrupt_objects_total", "Objects read from the store whose body or metadata was not what was written."),
 		bytes:    desc("feedctl_page_cache_bytes", "Room that the cache takes on disk."),
 		pages:    desc("feedctl_page_cache_pages", "Pages in the cache on disk."),
 		off:      desc("feedctl_page_cache_off", "1 while the cache keeps nothing because of an error of the disk."),
@@ -88,7 +70,7 @@ func newStoreCollector(s *Server) *storeCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.requests, c.memory, c.bytes, c.pages, c.off, c.added, c.evicted, c.damaged, c.errs} {
+	for _, d := range []*prometheus.Desc{c.requests, c.memory, c.hits, c.misses, c.fetched, c.corrupt, c.bytes, c.pages, c.off, c.added, c.evicted, c.damaged, c.errs} {
 		out <- d
 	}
 }
@@ -100,11 +82,20 @@ func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(n), operation)
 		}
 	}
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	read := c.server.reader.Stats()
+	count(c.hits, read.CacheHits)
+	count(c.misses, read.CacheMisses)
+	count(c.fetched, read.Asked, "asked")
+	count(c.fetched, read.Ahead, "ahead")
+	count(c.corrupt, read.Corrupt)
 	gauge := func(d *prometheus.Desc, value float64) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}
 	if c.server.config.ReadAhead > 0 {
-		gauge(c.memory, float64(c.server.source.buffers.size()))
+		gauge(c.memory, float64(read.Memory))
 	}
 	cache := c.server.config.Cache
 	if cache == nil {
@@ -118,9 +109,6 @@ func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
 		off = 1
 	}
 	gauge(c.off, off)
-	count := func(d *prometheus.Desc, n uint64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
-	}
 	count(c.added, s.Added)
 	count(c.evicted, s.Evicted)
 	count(c.damaged, s.Damaged)

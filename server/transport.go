@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -50,7 +51,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer func() { w.finish(ctx, recover()) }()
 		r := received(ctx, request)
 		if t.direct {
-			r = r.WithContext(context.WithValue(ctx, directKey{}, true))
+			r = r.WithContext(feedstore.WithinProcess(ctx))
 			r.Header.Del("Accept-Encoding")
 		}
 		t.handler.ServeHTTP(w, r)
@@ -71,12 +72,6 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	body.stop = context.AfterFunc(ctx, func() { pipe.close(context.Cause(ctx)) })
 	return w.response(request, body), nil
 }
-
-// directKey is the key of a value in the context of requests of a [DirectTransport].
-type directKey struct{}
-
-// isDirect reports whether a request came by a [DirectTransport].
-func isDirect(ctx context.Context) bool { return ctx.Value(directKey{}) != nil }
 
 // received is the request as a server sees it.
 func received(ctx context.Context, request *http.Request) *http.Request {

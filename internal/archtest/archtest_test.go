@@ -43,6 +43,7 @@ var rooms = map[string]room{
 	"internal/couchdiff": {},
 	"internal/loopback":  {},
 	"internal/jsonptr":   {},
+	"internal/lru":       {},
 	"internal/selfcheck": {},
 	"internal/backoff":   {},
 	"internal/memlimit":  {},
@@ -66,6 +67,7 @@ var rooms = map[string]room{
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
+	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage", "internal/backoff"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
@@ -100,7 +102,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "input", "layout", "page", "pagecache", "producer", "snapshot", "storage", "storage/observe"},
+		rooms: []string{"chain", "feed", "feedstore", "input", "internal/lru", "layout", "page", "pagecache", "producer", "snapshot", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},

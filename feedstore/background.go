@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func newBackground() *background {
 	return b
 }
 
-// run starts a task; false if the server is closing.
+// run starts a task; false if the reader is being closed.
 func (b *background) run(task func(ctx context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,33 +53,33 @@ func (b *background) close(ctx context.Context) {
 	b.cancel()
 }
 
-// flights let those who want the same thing at the same time share the work. It
-// must be a thing that does not change, or may be a little old.
-type flights[K comparable, V any] struct {
+// calls let callers that want the same thing at the same time share the work (single
+// flight). It must be a thing that does not change, or may be a little old.
+type calls[K comparable, V any] struct {
 	background *background
 
 	mu    sync.Mutex
-	byKey map[K]*flight[V]
+	byKey map[K]*call[V]
 }
 
-type flight[V any] struct {
+type call[V any] struct {
 	done  chan struct{} // closed when what follows is set
 	value V
 	err   error
 }
 
-func newFlights[K comparable, V any](b *background) *flights[K, V] {
-	return &flights[K, V]{background: b, byKey: make(map[K]*flight[V])}
+func newCalls[K comparable, V any](b *background) *calls[K, V] {
+	return &calls[K, V]{background: b, byKey: make(map[K]*call[V])}
 }
 
-// start begins work, unless it is going on. It returns nil if the server is closing.
-func (g *flights[K, V]) start(key K, work func(context.Context) (V, error)) *flight[V] {
+// start begins work, unless it is going on. It returns nil if the reader is being closed.
+func (g *calls[K, V]) start(key K, work func(context.Context) (V, error)) *call[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if f, ok := g.byKey[key]; ok {
 		return f
 	}
-	f := &flight[V]{done: make(chan struct{})}
+	f := &call[V]{done: make(chan struct{})}
 	if !g.background.run(func(ctx context.Context) {
 		f.value, f.err = work(ctx)
 		g.mu.Lock()
@@ -93,8 +93,8 @@ func (g *flights[K, V]) start(key K, work func(context.Context) (V, error)) *fli
 	return f
 }
 
-// do does work, or waits for whoever does it.
-func (g *flights[K, V]) do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
+// do does work, or waits for the call that is doing it.
+func (g *calls[K, V]) do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
 	f := g.start(key, work)
 	if f == nil {
 		return work(ctx)

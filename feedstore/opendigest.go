@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const maxHashed = 16 << 20
 // the producer wrote down.
 type openDigest struct {
 	reader *chain.Reader
-	free   chan struct{} // has room for whoever uses what follows
+	free   chan struct{} // holds a value while what follows is used
 
 	number   int64
 	boundary string

@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"bytes"
@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/pagecache"
 )
@@ -28,43 +30,44 @@ type source struct {
 	log        *slog.Logger
 	background *background
 	cache      *pagecache.Cache // nil if there is none
-	pages      *lru[pageKey, *chain.Page]
+	pages      *lru.Cache[pageKey, *chain.Page]
 	buffers    *buffers
-	runs       runs
-	metas      *flights[pageKey, *chain.Page]
-	metrics    *sourceMetrics
+	sequences  sequences
+	metas      *calls[pageKey, *chain.Page]
 	integrity  *integrity
+
+	hits, misses, asked, fetchedAhead atomic.Uint64
 }
 
 func newSource(c Config, b *background, i *integrity) *source {
 	return &source{
 		log: c.Logger, background: b, cache: c.Cache,
-		pages:   newLRU[pageKey, *chain.Page](maxPages),
-		buffers: newBuffers(max(c.ReadAhead, 0)),
-		runs:    runs{byNext: make(map[runKey]run)},
-		metas:   newFlights[pageKey, *chain.Page](b),
-		metrics: newSourceMetrics(), integrity: i,
+		pages:     lru.New[pageKey, *chain.Page](maxPages),
+		buffers:   newBuffers(c.ReadAhead),
+		sequences: sequences{byNext: make(map[sequenceKey]sequence)},
+		metas:     newCalls[pageKey, *chain.Page](b),
+		integrity: i,
 	}
 }
 
 // remember keeps the metadata of a page that has a next page.
-func (s *source) remember(f *servedFeed, p *chain.Page) {
-	s.pages.add(pageKey{f, p.Number}, lean(p), 1)
+func (s *source) remember(f *Feed, p *chain.Page) {
+	s.pages.Add(pageKey{f, p.Number}, lean(p), 1)
 }
 
 // stat returns the metadata of a page that has a next page.
-func (s *source) stat(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
+func (s *source) stat(ctx context.Context, f *Feed, n int64) (*chain.Page, error) {
 	key := pageKey{f, n}
-	if p, ok := s.pages.get(key); ok {
+	if p, ok := s.pages.Get(key); ok {
 		return p, nil
 	}
 	return s.metas.do(ctx, key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, n) })
 }
 
 // lookUp returns metadata that is not known yet.
-func (s *source) lookUp(ctx context.Context, f *servedFeed, n int64) (*chain.Page, error) {
+func (s *source) lookUp(ctx context.Context, f *Feed, n int64) (*chain.Page, error) {
 	if s.prove(ctx, f, n) {
-		if p, ok := s.pages.get(pageKey{f, n}); ok {
+		if p, ok := s.pages.Get(pageKey{f, n}); ok {
 			return p, nil
 		}
 	}
@@ -77,13 +80,13 @@ func (s *source) lookUp(ctx context.Context, f *servedFeed, n int64) (*chain.Pag
 }
 
 // crawl fetches metadata ahead for a reader that goes back from page n.
-func (s *source) crawl(f *servedFeed, n, floor int64) {
-	if s.buffers.limit == 0 || s.runs.step(runKey{pageKey{f, n}, true}) == 0 {
+func (s *source) crawl(f *Feed, n, floor int64) {
+	if s.buffers.limit == 0 || s.sequences.step(sequenceKey{pageKey{f, n}, true}) == 0 {
 		return
 	}
 	for k := n - 1; k >= max(floor, n-maxAhead); k-- {
 		key := pageKey{f, k}
-		if _, ok := s.pages.get(key); !ok {
+		if _, ok := s.pages.Get(key); !ok {
 			s.metas.start(key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, k) })
 		}
 	}
@@ -93,11 +96,11 @@ func (s *source) crawl(f *servedFeed, n, floor int64) {
 // metadata if so. Each page names the digest of the one before: so pages in the cache
 // that follow each other are all proven by the one after the last of them, if that is
 // known, or by the metadata that the store has of the last.
-func (s *source) prove(ctx context.Context, f *servedFeed, n int64) bool {
+func (s *source) prove(ctx context.Context, f *Feed, n int64) bool {
 	var row []*chain.Page
 	proven := false
 	for k := n; s.cache != nil && len(row) < maxProven && !proven; k++ {
-		known, ok := s.pages.get(pageKey{f, k})
+		known, ok := s.pages.Get(pageKey{f, k})
 		proven = ok
 		if !ok {
 			known, ok = s.cache.Meta(f.name, k)
@@ -135,7 +138,7 @@ func (s *source) drop(row []*chain.Page) {
 
 // open opens a part of the body of a page that has a next page. A negative length
 // means to the end.
-func (s *source) open(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+func (s *source) open(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	whole := offset == 0 && length < 0
 	if p, body, ok := s.openCached(ctx, f, n, offset, length); ok {
 		if whole {
@@ -157,46 +160,47 @@ func (s *source) open(ctx context.Context, f *servedFeed, n, offset, length int6
 }
 
 // openCached opens a page in the cache.
-func (s *source) openCached(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, bool) {
+func (s *source) openCached(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, bool) {
 	if s.cache == nil {
 		return nil, nil, false
 	}
 	if s.cache.Has(f.name, n) {
 		if p, err := s.stat(ctx, f, n); err == nil {
 			if body, ok := s.cache.Open(p, offset, length); ok {
-				s.metrics.hits.Inc()
+				s.hits.Add(1)
 				return p, body, true
 			}
 		}
 	}
-	s.metrics.misses.Inc()
+	s.misses.Add(1)
 	return nil, nil, false
 }
 
 // buffer returns the buffer of a page that has a next page, or nil. If there is
 // none, it begins one to read the page as a whole.
-func (s *source) buffer(f *servedFeed, key bufferKey, whole bool) *buffer {
+func (s *source) buffer(f *Feed, key bufferKey, whole bool) *buffer {
 	if !whole {
 		return s.buffers.join(key)
 	}
 	size := f.usualSize()
-	if p, ok := s.pages.get(key.pageKey); ok {
+	if p, ok := s.pages.Get(key.pageKey); ok {
 		size = p.Size
 	}
 	b, begun := s.buffers.acquire(key, size)
 	if begun {
-		s.fetch(f, b, "asked")
+		s.asked.Add(1)
+		s.fetch(f, b)
 	}
 	return b
 }
 
 // ahead fetches pages for a reader that has come to page n from the one before.
 // Readers share the memory: if there are many, less is fetched ahead for each.
-func (s *source) ahead(f *servedFeed, n int64) {
+func (s *source) ahead(f *Feed, n int64) {
 	if s.buffers.limit == 0 {
 		return
 	}
-	readers := s.runs.step(runKey{pageKey{f, n}, false})
+	readers := s.sequences.step(sequenceKey{pageKey{f, n}, false})
 	if readers == 0 {
 		return
 	}
@@ -211,20 +215,22 @@ func (s *source) ahead(f *servedFeed, n int64) {
 			return
 		}
 		if b != nil {
-			s.fetch(f, b, "ahead")
+			s.fetchedAhead.Add(1)
+			s.fetch(f, b)
 		}
 	}
 }
 
 // openState opens the whole body of a page that has no next page, in the state that
 // was seen or a later one.
-func (s *source) openState(ctx context.Context, f *servedFeed, seen *chain.Page) (*buffer, error) {
+func (s *source) openState(ctx context.Context, f *Feed, seen *chain.Page) (*buffer, error) {
 	b, begun := s.buffers.acquire(bufferKey{pageKey{f, seen.Number}, seen.SHA256}, seen.Size)
 	if b == nil {
 		return nil, errUnbuffered
 	}
 	if begun {
-		s.fetch(f, b, "asked")
+		s.asked.Add(1)
+		s.fetch(f, b)
 	}
 	return b, s.await(ctx, b)
 }
@@ -272,7 +278,7 @@ func (r *bufferReader) Close() error {
 }
 
 // openStored opens a page as the store has it. On its way it comes into the cache.
-func (s *source) openStored(ctx context.Context, f *servedFeed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	p, object, err := f.reader.Open(ctx, n, offset, length)
 	if err != nil {
 		return nil, nil, err
@@ -314,8 +320,7 @@ func (b *keepingBody) Close() error {
 }
 
 // fetch fills a buffer in the background.
-func (s *source) fetch(f *servedFeed, b *buffer, why string) {
-	s.metrics.fetched.WithLabelValues(why).Inc()
+func (s *source) fetch(f *Feed, b *buffer) {
 	if s.background.run(func(ctx context.Context) {
 		defer s.buffers.release(b)
 		ctx, cancel := context.WithCancel(ctx)
@@ -323,7 +328,7 @@ func (s *source) fetch(f *servedFeed, b *buffer, why string) {
 		s.buffers.begun(b, cancel)
 		b.err = s.read(ctx, f, b)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			b.err = errUnbuffered // the server is closing: who waits may read by himself
+			b.err = errUnbuffered // the server is closing: those who wait may read it themselves
 		}
 		s.buffers.finish(b)
 		if b.err == nil && b.state == "" && s.cache != nil {
@@ -342,7 +347,7 @@ func (s *source) fetch(f *servedFeed, b *buffer, why string) {
 
 // read reads a page from the store into a buffer, and verifies it. Of a page that has no
 // next page it finds out the digest of what is served, which is another than in the metadata.
-func (s *source) read(ctx context.Context, f *servedFeed, b *buffer) error {
+func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 	p, object, err := f.reader.Open(ctx, b.number, 0, -1)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"sync"
@@ -7,31 +7,31 @@ import (
 
 // Limits of what is remembered of readers.
 const (
-	maxRuns = 256
-	// runAge is for how long a reader that does not come back counts.
-	runAge = 10 * time.Second
+	maxSequences = 256
+	// sequenceAge is for how long a reader that does not come back counts.
+	sequenceAge = 10 * time.Second
 )
 
-// runs recognize readers that go from page to page. A reader has no name: it is
+// sequences recognize readers that go from page to page. A reader has no name: it is
 // known by the page that it will ask for next. Readers at the same place are one.
-type runs struct {
+type sequences struct {
 	mu     sync.Mutex
-	byNext map[runKey]run
+	byNext map[sequenceKey]sequence
 }
 
-// A runKey is the page that a reader will ask for next: for its body, or going
+// A sequenceKey is the page that a reader will ask for next: for its body, or going
 // back for its metadata.
-type runKey struct {
+type sequenceKey struct {
 	pageKey
 	back bool
 }
 
-type run struct {
+type sequence struct {
 	steps int
 	last  time.Time
 }
 
-func (k runKey) after() runKey {
+func (k sequenceKey) after() sequenceKey {
 	if k.back {
 		k.number--
 	} else {
@@ -40,9 +40,9 @@ func (k runKey) after() runKey {
 	return k
 }
 
-// step notes that somebody asks for a page. It returns how many readers there are
+// step notes that a reader asks for a page. It returns how many readers there are
 // if this one came from the page before, and otherwise 0.
-func (r *runs) step(at runKey) (readers int) {
+func (r *sequences) step(at sequenceKey) (readers int) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,14 +50,14 @@ func (r *runs) step(at runKey) (readers int) {
 	delete(r.byNext, at)
 	next := at.after()
 	if other, ok := r.byNext[next]; ok && !expected {
-		known = other // somebody was here just before
+		known = other // another reader was here just before
 	}
 	if expected {
 		known.steps++
 	}
 	known.last = now
 	r.byNext[next] = known
-	if len(r.byNext) > maxRuns {
+	if len(r.byNext) > maxSequences {
 		r.forgetOldest()
 	}
 	if !expected {
@@ -65,7 +65,7 @@ func (r *runs) step(at runKey) (readers int) {
 	}
 	for key, other := range r.byNext {
 		switch {
-		case now.Sub(other.last) > runAge:
+		case now.Sub(other.last) > sequenceAge:
 			delete(r.byNext, key)
 		case other.steps > 0 && !key.back:
 			readers++
@@ -74,8 +74,8 @@ func (r *runs) step(at runKey) (readers int) {
 	return max(readers, 1)
 }
 
-func (r *runs) forgetOldest() {
-	var oldest runKey
+func (r *sequences) forgetOldest() {
+	var oldest sequenceKey
 	var last time.Time
 	for key, other := range r.byNext {
 		if last.IsZero() || other.last.Before(last) {

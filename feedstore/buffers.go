@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"container/list"
@@ -25,15 +25,15 @@ const (
 var errUnbuffered = errors.New("no memory for the page")
 
 // buffers hold pages in memory: those that are being fetched, those that were
-// fetched ahead, and those that were read, so that whoever follows close behind need
-// not fetch them again. What they take is bounded, and nobody waits for memory.
+// fetched ahead, and those that were read, so that a reader close behind need not fetch
+// them again. What they take is bounded, and no reader waits for memory.
 type buffers struct {
 	limit int64 // bytes; 0 if pages are not held in memory
 
 	mu     sync.Mutex
 	taken  int64
 	byKey  map[bufferKey]*buffer
-	read   list.List // of *buffer that nobody holds, the last read first
+	read   list.List // of *buffer that no one holds, the last read first
 	unread list.List // of *buffer that were fetched ahead, the latest first
 	free   []sync.Pool
 }
@@ -57,7 +57,7 @@ type buffer struct {
 
 	// What follows belongs to the buffers.
 	taken   int64
-	holders int // readers, and whoever fetches it
+	holders int // readers, and the task that fetches it
 	wanted  bool
 	useless bool // nothing will come of it, or it is on disk
 	cancel  context.CancelFunc
@@ -72,12 +72,12 @@ func newBuffers(limit int64) *buffers {
 	}
 }
 
-// fits reports whether a page of so many bytes may be held.
+// fits reports whether a page of size bytes may be held.
 func (p *buffers) fits(size int64) bool { return size > 0 && size <= p.limit/maxBufferShare }
 
 // acquire returns the buffer of a page, to be released. If there was none the caller
 // has to fetch it: the buffer has two holders then. It returns nil if there is no
-// memory for so many bytes.
+// memory for size bytes.
 func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,9 +133,9 @@ func (p *buffers) add(key bufferKey, size int64, ahead bool) *buffer {
 	return b
 }
 
-// makeRoom removes what nobody holds until there is room for so many bytes: what
+// makeRoom removes what no one holds until there is room for size bytes: what
 // was read, the oldest first, and then what was fetched ahead; but to fetch ahead,
-// only what nobody seems to come for.
+// only what no reader seems to come for.
 func (p *buffers) makeRoom(size int64, ahead bool) bool {
 	for p.taken+size > p.limit {
 		oldest := p.read.Back()
@@ -178,7 +178,7 @@ func (p *buffers) finish(b *buffer) {
 	close(b.ready)
 }
 
-// discard makes sure that nobody else finds the buffer.
+// discard makes sure that no other reader finds the buffer.
 func (p *buffers) discard(b *buffer) {
 	b.useless = true
 	if p.byKey[b.bufferKey] == b {
@@ -193,7 +193,7 @@ func (p *buffers) retire(b *buffer) {
 	p.discard(b)
 }
 
-// release ends a holding of the buffer. Whoever holds it not must not look at it.
+// release gives up a hold on the buffer. The caller must not use it afterwards.
 func (p *buffers) release(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *buffers) unlist(b *buffer) {
 	b.element = nil
 }
 
-// remove gives the memory of a buffer back. Nobody holds it.
+// remove gives the memory of a buffer back. No one must hold it.
 func (p *buffers) remove(b *buffer) {
 	p.unlist(b)
 	p.discard(b)
@@ -258,7 +258,7 @@ func (p *buffers) begun(b *buffer, cancel context.CancelFunc) {
 	b.cancel = cancel
 }
 
-// abandon ends the fetching of pages that nobody asked for yet.
+// abandon ends the fetching of pages that no reader has asked for yet.
 func (p *buffers) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"context"
@@ -19,21 +19,21 @@ const (
 	firstPoll = time.Second
 )
 
-// hubs let requests wait for changes of feeds. For each feed that somebody waits
-// for there is one goroutine that looks, however many wait.
-type hubs struct {
-	server *Server
+// subscribers wait for changes of feeds. For each feed that is waited for there is one
+// goroutine that looks, however many wait.
+type subscribers struct {
+	reader *Reader
 
 	mu      sync.Mutex
-	byFeed  map[string]*hub
+	byFeed  map[string]*subscription
 	waiting int
 	closed  bool
 	done    sync.WaitGroup
 }
 
-// A hub watches one feed.
-type hub struct {
-	feed    *servedFeed
+// A subscription watches one feed.
+type subscription struct {
+	feed    *Feed
 	waiting int
 	hint    chan struct{} // holds a value if the feed may have changed
 	stop    context.CancelFunc
@@ -45,41 +45,50 @@ type hub struct {
 	changed  chan struct{} // closed, and replaced, when newest changes
 }
 
-// join returns the hub of a feed, to be left again; nil if no more may wait.
-func (h *hubs) join(f *servedFeed) *hub {
+// join returns the subscription of a feed, to be left again; nil if no more may wait.
+func (h *subscribers) join(f *Feed) *subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || h.waiting >= h.server.config.MaxWaiters {
+	if h.closed || h.waiting >= h.reader.config.MaxWaiters {
 		return nil
 	}
 	u := h.byFeed[f.name]
 	if u == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		u = &hub{feed: f, hint: make(chan struct{}, 1), stop: stop, changed: make(chan struct{})}
+		u = &subscription{feed: f, hint: make(chan struct{}, 1), stop: stop, changed: make(chan struct{})}
 		h.byFeed[f.name] = u
-		h.done.Go(func() { h.server.watch(ctx, u) })
+		h.done.Go(func() { h.reader.watch(ctx, u) })
 	}
 	u.waiting++
 	h.waiting++
-	h.server.metrics.waiters.Set(float64(h.waiting))
+	h.changed()
 	return u
 }
 
-// leave ends the hub when nobody is left.
-func (h *hubs) leave(u *hub) {
+// changed reports how many wait. The caller must hold mu.
+func (h *subscribers) changed() {
+	if h.reader.config.Waiting != nil {
+		h.reader.config.Waiting(h.waiting)
+	}
+}
+
+// leave ends the subscription when no one waits any more.
+func (h *subscribers) leave(u *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	u.waiting--
 	h.waiting--
-	h.server.metrics.waiters.Set(float64(h.waiting))
+	h.changed()
 	if u.waiting == 0 {
 		u.stop()
 		delete(h.byFeed, u.feed.name)
 	}
 }
 
-// notify makes those who wait for a feed look at it.
-func (h *hubs) notify(name string) {
+// Notify says that a feed has changed, so that those who wait for that need not wait for
+// the store to tell.
+func (r *Reader) Notify(name string) {
+	h := r.subscribers
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if u := h.byFeed[name]; u != nil {
@@ -87,18 +96,19 @@ func (h *hubs) notify(name string) {
 	}
 }
 
-// look makes the hub look at the feed soon.
-func (u *hub) look() {
+// look makes the subscription look at the feed soon.
+func (u *subscription) look() {
 	select {
 	case u.hint <- struct{}{}:
 	default: // it will anyway
 	}
 }
 
-// wait returns the newest page as soon as it is another than, or has changed
-// since, the given one; after the time the given one. granted is false if there
-// was no waiting.
-func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d time.Duration) (newest *chain.Page, granted bool, err error) {
+// Wait returns the newest page as soon as it is another than, or has changed since, the
+// given one; after the time the given one. granted is false if there was no waiting. The
+// error is [chain.ErrDeleted] if the feed is deleted meanwhile.
+func (f *Feed) Wait(ctx context.Context, known *chain.Page, d time.Duration) (newest *chain.Page, granted bool, err error) {
+	h := f.r.subscribers
 	u := h.join(f)
 	if u == nil {
 		return known, false, nil
@@ -119,7 +129,7 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 		case <-changed:
 		case <-timer.C:
 			return known, true, nil
-		case <-h.server.closing:
+		case <-h.reader.closing:
 			return known, true, nil
 		case <-ctx.Done():
 			return nil, true, context.Cause(ctx)
@@ -127,7 +137,7 @@ func (h *hubs) wait(ctx context.Context, f *servedFeed, known *chain.Page, d tim
 	}
 }
 
-func (u *hub) state() (newest *chain.Page, timeline int, gone error, changed <-chan struct{}) {
+func (u *subscription) state() (newest *chain.Page, timeline int, gone error, changed <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.newest, u.timeline, u.gone, u.changed
@@ -141,7 +151,7 @@ func differs(newest, known *chain.Page) bool {
 
 // see wakes those who wait if the newest page has changed, and reports whether it
 // has.
-func (u *hub) see(newest *chain.Page) bool {
+func (u *subscription) see(newest *chain.Page) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	timeline := u.feed.reader.Timeline()
@@ -154,23 +164,23 @@ func (u *hub) see(newest *chain.Page) bool {
 }
 
 // lose wakes those who wait, as the feed was deleted.
-func (u *hub) lose(gone error) {
+func (u *subscription) lose(gone error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.gone = gone
 	u.wake()
 }
 
-// wake wakes those who wait. The caller holds mu.
-func (u *hub) wake() {
+// wake wakes those who wait. The caller must hold mu.
+func (u *subscription) wake() {
 	close(u.changed)
 	u.changed = make(chan struct{})
 }
 
 // watch looks at a feed at first, when told that it may have changed, and from
 // time to time.
-func (s *Server) watch(ctx context.Context, u *hub) {
-	changes := s.changes(ctx, u.feed.name)
+func (r *Reader) watch(ctx context.Context, u *subscription) {
+	changes := r.changes(ctx, u.feed.name)
 	interval := firstPoll
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -185,41 +195,41 @@ func (s *Server) watch(ctx context.Context, u *hub) {
 		case <-ctx.Done():
 			return
 		}
-		newest, err := s.lookNewest(ctx, u.feed)
+		newest, err := u.feed.Newest(ctx)
 		switch {
 		case err == nil && u.see(newest):
 			interval = firstPoll
 		case errors.Is(err, chain.ErrDeleted):
 			u.lose(err)
 		case err != nil && ctx.Err() == nil:
-			s.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
+			r.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
 		}
 		if changes != nil {
-			timer.Reset(s.config.PollInterval * watchedPoll)
+			timer.Reset(r.config.PollInterval * watchedPoll)
 			continue
 		}
-		timer.Reset(min(interval, s.config.PollInterval))
-		interval = min(2*interval, s.config.PollInterval)
+		timer.Reset(min(interval, r.config.PollInterval))
+		interval = min(2*interval, r.config.PollInterval)
 	}
 }
 
 // changes returns where the store tells of changes of a feed; nil if it does not.
-func (s *Server) changes(ctx context.Context, feed string) <-chan struct{} {
-	watcher, ok := storage.As[storage.Watcher](s.store)
+func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
+	watcher, ok := storage.As[storage.Watcher](r.store)
 	if !ok {
 		return nil
 	}
 	changes, err := watcher.Watch(ctx, layout.FeedPages(feed))
 	if err != nil {
-		s.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", feed, "error", err)
+		r.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", feed, "error", err)
 		return nil
 	}
 	return changes
 }
 
-// close sends everyone away and waits for the watching to end. The server's
-// closing channel is closed before.
-func (h *hubs) close() {
+// close waits for the watching to end. Those who wait are sent away by the closing of
+// the Reader.
+func (h *subscribers) close() {
 	h.mu.Lock()
 	h.closed = true
 	for _, u := range h.byFeed {

@@ -1,4 +1,4 @@
-package server
+package feedstore
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -37,9 +37,9 @@ const (
 // SHA-256 of its metadata. An object that was verified is taken to be right for
 // [pagecache.VerifyAge]: then a file may be sent without passing through the process.
 type integrity struct {
-	verified *lru[objectState, *atomic.Int64] // when, in Unix nanoseconds
-	early    *semaphore.Weighted              // bytes
-	corrupt  prometheus.Counter
+	verified *lru.Cache[objectState, *atomic.Int64] // when, in Unix nanoseconds
+	early    *semaphore.Weighted                    // bytes
+	corrupt  atomic.Uint64
 }
 
 // An objectState is what was verified.
@@ -51,11 +51,8 @@ type objectState struct {
 
 func newIntegrity() *integrity {
 	return &integrity{
-		verified: newLRU[objectState, *atomic.Int64](maxVerified),
+		verified: lru.New[objectState, *atomic.Int64](maxVerified),
 		early:    semaphore.NewWeighted(maxEarlyAll),
-		corrupt: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "feedctl_corrupt_objects_total", Help: "Objects read from the store whose body or metadata was not what was written.",
-		}),
 	}
 }
 
@@ -65,10 +62,10 @@ func newIntegrity() *integrity {
 // process it is read once, and always verified.
 func (i *integrity) whole(ctx context.Context, object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
-	if isDirect(ctx) {
+	if IsWithinProcess(ctx) {
 		return i.verifying(object, state), nil
 	}
-	if at, ok := i.verified.get(state); ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge {
+	if at, ok := i.verified.Get(state); ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge {
 		return object.Body, nil
 	}
 	if file, ok := object.Body.(rewinder); ok && object.Size <= maxTwice {
@@ -90,6 +87,19 @@ func (i *integrity) whole(ctx context.Context, object *storage.Object, sum strin
 	body.Reader.Reset(data)
 	return body, nil
 }
+
+// withinKey is the key of a value in a context.
+type withinKey struct{}
+
+// WithinProcess says that what is opened with the context is read in this process: bodies
+// are verified as they are read, and read once. Others leave it: small ones are verified
+// before the first byte is given out, and files stay files, which can be sent as such.
+func WithinProcess(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withinKey{}, true)
+}
+
+// IsWithinProcess reports whether the context is one of [WithinProcess].
+func IsWithinProcess(ctx context.Context) bool { return ctx.Value(withinKey{}) != nil }
 
 // A rewinder is a body that can be read again.
 type rewinder interface{ Rewind() error }
@@ -127,13 +137,13 @@ func (i *integrity) check(state objectState, hash hash.Hash) error {
 	if got := hex.EncodeToString(hash.Sum(nil)); got != state.sha256 {
 		return i.corrupted(state.key, fmt.Errorf("its body has the SHA-256 %s, not %s as its metadata says", got, state.sha256))
 	}
-	i.verified.add(state, new(atomic.Int64), 1).Store(time.Now().UnixNano())
+	i.verified.Add(state, new(atomic.Int64), 1).Store(time.Now().UnixNano())
 	return nil
 }
 
 // corrupted counts an object that is not what was written, and makes the error of it.
 func (i *integrity) corrupted(key string, cause error) error {
-	i.corrupt.Inc()
+	i.corrupt.Add(1)
 	return &corruptError{key, cause}
 }
 

@@ -1,0 +1,168 @@
+package feedstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// maxSnapshots is how many snapshots are remembered to exist.
+const maxSnapshots = 1024
+
+// Limits of what can be read.
+const (
+	// maxIndex is the largest index, in bytes.
+	maxIndex = 64 << 20
+	// MaxSnapshotPage is the highest number of a page of a snapshot that a key has room for.
+	MaxSnapshotPage = 999_999
+)
+
+// Errors of snapshots, to be matched with [errors.Is].
+var (
+	// ErrNoSnapshot: there is no such snapshot, or it is not finished.
+	ErrNoSnapshot = errors.New("there is no such snapshot")
+	// ErrNoSnapshotPage: the snapshot has no such page.
+	ErrNoSnapshotPage = errors.New("the snapshot has no such page")
+)
+
+// NewestSnapshot returns the id of the newest snapshot with a name. Keys that are not
+// those of an index are left alone.
+func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error) {
+	if layout.CheckName(name) != nil {
+		return "", ErrNoSnapshot
+	}
+	newest := ""
+	for entry, err := range r.store.List(ctx, layout.SnapshotIndexes(name), "") {
+		if err != nil {
+			return "", fmt.Errorf("list snapshots %q: %w", name, err)
+		}
+		if id, err := layout.ParseSnapshotIndex(name, entry.Key); err == nil {
+			newest = id
+		}
+	}
+	if newest == "" {
+		return "", ErrNoSnapshot
+	}
+	return newest, nil
+}
+
+// SnapshotIndex returns the index of a snapshot as it is stored, but for the references to
+// its pages, and to the feed in this store that it was made of: they are paths, as package
+// layout has them. Others, which are for readers of the store itself and may expire, are
+// replaced.
+func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Index, error) {
+	key := layout.SnapshotIndex(name, id)
+	object, err := r.store.Get(ctx, key, 0, -1)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, ErrNoSnapshot
+	} else if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	defer object.Body.Close()
+	if object.Size > maxIndex {
+		return nil, fmt.Errorf("read index %s: it has %d bytes, more than %d", key, object.Size, maxIndex)
+	}
+	data, err := io.ReadAll(object.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read index %s: %w", key, err)
+	}
+	index, err := snapshot.DecodeStored(id, object.Meta.Data, data)
+	if err != nil {
+		return nil, r.Corrupt(key, err)
+	}
+	for n := range index.Pages {
+		index.Pages[n] = layout.SnapshotPagePath(name, id, n)
+	}
+	if index.Feed == nil {
+		return index, nil
+	}
+	if name, n, err := layout.ParseFeedPageURL(index.Feed.Page); err == nil {
+		index.Feed.URL, index.Feed.Page = layout.FeedPath(name), layout.FeedPagePath(name, n)
+	}
+	return index, nil
+}
+
+// A SnapshotPage describes one page of a snapshot.
+type SnapshotPage struct {
+	storage.Info
+	ContentType string
+	SHA256      string // of the body, in hex
+}
+
+// FindSnapshot returns [ErrNoSnapshot] unless the snapshot is finished: before that, and
+// once it was deleted, its pages do not exist.
+func (r *Reader) FindSnapshot(ctx context.Context, name, id string) error {
+	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
+		return ErrNoSnapshot
+	}
+	index := layout.SnapshotIndex(name, id)
+	if _, known := r.finished.Get(index); known {
+		return nil
+	}
+	if _, err := r.store.Stat(ctx, index); errors.Is(err, storage.ErrNotFound) {
+		return ErrNoSnapshot
+	} else if err != nil {
+		return fmt.Errorf("look for snapshot: %w", err)
+	}
+	r.finished.Add(index, struct{}{}, 1)
+	return nil
+}
+
+// StatSnapshotPage returns what is known of a page of a snapshot that is finished.
+func (r *Reader) StatSnapshotPage(ctx context.Context, name, id string, n int) (*SnapshotPage, error) {
+	info, err := r.store.Stat(ctx, layout.SnapshotPage(name, id, n))
+	if err != nil {
+		return nil, noSnapshotPage(err)
+	}
+	return r.snapshotPage(id, n, info)
+}
+
+// OpenSnapshotPage is StatSnapshotPage, and opens length bytes of the body from offset on;
+// a negative length means to the end. A whole body is verified.
+func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, offset, length int64) (*SnapshotPage, io.ReadCloser, error) {
+	object, err := r.store.Get(ctx, layout.SnapshotPage(name, id, n), offset, length)
+	if err != nil {
+		return nil, nil, noSnapshotPage(err)
+	}
+	p, err := r.snapshotPage(id, n, object.Info)
+	if err != nil {
+		return nil, nil, errors.Join(err, object.Body.Close())
+	}
+	if offset > 0 || length >= 0 {
+		return p, object.Body, nil
+	}
+	body, err := r.integrity.whole(ctx, object, p.SHA256)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, body, nil
+}
+
+func noSnapshotPage(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return ErrNoSnapshotPage
+	}
+	return fmt.Errorf("read page of snapshot: %w", err)
+}
+
+func (r *Reader) snapshotPage(id string, n int, info storage.Info) (*SnapshotPage, error) {
+	meta, err := snapshot.DecodePage(id, n, info.Meta.Data)
+	if sum, decodeErr := hex.DecodeString(meta.SHA256); err == nil && (decodeErr != nil || len(sum) != 32) {
+		err = fmt.Errorf("%w: %q is not a SHA-256", snapshot.ErrMetadata, meta.SHA256)
+	}
+	if err != nil {
+		return nil, r.Corrupt(info.Key, err)
+	}
+	p := &SnapshotPage{Info: info, ContentType: info.Meta.ContentType, SHA256: meta.SHA256}
+	if meta.Boundary != "" {
+		p.ContentType = page.ContentType(meta.Boundary)
+	}
+	return p, nil
+}

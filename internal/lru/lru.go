@@ -1,0 +1,72 @@
+// Package lru is a cache that holds what was used last.
+package lru
+
+import (
+	"container/list"
+	"sync"
+)
+
+// A Cache holds what was used last, up to a total weight. Its methods may be called
+// concurrently.
+type Cache[K comparable, V any] struct {
+	limit int
+
+	mu     sync.Mutex
+	weight int
+	order  list.List // of *entry[K, V], the last used first
+	byKey  map[K]*list.Element
+}
+
+type entry[K comparable, V any] struct {
+	key    K
+	value  V
+	weight int
+}
+
+// New returns a cache of things of a total weight of up to limit.
+func New[K comparable, V any](limit int) *Cache[K, V] {
+	return &Cache[K, V]{limit: limit, byKey: make(map[K]*list.Element)}
+}
+
+// Get returns the value for a key.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, ok := c.byKey[key]
+	if !ok {
+		return value, false
+	}
+	c.order.MoveToFront(element)
+	return element.Value.(*entry[K, V]).value, true
+}
+
+// Add keeps value unless there is one for the key already, and returns the one
+// that is kept. Something heavier than the limit is not kept.
+func (c *Cache[K, V]) Add(key K, value V, weight int) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, ok := c.byKey[key]; ok {
+		c.order.MoveToFront(element)
+		return element.Value.(*entry[K, V]).value
+	}
+	c.byKey[key] = c.order.PushFront(&entry[K, V]{key, value, weight})
+	c.weight += weight
+	for c.weight > c.limit {
+		oldest := c.order.Remove(c.order.Back()).(*entry[K, V])
+		delete(c.byKey, oldest.key)
+		c.weight -= oldest.weight
+	}
+	return value
+}
+
+// Remove removes the value for a key, if is reports that it is the one.
+func (c *Cache[K, V]) Remove(key K, is func(V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, ok := c.byKey[key]
+	if !ok || !is(element.Value.(*entry[K, V]).value) {
+		return
+	}
+	c.weight -= c.order.Remove(element).(*entry[K, V]).weight
+	delete(c.byKey, key)
+}

@@ -1,0 +1,22 @@
+package lru
+
+import "testing"
+
+func TestCache(t *testing.T) {
+	c := New[string, int](10)
+	c.Add("a", 1, 4)
+	c.Add("b", 2, 4)
+	if kept := c.Add("a", 3, 4); kept != 1 {
+		t.Errorf("Add of a key that is there returns %d", kept)
+	}
+	c.Add("c", 3, 4) // a was used after b
+	for key, want := range map[string]bool{"a": true, "b": false, "c": true} {
+		if _, ok := c.Get(key); ok != want {
+			t.Errorf("%s is kept: %v", key, ok)
+		}
+	}
+	c.Add("huge", 4, 11)
+	if _, ok := c.Get("huge"); ok || c.weight > 10 {
+		t.Errorf("weight is %d of 10", c.weight)
+	}
+}
