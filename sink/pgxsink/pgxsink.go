@@ -56,6 +56,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/pgposition"
+	"github.com/feedctl/feedctl/sink/internal/position"
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
@@ -126,7 +127,7 @@ func (t *target) begin(ctx context.Context) error {
 			t.tx, err = t.Writer.Conn.Begin(ctx)
 		}
 		if err == nil {
-			_, err = t.tx.Exec(ctx, pgposition.KeepAlive)
+			_, err = t.tx.Exec(ctx, position.PostgresKeepAlive)
 		}
 		if err != nil {
 			t.tx = nil
@@ -147,7 +148,7 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 }
 
 func (t *target) Commit(ctx context.Context, at feed.Position) error {
-	position, err := json.Marshal(at)
+	text, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if err := t.Step(); err != nil {
 		return err
 	}
-	sql, args := t.Move(string(position))
+	sql, args := t.Move(string(text))
 	tag, err := t.tx.Exec(ctx, sql, args...)
 	if err == nil {
 		err = pgposition.Moved(tag)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/feedctl/feedctl/sink/internal/pgposition"
+	"github.com/feedctl/feedctl/sink/internal/position"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
@@ -204,7 +205,7 @@ func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) 
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(pgposition.KeepAlive)
+	b.Queue(position.PostgresKeepAlive)
 	b.Queue(asWritten)
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
 	if sift {

@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/position"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
@@ -224,7 +225,7 @@ func (t *target) document(key string) (document []byte, err error) {
 
 func (t *target) Commit(_ context.Context, at feed.Position) error {
 	t.conn.SetInterrupt(nil) // what was applied is committed even if the context of the batch has ended
-	position, err := json.Marshal(at)
+	text, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 		return err
 	}
 	t.setPosition.BindText(1, t.table)
-	t.setPosition.BindText(2, string(position))
+	t.setPosition.BindText(2, string(text))
 	if err := run(t.setPosition); err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	if err := t.Rollback(ctx); err != nil {
 		return p, err
 	}
-	err := sqlitex.Execute(t.conn, "SELECT position FROM feedctl_positions WHERE name = ?", &sqlitex.ExecOptions{
+	err := sqlitex.Execute(t.conn, position.SQLiteRead, &sqlitex.ExecOptions{
 		Args:       []any{t.table},
 		ResultFunc: func(row *sqlite.Stmt) error { return json.Unmarshal([]byte(row.ColumnText(0)), &p) },
 	})

@@ -8,6 +8,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
 // columns are those that a table must have.
@@ -26,11 +28,6 @@ const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	body          BLOB NOT NULL
 )`
 
-const createPositions = `CREATE TABLE IF NOT EXISTS feedctl_positions (
-	name     TEXT NOT NULL PRIMARY KEY COLLATE NOCASE,
-	position TEXT NOT NULL
-)`
-
 // prepareTables creates the tables, or looks whether those that are there are
 // ours.
 func (t *target) prepareTables() (err error) {
@@ -39,7 +36,7 @@ func (t *target) prepareTables() (err error) {
 		return err
 	}
 	defer end(&err)
-	for _, create := range []string{createPositions, fmt.Sprintf(createTable, t.table)} {
+	for _, create := range []string{position.SQLiteCreate, fmt.Sprintf(createTable, t.table)} {
 		if err := sqlitex.ExecuteTransient(t.conn, create, nil); err != nil {
 			return fmt.Errorf("create table: %w", err)
 		}
@@ -47,7 +44,7 @@ func (t *target) prepareTables() (err error) {
 	if err := t.checkColumns(); err != nil {
 		return err
 	}
-	known, err := t.exists("SELECT 1 FROM feedctl_positions WHERE name = ?1")
+	known, err := t.exists(position.SQLiteRead)
 	if err != nil || known {
 		return err
 	}
@@ -58,8 +55,7 @@ func (t *target) prepareTables() (err error) {
 	if rows {
 		return errors.New("the table has rows but no position: it was not written by feedctl, or its position was lost; use another table")
 	}
-	return sqlitex.Execute(t.conn, "INSERT INTO feedctl_positions (name, position) VALUES (?, '{}')",
-		&sqlitex.ExecOptions{Args: []any{t.table}})
+	return sqlitex.Execute(t.conn, position.SQLiteEnter, &sqlitex.ExecOptions{Args: []any{t.table}})
 }
 
 func (t *target) exists(query string) (found bool, err error) {
@@ -94,12 +90,11 @@ const (
 		VALUES (?1, ?2, CASE WHEN ?7 THEN CAST(?3 AS TEXT) ELSE ?3 END, ?4, ?5, ?6)
 		ON CONFLICT (key) DO UPDATE SET content_type = excluded.content_type, body = excluded.body,
 			last_modified = excluded.last_modified, content_id = excluded.content_id, headers = excluded.headers`
-	findRow     = `SELECT rowid FROM "%s" WHERE key = ?1`
-	makeRoom    = `UPDATE "%s" SET body = zeroblob(?2) WHERE rowid = ?1`
-	remove      = `DELETE FROM "%s" WHERE key = ?1`
-	read        = `SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM "%s" WHERE key = ?1`
-	update      = `UPDATE "%s" SET body = CAST(?2 AS TEXT), last_modified = ?3, content_id = ?4 WHERE key = ?1`
-	setPosition = `UPDATE feedctl_positions SET position = ?2 WHERE name = ?1`
+	findRow  = `SELECT rowid FROM "%s" WHERE key = ?1`
+	makeRoom = `UPDATE "%s" SET body = zeroblob(?2) WHERE rowid = ?1`
+	remove   = `DELETE FROM "%s" WHERE key = ?1`
+	read     = `SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM "%s" WHERE key = ?1`
+	update   = `UPDATE "%s" SET body = CAST(?2 AS TEXT), last_modified = ?3, content_id = ?4 WHERE key = ?1`
 )
 
 // statements are prepared once, and finalized with the connection.
@@ -122,7 +117,7 @@ func (s *statements) prepare(conn *sqlite.Conn, table string) error {
 		{&s.remove, fmt.Sprintf(remove, table)},
 		{&s.read, fmt.Sprintf(read, table)},
 		{&s.update, fmt.Sprintf(update, table)},
-		{&s.setPosition, setPosition},
+		{&s.setPosition, position.SQLiteMove},
 	} {
 		statement, err := conn.Prepare(p.text)
 		if err != nil {

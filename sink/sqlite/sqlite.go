@@ -49,6 +49,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/position"
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
@@ -120,7 +121,7 @@ func (t *target) open(ctx context.Context, path string) error {
 	if t.conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate); err != nil {
 		return err
 	}
-	if err := t.takeLock(path); err != nil {
+	if t.lock, err = position.LockSQLite(path, t.table); err != nil {
 		return err
 	}
 	t.conn.SetInterrupt(ctx.Done())
@@ -145,19 +146,6 @@ func (t *target) explain(err error) error {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return errors.Join(err, probe.Close(), os.Remove(probe.Name()))
-}
-
-func (t *target) takeLock(path string) error {
-	// Two names of one database must have one lock.
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	t.lock, err = durable.FS{}.Open(path+"."+strings.ToLower(t.table)+".lock", os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	return t.lock.Lock()
 }
 
 // configure sets the connection up. The page size is for new databases only;

@@ -12,25 +12,6 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// lockWait is how long a sink waits for one that has just ended.
-const lockWait = "1s"
-
-// KeepAlive has a host that is gone noticed within half a minute, so that what it has
-// locked is free again. It is for a transaction.
-const KeepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
-	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
-
-// undisturbed has the server leave the idle holder of the lock alone, and limits how
-// long it waits for the lock. Not every version has all of the settings.
-const undisturbed = `SELECT set_config(name, value, true) FROM (VALUES
-	('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'), ('statement_timeout', '0'), ('lock_timeout', '` + lockWait + `')
-) AS settings (name, value) JOIN pg_catalog.pg_settings USING (name)`
-
-// attended is KeepAlive and undisturbed for a session that holds the lock while no
-// transaction is open.
-const attended = `SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),
-	set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false)`
-
 // lock takes the advisory lock, unless the sink has it. The session that writes holds it,
 // outside of transactions. Through a pooler, such as PgBouncer, sessions are not the
 // sink's own: there a second connection holds it, in a transaction that stays open.
@@ -79,9 +60,9 @@ func (k *Keeper) lockSession(ctx context.Context) error {
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(undisturbed)
+	b.Queue(position.PostgresUndisturbed)
 	b.Queue("SELECT pg_advisory_lock(hashtextextended($1, 0))", k.lockName())
-	b.Queue(attended)
+	b.Queue(position.PostgresAttended)
 	b.Queue("COMMIT")
 	err := k.Writer.Conn.SendBatch(ctx, b).Close()
 	if err == nil {
@@ -115,8 +96,8 @@ func (k *Keeper) hold(ctx context.Context) error {
 	if err == nil {
 		b := &pgx.Batch{}
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-		b.Queue(KeepAlive)
-		b.Queue(undisturbed)
+		b.Queue(position.PostgresKeepAlive)
+		b.Queue(position.PostgresUndisturbed)
 		b.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", k.lockName())
 		err = k.holder.Conn.SendBatch(ctx, b).Close()
 	}

@@ -10,8 +10,8 @@ const Table = "feedctl_positions"
 const (
 	// PostgresSetUp lets one transaction at a time make tables.
 	PostgresSetUp = `SELECT pg_advisory_xact_lock(hashtextextended('feedctl sink tables', 0))`
-	// PostgresCreate makes the table.
-	PostgresCreate = `CREATE TABLE %s (
+	// PostgresCreate makes the table, unless it is there.
+	PostgresCreate = `CREATE TABLE IF NOT EXISTS %s (
 		table_name text NOT NULL,
 		name       text NOT NULL,
 		position   text NOT NULL,
@@ -27,6 +27,25 @@ const (
 	// commits so far.
 	PostgresMove = `UPDATE %s SET position = $5, commits = commits + 1 WHERE table_name = $1 AND name = $2 AND owner = $3 AND commits = $4`
 )
+
+// lockWait is how long a sink waits for one that has just ended.
+const lockWait = "1s"
+
+// PostgresKeepAlive has a host that is gone noticed within half a minute, so that what it has
+// locked is free again. It is for a transaction.
+const PostgresKeepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
+	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
+
+// PostgresUndisturbed has the server leave the idle holder of the lock alone, and limits how
+// long it waits for the lock. Not every version has all of the settings.
+const PostgresUndisturbed = `SELECT set_config(name, value, true) FROM (VALUES
+	('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'), ('statement_timeout', '0'), ('lock_timeout', '` + lockWait + `')
+) AS settings (name, value) JOIN pg_catalog.pg_settings USING (name)`
+
+// PostgresAttended is PostgresKeepAlive and PostgresUndisturbed for a session that holds the lock while no
+// transaction is open.
+const PostgresAttended = `SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),
+	set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false)`
 
 // PostgresLock is the name of the advisory lock of a consumer, of which
 // hashtextextended(name, 0) is the key.

@@ -1,0 +1,41 @@
+package position
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/feedctl/feedctl/sink/internal/durable"
+)
+
+// Statements for SQLite; ?1 is the table that the sink writes or, if the rows are the user's
+// own, the name of the consumer after "own-", which is no name of a table.
+const (
+	SQLiteCreate = `CREATE TABLE IF NOT EXISTS feedctl_positions (
+	name     TEXT NOT NULL PRIMARY KEY COLLATE NOCASE,
+	position TEXT NOT NULL
+)`
+	SQLiteEnter = "INSERT INTO feedctl_positions (name, position) VALUES (?1, '{}') ON CONFLICT DO NOTHING"
+	SQLiteRead  = "SELECT position FROM feedctl_positions WHERE name = ?1"
+	// SQLiteMove moves the position to ?2.
+	SQLiteMove = "UPDATE feedctl_positions SET position = ?2 WHERE name = ?1"
+)
+
+// LockSQLite locks a row of the table in the database file path against a second consumer,
+// until the file that it returns is closed. That stays there.
+func LockSQLite(path, name string) (*durable.File, error) {
+	// Two names of one database must have one lock.
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := durable.FS{}.Open(path+"."+strings.ToLower(name)+".lock", os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Lock(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}

@@ -1,0 +1,231 @@
+// Package sqlsink is a sink for tables of one's own, by way of database/sql: a function writes
+// the rows of each entity, in a transaction that also moves the position in the feed. So each
+// entity takes effect exactly once, whatever crashes.
+//
+//	db, err := sql.Open("sqlite", "zones.db?_pragma=busy_timeout(10000)")
+//	...
+//	table := sqlsink.New(db, "zones", func(ctx context.Context, tx *sql.Tx, e *feed.Entity) error {
+//		if e.Operation == feed.Delete {
+//			_, err := tx.ExecContext(ctx, "DELETE FROM zones WHERE id = ?", e.Key())
+//			return err
+//		}
+//		_, err := tx.ExecContext(ctx, `INSERT INTO zones (id, zone) VALUES (?, ?)
+//			ON CONFLICT (id) DO UPDATE SET zone = excluded.zone`, e.Key(), string(e.Body))
+//		return err
+//	})
+//	defer table.Close()
+//	job := consumer.Job{Client: client, URL: feedURL, Sink: table}
+//	_, err = job.Run(ctx)
+//
+// # Databases
+//
+// The sink finds out what the database is, and needs of it a lock that ends with the process:
+//
+//   - SQLite, with any driver that takes parameters as ?1. The lock is one on a file beside the
+//     database, FILE.own-NAME.lock; a database in memory needs none. How a commit is synced and
+//     how long to wait for other writers are settings of the connection: synchronous=FULL
+//     (SQLite's default) and a busy_timeout.
+//   - PostgreSQL 14 or newer, with any driver that takes parameters as $1 and whose errors have a
+//     method SQLState() string, such as pgx/stdlib. The lock is an advisory one of the session,
+//     so a pooler such as PgBouncer must be in session mode. With pgx without database/sql use
+//     package pgxsink, which does more to keep the connection.
+//
+// # The position
+//
+// It is a row of the table feedctl_positions, which the sink creates; in PostgreSQL in the first
+// schema of the search_path. The name tells the consumers of a database apart. A second
+// consumer of a name is refused with [sink.ErrLocked]. In PostgreSQL one that has lost its lock,
+// and does not know, can no longer commit once another has taken it.
+//
+// # The connection
+//
+// The sink has one connection of the pool as long as it is open. While it waits for more it is
+// in no transaction: one begins with the first entity of a batch.
+//
+// # Errors
+//
+// An error of the function undoes the batch and ends the job; to continue without an entity,
+// return nil for it. So does a connection that was lost. The job can be run again with the same
+// sink and continues after the last commit.
+package sqlsink
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/session"
+)
+
+// A Func writes the rows of an entity. It reads e.Body or e.Stream before it returns and keeps
+// neither, nor e. It must not end the transaction, which is the sink's.
+type Func func(ctx context.Context, tx *sql.Tx, e *feed.Entity) error
+
+// New returns a sink for the consumer of this name: a letter or digit, then up to 63 letters,
+// digits, dots, underscores and hyphens. It does nothing before it is asked for its position, as
+// a [consumer.Job] does first, and may be asked again after an error, such as [sink.ErrLocked].
+// To close the sink does not close db.
+func New(db *sql.DB, name string, apply Func) consumer.Sink {
+	return session.New("database "+name, &target{db: db, name: name, apply: apply})
+}
+
+// A target is the transaction of a batch, and what is between two of them.
+type target struct {
+	db     *sql.DB
+	name   string
+	apply  Func
+	before func() error // called ahead of each request to the database, for tests
+
+	conn  *sql.Conn // nil if there is none
+	place place     // of conn
+	tx    *sql.Tx   // nil if none is open
+}
+
+// A place is where a kind of database keeps the position of a consumer.
+type place interface {
+	// open makes the table and the row, takes the lock and returns the position.
+	open(ctx context.Context, conn *sql.Conn, name string, step func() error) (position string, err error)
+	// begin is called when a transaction has begun.
+	begin(ctx context.Context, tx *sql.Tx) error
+	// move moves the position, and done says that this was committed.
+	move(ctx context.Context, tx *sql.Tx, position string) (sql.Result, error)
+	done()
+	// close gives the lock back, and with it the connection.
+	close(conn *sql.Conn) error
+}
+
+var consumerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (t *target) step() error {
+	if t.before == nil {
+		return nil
+	}
+	return t.before()
+}
+
+// Recover rolls back what was not committed, takes the lock, and reads the position. It begins
+// with another connection, since something was wrong with the one before.
+func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
+	if !consumerName.MatchString(t.name) {
+		return at, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, t.name)
+	}
+	_ = t.Close() // what was wrong was told before
+	if t.conn, err = t.db.Conn(ctx); err != nil {
+		return at, err
+	}
+	if t.place, err = find(ctx, t.conn); err != nil {
+		return at, errors.Join(err, t.Close())
+	}
+	text, err := t.place.open(ctx, t.conn, t.name, t.step)
+	if err != nil {
+		return at, errors.Join(err, t.Close())
+	}
+	if err := json.Unmarshal([]byte(text), &at); err != nil {
+		return at, errors.Join(fmt.Errorf("read position: %w", err), t.Close())
+	}
+	return at, nil
+}
+
+// find finds out what the database is.
+func find(ctx context.Context, conn *sql.Conn) (place, error) {
+	var version string
+	lite := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)
+	if lite == nil {
+		return &sqlite{}, nil
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT current_setting('server_version_num')").Scan(&version); err != nil {
+		return nil, fmt.Errorf("the database is neither SQLite (%w) nor PostgreSQL (%w)", lite, err)
+	}
+	return newPostgres(), nil
+}
+
+// Begin leaves the transaction to the first entity, or to Commit.
+func (t *target) Begin(context.Context) error { return nil }
+
+func (t *target) begin(ctx context.Context) error {
+	if t.tx != nil {
+		return nil
+	}
+	if err := t.step(); err != nil {
+		return err
+	}
+	// The end of its context would roll the transaction back, which is still to be committed.
+	tx, err := t.conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	t.tx = tx
+	return t.place.begin(ctx, tx)
+}
+
+func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := t.step(); err != nil {
+		return err
+	}
+	return t.apply(ctx, t.tx, content.Exact(e))
+}
+
+func (t *target) Commit(ctx context.Context, at feed.Position) error {
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := t.step(); err != nil {
+		return err
+	}
+	moved, err := t.place.move(ctx, t.tx, string(text))
+	if err != nil {
+		return fmt.Errorf("move position: %w", err)
+	}
+	if n, err := moved.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked), err)
+	}
+	if err := t.step(); err != nil {
+		return err
+	}
+	if err := t.tx.Commit(); err != nil {
+		return err
+	}
+	t.tx = nil
+	t.place.done()
+	return nil
+}
+
+func (t *target) Rollback(context.Context) error {
+	if t.tx == nil {
+		return nil
+	}
+	tx := t.tx
+	t.tx = nil
+	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		return err
+	}
+	return nil
+}
+
+func (t *target) Close() error {
+	if t.conn == nil {
+		return nil
+	}
+	err := t.Rollback(context.Background())
+	if t.place != nil {
+		err = errors.Join(err, t.place.close(t.conn))
+	} else {
+		err = errors.Join(err, t.conn.Close())
+	}
+	t.conn, t.place = nil, nil
+	return err
+}
