@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -12,10 +13,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// inMemory is the size of a body, in bytes, up to which it is read from the source but
-// once. Of a longer one no more than a buffer is in memory; a driver that sends it again
-// reads it again.
-const inMemory = 4 << 20
+// inMemory is the size of a body, in bytes, up to which it is read from the source once,
+// before it is written. A longer one is read while it is written, with no more than a buffer
+// in memory; a driver that sends it again reads it again.
+const inMemory = 2 << 20
 
 // errDigest: the bytes do not have the digest that they should.
 var errDigest = errors.New("it does not have the SHA-256 of its metadata")
@@ -39,18 +40,23 @@ func (b *body) Size() int64 { return b.size }
 
 // Open implements [storage.Body]. The reader ends with an error if the digest is wrong.
 func (b *body) Open() (io.ReadCloser, error) {
-	sum, err := newHash(b.before)
-	if err != nil {
-		return nil, err
-	}
 	if b.size == 0 {
-		return &checked{Reader: eof{}, body: b, sum: sum, Closer: io.NopCloser(nil)}, nil
+		return b.check(io.NopCloser(eof{}))
 	}
 	o, err := b.store.Get(b.ctx, b.key, b.offset, b.size)
 	if err != nil {
 		return nil, err
 	}
-	return &checked{Reader: o.Body, Closer: o.Body, body: b, sum: sum, rest: b.size}, nil
+	return b.check(o.Body)
+}
+
+// check returns a reader of the body's bytes, which r yields, that checks the digest.
+func (b *body) check(r io.ReadCloser) (io.ReadCloser, error) {
+	sum, err := newHash(b.before)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &checked{ReadCloser: r, body: b, sum: sum, rest: b.size}, nil
 }
 
 // content returns the body, read already if it is not long.
@@ -58,42 +64,54 @@ func (b *body) content() (storage.Body, error) {
 	if b.size > inMemory {
 		return b, nil
 	}
-	data := make([]byte, 0, b.size+1) // and room to find the end
-	err := b.each(func(r io.Reader) error {
-		for {
-			n, err := r.Read(data[len(data):cap(data)])
-			data = data[:len(data)+n]
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-		}
-	})
-	return storage.Bytes(data), err
+	r, err := b.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return b.bytes(r)
+}
+
+// fetch opens an object in the source, and reads it if it is not long. sum returns the
+// SHA-256 that its metadata has.
+func fetch(ctx context.Context, store storage.Store, key string, sum func(storage.Info) (string, error)) (storage.Meta, *body, storage.Body, error) {
+	o, err := store.Get(ctx, key, 0, -1)
+	if err != nil {
+		return storage.Meta{}, nil, nil, err
+	}
+	defer o.Body.Close()
+	b := &body{ctx: ctx, store: store, key: key, size: o.Size}
+	if b.want, err = sum(o.Info); err != nil || b.size > inMemory {
+		return o.Meta, b, b, err
+	}
+	r, err := b.check(o.Body)
+	if err != nil {
+		return o.Meta, b, nil, err
+	}
+	content, err := b.bytes(r)
+	return o.Meta, b, content, err
+}
+
+// bytes returns what r, which checks the digest, yields.
+func (b *body) bytes(r io.Reader) (storage.Body, error) {
+	data := bytes.NewBuffer(make([]byte, 0, b.size+bytes.MinRead)) // room to find the end
+	_, err := data.ReadFrom(r)
+	return storage.Bytes(data.Bytes()), err
 }
 
 // discard reads the body for its digest.
 func (b *body) discard() error {
-	return b.each(func(r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		return err
-	})
-}
-
-func (b *body) each(read func(io.Reader) error) error {
 	r, err := b.Open()
 	if err != nil {
 		return err
 	}
-	return errors.Join(read(r), r.Close())
+	_, err = io.Copy(io.Discard, r)
+	return errors.Join(err, r.Close())
 }
 
 // A checked reader checks the digest at the end.
 type checked struct {
-	io.Reader
-	io.Closer
+	io.ReadCloser
 	body *body
 	sum  hash.Hash
 	rest int64
@@ -101,7 +119,7 @@ type checked struct {
 
 // Read implements [io.Reader].
 func (c *checked) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
+	n, err := c.ReadCloser.Read(p)
 	c.sum.Write(p[:n])
 	c.rest -= int64(n)
 	if err != io.EOF {

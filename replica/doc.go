@@ -7,6 +7,10 @@
 // page grows by appends as that of the source does, so at any moment the copy is an
 // earlier state of the source, that consumers can read and [chain.Reader] accepts.
 //
+// The next pages are read while one is written, within a limit of memory. The quarantine of
+// a bridge is copied as well, so that a bridge can continue on the copy; pages that a repair
+// has moved aside are not part of the feed and are not copied.
+//
 // There is no state beside the copy itself. One that was interrupted continues where
 // it ended, after it has checked that what is there is the beginning of the source. A
 // target that has other entities is refused with [ErrDiverged], and so is one that was

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
@@ -35,16 +37,20 @@ type Feed struct {
 	name     string
 	source   *chain.Reader
 
-	at    *chain.Page // the newest page of the target; nil: none, or not known
-	known bool        // at is
-	hash  hash.Hash   // of the body of at, if that is open
-	floor int64       // of the target
-	stats Stats
+	memory *semaphore.Weighted
+	reader *reader     // of pages ahead of at; nil: none
+	at     *chain.Page // the newest page of the target; nil: none, or not known
+	known  bool        // at is
+	hash   hash.Hash   // of the body of at, if that is open
+	floor  int64       // of the target
+	stats  Stats
+
+	quarantine quarantine
 }
 
 // NewFeed returns what copies a feed between two stores. It does not look at them.
 func NewFeed(from, to storage.Store, name string) *Feed {
-	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name)}
+	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name), memory: newMemory(defaultMemory)}
 }
 
 // Stats returns what was written so far.
@@ -60,13 +66,20 @@ func (f *Feed) Sync(ctx context.Context) error {
 		return fmt.Errorf("copy feed: %w", err)
 	}
 	if err := f.sync(ctx); err != nil {
-		f.known = false // what became of the last write is not known
+		f.known, f.quarantine.before = false, nil // what became of the last write is not known
 		return fmt.Errorf("copy feed %q: %w", f.name, err)
 	}
 	return nil
 }
 
-func (f *Feed) sync(ctx context.Context) error {
+func (f *Feed) sync(ctx context.Context) (err error) {
+	q := &f.quarantine
+	first := q.before == nil
+	if first {
+		if q.before, err = f.listQuarantine(ctx, f.from); err != nil {
+			return err
+		}
+	}
 	newest, err := f.source.Newest(ctx)
 	if !f.known || errors.Is(err, chain.ErrDeleted) || f.at != nil && f.at.Number < f.source.SeenFloor() {
 		if err := f.copyDeletion(ctx); err != nil {
@@ -76,24 +89,50 @@ func (f *Feed) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	q.newest, q.covered, q.now = newest, nil, nil
+	err = f.copyPages(ctx, newest)
+	if err == nil && first { // it may have changed since the last run, though no page has
+		err = f.cover(ctx, newest)
+	}
+	if err == nil {
+		err = f.release(ctx)
+	}
+	if err == nil {
+		err = f.raiseFloor(ctx)
+	}
+	return err
+}
+
+// copyPages copies pages until the target has what the source had when newest was read.
+func (f *Feed) copyPages(ctx context.Context, newest *chain.Page) error {
+	defer f.stopReader()
 	for {
 		if !f.known {
 			if err := f.look(ctx, newest); err != nil {
 				return err
 			}
 		}
-		if f.at != nil && f.at.Closed && f.at.Number >= newest.Number {
-			break
+		var done bool
+		var err error
+		switch {
+		case f.at == nil || f.at.Closed && f.at.Number < newest.Number:
+			err = f.add(ctx, newest.Number)
+		case f.at.Closed:
+			return nil
+		default:
+			done, err = f.grow(ctx)
 		}
-		done, err := f.step(ctx)
-		if err != nil {
+		if done || err != nil {
 			return err
 		}
-		if done {
-			break
-		}
 	}
-	return f.raiseFloor(ctx)
+}
+
+func (f *Feed) stopReader() {
+	if f.reader != nil {
+		f.reader.stop()
+		f.reader = nil
+	}
 }
 
 // copyDeletion deletes the feed in the target if it was deleted in the source after what
@@ -105,10 +144,14 @@ func (f *Feed) copyDeletion(ctx context.Context) error {
 	}
 	f.known = false
 	f.floor, err = chain.NewReader(f.to, f.name).Floor(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.sweep(ctx)
 	}
-	return f.sweep(ctx)
+	if err == nil {
+		f.quarantine.before, f.quarantine.now = keys{}, keys{} // all of it
+		err = f.release(ctx)
+	}
+	return err
 }
 
 // look finds the newest page of the target and makes sure that the source has it, or
@@ -189,51 +232,99 @@ func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
 // page returns the state of a page of the source, as it is now.
 func (f *Feed) page(ctx context.Context, n int64) (*chain.Page, storage.Meta, error) {
 	info, err := f.from.Stat(ctx, layout.FeedPage(f.name, n))
-	if errors.Is(err, storage.ErrNotFound) {
-		floor, floorErr := f.source.Floor(ctx)
-		switch {
-		case floorErr != nil:
-			return nil, storage.Meta{}, floorErr
-		case n < floor:
-			return nil, storage.Meta{}, fmt.Errorf("page %d, which the target needs next: %w: begin again with a new target", n, chain.ErrPruned)
-		}
-		return nil, storage.Meta{}, fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
-	}
 	if err != nil {
-		return nil, storage.Meta{}, err
+		return nil, storage.Meta{}, f.missing(ctx, n, err)
 	}
 	p, err := chain.Decode(f.name, n, info)
 	return p, info.Meta, err
 }
 
-// step appends to the newest page of the target, or creates the page after it. It is
-// done if the target has what the source has.
-func (f *Feed) step(ctx context.Context) (done bool, err error) {
-	n, offset := int64(0), int64(0)
+// missing returns what err, with which page n of the source was read, says of the feed.
+func (f *Feed) missing(ctx context.Context, n int64, err error) error {
+	if !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	floor, floorErr := f.source.Floor(ctx)
 	switch {
-	case f.at == nil:
-		if n, err = f.begin(ctx); err != nil {
-			return false, err
-		}
-	case f.at.Closed:
+	case floorErr != nil:
+		return floorErr
+	case n < floor:
+		return fmt.Errorf("page %d, which the target needs next: %w: begin again with a new target", n, chain.ErrPruned)
+	}
+	return fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
+}
+
+// add creates the page after the newest one of the target. Pages after it, up to last, are
+// read meanwhile.
+func (f *Feed) add(ctx context.Context, last int64) (err error) {
+	n := int64(0)
+	if f.at != nil {
 		n = f.at.Number + 1
-	default:
-		n, offset = f.at.Number, f.at.Size
+	} else if n, err = f.begin(ctx); err != nil {
+		return err
 	}
-	p, meta, err := f.page(ctx, n)
-	if errors.Is(err, chain.ErrPruned) && f.at == nil {
-		return false, nil // pruned meanwhile: begin at the next one
+	if f.reader == nil || n != f.reader.next || n > f.reader.last {
+		f.stopReader()
+		f.reader = f.read(ctx, n, max(n, last))
 	}
+	l := f.reader.take()
+	if l == nil {
+		return ctx.Err()
+	}
+	defer l.release()
+	if err := l.err; err != nil {
+		if err = f.missing(ctx, n, err); f.at == nil && errors.Is(err, chain.ErrPruned) {
+			return nil // pruned meanwhile: begin at the next one
+		}
+		return err
+	}
+	if f.at != nil && l.page.Prev != f.at.Digest() {
+		return fmt.Errorf("%w: page %d of the source does not continue page %d of the target", ErrDiverged, n, f.at.Number)
+	}
+	if err := f.cover(ctx, l.page); err != nil {
+		return err
+	}
+	version, err := f.to.Create(ctx, l.source.key, l.meta, l.content)
+	if err == nil {
+		f.stats.Pages++
+	}
+	return f.written(ctx, l.page, l.source, version, 0, err)
+}
+
+// grow appends to the newest page of the target what the source has more of it. It is done
+// if that is nothing.
+func (f *Feed) grow(ctx context.Context) (done bool, err error) {
+	p, meta, err := f.page(ctx, f.at.Number)
+	if err != nil || p.Entities == f.at.Entities && p.Closed == f.at.Closed {
+		return err == nil, err
+	}
+	key, size := layout.FeedPage(f.name, p.Number), f.at.Size
+	source := &body{ctx: ctx, store: f.from, key: key, offset: size, size: p.Size - size, before: f.hash, want: p.SHA256}
+	content, err := source.content()
 	if err != nil {
 		return false, err
 	}
-	if f.at != nil && f.at.Closed && p.Prev != f.at.Digest() {
-		return false, fmt.Errorf("%w: page %d of the source does not continue page %d of the target", ErrDiverged, n, f.at.Number)
+	if err := f.cover(ctx, p); err != nil {
+		return false, err
 	}
-	if offset > 0 && p.Entities == f.at.Entities && p.Closed == f.at.Closed {
-		return true, nil
+	version, err := f.to.Append(ctx, key, f.at.Version, meta, content)
+	return false, f.written(ctx, p, source, version, f.at.Entities, err)
+}
+
+// written notes what was written of page p, which had some entities before.
+func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version storage.Version, before int, err error) error {
+	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
+		return f.again(ctx, p.Number) // another copy of the feed is at work, or it is published to
 	}
-	return false, f.write(ctx, p, meta, offset)
+	if err != nil {
+		return err
+	}
+	f.stats.Entities += int64(p.Entities - before)
+	f.stats.Bytes += source.size
+	next := *p
+	next.Version = version
+	f.at, f.hash = &next, source.read
+	return nil
 }
 
 // begin returns the number of the first page of the copy. The floor comes first: pages
@@ -247,45 +338,7 @@ func (f *Feed) begin(ctx context.Context) (int64, error) {
 	return f.floor, err
 }
 
-// write writes the state p of a page: what follows offset, or, if that is 0, all of it.
-func (f *Feed) write(ctx context.Context, p *chain.Page, meta storage.Meta, offset int64) error {
-	key := layout.FeedPage(f.name, p.Number)
-	source := &body{ctx: ctx, store: f.from, key: key, offset: offset, size: p.Size - offset, before: f.hash, want: p.SHA256}
-	if offset == 0 {
-		source.before = nil
-	}
-	content, err := source.content()
-	if err != nil {
-		return err
-	}
-	var version storage.Version
-	if offset == 0 {
-		version, err = f.to.Create(ctx, key, meta, content)
-	} else {
-		version, err = f.to.Append(ctx, key, f.at.Version, meta, content)
-	}
-	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
-		// Another copy of the same feed is at work, or somebody publishes to it.
-		return f.again(ctx, p.Number)
-	}
-	if err != nil {
-		return err
-	}
-	before := 0
-	if offset == 0 {
-		f.stats.Pages++
-	} else {
-		before = f.at.Entities
-	}
-	f.stats.Entities += int64(p.Entities - before)
-	f.stats.Bytes += source.size
-	next := *p
-	next.Version = version
-	f.at, f.hash = &next, source.read
-	return nil
-}
-
-// again looks at the target after somebody else has written page n.
+// again looks at the target after page n was written by another program.
 func (f *Feed) again(ctx context.Context, n int64) error {
 	was := f.at
 	newest, err := f.source.Newest(ctx)

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
@@ -30,6 +32,9 @@ const (
 type Config struct {
 	// Name is that of the feed, and of the snapshots, to copy; "" copies all.
 	Name string
+	// Memory limits how many bytes of pages are held that were read and are not written yet,
+	// of all feeds and snapshots together. 0: 16 MiB; at least 2 MiB.
+	Memory int64
 	// Follow has Run copy what is published until the context ends.
 	Follow bool
 	// Progress, if set, is called when something was copied.
@@ -49,6 +54,7 @@ type Report struct {
 type Copy struct {
 	from, to storage.Store
 	config   Config
+	memory   *semaphore.Weighted
 	feeds    map[string]*Feed
 
 	mu     sync.Mutex
@@ -60,7 +66,8 @@ func New(from, to storage.Store, config Config) *Copy {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Copy{from: from, to: to, config: config, feeds: make(map[string]*Feed)}
+	memory := newMemory(cmp.Or(config.Memory, defaultMemory))
+	return &Copy{from: from, to: to, config: config, memory: memory, feeds: make(map[string]*Feed)}
 }
 
 // Report returns what was done so far. It may be called at any time.
@@ -95,6 +102,9 @@ func (c *Copy) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTime)
 			defer cancel()
+			for _, f := range c.feeds {
+				f.quarantine.before = nil // so that the quarantine is copied, even if no page has changed
+			}
 			return c.pass(final)
 		case <-changed:
 		case <-time.After(every):
@@ -145,13 +155,14 @@ func (c *Copy) pass(ctx context.Context) error {
 		f := c.feeds[name]
 		if f == nil {
 			f = NewFeed(c.from, c.to, name)
+			f.memory = c.memory
 			c.feeds[name] = f
 		}
 		group.Go(func() error { return c.sync(ctx, f) })
 	}
 	for _, name := range snapshots {
 		group.Go(func() error {
-			stats, err := Snapshots(ctx, c.from, c.to, name)
+			stats, err := copySnapshots(ctx, c.from, c.to, name, c.memory)
 			c.update(func(r *Report) { r.Snapshots.add(stats) })
 			return err
 		})

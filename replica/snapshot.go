@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Snapshots copies the snapshots with a name that the target does not have, oldest
+// copySnapshots copies the snapshots with a name that the target does not have, oldest
 // first: the pages of each, and then its index, which makes it exist. A snapshot that is
 // no longer in the source stays in the target. The URLs in an index are copied as they
 // are; those that lead to a bucket or a CDN still do.
-func Snapshots(ctx context.Context, from, to storage.Store, name string) (stats Stats, err error) {
+func copySnapshots(ctx context.Context, from, to storage.Store, name string, memory *semaphore.Weighted) (stats Stats, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return stats, fmt.Errorf("copy snapshots: %w", err)
 	}
@@ -27,7 +31,7 @@ func Snapshots(ctx context.Context, from, to storage.Store, name string) (stats 
 		if err != nil {
 			continue // not a snapshot
 		}
-		more, err := copySnapshot(ctx, from, to, name, id)
+		more, err := copySnapshot(ctx, from, to, name, id, memory)
 		stats.add(more)
 		if err != nil {
 			return stats, fmt.Errorf("copy snapshot %s of %q: %w", id, name, err)
@@ -36,7 +40,7 @@ func Snapshots(ctx context.Context, from, to storage.Store, name string) (stats 
 	return stats, nil
 }
 
-func copySnapshot(ctx context.Context, from, to storage.Store, name, id string) (stats Stats, err error) {
+func copySnapshot(ctx context.Context, from, to storage.Store, name, id string, memory *semaphore.Weighted) (stats Stats, err error) {
 	info, index, data, err := readIndex(ctx, from, name, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return stats, nil // deleted meanwhile
@@ -51,22 +55,41 @@ func copySnapshot(ctx context.Context, from, to storage.Store, name, id string) 
 	case !errors.Is(err, storage.ErrNotFound):
 		return stats, err
 	}
-	for n := range index.Pages {
-		key := layout.SnapshotPage(name, id, n)
-		written, err := copyPage(ctx, from, to, key, id, n)
-		if errors.Is(err, storage.ErrNotFound) {
-			if _, gone := from.Stat(ctx, info.Key); errors.Is(gone, storage.ErrNotFound) {
-				return stats, nil // deleted meanwhile
-			}
+	if stats, err = copyPages(ctx, from, to, name, id, len(index.Pages), memory); errors.Is(err, storage.ErrNotFound) {
+		if _, gone := from.Stat(ctx, info.Key); errors.Is(gone, storage.ErrNotFound) {
+			return stats, nil // deleted meanwhile
 		}
-		if err != nil {
-			return stats, err
-		}
-		stats.Bytes += written
-		stats.Pages++
+	}
+	if err != nil {
+		return stats, err
 	}
 	stats.Bytes += info.Size
-	return stats, create(ctx, to, info, storage.Bytes(data))
+	return stats, create(ctx, to, info.Key, info.Meta, storage.Bytes(data))
+}
+
+// copyPages copies the pages of a snapshot, several at a time.
+func copyPages(ctx context.Context, from, to storage.Store, name, id string, pages int, memory *semaphore.Weighted) (Stats, error) {
+	var copied, written atomic.Int64
+	group, each := errgroup.WithContext(ctx)
+	for n := range pages {
+		if memory.Acquire(each, inMemory) != nil {
+			break // the group has the error, or ctx
+		}
+		group.Go(func() error {
+			defer memory.Release(inMemory)
+			size, err := copyPage(each, from, to, layout.SnapshotPage(name, id, n), id, n)
+			if err == nil {
+				copied.Add(1)
+				written.Add(size)
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	return Stats{Pages: copied.Load(), Bytes: written.Load()}, err
 }
 
 // readIndex returns the index of a snapshot, and its bytes.
@@ -84,36 +107,33 @@ func readIndex(ctx context.Context, from storage.Store, name, id string) (storag
 }
 
 // copyPage copies page n of a snapshot.
-func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int) (written int64, err error) {
-	info, err := from.Stat(ctx, key)
+func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int) (size int64, err error) {
+	meta, source, content, err := fetch(ctx, from, key, func(info storage.Info) (string, error) {
+		about, err := snapshot.DecodePage(id, n, info.Meta.Data)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", key, err)
+		}
+		return about.SHA256, nil
+	})
 	if err != nil {
 		return 0, err
 	}
-	about, err := snapshot.DecodePage(id, n, info.Meta.Data)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", key, err)
-	}
-	source := &body{ctx: ctx, store: from, key: key, size: info.Size, want: about.SHA256}
-	content, err := source.content()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size, create(ctx, to, info, content)
+	return source.size, create(ctx, to, key, meta, content)
 }
 
 // create writes an object that never changes. One that is there already must be the
 // same.
-func create(ctx context.Context, to storage.Store, info storage.Info, content storage.Body) error {
-	_, err := to.Create(ctx, info.Key, info.Meta, content)
+func create(ctx context.Context, to storage.Store, key string, meta storage.Meta, content storage.Body) error {
+	_, err := to.Create(ctx, key, meta, content)
 	if !errors.Is(err, storage.ErrExists) {
 		return err
 	}
-	there, err := to.Stat(ctx, info.Key)
+	there, err := to.Stat(ctx, key)
 	if err == nil {
-		err = same(info, there)
+		err = same(storage.Info{Key: key, Size: content.Size(), Meta: meta}, there)
 	}
 	if syncer, ok := storage.As[storage.Syncer](to); ok && err == nil {
-		err = syncer.Sync(ctx, info.Key)
+		err = syncer.Sync(ctx, key)
 	}
 	return err
 }

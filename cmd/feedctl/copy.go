@@ -24,11 +24,12 @@ snapshots of the store, to another store of any kind. It is a move to another st
 backup.
 
 The copy has the same pages: the same bytes, Content-IDs, times and digests. Consumers
-continue with it where they were. The digests name the feed, so a copy keeps its name. At
-any moment the copy is an earlier state of the feed. An interrupted copy is continued by the
-same command; so is one that has fallen behind, which makes it a backup that is brought up
-to date. Pages that were pruned from the source are pruned from the copy, too; snapshots
-that were deleted from the source stay.
+continue with it where they were, and so do bridges, whose quarantine is copied too. The
+digests name the feed, so a copy keeps its name. At any moment the copy is an earlier state
+of the feed. An interrupted copy is continued by the same command; so is one that has fallen
+behind, which makes it a backup that is brought up to date. Pages that were pruned from the
+source are pruned from the copy, too; snapshots that were deleted from the source stay. Up
+to 16 MiB of pages are read ahead while others are written.
 
 With --follow, copy goes on until it is stopped. To switch over: stop publishing to the
 source, stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with

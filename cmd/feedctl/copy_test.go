@@ -10,11 +10,10 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// TestCopy copies a feed and a snapshot around all kinds of stores, and back.
+// TestCopy copies a feed and a snapshot from each kind of store to each.
 func TestCopy(t *testing.T) {
 	files := func() string { return "file:" + filepath.Join(t.TempDir(), "store") }
-	database := pgtest.Start(t).URL("a")
-	bucket := s3test.Start(t).URL("prefix")
+	database, bucket := pgtest.Start(t), s3test.Start(t)
 	first, last := files(), files()
 	mustRun(t, zones, "publish", first+"#zones", "--key", "/name", "--max-page-entities", "2")
 	mustRun(t, "", "snapshot", "from-feed", first+"#zones")
@@ -22,7 +21,10 @@ func TestCopy(t *testing.T) {
 		return mustRun(t, "", "tail", store+"#zones", "--from", "beginning", "--follow=false")
 	}
 	want := tail(first)
-	way := []string{first, database, bucket, last}
+	way := []string{
+		first, files(), database.URL("a"), database.URL("b"), bucket.URL("a"), bucket.URL("b"),
+		files(), bucket.URL("c"), database.URL("c"), last,
+	}
 	for i := 1; i < len(way); i++ {
 		var copied copyJSON
 		if err := json.Unmarshal([]byte(mustRun(t, "", "copy", way[i-1], way[i], "--json")), &copied); err != nil {

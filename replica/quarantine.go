@@ -1,0 +1,112 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A quarantine copies what a bridge could not publish.
+//
+// A bridge puts an entry there before it writes the checkpoint that leaves the entry behind,
+// and removes the entry after it has published what that was about. So that the copy lacks
+// nothing at any moment, entries are copied before the pages that were written after them,
+// and removed after the pages that were written before they were. Only what is published
+// and removed while the copy is behind is in neither, until the copy has caught up.
+type quarantine struct {
+	before  keys        // what the source had before this Sync looked for pages, or has had since; nil: not known
+	now     keys        // what it had when it was last listed; nil: it was not, in this Sync
+	newest  *chain.Page // the state of the source that now covers at least
+	covered *chain.Page // the last state of the source that now covers; nil: none
+}
+
+type keys map[string]bool
+
+func (f *Feed) listQuarantine(ctx context.Context, store storage.Store) (keys, error) {
+	found := make(keys)
+	for entry, err := range store.List(ctx, layout.FeedQuarantine(f.name), "") {
+		if err != nil {
+			return nil, err
+		}
+		found[entry.Key] = true
+	}
+	return found, nil
+}
+
+// cover copies what was put into quarantine before the state p of a page, which has been
+// read, was written. A feed without a checkpoint has no bridge that would continue.
+func (f *Feed) cover(ctx context.Context, p *chain.Page) (err error) {
+	q := &f.quarantine
+	if len(p.Checkpoint) == 0 || q.covered != nil && !later(p, q.covered) {
+		return nil
+	}
+	if q.now, err = f.listQuarantine(ctx, f.from); err != nil {
+		return err
+	}
+	maps.Copy(q.before, q.now)
+	target, err := f.listQuarantine(ctx, f.to)
+	if err != nil {
+		return err
+	}
+	for key := range q.now {
+		if !target[key] {
+			if err := f.copyQuarantined(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	q.covered = p
+	if later(q.newest, p) {
+		q.covered = q.newest
+	}
+	return nil
+}
+
+// later reports whether a state of a page was written after another.
+func later(p, than *chain.Page) bool {
+	return p.Number > than.Number || p.Number == than.Number && p.Entities > than.Entities
+}
+
+// copyQuarantined copies one entry, unless it is removed meanwhile. Entries are small and
+// never change.
+func (f *Feed) copyQuarantined(ctx context.Context, key string) error {
+	o, err := f.from.Get(ctx, key, 0, -1)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(o.Body)
+	if err = errors.Join(err, o.Body.Close()); err != nil {
+		return err
+	}
+	return create(ctx, f.to, key, o.Meta, storage.Bytes(data))
+}
+
+// release removes from the target what was no longer in quarantine in the source before the
+// pages were looked for that the target has now.
+func (f *Feed) release(ctx context.Context) error {
+	q := &f.quarantine
+	if q.now == nil {
+		return nil
+	}
+	target, err := f.listQuarantine(ctx, f.to)
+	if err != nil {
+		return err
+	}
+	for key := range target {
+		if !q.before[key] {
+			if err := f.to.Delete(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	q.before = q.now
+	return nil
+}
