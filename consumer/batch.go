@@ -150,7 +150,7 @@ func (r *run) commit(ctx context.Context) error {
 		}
 	}
 	at := b.position()
-	at.Feed = r.Feed
+	at.Feed, at.Committed = r.Feed, time.Now().UTC().Truncate(time.Millisecond)
 	if err := b.Commit(ctx, at); err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback(ctx))
 	}

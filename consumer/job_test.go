@@ -127,7 +127,7 @@ func TestJob(t *testing.T) {
 		if diff := cmp.Diff(Stats{Entities: 4, Bytes: 36, Batches: 1}, stats); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2", Feed: feedURL}, sink.at); diff != "" {
+		if diff := cmp.Diff(feed.Position{LastModified: second(2), ContentID: "d", Page: pageURL + "2", Feed: feedURL, Committed: time.Now().UTC()}, sink.at); diff != "" {
 			t.Error(diff)
 		}
 		if stats, err := runJob(t, job); err != nil || !cmp.Equal(stats, Stats{}) {

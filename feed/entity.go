@@ -56,6 +56,9 @@ type Position struct {
 	// another one, Page and Prev mean nothing, and the Content-ID is looked for
 	// in the whole feed: it may be the same feed at another place.
 	Feed string `json:"feed,omitempty"`
+	// Committed is when a consumer committed it, by its clock, in milliseconds; zero if it
+	// did not, or was of an earlier version.
+	Committed time.Time `json:"committed,omitzero"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
 }

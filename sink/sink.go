@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
@@ -46,6 +47,14 @@ type Spec struct {
 	Path string
 	// Params are the parameters.
 	Params url.Values
+}
+
+// A Standing is where a consumer stands in a feed.
+type Standing struct {
+	// Name tells the consumers of one sink apart: that of a table, or of a consumer.
+	// Empty in sinks that can have only one.
+	Name     string
+	Position feed.Position
 }
 
 // An Opener opens a sink of one kind.

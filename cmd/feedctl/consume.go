@@ -114,7 +114,7 @@ After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, 
 	flags.StringVar(&f.into, "into", "", "`SINK` to copy to")
 	flags.StringVar(&f.columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, as 'id=/id:bigint,price=/price:numeric'")
 	flags.BoolVar(&f.strict, "strict", false, "end at the first entity that does not fit the columns")
-	flags.StringVar(&f.intoCredentials, "into-credentials-file", "", "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)")
+	flags.StringVar(&f.intoCredentials, "into-credentials-file", "", intoCredentialsUsage)
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&f.from, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")

@@ -80,6 +80,16 @@ type consumeJSON struct {
 	Position feed.Position `json:"position"`
 }
 
+// statusJSON is printed by "status", one for each line.
+type statusJSON struct {
+	Sink     string        `json:"sink"`
+	Name     string        `json:"name,omitempty"` // of the table or the consumer, if the sink may have several
+	Position feed.Position `json:"position"`
+	// LagSeconds is how much older the position is than the newest entity of the feed;
+	// absent if that is not known.
+	LagSeconds *float64 `json:"lagSeconds,omitempty"`
+}
+
 // serveJSON is printed by "serve" when it is ready.
 type serveJSON struct {
 	URL string `json:"url"`

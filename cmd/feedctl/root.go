@@ -120,6 +120,7 @@ func newRoot(a *app) *cobra.Command {
 		newInit(a),
 		newMigrate(a),
 		newConsume(a),
+		newStatus(a),
 		newTail(a),
 		newBridge(a),
 		newInspect(a),

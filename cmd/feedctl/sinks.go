@@ -73,24 +73,16 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 	return s.String(), nil
 }
 
+const intoCredentialsUsage = "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)"
+
 // openCouchDB opens a database with the credential in a file, or in a variable.
 func (a *app) openCouchDB(credentials string) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
-		if !isWeb(s.Path) {
-			shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
-			return nil, usagef("--into couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
-		}
-		if u, err := url.Parse(s.Path); err == nil && u.User != nil {
-			return nil, &usageError{&hinted{
-				err:  usagef("--into couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
-				hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
-			}}
-		}
-		auth, err := readCouchAuth(credentials, "FEEDCTL_INTO_CREDENTIALS")
+		config, err := a.couchSink(s, credentials)
 		if err != nil {
 			return nil, err
 		}
-		opened, err := couchdb.Opener(couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log})(ctx, s)
+		opened, err := couchdb.Opener(config)(ctx, s)
 		var network *net.OpError
 		if errors.As(err, &network) && network.Op == "dial" {
 			u, _ := url.Parse(s.Path) // it was good enough to be dialled
@@ -98,6 +90,22 @@ func (a *app) openCouchDB(credentials string) sink.Opener {
 		}
 		return opened, err
 	}
+}
+
+// couchSink returns the settings for a sink in CouchDB but its URL.
+func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
+	if !isWeb(s.Path) {
+		shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
+		return couch.Config{}, usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
+	}
+	if u, err := url.Parse(s.Path); err == nil && u.User != nil {
+		return couch.Config{}, &usageError{&hinted{
+			err:  usagef("sink couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
+			hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
+		}}
+	}
+	auth, err := readCouchAuth(credentials, "FEEDCTL_INTO_CREDENTIALS")
+	return couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log}, err
 }
 
 // warnRefused tells, at the end and beside the log, of documents that a database does

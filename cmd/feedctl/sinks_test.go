@@ -70,9 +70,9 @@ func TestWrongSinks(t *testing.T) {
 	}{
 		{[]string{"--into", "jsonl:out", "--columns", "v=/v:int"}, "in PostgreSQL"},
 		{[]string{"--into", "sqlite:out.db", "--strict"}, "in PostgreSQL"},
-		{[]string{"--into", "couchdb:h/d"}, "--into couchdb:h/d: want couchdb:http://HOST:PORT/DATABASE"},
-		{[]string{"--into", "couchdb:localhost:5984/d"}, "--into couchdb:localhost:5984/d: want couchdb:http://"},
-		{[]string{"--into", "couchdb:ann:secret@h/d"}, "--into couchdb:ann:xxxxx@h/d: want couchdb:http://"},
+		{[]string{"--into", "couchdb:h/d"}, "sink couchdb:h/d: want couchdb:http://HOST:PORT/DATABASE"},
+		{[]string{"--into", "couchdb:localhost:5984/d"}, "sink couchdb:localhost:5984/d: want couchdb:http://"},
+		{[]string{"--into", "couchdb:ann:secret@h/d"}, "sink couchdb:ann:xxxxx@h/d: want couchdb:http://"},
 		{[]string{"--into", "couchdb:http://h"}, "open sink couchdb:http://h: invalid sink"},
 		{[]string{"--into", "couchdb:http://[::1/d"}, "open sink couchdb:http://[::1/d: invalid sink"},
 		{[]string{"--into", "couchdb:http://ann:se cret@h/d"}, "open sink couchdb:http://ann:xxxxx@h/d: "},

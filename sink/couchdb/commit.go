@@ -44,7 +44,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 		position := at
 		if i < len(t.steps)-1 {
 			position = s.through
-			position.Feed = at.Feed
+			position.Feed, position.Committed = at.Feed, at.Committed
 			if position.ContentID == "" || at.Snapshot != nil { // what comes again then is a PUT
 				position = t.state.Position
 			}

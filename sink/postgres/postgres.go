@@ -54,39 +54,48 @@ func (s *Sink) Rejected() consumer.Rejected {
 // columns and strict=true; all others are for the connection.
 func Opener(log *slog.Logger) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
-		o := Options{Logger: log}
-		rest := make(map[string][]string)
-		for name, values := range s.Params {
-			value := values[len(values)-1]
-			switch name {
-			case "table":
-				o.Table = value
-			case "name":
-				o.Name = value
-			case "columns":
-				o.Columns = value
-			case "strict":
-				if value != "true" && value != "false" {
-					return nil, fmt.Errorf("%w: strict=%s: want true or false", sink.ErrSpec, value)
-				}
-				o.Strict = value == "true"
-			default: // for the connection, of which PostgreSQL would refuse an unknown one
-				if question := suggest.DidYouMean(name, []string{"table", "columns", "strict"}, ""); question != "" {
-					return nil, fmt.Errorf("%w: unknown parameter %q%s", sink.ErrSpec, name, question)
-				}
-				rest[name] = values
-				continue
-			}
-			if len(values) > 1 {
-				return nil, fmt.Errorf("%w: parameter %q is given twice", sink.ErrSpec, name)
-			}
+		url, o, err := parseSpec(s)
+		if err != nil {
+			return nil, err
 		}
 		if o.Table == "" {
 			return nil, fmt.Errorf("%w: it has no table: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
 		}
-		s.Params = rest
-		return Open(ctx, s.String(), o)
+		o.Logger = log
+		return Open(ctx, url, o)
 	}
+}
+
+// parseSpec returns the URL of the database and the options of the sink.
+func parseSpec(s sink.Spec) (url string, o Options, err error) {
+	rest := make(map[string][]string)
+	for name, values := range s.Params {
+		value := values[len(values)-1]
+		switch name {
+		case "table":
+			o.Table = value
+		case "name":
+			o.Name = value
+		case "columns":
+			o.Columns = value
+		case "strict":
+			if value != "true" && value != "false" {
+				return "", o, fmt.Errorf("%w: strict=%s: want true or false", sink.ErrSpec, value)
+			}
+			o.Strict = value == "true"
+		default: // for the connection, of which PostgreSQL would refuse an unknown one
+			if question := suggest.DidYouMean(name, []string{"table", "columns", "strict"}, ""); question != "" {
+				return "", o, fmt.Errorf("%w: unknown parameter %q%s", sink.ErrSpec, name, question)
+			}
+			rest[name] = values
+			continue
+		}
+		if len(values) > 1 {
+			return "", o, fmt.Errorf("%w: parameter %q is given twice", sink.ErrSpec, name)
+		}
+	}
+	s.Params = rest
+	return s.String(), o, nil
 }
 
 // New returns a sink that writes a table in the database of a pool, which it does not open
@@ -103,12 +112,10 @@ func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
 func Open(ctx context.Context, url string, o Options) (*Sink, error) { return open(ctx, url, o, nil) }
 
 func open(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := parseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("open sink: %w: database URL: %w", sink.ErrSpec, err) // without the password
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	config.DialFunc = tcp.Dialer(config.ConnectTimeout).DialContext
-	configure(config)
 	s, err := newSink(func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) }, o)
 	if err != nil {
 		return nil, err
@@ -119,6 +126,16 @@ func open(ctx context.Context, url string, o Options, before func() error) (*Sin
 		return nil, err
 	}
 	return s, nil
+}
+
+func parseConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: database URL: %w", sink.ErrSpec, err) // without the password
+	}
+	config.DialFunc = tcp.Dialer(config.ConnectTimeout).DialContext
+	configure(config)
+	return config, nil
 }
 
 // configure sets what the sink needs of its connection.

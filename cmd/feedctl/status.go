@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/sink/dir"
+	"github.com/feedctl/feedctl/sink/jsonl"
+	"github.com/feedctl/feedctl/sink/postgres"
+	"github.com/feedctl/feedctl/sink/sqlite"
+)
+
+func newStatus(a *app) *cobra.Command {
+	var credentials string
+	c := &cobra.Command{
+		Use:   "status SINK...",
+		Short: "Show where the consumers of sinks stand",
+		Long: `Status prints a line for each consumer of the given sinks, which are named as for "feedctl
+consume --into": the feed that it reads, its position there, when it last committed, and how
+far that is behind the newest entity. A database is shown with all its tables unless the
+sink names one. With --json, each line is an object.
+
+Nothing is created, and consumers may be running. The feed is asked for its newest entity
+where the consumer last read it, without credentials. If it cannot be asked there, or the
+consumer is still reading a snapshot, the lag is not known.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+		Example: `  feedctl status jsonl:zones.jsonl sqlite:zones.db
+  feedctl status 'postgres://shop@db.example.org/shop?table=public.products' --json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runStatus(c.Context(), a, credentials, args)
+		},
+	}
+	c.Flags().StringVar(&credentials, "into-credentials-file", "", intoCredentialsUsage)
+	return c
+}
+
+func runStatus(ctx context.Context, a *app, credentials string, specs []string) error {
+	var rows [][]string
+	var failures []error
+	for _, spec := range specs {
+		standings, err := a.standings(ctx, spec, credentials)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		for _, s := range standings {
+			one := a.standing(ctx, sink.Redact(spec), s)
+			if a.json {
+				if err := a.print(one, nil); err != nil {
+					return err
+				}
+			}
+			rows = append(rows, one.row())
+		}
+	}
+	if !a.json && len(rows) > 0 {
+		failures = append(failures, writeTable(a.out, []string{"SINK", "NAME", "POSITION", "COMMITTED", "LAG", "FEED"}, rows))
+	}
+	return errors.Join(failures...)
+}
+
+// standings reads where the consumers of a sink stand.
+func (a *app) standings(ctx context.Context, spec, credentials string) ([]sink.Standing, error) {
+	s, err := sink.ParseSpec(spec)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	read := map[string]func(context.Context, sink.Spec) ([]sink.Standing, error){
+		"jsonl": jsonl.Standings, "dir": dir.Standings, "sqlite": sqlite.Standings,
+		"postgres": postgres.Standings, "postgresql": postgres.Standings,
+	}[s.Scheme]
+	if s.Scheme == "couchdb" {
+		config, err := a.couchSink(s, credentials)
+		if err != nil {
+			return nil, err
+		}
+		read = couchdb.Standings(config)
+	}
+	if read == nil {
+		return nil, usagef("sink %q has no position: want jsonl:, dir:, sqlite:, postgres: or couchdb:", sink.Redact(spec))
+	}
+	found, err := read(ctx, s)
+	if errors.Is(err, sink.ErrSpec) {
+		err = &usageError{err}
+	}
+	return found, err
+}
+
+// newestTime is how long a feed may take to tell its newest entity.
+const newestTime = 10 * time.Second
+
+func (a *app) standing(ctx context.Context, into string, s sink.Standing) statusJSON {
+	one := statusJSON{Sink: into, Name: s.Name, Position: s.Position}
+	if s.Position.Feed == "" || s.Position.Snapshot != nil {
+		return one
+	}
+	newest, err := a.newest(ctx, s.Position.Feed)
+	if err != nil {
+		a.log.WarnContext(ctx, "the feed does not say what is newest", "feed", s.Position.Feed, "error", err)
+		return one
+	}
+	lag := max(0, newest.Sub(s.Position.LastModified).Seconds())
+	one.LagSeconds = &lag
+	return one
+}
+
+// newest returns the time of the newest entity of a feed. What names the feed comes from a
+// sink, and is given no credentials.
+func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, newestTime)
+	defer cancel()
+	at, err := a.locate(ctx, new(clientFlags), feed, layout.FeedPath, access{})
+	if err != nil {
+		return newest, err
+	}
+	defer closing(&err, at.close, "store")
+	at.config.Credentials = consumer.Credentials{}
+	at.config.Retry.Attempts = 1
+	client, err := consumer.New(at.config)
+	if err != nil {
+		return newest, err
+	}
+	for p, err := range client.Pages(ctx, at.url, consumer.Latest()) {
+		if err != nil {
+			return newest, at.explain(err)
+		}
+		return p.LastModified, nil
+	}
+	return newest, errors.New("it is empty")
+}
+
+func (s *statusJSON) row() []string {
+	lag, place := "-", formatPosition(s.Position)
+	if s.LagSeconds != nil {
+		lag = formatDuration(time.Duration(*s.LagSeconds * float64(time.Second)))
+	}
+	return []string{s.Sink, orDash(s.Name), place, formatTime(s.Position.Committed), lag, printable(orDash(s.Position.Feed))}
+}
+
+func formatPosition(p feed.Position) string {
+	if p.Snapshot != nil {
+		return "in a snapshot, page " + formatCount(int64(p.Snapshot.Page))
+	}
+	return formatTime(p.LastModified)
+}

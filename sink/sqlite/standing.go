@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/sink"
+)
+
+// Standings reads where the consumers of the database that s names stand: that of one table,
+// or all. Unlike to open a sink, that makes nothing, and can be done while a consumer has it
+// open.
+func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
+	if err := s.CheckParams("table"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read sink %s: %w", s.String(), err)
+		}
+	}()
+	if _, err := os.Stat(s.Path); err != nil { // which SQLite does not say
+		return nil, err
+	}
+	conn, err := sqlite.OpenConn(s.Path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	conn.SetInterrupt(ctx.Done())
+	conn.SetBusyTimeout(BusyTimeout)
+	err = sqlitex.Execute(conn, "SELECT name, position FROM feedctl_positions WHERE ?1 IN ('', name) ORDER BY name", &sqlitex.ExecOptions{
+		Args: []any{s.Params.Get("table")},
+		ResultFunc: func(row *sqlite.Stmt) error {
+			one := sink.Standing{Name: row.ColumnText(0)}
+			err := json.Unmarshal([]byte(row.ColumnText(1)), &one.Position)
+			found = append(found, one)
+			return err
+		},
+	})
+	return found, err
+}
