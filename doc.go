@@ -1,0 +1,44 @@
+// Package feedctl holds no code: it is the map of the packages below it, which publish, serve and
+// consume data feeds over plain HTTP as specified by datareplication.io. The command is cmd/feedctl.
+//
+// docs/library.md has three complete programs, docs/life-of-an-entity.md follows an entity
+// through the packages, and docs/glossary.md explains the terms.
+//
+// # Formats
+//
+// These packages do no I/O:
+//
+//   - page: the multipart codec
+//   - feed, snapshot: entities, operations, times, links and positions; the index of a snapshot
+//   - layout: names, keys in a store and paths of URLs
+//
+// # Stores
+//
+//   - storage: the interface of a store; storage/storagetest is its contract as a test suite
+//   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers
+//   - chain, feedstore: read the feeds and snapshots of a store
+//   - pagecache: a cache of pages on disk
+//
+// # Publishing
+//
+//   - producer: writes feeds and snapshots
+//   - input: reads entities from lines of JSON, multipart and directories
+//   - outbox: publishes from PostgreSQL transactions
+//   - bridge/couchdb: publishes the changes of a CouchDB database
+//   - fold: makes a snapshot of the last state of each key of a feed
+//
+// # Serving and consuming
+//
+//   - server: an http.Handler that serves the feeds and snapshots of a store
+//   - consumer: reads feeds and snapshots, in order and exactly once
+//   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
+//   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code
+//   - sink/sinktest: the contract of a sink as a test suite
+//
+// # Operating
+//
+//   - verify: checks a feed or snapshot against the specification
+//   - doctor: diagnoses a store, or the connection to a feed
+//   - repair: makes a feed that lost objects usable again
+//   - replica: copies feeds and snapshots from store to store
+package feedctl
