@@ -40,7 +40,7 @@ func (b *bench) outbox() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.local, err = postgres.New(b.ctx, u, slog.Default()); err != nil {
+	if o.local, err = postgres.Connect(b.ctx, u, slog.Default()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.local.Close()) }()

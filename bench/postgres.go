@@ -67,7 +67,7 @@ func (b *bench) publishPostgres(database string, publishers int) (rate float64, 
 	if err != nil {
 		return 0, err
 	}
-	store, err := postgres.New(b.ctx, u, slog.Default())
+	store, err := postgres.Connect(b.ctx, u, slog.Default())
 	if err != nil {
 		return 0, err
 	}

@@ -102,7 +102,7 @@ func (s *s3Bench) delayed(next http.RoundTripper) http.RoundTripper {
 // is not what is measured.
 func (s *s3Bench) open() (storage.Store, error) {
 	s.run++
-	store, err := s3.New(s.ctx, s3.Config{
+	store, err := s3.Connect(s.ctx, s3.Config{
 		Bucket: s3Bucket, Prefix: s.prefix(), Region: "us-east-1",
 		Endpoint: s.endpoint, PathStyle: true, Transport: s.delayed,
 	})

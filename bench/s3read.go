@@ -71,7 +71,7 @@ func (s *s3Bench) reads() (err error) {
 }
 
 func (s *s3Bench) storeAt(prefix string, transport func(http.RoundTripper) http.RoundTripper) (storage.Store, error) {
-	return s3.New(s.ctx, s3.Config{
+	return s3.Connect(s.ctx, s3.Config{
 		Bucket: s3Bucket, Prefix: prefix, Region: "us-east-1", Endpoint: s.endpoint, PathStyle: true, Transport: transport,
 	})
 }

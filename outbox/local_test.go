@@ -14,7 +14,7 @@ func (w *world) localStore() *postgres.Store {
 	if err != nil {
 		w.Fatal(err)
 	}
-	store, err := postgres.New(w.Context(), u, slog.New(slog.DiscardHandler))
+	store, err := postgres.Connect(w.Context(), u, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	if decide != nil {
 		config.Transport = func(next http.RoundTripper) http.RoundTripper { return s3fault.Wrap(next, decide) }
 	}
-	store, err := s3.New(t.Context(), config)
+	store, err := s3.Connect(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

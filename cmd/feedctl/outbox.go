@@ -71,7 +71,7 @@ func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, confi
 		}
 	}
 	store, err := await(ctx, a, storePatience(url, want.follow), func() (*postgres.Store, error) {
-		return postgres.New(ctx, to, a.log)
+		return postgres.Connect(ctx, to, a.log)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store of the outbox: %w", err)

@@ -48,7 +48,7 @@ func openS3(ctx context.Context, u *url.URL) (storage.Store, error) {
 		return nil, err
 	}
 	config.Memory = s3Memory
-	return s3.New(ctx, config)
+	return s3.Connect(ctx, config)
 }
 
 // storeForms is how the URLs of stores are written, for help and errors.

@@ -116,7 +116,7 @@ func show(ctx context.Context, out io.Writer, events *outbox.DB, database string
 	if err != nil {
 		return err
 	}
-	store, err := postgres.New(ctx, u, slog.Default())
+	store, err := postgres.Connect(ctx, u, slog.Default())
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestS3(t *testing.T) {
 	config, err := s3.ParseURL(u)
 	check(t, err)
 	config.Attempts = 1
-	store, err := s3.New(t.Context(), config)
+	store, err := s3.Connect(t.Context(), config)
 	check(t, err)
 	defer store.Close()
 	fill(t, store)

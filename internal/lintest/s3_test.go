@@ -30,7 +30,7 @@ func s3Handles(t *testing.T, n int, weather *s3fault.Weather) (handles []storage
 		config.Transport = func(next http.RoundTripper) http.RoundTripper { return s3fault.Wrap(next, weather.Decide) }
 	}
 	for range n {
-		store, err := s3.New(t.Context(), config)
+		store, err := s3.Connect(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -249,6 +250,39 @@ func testOneConnection(t *testing.T, w *world) {
 	write(t, k, entity(2, "a", `2`))
 	if got := w.value("SELECT body::text FROM t"); got != "2" {
 		t.Errorf("the row is %s", got)
+	}
+}
+
+// testPool: a sink connects as a pool does, with its hooks.
+func testPool(t *testing.T, w *world) {
+	config, err := pgxpool.ParseConfig(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.RuntimeParams["application_name"] = "hooked"
+		return nil
+	}
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS hooked; SET search_path = hooked")
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	k, err := postgres.New(pool, postgres.Options{Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if _, err := k.Position(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, k, entity(1, "a", `1`))
+	if got := w.value("SELECT body::text || ' ' || (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hooked') FROM hooked.t"); got != "1 1" {
+		t.Errorf("the row and the number of connections are %q", got)
 	}
 }
 

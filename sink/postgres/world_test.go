@@ -56,6 +56,7 @@ func TestSink(t *testing.T) {
 		{"Silent", testSilent},
 		{"TakenOver", testTakenOver},
 		{"OneConnection", testOneConnection},
+		{"Pool", testPool},
 		{"Names", testNames},
 		{"Refused", testRefused},
 		{"Spec", testSpec},

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // [storage.Namer].
 type Store struct {
 	pool  *pgxpool.Pool
+	owned bool // the pool is closed with the store
 	table tables
 	hints *hints
 	watch *watches
@@ -41,14 +43,47 @@ func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 // Create is [Open] for writing: it makes the schema if there is none. It returns
 // [storage.ErrLayout] if there is one that must be migrated first.
 func Create(ctx context.Context, u *url.URL) (storage.Store, error) {
-	return New(ctx, u, slog.Default())
+	return Connect(ctx, u, slog.Default())
 }
 
-// New is [Create] with a logger for what an operator should know.
-func New(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
+// Connect is [Create] with a logger for what an operator should know.
+func Connect(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
 	return newStore(ctx, u, log, func(config *pgx.ConnConfig, name string) error {
 		return schema.Create(ctx, config, name)
 	})
+}
+
+// Options are those of a store with a pool of the caller's.
+type Options struct {
+	// Schema has the tables; by default "feedctl".
+	Schema string
+	// ReadOnly does not make the schema: there must be one that can be read.
+	ReadOnly bool
+	// Log is for what an operator should know; nil for none.
+	Log *slog.Logger
+}
+
+// New is [Create] with a pool of the caller's, which the store does not close. To prepare the
+// schema and to watch it, it makes connections beside those of the pool, with its ConnConfig and
+// without its hooks.
+func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	name := cmp.Or(o.Schema, schema.Default)
+	if err := schema.CheckName(name); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	config, err := pool.Config().ConnConfig, error(nil)
+	if o.ReadOnly {
+		err = schema.Check(ctx, config, name, schema.Read)
+	} else {
+		err = schema.Create(ctx, config, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return over(pool, config, name, o.Log), nil
 }
 
 // Migrate brings the schema of the store to the newest version; see [schema.Migrate].
@@ -90,12 +125,19 @@ func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(co
 	if err != nil {
 		return nil, err
 	}
+	s := over(pool, config.ConnConfig, name, log)
+	s.owned = true
+	return s, nil
+}
+
+// over returns a store over a pool, and over connections of its own to watch.
+func over(pool *pgxpool.Pool, config *pgx.ConnConfig, name string, log *slog.Logger) *Store {
 	return &Store{
 		pool:  pool,
 		table: newTables(name),
 		hints: newHints(pool, channel(name)),
-		watch: newWatches(config.ConnConfig, channel(name), log),
-	}, nil
+		watch: newWatches(config, channel(name), log),
+	}
 }
 
 // Remote implements [storage.Locator].
@@ -105,7 +147,9 @@ func (s *Store) Remote() bool { return true }
 func (s *Store) Close() error {
 	s.watch.close()
 	s.hints.close()
-	s.pool.Close()
+	if s.owned {
+		s.pool.Close()
+	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func openWithLog(t *testing.T, raw string) (*postgres.Store, *log) {
 		t.Fatal(err)
 	}
 	l := new(log)
-	store, err := postgres.New(t.Context(), u, slog.New(slog.NewTextHandler(l, nil)))
+	store, err := postgres.Connect(t.Context(), u, slog.New(slog.NewTextHandler(l, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(ctx, config)
+	return Connect(ctx, config)
 }
 
 // ParseURL reads a URL of the form

@@ -87,15 +87,15 @@ func TestRegion(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
-	if _, err := s3.New(t.Context(), s3.Config{Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "region=") {
+	if _, err := s3.Connect(t.Context(), s3.Config{Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "region=") {
 		t.Errorf("without region: %v", err)
 	}
 	for _, config := range []s3.Config{{Bucket: "b", Region: "eu-west-1"}, {Bucket: "b", Endpoint: "http://127.0.0.1:1"}} {
-		if _, err := s3.New(t.Context(), config); err != nil {
+		if _, err := s3.Connect(t.Context(), config); err != nil {
 			t.Errorf("%+v: %v", config, err)
 		}
 	}
-	if _, err := s3.New(t.Context(), s3.Config{Bucket: "b", Region: "r", PartSize: 1}); err == nil {
+	if _, err := s3.Connect(t.Context(), s3.Config{Bucket: "b", Region: "r", PartSize: 1}); err == nil {
 		t.Error("parts of one byte: no error")
 	}
 }

@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>text</Message></Error>", code)
 			}))
 			defer server.Close()
-			s, err := s3.New(t.Context(), s3.Config{
+			s, err := s3.Connect(t.Context(), s3.Config{
 				Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
 			})
 			if err != nil {
@@ -112,7 +112,7 @@ func TestKeyServiceIsBusy(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>text</Message></Error>", code)
 			}))
 			defer server.Close()
-			s, err := s3.New(t.Context(), s3.Config{
+			s, err := s3.Connect(t.Context(), s3.Config{
 				Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
 			})
 			if err != nil {
@@ -154,7 +154,7 @@ func TestNoS3(t *testing.T) {
 					_, _ = io.WriteString(w, text)
 				}))
 				defer server.Close()
-				s, err := s3.New(t.Context(), s3.Config{
+				s, err := s3.Connect(t.Context(), s3.Config{
 					Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 3, Backoff: time.Microsecond,
 				})
 				if err != nil {
@@ -189,7 +189,7 @@ func TestNoAnswer(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
-	s, err := s3.New(t.Context(), s3.Config{
+	s, err := s3.Connect(t.Context(), s3.Config{
 		Bucket: "bucket", Endpoint: server.URL, PathStyle: true, Attempts: 2, Backoff: time.Microsecond, Stall: 20 * time.Millisecond,
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *faultBed) open(t *testing.T, decide func(s3fault.Request) s3fault.Fault
 func openOver(ctx context.Context, config s3.Config, decide func(s3fault.Request) s3fault.Fault) (*s3.Store, error) {
 	config.Backoff = time.Millisecond
 	config.Transport = func(next http.RoundTripper) http.RoundTripper { return s3fault.Wrap(next, decide) }
-	return s3.New(ctx, config)
+	return s3.Connect(ctx, config)
 }
 
 // pass has no faults.

@@ -35,7 +35,7 @@ func TestNoCredentials(t *testing.T) {
 	stderr := os.Stderr
 	os.Stderr = file
 	defer func() { os.Stderr = stderr }()
-	s, err := New(t.Context(), Config{Bucket: "bucket", Region: "us-east-1", Endpoint: "http://127.0.0.1:1"})
+	s, err := Connect(t.Context(), Config{Bucket: "bucket", Region: "us-east-1", Endpoint: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func newStore(t testing.TB, server *s3test.Server, prefix string, change ...func
 	for _, f := range change {
 		f(&config)
 	}
-	s, err := s3.New(t.Context(), config)
+	s, err := s3.Connect(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

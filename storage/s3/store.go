@@ -25,7 +25,7 @@ import (
 type Store struct {
 	config      Config
 	client      *s3.Client
-	transport   *http.Transport
+	transport   *http.Transport // nil if the client is the caller's
 	credentials aws.CredentialsProvider
 	authorized  atomic.Bool // there have been credentials
 	answered    atomic.Bool // there has been an answer of an S3 server
@@ -46,23 +46,35 @@ var (
 	_ storage.Counter   = (*Store)(nil)
 )
 
-// New opens the store. Credentials and, if it is not given, the region come from
-// where the AWS SDK looks for them: the environment, the shared configuration
-// files, and the machine's role. So do certificates to trust beside the system's
-// (AWS_CA_BUNDLE). It sends no request to the bucket.
-func New(ctx context.Context, config Config) (*Store, error) {
-	if err := config.check(); err != nil {
+// New returns a store that sends its requests by a client, whose credentials, region, endpoint and
+// HTTP client are used: those of config do not count, nor do Transport and Stall. Its retries and
+// checksums are the store's own. It sends no request.
+func New(client *s3.Client, config Config) (*Store, error) {
+	options := client.Options()
+	config.Region, config.Endpoint = options.Region, aws.ToString(options.BaseEndpoint)
+	s, err := newStore(config)
+	if err != nil {
 		return nil, err
 	}
-	config = config.withDefaults()
-	s := &Store{
-		config:    config,
-		transport: newTransport(config.Stall),
-		whole:     config.Memory / 16,
-		buffers:   semaphore.NewWeighted(config.Memory),
-		tips:      newTips(config.Memory / 4),
-		probe:     probeState{turn: make(chan struct{}, 1)},
+	if options.Credentials == nil {
+		return nil, fmt.Errorf("%w: the client has no credentials", storage.ErrPermission)
 	}
+	s.credentials = options.Credentials
+	s.client = s3.New(options, s.adapt)
+	return s, nil
+}
+
+// Connect returns a store with a client of its own. Credentials and, if it is not given, the
+// region come from where the AWS SDK looks for them: the environment, the shared configuration
+// files, and the machine's role. So do certificates to trust beside the system's
+// (AWS_CA_BUNDLE). It sends no request to the bucket.
+func Connect(ctx context.Context, config Config) (*Store, error) {
+	s, err := newStore(config)
+	if err != nil {
+		return nil, err
+	}
+	config = s.config
+	s.transport = newTransport(config.Stall)
 	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithLogger(logging.Nop{})) // what matters is in errors
 	if err != nil {
 		return nil, fmt.Errorf("read AWS configuration: %w", err)
@@ -95,18 +107,36 @@ func New(ctx context.Context, config Config) (*Store, error) {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
-		// An attempt whose outcome is unknown must not be followed by another
-		// one before the driver has looked.
-		o.Retryer = aws.NopRetryer{}
-		// The payload hash of the signature has the server check what arrives,
-		// and the record what is read. Not every server knows the others.
-		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
-		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip
-		o.Logger = logging.Nop{}
-		o.APIOptions = append(o.APIOptions, s.observe)
-	})
+	}, s.adapt)
 	return s, nil
+}
+
+func newStore(config Config) (*Store, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	return &Store{
+		config:  config,
+		whole:   config.Memory / 16,
+		buffers: semaphore.NewWeighted(config.Memory),
+		tips:    newTips(config.Memory / 4),
+		probe:   probeState{turn: make(chan struct{}, 1)},
+	}, nil
+}
+
+// adapt sets the options of a client that the protocol of the store depends on.
+func (s *Store) adapt(o *s3.Options) {
+	// An attempt whose outcome is unknown must not be followed by another
+	// one before the driver has looked.
+	o.Retryer = aws.NopRetryer{}
+	// The payload hash of the signature has the server check what arrives,
+	// and the record what is read. Not every server knows the others.
+	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip
+	o.Logger = logging.Nop{}
+	o.APIOptions = append(o.APIOptions, s.observe)
 }
 
 func firstOf(values ...string) string {
@@ -121,9 +151,11 @@ func firstOf(values ...string) string {
 // Remote implements [storage.Locator].
 func (s *Store) Remote() bool { return true }
 
-// Close closes the connections that are idle.
+// Close closes the connections that are idle, of a client of its own.
 func (s *Store) Close() error {
-	s.transport.CloseIdleConnections()
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
 	return nil
 }
 
