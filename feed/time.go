@@ -77,22 +77,21 @@ func parseFixdate[T string | []byte](s T) (time.Time, bool) {
 	return t, t.Day() == day // else the month has no such day
 }
 
-func isWeekday[T string | []byte](s T) bool {
-	switch string(s) {
-	case "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun":
-		return true
-	}
-	return false
-}
+func isWeekday[T string | []byte](s T) bool { return indexName(s, "MonTueWedThuFriSatSun") >= 0 }
 
 func monthOf[T string | []byte](s T) (time.Month, bool) {
-	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	for m := time.January; m <= time.December; m++ {
-		if i := 3 * int(m-1); string(s) == names[i:i+3] {
-			return m, true
+	i := indexName(s, "JanFebMarAprMayJunJulAugSepOctNovDec")
+	return time.January + time.Month(i), i >= 0
+}
+
+// indexName returns which of the names, of three letters each, s is; -1 if it is not one of them.
+func indexName[T string | []byte](s T, names string) int {
+	for i := 0; i < len(names); i += 3 {
+		if s[0] == names[i] && s[1] == names[i+1] && s[2] == names[i+2] {
+			return i / 3
 		}
 	}
-	return 0, false
+	return -1
 }
 
 // number reads decimal digits, few enough not to overflow.
