@@ -91,13 +91,6 @@ func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	return b, b != nil
 }
 
-// join returns the buffer of a page if there is one.
-func (p *buffers) join(key bufferKey) *buffer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hold(key)
-}
-
 // begin returns a new buffer for a page to be fetched ahead. It returns nil if there
 // is one already, and full if there is no memory for it.
 func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {

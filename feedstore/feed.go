@@ -226,7 +226,10 @@ func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 func (f *Feed) Crawl(n, floor int64) { f.r.source.crawl(f, n, floor) }
 
 // Open opens length bytes, from offset on, of the body of a page that has a next page; a
-// negative length means to the end. A whole body is verified.
+// negative length means to the end. The end of a whole body comes only if it has the digest in
+// the page's metadata. A part has no digest: its page was verified as a whole, now or in the
+// last 10 minutes ([pagecache.VerifyAge]), and what has changed in the store since then is not
+// noticed. An error that matches [chain.ErrCorrupt] says that the page is not what was written.
 func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	return f.r.source.open(ctx, f, n, offset, length)
 }
@@ -249,11 +252,17 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if !whole {
-		return p, object.Body, nil, nil
+	if whole {
+		body, err = f.r.integrity.whole(ctx, object, p.SHA256)
+		return p, body, nil, err
 	}
-	body, err = f.r.integrity.whole(ctx, object, p.SHA256)
-	return p, body, nil, err
+	if !p.Closed { // then no more has to be read to verify it than was appended
+		if digest, err = f.Digest(ctx, p); err != nil {
+			return nil, nil, nil, errors.Join(err, object.Body.Close())
+		}
+	}
+	body, err = f.r.integrity.part(ctx, object, p.SHA256)
+	return p, body, digest, err
 }
 
 // Digest returns the SHA-256 of a page that has no next page, with its closing delimiter;

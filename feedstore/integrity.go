@@ -33,10 +33,11 @@ const (
 	maxTwice = 16 << 20
 )
 
-// An integrity sees to it that no body leaves the store as a whole that does not have the
-// SHA-256 of its metadata. An object that was verified is taken to be right for
-// [pagecache.VerifyAge]: then a file may be sent without passing through the process.
+// An integrity sees to it that no body leaves the store that does not have the SHA-256 of its
+// metadata. An object that was verified is taken to be right for [pagecache.VerifyAge]: then a
+// part of it may be read by itself, and a file sent without passing through the process.
 type integrity struct {
+	store    storage.Store
 	verified *lru.Cache[objectState, *atomic.Int64] // when, in Unix nanoseconds
 	early    *semaphore.Weighted                    // bytes
 	corrupt  atomic.Uint64
@@ -49,8 +50,9 @@ type objectState struct {
 	sha256  string
 }
 
-func newIntegrity() *integrity {
+func newIntegrity(store storage.Store) *integrity {
 	return &integrity{
+		store:    store,
 		verified: lru.New[objectState, *atomic.Int64](maxVerified),
 		early:    semaphore.NewWeighted(maxEarlyAll),
 	}
@@ -65,7 +67,7 @@ func (i *integrity) whole(ctx context.Context, object *storage.Object, sum strin
 	if IsWithinProcess(ctx) {
 		return i.verifying(object, state), nil
 	}
-	if at, ok := i.verified.Get(state); ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge {
+	if i.fresh(state) {
 		return object.Body, nil
 	}
 	if file, ok := object.Body.(rewinder); ok && object.Size <= maxTwice {
@@ -86,6 +88,46 @@ func (i *integrity) whole(ctx context.Context, object *storage.Object, sum strin
 	}
 	body.Reader.Reset(data)
 	return body, nil
+}
+
+// part returns the part of an object's body that was opened, to be closed. A part has no
+// digest: unless the object was verified not long ago, the whole body is read first, and part
+// fails as whole does if it is not right.
+func (i *integrity) part(ctx context.Context, object *storage.Object, sum string) (io.ReadCloser, error) {
+	state := objectState{object.Key, object.Version, sum}
+	if i.fresh(state) {
+		return object.Body, nil
+	}
+	if err := i.readThrough(ctx, state, object.Size); err != nil {
+		return nil, errors.Join(err, object.Body.Close())
+	}
+	return object.Body, nil
+}
+
+// readThrough verifies an object that had this size. What was appended since then does not
+// matter.
+func (i *integrity) readThrough(ctx context.Context, state objectState, size int64) error {
+	object, err := i.store.Get(ctx, state.key, 0, size)
+	if err != nil {
+		return fmt.Errorf("verify before a part is read: %w", err)
+	}
+	defer object.Body.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, object.Body); err != nil {
+		return fmt.Errorf("read %s: %w", state.key, err)
+	}
+	return i.check(state, hash)
+}
+
+// fresh reports whether an object was verified not long ago.
+func (i *integrity) fresh(state objectState) bool {
+	at, ok := i.verified.Get(state)
+	return ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge
+}
+
+// note remembers when an object was verified.
+func (i *integrity) note(state objectState, at time.Time) {
+	i.verified.Add(state, new(atomic.Int64), 1).Store(at.UnixNano())
 }
 
 // withinKey is the key of a value in a context.
@@ -137,7 +179,7 @@ func (i *integrity) check(state objectState, hash hash.Hash) error {
 	if got := hex.EncodeToString(hash.Sum(nil)); got != state.sha256 {
 		return i.corrupted(state.key, fmt.Errorf("its body has the SHA-256 %s, not %s as its metadata says", got, state.sha256))
 	}
-	i.verified.Add(state, new(atomic.Int64), 1).Store(time.Now().UnixNano())
+	i.note(state, time.Now())
 	return nil
 }
 

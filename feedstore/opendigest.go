@@ -55,12 +55,14 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 		}
 		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // or the store was restored
 	}
-	if !known {
+	state := objectState{layout.FeedPage(p.Feed, p.Number), p.Version, p.SHA256}
+	if known {
+		i.note(state, d.since)
+	} else {
 		d.number, d.boundary, d.hash, d.size, d.since = p.Number, p.Boundary, sha256.New(), 0, time.Now()
 		if same, err := d.grow(ctx, p); err != nil || !same {
 			return nil, nil
 		}
-		state := objectState{layout.FeedPage(p.Feed, p.Number), p.Version, p.SHA256}
 		if err := i.check(state, d.hash); err != nil {
 			d.hash = nil
 			return nil, err

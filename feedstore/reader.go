@@ -71,7 +71,7 @@ func New(store storage.Store, c Config) *Reader {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	background, integrity := newBackground(), newIntegrity()
+	background, integrity := newBackground(), newIntegrity(store)
 	r := &Reader{
 		store: store, config: c, log: c.Logger,
 		background: background,

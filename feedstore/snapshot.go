@@ -125,7 +125,7 @@ func (r *Reader) StatSnapshotPage(ctx context.Context, name, id string, n int) (
 }
 
 // OpenSnapshotPage is StatSnapshotPage, and opens length bytes of the body from offset on;
-// a negative length means to the end. A whole body is verified.
+// a negative length means to the end. What is read is verified: see [Feed.Open].
 func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, offset, length int64) (*SnapshotPage, io.ReadCloser, error) {
 	object, err := r.store.Get(ctx, layout.SnapshotPage(name, id, n), offset, length)
 	if err != nil {
@@ -136,7 +136,8 @@ func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, o
 		return nil, nil, errors.Join(err, object.Body.Close())
 	}
 	if offset > 0 || length >= 0 {
-		return p, object.Body, nil
+		part, err := r.integrity.part(ctx, object, p.SHA256)
+		return p, part, err
 	}
 	body, err := r.integrity.whole(ctx, object, p.SHA256)
 	if err != nil {

@@ -146,7 +146,7 @@ func (s *source) open(ctx context.Context, f *Feed, n, offset, length int64) (*c
 		}
 		return p, body, nil
 	}
-	b := s.buffer(f, bufferKey{pageKey: pageKey{f, n}}, whole)
+	b := s.buffer(f, bufferKey{pageKey: pageKey{f, n}})
 	if whole {
 		s.ahead(f, n)
 	}
@@ -176,12 +176,10 @@ func (s *source) openCached(ctx context.Context, f *Feed, n, offset, length int6
 	return nil, nil, false
 }
 
-// buffer returns the buffer of a page that has a next page, or nil. If there is
-// none, it begins one to read the page as a whole.
-func (s *source) buffer(f *Feed, key bufferKey, whole bool) *buffer {
-	if !whole {
-		return s.buffers.join(key)
-	}
+// buffer returns the buffer of a page that has a next page, or nil if it is too large for
+// one. If there is none, it begins to read the page, as a whole even for a part of it: only
+// the whole can be verified.
+func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	size := f.usualSize()
 	if p, ok := s.pages.Get(key.pageKey); ok {
 		size = p.Size
@@ -285,7 +283,8 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 	}
 	s.remember(f, p)
 	if offset > 0 || length >= 0 {
-		return p, object.Body, nil
+		part, err := s.integrity.part(ctx, object, p.SHA256)
+		return p, part, err
 	}
 	body, err := s.integrity.whole(ctx, object, p.SHA256)
 	if err != nil {

@@ -23,7 +23,12 @@
 // configured, or links begin with the request's Host as there is no PublicURL,
 // pages are "private". Pages come with gzip or zstd by
 // Accept-Encoding, and otherwise with Range (one range of bytes) and Repr-Digest
-// (RFC 9530).
+// (RFC 9530), which of a range is that of the whole page.
+//
+// A page that does not have the SHA-256 of its metadata is never sent to its end. A range
+// has no digest of its own: it is sent after the whole page was verified, at that moment or
+// within the 10 minutes before. What changes in the store within these 10 minutes shows in
+// ranges, and in files that are sent to a network connection by the kernel.
 //
 // If-Modified-Since is answered with 304 on a page of a feed only if it is later
 // than the page's Last-Modified. RFC 9110, section 13.1.3, has it at an equal date

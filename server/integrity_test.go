@@ -76,13 +76,20 @@ func TestRot(t *testing.T) {
 		for _, at := range []int64{0, info.Size / 2, info.Size - 1} {
 			rotten := rottenStore{store, key, at}
 			for name, store := range map[string]storage.Store{"near": rotten, "far": farRotten{rotten}} {
-				for _, coding := range []string{"identity", "gzip", "zstd"} {
-					t.Run(fmt.Sprintf("%s/%s/%d/%s", key, name, at, coding), func(t *testing.T) {
+				for _, way := range []string{"identity", "gzip", "zstd", "first byte", "rest"} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%s", key, name, at, way), func(t *testing.T) {
 						var logged bytes.Buffer
 						s := newServer(t, store, server.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 						request, err := http.NewRequest(http.MethodGet, "http://h"+path, nil)
 						check(t, err)
-						request.Header.Set("Accept-Encoding", coding)
+						switch way {
+						case "first byte":
+							request.Header.Set("Range", "bytes=0-0")
+						case "rest":
+							request.Header.Set("Range", fmt.Sprintf("bytes=%d-", info.Size/2))
+						default:
+							request.Header.Set("Accept-Encoding", way)
+						}
 						if response, err := server.Transport(s).RoundTrip(request); err != nil {
 							t.Error(err)
 						} else if body, err := io.ReadAll(response.Body); err == nil && response.StatusCode < 500 {
@@ -106,5 +113,47 @@ func TestRot(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A countedStore counts the bytes that are read of bodies.
+type countedStore struct {
+	storage.Store
+	bytes *int
+}
+
+func (s countedStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	object, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(object.Body)
+	*s.bytes += len(data)
+	object.Body = io.NopCloser(bytes.NewReader(data))
+	return object, err
+}
+
+// TestRangesAreVerified: before a part of a page is sent all of it is verified, once. Of a page
+// that grows only what was appended is read for it.
+func TestRangesAreVerified(t *testing.T) {
+	store := memory.New()
+	publishTo(t, store, "f", 0, 4) // a page with a next page, and one that grows
+	index := writeSnapshot(t, store, "s", 2)
+	read := 0
+	c := inside(t, newServer(t, countedStore{store, &read}, server.Config{ReadAhead: -1}))
+	for _, path := range []string{"/feeds/f/pages/1", "/feeds/f", layout.SnapshotPagePath("s", index.ID, 0)} {
+		size := len(inside(t, newServer(t, store, server.Config{})).get(t, path).body)
+		for _, most := range []int{size + 1, 1} {
+			read = 0
+			if got := c.get(t, path, "Range: bytes=3-3"); got.StatusCode != http.StatusPartialContent || read > most {
+				t.Errorf("%s: %s, %d bytes read, want at most %d", path, got.Status, read, most)
+			}
+		}
+	}
+	before := len(c.get(t, "/feeds/f").body)
+	publishTo(t, store, "f", 4, 1)
+	read = 0
+	if got := c.get(t, "/feeds/f", "Range: bytes=3-3"); got.StatusCode != http.StatusPartialContent || read >= before {
+		t.Errorf("after an append: %s, %d bytes read of %d", got.Status, read, before)
 	}
 }

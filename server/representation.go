@@ -193,7 +193,7 @@ func (s *Server) cacheControl(rep *representation) string {
 // representation without coding; with one, its size is not known beforehand.
 func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) error {
 	var digest []byte
-	if coding == "" && (part.partial || !feedstore.IsWithinProcess(r.Context())) { // else the body is verified
+	if coding == "" && !feedstore.IsWithinProcess(r.Context()) { // else the body is verified
 		var err error
 		if digest, err = rep.digest(r.Context()); err != nil {
 			return err
