@@ -73,7 +73,7 @@ var errInvalidFeed = errors.New("the specification is broken")
 
 // errNeedsRepair is wrapped by the error of a repair that found something to do and was not
 // told to do it.
-var errNeedsRepair = errors.New("nothing was changed, and the feed needs repair")
+var errNeedsRepair = errors.New("nothing was changed")
 
 // interruptedError is the error of a command that a signal ended.
 type interruptedError struct{ err error }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,16 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/repair"
+	"github.com/feedctl/feedctl/storage"
 )
 
 func newRepair(a *app) *cobra.Command {
-	apply := false
+	r := &repairer{app: a}
+	all := false
 	c := &cobra.Command{
-		Use:   "repair FEED|STORE#FEED",
-		Short: "Bring back a feed that lost objects in the store",
-		Long: `Repair looks for pages of FEED in the store that are missing or torn, and prints what it
-would do. With --apply it does it. A feed that lacks nothing is left as it is.
+		Use:   "repair FEED|STORE#FEED...",
+		Short: "Bring back feeds that lost objects in the store",
+		Long: `Repair looks for pages of each FEED in the store that are missing or torn, and prints what
+it would do. With --apply it does it. A feed that lacks nothing is left as it is. With --all
+it takes all feeds in the store, which may be given as STORE instead of by --store.
 
 Where the body of a page is left (in a directory, a page is two files), its metadata is
 written again; the digest in the next page proves it right. A page that is torn, as by a
@@ -30,40 +35,152 @@ missing, the feed begins with the next one, as if they had been pruned.
 Better than any of this is the missing object from a backup: look at the output without
 --apply first. Stop all that publishes to the feed. Consumers that have read what is moved
 aside will find a gap. A repair that was interrupted is completed by the next one. The
-bytes of pages that the feed keeps are not read: see "feedctl verify".` +
+bytes of pages that the feed keeps are not read: see "feedctl verify".
+
+A feed that cannot be repaired does not keep the others from it. With --json, the result for
+each feed is an object on a line of its own.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted) + `
 
-Without --apply the status is 5 if there is something to repair.`,
+The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed needs it.`,
 		Example: `  feedctl repair zones
   feedctl repair zones --apply
-  feedctl repair s3://bucket/prefix#zones --json`,
-		Args: cobra.ExactArgs(1),
+  feedctl repair --all
+  feedctl repair --all 's3://bucket/prefix?region=eu-central-1' --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case all && len(args) > 1:
+				return usagef("repair --all takes one STORE, not %d", len(args))
+			case !all && len(args) == 0:
+				return usagef("repair needs a FEED, or --all")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return runRepair(c.Context(), a, apply, args[0])
+			r.several = all || len(args) > 1
+			if all {
+				return r.store(c.Context(), a.storeOf(args))
+			}
+			return r.named(c.Context(), args)
 		},
 	}
-	c.Flags().BoolVar(&apply, "apply", false, "change the store, instead of telling what would be done")
+	c.Flags().BoolVar(&r.apply, "apply", false, "change the store, instead of telling what would be done")
+	c.Flags().BoolVar(&all, "all", false, "repair all feeds in the store")
 	return c
 }
 
-func runRepair(ctx context.Context, a *app, apply bool, arg string) (err error) {
-	store, name, err := a.openNamed(ctx, arg)
+// A repairer repairs one feed after another.
+type repairer struct {
+	app     *app
+	apply   bool
+	several bool // feeds may have to be repaired
+
+	examined int
+	damaged  []string // feeds that need repair
+	failed   []error  // of those that could not be repaired, or not be examined
+	logged   time.Time
+}
+
+// named repairs the feeds that arguments name.
+func (r *repairer) named(ctx context.Context, args []string) error {
+	for _, arg := range args {
+		switch err := r.one(ctx, arg); {
+		case errors.Is(err, chain.ErrNoFeed):
+			r.examined++
+			r.failed = append(r.failed, err)
+		case err != nil:
+			return err
+		}
+	}
+	return r.result()
+}
+
+func (r *repairer) one(ctx context.Context, arg string) (err error) {
+	store, name, err := r.app.openNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
-	report, err := repair.Feed(ctx, store, name, repair.Config{Apply: apply})
+	return r.feed(ctx, store, name, arg)
+}
+
+// store repairs all feeds of a store.
+func (r *repairer) store(ctx context.Context, rawURL string) (err error) {
+	store, err := r.app.openStoreAt(ctx, rawURL, access{})
 	if err != nil {
 		return err
 	}
-	err = a.print(report, func(w io.Writer) error {
-		_, err := io.WriteString(w, describeRepair(report))
+	defer closing(&err, store.Close, "store")
+	r.logged = time.Now()
+	for name, err := range chain.Feeds(ctx, store, "") {
+		if err == nil {
+			r.progress(name)
+			err = r.feed(ctx, store, name, name)
+		}
+		if err != nil && !errors.Is(err, chain.ErrNoFeed) { // of which objects are left besides pages
+			return err
+		}
+	}
+	return r.result()
+}
+
+// feed repairs a feed and prints the result. It returns an error if there is no such feed, or
+// no use in continuing with others.
+func (r *repairer) feed(ctx context.Context, store storage.Store, name, arg string) error {
+	report, err := repair.Feed(ctx, store, name, repair.Config{Apply: r.apply})
+	if ctx.Err() != nil || errors.Is(err, chain.ErrNoFeed) || errors.Is(err, storage.ErrNoStore) || errors.Is(err, storage.ErrUnavailable) {
+		return err
+	}
+	r.examined++
+	if report == nil {
+		report = &repair.Report{Feed: name, Steps: []repair.Step{}, Lost: []repair.Loss{}}
+	}
+	result, text := repairJSON{Report: report}, ""
+	if err == nil {
+		text = describeRepair(report)
+		if len(report.Steps) > 0 {
+			r.damaged = append(r.damaged, arg)
+		}
+	} else {
+		r.failed = append(r.failed, err)
+		result.Error = err.Error()
+		if r.several { // otherwise it is what the command ends with
+			text = result.Error + "\n"
+		}
+	}
+	r.app.console.clear()
+	return r.app.print(result, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
 	})
-	if err == nil && !apply && len(report.Steps) > 0 {
-		return &hinted{fmt.Errorf("repair %s: %w", arg, errNeedsRepair), "the missing objects from a backup, or --apply"}
+}
+
+// progress shows how far the repair of a store has come.
+func (r *repairer) progress(name string) {
+	switch now := time.Now(); {
+	case r.app.terminal:
+		r.app.console.show(fmt.Sprintf("repair: %s, now %s", plural(int64(r.examined), "feed", "feeds"), printable(name)))
+	case now.Sub(r.logged) >= logEvery:
+		r.logged = now
+		r.app.log.Info("progress", "command", "repair", "feeds", r.examined, "feed", name)
 	}
-	return err
+}
+
+// result returns an error if something is left to repair.
+func (r *repairer) result() error {
+	r.app.console.clear()
+	switch {
+	case !r.several && len(r.failed) > 0:
+		return r.failed[0]
+	case len(r.failed) > 0:
+		return fmt.Errorf("repair: %d of %s failed, the first because: %w", len(r.failed), plural(int64(r.examined), "feed", "feeds"), r.failed[0])
+	case r.apply || len(r.damaged) == 0:
+		return nil
+	}
+	err := fmt.Errorf("repair %s: the feed needs it: %w", r.damaged[0], errNeedsRepair)
+	if r.several {
+		err = fmt.Errorf("repair: %d of %s need it: %w", len(r.damaged), plural(int64(r.examined), "feed", "feeds"), errNeedsRepair)
+	}
+	return &hinted{err, "the missing objects from a backup, or --apply"}
 }
 
 // describeRepair returns what a report says, in lines.

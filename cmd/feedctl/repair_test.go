@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRepairSeveral: one run examines several feeds, or all of a store, has a result for each,
+// and tells by its status whether something is left. A feed that cannot be repaired does not
+// keep others from it.
+func TestRepairSeveral(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	store := "file:" + dir
+	object := func(feed, name string) string { return filepath.Join(dir, "objects", "feeds", feed, name) }
+	for _, feed := range []string{"good", "gone", "ill", "lost", "worse"} {
+		mustRun(t, zones, "publish", store+"#"+feed, "--key", "/name", "--max-page-entities", "1")
+	}
+	remove := func(files string) {
+		t.Helper()
+		found, err := filepath.Glob(files)
+		if err != nil || len(found) == 0 {
+			t.Fatal(files, err)
+		}
+		for _, name := range found {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mustRun(t, "", "delete", store+"#gone", "--yes")
+	remove(object("ill", "pages/000000000002@meta"))
+	remove(object("lost", "pages/*@meta"))
+	remove(object("worse", "pages/000000000001@meta"))
+	// What is to be written is a directory for the time being.
+	blocked := object("worse", "pages/000000000001@meta")
+
+	run := func(code int, args ...string) (results map[string]repairJSON, stderr string) {
+		t.Helper()
+		got, stdout, stderr := feedctl(t, "", append([]string{"repair", "--json"}, args...)...)
+		if got != code {
+			t.Fatalf("repair %v: exit status %d: %s%s", args, got, stdout, stderr)
+		}
+		results = map[string]repairJSON{}
+		for line := range strings.Lines(stdout) {
+			var r repairJSON
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			results[r.Feed] = r
+		}
+		return results, stderr
+	}
+	results, stderr := run(exitInvalid, "--all", store)
+	if len(results) != 4 || len(results["good"].Steps) > 0 || len(results["ill"].Steps) != 1 || results["ill"].Applied || len(results["lost"].Steps) != 3 {
+		t.Errorf("dry run: %+v", results)
+	}
+	if !strings.Contains(stderr, "3 of 4 feeds need it") {
+		t.Errorf("dry run: %s", stderr)
+	}
+	if again, _ := run(exitInvalid, "--all", "--store", store); len(again) != 4 {
+		t.Errorf("dry run: %+v", again)
+	}
+	if results, stderr = run(exitNotFound, store+"#none", store+"#good", "--apply"); len(results) != 1 || !strings.Contains(stderr, "1 of 2 feeds failed") {
+		t.Errorf("a feed that is missing: %+v, %s", results, stderr)
+	}
+	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	results, stderr = run(exitError, "--all", store, "--apply")
+	if results["worse"].Error == "" || results["worse"].Applied || !results["ill"].Applied || !strings.Contains(stderr, "1 of 4 feeds failed") {
+		t.Errorf("one cannot be repaired: %+v, %s", results, stderr)
+	}
+	if err := os.RemoveAll(blocked); err != nil {
+		t.Fatal(err)
+	}
+	if results, _ = run(exitOK, "--all", store, "--apply"); len(results["worse"].Steps) == 0 || len(results["ill"].Steps) > 0 {
+		t.Errorf("the rest: %+v", results)
+	}
+	for _, feed := range []string{"good", "ill", "lost", "worse"} {
+		mustRun(t, "", "verify", store+"#"+feed)
+	}
+	if out := mustRun(t, "", "repair", store+"#good", store+"#ill"); strings.Count(out, "nothing to repair") != 2 {
+		t.Errorf("two: %s", out)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "needs a FEED, or --all"},
+		{[]string{"--all", store, store}, exitUsage, "takes one STORE"},
+		{[]string{"--all", "file:" + t.TempDir() + "/none"}, exitNotFound, "no store"},
+	} {
+		code, _, stderr := feedctl(t, "", append([]string{"repair"}, test.args...)...)
+		if code != test.code || !strings.Contains(stderr, test.want) {
+			t.Errorf("repair %v: exit status %d: %s", test.args, code, stderr)
+		}
+	}
+}
