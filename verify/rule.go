@@ -75,7 +75,8 @@ const (
 	Chain Rule = "chain"
 	// BodyDigest: the SHA-256 in a page's metadata is that of its body.
 	BodyDigest Rule = "body-digest"
-	// Metadata: what a page's metadata says of its entities is so.
+	// Metadata: what a page's metadata says of its entities is so, it says nothing else, and
+	// the Content-Type of the object is that of the page.
 	Metadata Rule = "metadata"
 	// Gap: no page is missing between the floor and the newest page.
 	Gap Rule = "gap"

@@ -2,13 +2,17 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -266,6 +270,7 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 		return object.Body.Close()
 	}
 	s.before = p
+	s.record(p, object.Info)
 	if p.Closed && n < s.newest {
 		s.keep(object.Info)
 	}
@@ -275,6 +280,29 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 	}
 	s.link(key, before, p)
 	return nil
+}
+
+// members are those of a page's metadata (docs/storage-format.md).
+var members = []string{
+	"format", "feed", "page", "boundary", "entities", "firstMs", "lastMs", "lastContentId", "sha256",
+	"prev", "closed", "checkpoint", "settled", "crc32c",
+}
+
+// record checks what readers of a page's metadata do not look at: members that they do not
+// know, which may be ones that they know and were damaged, and the Content-Type.
+func (s *storeCheck) record(p *chain.Page, info storage.Info) {
+	var found map[string]json.RawMessage
+	if err := json.Unmarshal(info.Meta.Data, &found); err != nil {
+		s.report.add(Metadata, info.Key, "its metadata cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !slices.Contains(members, name) {
+			s.report.add(Metadata, info.Key, "its metadata has the member %.100q, which does not belong there", name)
+		}
+	}
+	if want := page.ContentType(p.Boundary); info.Meta.ContentType != want {
+		s.report.add(Metadata, info.Key, "its Content-Type is %.200q, and should be %q", info.Meta.ContentType, want)
+	}
 }
 
 // keep keeps what was seen of a page, as long as there is room.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/selfcheck"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -128,6 +130,25 @@ func TestStoreRules(t *testing.T) {
 			rewrite(t, store, n, func(_ *chain.Page, body []byte) []byte { return change(body) })
 		}
 	}
+	object := func(n int64, change func(m *storage.Meta)) func(*testing.T, storage.Store) {
+		return func(t *testing.T, store storage.Store) {
+			o, err := store.Get(ctx, layout.FeedPage("zones", n), 0, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(o.Body)
+			change(&o.Meta)
+			if _, replaceErr := store.Replace(ctx, o.Key, o.Version, o.Meta, storage.Bytes(body)); errors.Join(err, replaceErr) != nil {
+				t.Fatal(err, replaceErr)
+			}
+		}
+	}
+	member := func(old, now string) func(m *storage.Meta) {
+		return func(m *storage.Meta) {
+			end := bytes.LastIndex(m.Data, []byte(`,"crc32c"`))
+			m.Data = selfcheck.Add(bytes.Replace(append(m.Data[:end:end], '}'), []byte(old), []byte(now), 1))
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*testing.T, storage.Store)
 		want   []string // rule and page
@@ -168,6 +189,11 @@ func TestStoreRules(t *testing.T) {
 			},
 			[]string{"metadata 2"},
 		},
+		"member that is not known":     {object(2, member(`"closed"`, `"more":1,"closed"`)), []string{"metadata 2"}},
+		"name of a member is damaged":  {object(2, member(`"settled"`, `"sattled"`)), []string{"metadata 2"}},
+		"name of a member in capitals": {object(2, member(`"closed"`, `"CLOSED"`)), []string{"metadata 2"}},
+		"Content-Type, closed page":    {object(2, func(m *storage.Meta) { m.ContentType = "text/plain" }), []string{"metadata 2"}},
+		"Content-Type, open page":      {object(21, func(m *storage.Meta) { m.ContentType = page.ContentType("x") }), []string{"metadata 21"}},
 		"stray object": {
 			func(t *testing.T, store storage.Store) {
 				if _, err := store.Create(ctx, layout.FeedPages("zones")+"notes.txt", storage.Meta{}, storage.Bytes()); err != nil {
