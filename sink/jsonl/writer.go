@@ -30,7 +30,8 @@ func Stdout(w io.Writer) sink.Opener {
 // rolled back. A line is written as a whole; to that end a body of more than 1
 // MiB goes through a temporary file first.
 func NewWriter(w io.Writer) consumer.Sink {
-	return writer{session.New("-", &stream{encoder: encoder{out: w}})}
+	s, _ := session.Open(context.Background(), "-", &stream{encoder: encoder{out: w}}) // a new stream has no error to recover from
+	return writer{s}
 }
 
 type writer struct{ *session.Sink }
