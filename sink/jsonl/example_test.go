@@ -14,9 +14,6 @@ import (
 func ExampleNewWriter() {
 	ctx, lines := context.Background(), jsonl.NewWriter(os.Stdout)
 	defer lines.Close()
-	if _, err := lines.Position(ctx); err != nil {
-		log.Fatal(err)
-	}
 	batch, err := lines.Begin(ctx)
 	if err != nil {
 		log.Fatal(err)
