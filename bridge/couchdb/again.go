@@ -3,13 +3,11 @@ package couchdb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // leanRows is how many rows are read without their documents at first, after they could not be
@@ -28,7 +26,7 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, changes.ErrRecreated), errors.Is(err, ErrForeign), errors.Is(err, errBehind), couchdb.Permanent(err):
+	case errors.Is(err, changes.ErrRecreated), errors.Is(err, bridge.ErrForeign), errors.Is(err, errBehind), couchdb.Permanent(err):
 		return err
 	case unreachable(err) && errors.As(err, &nobody):
 		err = nobody // the rest says nothing that matters
@@ -42,26 +40,6 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 			"source", c.Source.URL(), "error", err, "rows", r.lean)
 		return nil
 	}
-	most := c.Attempts
-	if most == 0 && !c.Follow {
-		most = tries
-	}
-	if r.failed++; most > 0 && r.failed >= most {
-		return fmt.Errorf("no progress in %d attempts: %w", most, err)
-	}
-	pause, ends := pauses().After(r.failed), "never"
-	if most > 0 {
-		left := time.Duration(0)
-		for n := r.failed; n < most; n++ {
-			left += pauses().Longest(n)
-		}
-		ends = fmt.Sprintf("after %d attempts, in about %v", most, left)
-	}
-	c.Log.Warn("the source cannot be read, asking again", "source", c.Source.URL(), "error", err, "attempt", r.failed, "pause", pause, "gives_up", ends)
-	return r.bridge.pause(ctx, pause)
-}
-
-// pauses are those between attempts to read from the source.
-func pauses() backoff.Backoff {
-	return backoff.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
+	r.failed++
+	return r.bridge.core.AskAgain(ctx, r.failed, err)
 }

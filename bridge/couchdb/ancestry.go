@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonscan"
@@ -32,11 +33,13 @@ func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, 
 	if err != nil {
 		return false, fmt.Errorf("look who fills feed %q: %w", name, err)
 	}
-	at, err := parseCheckpoint(newest.Checkpoint, name)
-	if errors.Is(err, ErrForeign) {
+	at, err := bridge.ParseCheckpoint(newest.Checkpoint, kind, name)
+	if errors.Is(err, bridge.ErrForeign) {
 		return false, nil
 	}
-	return at.Conflicts, err
+	var s state
+	err = errors.Join(err, at.State(&s))
+	return s.Conflicts, err
 }
 
 // A RevisionReader tells which revisions the entities of a feed are. The zero value is ready
@@ -50,13 +53,13 @@ type RevisionReader struct {
 // that has it among its ancestors. The body is that of the entity, whose own is not used.
 // The error for one that was published without Options.Revs matches [ErrNoAncestry].
 func (r *RevisionReader) Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, err error) {
-	p, ok := pairOf(e.ContentLocation, headerOf(e, etag))
-	if !ok || !p.names(e.ContentID) {
+	p, ok := bridge.VersionOf(e.ContentLocation, headerOf(e, "ETag"))
+	if !ok || !p.Names(e.ContentID) {
 		return "", nil, nil
 	}
 	doc, err := documentIn(e.ContentType, body)
 	if err != nil {
-		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
+		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.ID, p.Rev, err)
 	}
 	if r.json == nil {
 		r.json = jsonscan.NewReader(nil)
@@ -65,11 +68,11 @@ func (r *RevisionReader) Revision(e *feed.Entity, body io.Reader) (rev string, a
 	names, err := ancestry(r.json)
 	switch {
 	case err != nil:
-		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
-	case len(names) == 0 || names[0] != p.rev:
-		return "", nil, fmt.Errorf("document %q, revision %q, %w", p.id, p.rev, ErrNoAncestry)
+		return "", nil, fmt.Errorf("read document %q, revision %q: %w", p.ID, p.Rev, err)
+	case len(names) == 0 || names[0] != p.Rev:
+		return "", nil, fmt.Errorf("document %q, revision %q, %w", p.ID, p.Rev, ErrNoAncestry)
 	}
-	return p.rev, names[1:], nil
+	return p.Rev, names[1:], nil
 }
 
 func headerOf(e *feed.Entity, name string) string {

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/feed"
 )
 
 func TestRevision(t *testing.T) {
 	const history = `"_revisions":{"start":3,"ids":["c","b","a"]}`
 	related := "--x\r\nContent-Type: application/json\r\n\r\n" + `{"_id":"d","_rev":"3-c",` + history + "}\r\n--x\r\n\r\n" + `{"_revisions":0}` + "\r\n--x--"
-	p := pair{"d", "3-c"}
+	p := bridge.Version{ID: "d", Rev: "3-c"}
 	var r RevisionReader
 	for _, c := range []struct {
 		body, contentType, contentID string
@@ -22,7 +23,7 @@ func TestRevision(t *testing.T) {
 	}{
 		{body: `{"_id":"d","_rev":"3-c","x":{"_revisions":1},` + history + `,"_attachments":{}}`},
 		{body: ` {` + history + `}`},
-		{body: `{"_deleted":true,` + history + `}`, contentID: p.contentIDOver("3-d")},
+		{body: `{"_deleted":true,` + history + `}`, contentID: p.ContentIDOver("3-d")},
 		{body: related, contentType: `multipart/related; boundary="x"`},
 		{body: ``, err: ErrNoAncestry},
 		{body: `[]`, err: ErrNoAncestry},
@@ -31,7 +32,7 @@ func TestRevision(t *testing.T) {
 		{body: `{"_id":"d","_rev":"3-c",`, err: io.ErrUnexpectedEOF},
 		{body: related[:3], contentType: `multipart/related; boundary="x"`, err: io.EOF},
 	} {
-		e := p.entity(feed.Put)
+		e := p.Entity(feed.Put, "application/json")
 		if c.contentType != "" {
 			e.ContentType = c.contentType
 		}
@@ -52,7 +53,7 @@ func TestRevision(t *testing.T) {
 		"no ETag":     func(e *feed.Entity) { e.Header = nil },
 		"no location": func(e *feed.Entity) { e.ContentLocation = "" },
 	} {
-		e := p.entity(feed.Put)
+		e := p.Entity(feed.Put, "application/json")
 		spoil(e)
 		if rev, ancestors, err := r.Revision(e, strings.NewReader("{}")); rev != "" || ancestors != nil || err != nil {
 			t.Errorf("%s: revision %q with ancestors %q, %v", name, rev, ancestors, err)

@@ -1,34 +1,23 @@
 package couchdb
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
-	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/internal/backoff"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/couchdb"
 )
 
 // A Bridge publishes the changes of a database. Its methods may be called concurrently,
 // but for Run and Retry, of which one call may be under way.
 type Bridge struct {
-	config     Config
-	selection  string
-	index      *index
-	pages      *chain.Reader
-	feed       *producer.Feed
-	quarantine *quarantine
-	meter      meter
-	log        *replicationLog
-	pause      func(context.Context, time.Duration) error
+	config Config
+	core   *bridge.Bridge
+	log    *replicationLog
 }
 
 // Open returns a bridge. It makes no request to the source. The caller closes it.
@@ -37,77 +26,81 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bridge{
-		config: c, pages: chain.NewReader(c.Store, c.Feed), pause: backoff.Sleep,
-		quarantine: &quarantine{store: c.Store, feed: c.Feed, pause: backoff.Sleep},
-	}
-	b.meter.progress.Pending = -1
-	if b.selection, err = c.selection(); err != nil {
+	selection, err := c.selection()
+	if err != nil {
 		return nil, fmt.Errorf("configure bridge: %w", err)
 	}
-	b.log = newReplicationLog(c.Source, c.Target, b.selection, c.Log)
-	if b.index, err = openIndex(c.Index); err != nil {
+	core, err := bridge.Open(ctx, bridge.Config{
+		Kind: kind, Source: c.Source.URL(), Selection: selection,
+		Store: c.Store, Feed: c.Feed, Index: c.Index, MaxEntity: c.MaxDocument, Producer: c.Producer, Log: c.Log,
+		Patience: bridge.Patience{Retryable: couchdb.Retryable, Away: away, Follow: c.Follow, Attempts: c.Attempts},
+	})
+	if err != nil {
 		return nil, err
 	}
-	if b.feed, err = producer.Open(ctx, c.Store, c.Feed, c.Producer); err != nil {
-		return nil, errors.Join(err, b.index.Close())
-	}
-	return b, nil
+	return &Bridge{config: c, core: core, log: newReplicationLog(c.Source, c.Target, selection, c.Log)}, nil
 }
 
+// kind is the bridge's name in checkpoints.
+const kind = "couchdb"
+
 // Close waits for what is being published and closes what the bridge has opened.
-func (b *Bridge) Close() error { return errors.Join(b.feed.Close(), b.index.Close()) }
+func (b *Bridge) Close() error { return b.core.Close() }
 
 // Progress returns how far the bridge has come.
-func (b *Bridge) Progress() Progress { return b.meter.now() }
+func (b *Bridge) Progress() bridge.Progress { return b.core.Meter.Now() }
+
+// A Report is what a bridge did, in the terms of the protocol ("Replication Completed").
+type Report struct {
+	bridge.Progress
+	// NoChanges: there was nothing new.
+	NoChanges bool
+	// Log has the session at the head of its history.
+	Log couchdb.Log
+}
 
 // Run publishes what is new in the source: all there is now or, with Config.Follow, until
 // ctx ends. What it has begun to publish then, it finishes.
 //
 // The error matches [changes.ErrRecreated] if the database was deleted and created again,
-// and [ErrForeign] if the feed is not this database's. After any error, Run goes on from
+// and [bridge.ErrForeign] if the feed is not this database's. After any error, Run goes on from
 // where the feed is. The report is right with an error as well.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	begun := time.Now()
 	var session string
 	var start, reached json.RawMessage
-	var err error
-	behind := false
-	for first := true; ; first = false {
-		var s *run
-		session = newID()
-		if s, err = b.newRun(ctx, session); err != nil {
-			break
-		}
-		s.reader.origin.behind = behind
-		b.log.begin(session, begun, s.reader.since, &b.meter)
-		err = s.run(ctx)
-		if first {
-			start = s.start
-		}
-		reached = s.reached()
-		if behind = errors.Is(err, errBehind); behind && ctx.Err() == nil {
+	first, behind := true, false
+	err := b.core.Repeat(ctx, func() error {
+		for {
+			session = bridge.NewID()
+			s, err := b.newRun(ctx, session)
+			if err != nil {
+				return err
+			}
+			s.origin.behind = behind
+			b.log.begin(session, begun, s.since, &b.core.Meter)
+			err = s.Do(ctx, s)
+			from, to := s.Places()
+			if first {
+				start, first = from, false
+			}
+			reached = to
+			if behind = errors.Is(err, errBehind); !behind || ctx.Err() != nil {
+				return err
+			}
 			b.config.Log.Info("comparing the source with the feed again", "feed", b.config.Feed, "reason", err)
-			continue
 		}
-		if !overtaken(err) || ctx.Err() != nil {
-			break
-		}
-		b.config.Log.Warn("another producer has written to the feed: continuing from where it is now", "feed", b.config.Feed, "error", err)
-		if err = b.pause(ctx, backoff.Jitter(time.Second)); err != nil {
-			break
-		}
-	}
+	})
 	if reached == nil {
 		reached = start
 	}
-	done := b.meter.now()
-	// Without rows, the place is the same, even if the source names it anew.
+	done := b.Progress()
+	// Without rows, the place is the same, even if the source names it differently.
 	if done.Rows > 0 && !errors.Is(err, changes.ErrRecreated) {
 		b.log.write(context.WithoutCancel(ctx), reached)
 	}
 	report := Report{Progress: done, NoChanges: done.Published == 0 && done.Quarantined == 0}
-	report.Log.Record(b.meter.session(session, begun, start, reached))
+	report.Log.Record(sessionOf(done, session, begun, start, reached))
 	if errors.Is(err, changes.ErrRecreated) {
 		err = fmt.Errorf("%w; its revisions would be taken for those of the old one, so publish it to another feed", err)
 	}
@@ -117,91 +110,100 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// overtaken reports whether a run has ended because of another one, after which the feed is
-// looked at anew.
-func overtaken(err error) bool {
-	return errors.Is(err, producer.ErrCheckpoint) || errors.Is(err, errMoved)
+// A run is one reading of the source.
+type run struct {
+	*bridge.Run
+	*reader
+	state state
 }
 
-func newID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	return hex.EncodeToString(id[:])
+// A state is what a checkpoint says of the source beside [bridge.Checkpoint].
+type state struct {
+	Instance string `json:"instance,omitempty"`
+	// Known is a record that the replication log had before this was written.
+	Known *mark `json:"known,omitempty"`
+	// Conflicts: all leaf revisions were published.
+	Conflicts bool `json:"conflicts,omitempty"`
 }
 
-// catchUp fills the index and returns where the feed is.
-func (b *Bridge) catchUp(ctx context.Context) (at checkpoint, encoded []byte, err error) {
-	if at, encoded, err = b.index.catchUp(ctx, b.pages); err != nil {
-		return at, nil, err
-	}
-	if at.begins() {
-		at.Feed = newID()
-	}
-	return at, encoded, nil
+// State returns what the next checkpoint says.
+func (s *run) State() any {
+	s.state.Known = s.bridge.log.known.Load()
+	return s.state
 }
 
-// start finds where to begin: where the feed is, as the index has it. The session of the
-// checkpoint is the one that has come there.
-func (b *Bridge) start(ctx context.Context) (at checkpoint, encoded []byte, err error) {
-	if at, encoded, err = b.catchUp(ctx); err != nil || at.begins() {
-		return at, encoded, err
+// newRun prepares to continue from where the feed is.
+func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
+	at, reselected, err := b.core.Start(ctx)
+	if err != nil {
+		return nil, err
 	}
-	resting, err := b.index.rested()
-	switch {
-	case err != nil:
-		return at, nil, err
-	case bytes.Equal(resting.Checkpoint, encoded) && resting.Selection == b.selection:
-		at.Since, at.Session = resting.Since, cmp.Or(resting.Session, at.Session)
-	case at.Selection != b.selection:
-		b.config.Log.Info("something else is published than before: reading the source from its beginning", "feed", b.config.Feed)
-		at.Since, at.Known = nil, nil
+	s, from, err := b.prepare(b.core.NewRun(at, session), at)
+	if err != nil {
+		return nil, err
 	}
-	return at, encoded, nil
+	if reselected {
+		from.known = nil
+	}
+	s.state.Conflicts = b.config.Conflicts
+	s.reader = newReader(b, s, from)
+	return s, nil
 }
 
-func (b *Bridge) foreign(source string) error {
-	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not know that: publish to another feed, or use --moved if it is the same database at another place",
-		ErrForeign, b.config.Feed, source, b.config.Source.URL())
+// prepare returns a run without its reader, and where the feed says that it begins.
+func (b *Bridge) prepare(core *bridge.Run, at bridge.Checkpoint) (*run, origin, error) {
+	s := &run{Run: core}
+	if err := at.State(&s.state); err != nil {
+		return nil, origin{}, err
+	}
+	from := origin{since: at.Since, session: at.Session, known: s.state.Known, source: at.Source}
+	if from.source == b.config.Source.URL() {
+		from.source = ""
+	}
+	b.log.known.Store(nil)
+	return s, from, nil
 }
 
-// follow returns the options of the changes feed.
-func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance string) changes.Options {
-	c := &b.config
-	o := changes.Options{
-		Feed: kind, Since: since, Instance: instance,
-		AllDocs: c.Conflicts,
-		Filter:  c.Filter.Name, View: c.Filter.View, DocIDs: c.Filter.DocIDs,
-		Selector: c.Filter.Selector, Query: c.Filter.Query,
-		IncludeDocs: !c.Revs && !c.Conflicts,
-		BatchRows:   batchRows, BatchBytes: batchBytes,
-		Heartbeat: heartbeat, Log: c.Log,
+// piece returns what publishes a batch of rows.
+func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *bridge.Piece {
+	return &bridge.Piece{
+		Before: before, After: after,
+		Publish: func(ctx context.Context) error {
+			s.state.Instance = instance
+			for _, thing := range p.bad {
+				if err := s.reject(ctx, thing); err != nil {
+					return err
+				}
+			}
+			for i := range p.wants {
+				if err := s.publishWant(ctx, &p.wants[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Settled: func(ctx context.Context) {
+			p.follower.Confirm(p.batch)
+			if s.only == nil {
+				s.bridge.log.tick(ctx, after)
+			}
+		},
 	}
-	if kind == changes.Normal {
-		o.SeqInterval = batchRows // a place with each batch is all that is needed
-		o.PageRows = pageRows
-	}
-	return o
 }
 
-// heartbeat is how often a source should show that it is there. One that misses three is not.
-const heartbeat = 5 * time.Second
-
-// How much of the changes feed is read at a time. Pages have some servers gather the next
-// rows while those before are published.
-const (
-	pageRows   = 2000
-	batchRows  = 1000
-	batchBytes = 1 << 20
-)
-
-// kinds returns the kinds of changes feed to read, one after the other: the one that
-// ends is the cheapest for all there is.
-func (b *Bridge) kinds() []changes.Feed {
-	switch {
-	case !b.config.Follow:
-		return []changes.Feed{changes.Normal}
-	case b.config.LongPoll:
-		return []changes.Feed{changes.Normal, changes.LongPoll}
+// reject puts something into quarantine, with what it takes to read it again.
+func (s *run) reject(ctx context.Context, thing bridge.Quarantined) (err error) {
+	c := &s.bridge.config
+	if thing.Options, err = json.Marshal(c.Options); err != nil {
+		return fmt.Errorf("encode: %w", err)
 	}
-	return []changes.Feed{changes.Normal, changes.Continuous}
+	filter := c.Filter
+	filter.DocIDs = nil // there may be many, and its own is one of them
+	if thing.Filter, err = json.Marshal(filter); err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if string(thing.Filter) == "{}" {
+		thing.Filter = nil
+	}
+	return s.Reject(ctx, thing)
 }

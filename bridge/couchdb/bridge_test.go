@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
 func (r *rig) fill(from, to int) {
@@ -37,7 +40,7 @@ func TestOneShot(t *testing.T) {
 	}
 	r.check("_design/app")
 	for _, e := range r.events() {
-		switch e.id {
+		switch e.ID {
 		case "gone":
 			if e.op != "DELETE" || e.body != "" {
 				t.Errorf("%+v", e)
@@ -85,4 +88,46 @@ func TestRewinds(t *testing.T) {
 		t.Error(diff)
 	}
 	r.check()
+}
+
+// TestIndexOfDeletedFeed: the feed was deleted and filled again somewhere else, from the same
+// database. It looks like the old one, but has less.
+func TestIndexOfDeletedFeed(t *testing.T) {
+	for _, pruned := range []bool{false, true} {
+		r := newRig(t)
+		r.fill(0, 59)
+		r.run()
+		elsewhere := &rig{t: t, fake: r.fake, url: r.url, store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
+		elsewhere.configure = func(c *Config) {
+			for n := 5; n < 60; n++ {
+				c.Filter.DocIDs = append(c.Filter.DocIDs, fmt.Sprintf("doc/%d ü", n))
+			}
+		}
+		elsewhere.run()
+		r.fill(59, 60) // the last in both, on the second page: the source keeps no order
+		r.run()
+		elsewhere.run()
+		if pruned {
+			if _, err := chain.RaiseFloor(t.Context(), elsewhere.store, testFeed, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := func(r *rig) string { // of what is on the newest page
+			newest, err := chain.NewReader(r.store, testFeed).Newest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(newest.Number, newest.LastContentID)
+		}
+		if a, b := last(r), last(elsewhere); a != b {
+			t.Errorf("the feeds end with %s and %s", a, b)
+		}
+		r.store = elsewhere.store
+		if report := r.run(); report.Published != map[bool]int64{false: 5, true: 55}[pruned] {
+			t.Errorf("pruned %v: %+v", pruned, report)
+		}
+		if !pruned {
+			r.check()
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -139,12 +138,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Producer.MaxWaiting == 0 {
-		c.Producer.MaxWaiting = 2 << 20
-	}
-	if c.Producer.Logger == nil {
-		c.Producer.Logger = c.Log
-	}
 	switch c.Attachments {
 	case None, Stub, Inline, Multipart:
 	default:
@@ -153,8 +146,8 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Filter.validate(); err != nil {
 		return c, fmt.Errorf("configure bridge: %w", err)
 	}
-	if c.Source == nil || c.Store == nil || c.Index == "" {
-		return c, errors.New("configure bridge: Source, Store and Index are needed")
+	if c.Source == nil {
+		return c, errors.New("configure bridge: Source is needed")
 	}
-	return c, layout.CheckName(c.Feed)
+	return c, nil
 }

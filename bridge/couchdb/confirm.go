@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
 )
@@ -86,7 +88,7 @@ func (r *reader) beginAnew(since json.RawMessage) {
 // begin changes where to begin.
 func (r *reader) begin(since json.RawMessage) {
 	r.since = since
-	r.placed(since)
+	r.run.BeginAt(since)
 	r.bridge.log.beginAt(since)
 }
 
@@ -166,4 +168,9 @@ func seqNumber(seq json.RawMessage) int64 {
 		return -1
 	}
 	return n
+}
+
+func (b *Bridge) foreign(source string) error {
+	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not know that: publish to another feed, or use --moved if it is the same database at another place",
+		bridge.ErrForeign, b.config.Feed, source, b.config.Source.URL())
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/bridge"
 )
 
 // A document is what the bridge has to know of a document's JSON text. The text
@@ -31,7 +33,6 @@ type span struct{ start, end int }
 
 var (
 	errNotJSON   = errors.New("is not a JSON object")
-	errNotUTF8   = errors.New("is not valid UTF-8")
 	errNoID      = errors.New("has no _id")
 	errNoRev     = errors.New("has no _rev")
 	errWrongID   = errors.New("is another document")
@@ -45,7 +46,7 @@ func parseDocument(text []byte) (document, error) {
 	text = bytes.TrimSpace(text)
 	d := document{text: text, bare: true}
 	if !utf8.Valid(text) {
-		return d, fmt.Errorf("document %w at byte %d", errNotUTF8, invalidAt(text))
+		return d, fmt.Errorf("document %w at byte %d", bridge.ErrNotUTF8, invalidAt(text))
 	}
 	if len(text) == 0 || text[0] != '{' {
 		return d, fmt.Errorf("document %w", errNotJSON)

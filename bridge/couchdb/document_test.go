@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/bridge"
 )
 
 func TestParseDocument(t *testing.T) {
@@ -48,7 +50,7 @@ func TestBadDocuments(t *testing.T) {
 		"":                                   errNotJSON,
 		"null":                               errNotJSON,
 		`[{"_id":"a","_rev":"1-x"}]`:         errNotJSON,
-		"{\"_id\":\"a\xff\",\"_rev\":\"1\"}": errNotUTF8,
+		"{\"_id\":\"a\xff\",\"_rev\":\"1\"}": bridge.ErrNotUTF8,
 		`{"_rev":"1-x"}`:                     errNoID,
 		`{"_id":"","_rev":"1-x"}`:            errNoID,
 		`{"_id":7,"_rev":"1-x"}`:             errNoID,

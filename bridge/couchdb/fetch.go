@@ -37,7 +37,7 @@ func newChunk() *chunk {
 // if none has come: they may have been too much at once, or one of them spoils the answer.
 // One that fails alone is left to the receiver.
 func (c *chunk) fetch(ctx context.Context, b *Bridge) {
-	retry := b.newRetry()
+	retry := b.core.NewRetry()
 	most := len(c.asks)
 	for asks := c.asks; len(asks) > 0; {
 		some := asks[:min(most, len(asks))]
@@ -48,10 +48,10 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 		}
 		switch {
 		case err == nil:
-			retry.reset()
+			retry.Reset()
 			continue
 		case n > 0:
-			retry.reset()
+			retry.Reset()
 		case len(some) > 1 && ofDocument(err):
 			most = len(some) / 2
 		case ofDocument(err):
@@ -61,9 +61,9 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 			asks = asks[1:]
 		}
 		if !ofDocument(err) {
-			err = retry.again(ctx, err)
+			err = retry.Again(ctx, err)
 		} else if couchdb.Retryable(err) {
-			err = retry.wait(ctx)
+			err = retry.Wait(ctx)
 		} else {
 			err = nil
 		}

@@ -8,44 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 )
-
-// tries is how often a document is asked for that the source does not give: what is away
-// for a minute is waited for.
-const tries = 8
-
-// A retry decides whether something is tried again, and waits before. The client does not
-// repeat requests for documents by itself.
-type retry struct {
-	pause    func(context.Context, time.Duration) error
-	patient  bool // wait for a source that is away, however long
-	attempts int
-}
-
-func (b *Bridge) newRetry() retry { return retry{pause: b.pause, patient: b.config.Follow} }
-
-func (r *retry) reset() { r.attempts = 0 }
-
-// last reports whether there is no point in another try after err, unless the source as a
-// whole is away.
-func (r *retry) last(err error) bool { return !couchdb.Retryable(err) || r.attempts+1 >= tries }
-
-// again returns nil after a pause, or an error if there is no point in it.
-func (r *retry) again(ctx context.Context, err error) error {
-	if ctx.Err() != nil || r.last(err) && !(r.patient && away(err)) {
-		return err
-	}
-	return r.wait(ctx)
-}
-
-// wait waits, the longer the more often it is called.
-func (r *retry) wait(ctx context.Context) error {
-	r.attempts = min(r.attempts+1, tries-1)
-	return r.pause(ctx, pauses().After(r.attempts))
-}
 
 // away reports whether an error may be about the source as a whole, which others than we
 // will mend.
@@ -97,8 +63,8 @@ func (e *sourceError) Unwrap() error { return e.err }
 
 // insist tries to read a document until it succeeds. What the source does not give in
 // several tries, while it gives others, is put into quarantine: then given is false.
-func (s *run) insist(ctx context.Context, p pair, try func() error) (given bool, err error) {
-	retry := s.b.newRetry()
+func (s *run) insist(ctx context.Context, p bridge.Version, try func() error) (given bool, err error) {
+	retry := s.bridge.core.NewRetry()
 	for {
 		err := try()
 		if err == nil {
@@ -108,13 +74,13 @@ func (s *run) insist(ctx context.Context, p pair, try func() error) (given bool,
 		if !errors.As(err, &source) {
 			return false, err
 		}
-		if ctx.Err() == nil && retry.last(source.err) && ofDocument(source.err) && s.b.givesOthers(ctx, p.id) {
-			return false, s.reject(ctx, Quarantined{ID: p.id, Rev: p.rev, Reason: "source gives others, but not this one: " + source.err.Error()})
+		if ctx.Err() == nil && retry.Last(source.err) && ofDocument(source.err) && s.bridge.givesOthers(ctx, p.ID) {
+			return false, s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: "source gives others, but not this one: " + source.err.Error()})
 		}
-		if err := retry.again(ctx, source.err); err != nil {
-			return false, fmt.Errorf("read document %q, revision %q: %w", p.id, p.rev, err)
+		if err := retry.Again(ctx, source.err); err != nil {
+			return false, fmt.Errorf("read document %q, revision %q: %w", p.ID, p.Rev, err)
 		}
-		s.b.config.Log.Debug("asking for a document again", "id", p.id, "rev", p.rev, "error", source.err)
+		s.bridge.config.Log.Debug("asking for a document again", "id", p.ID, "rev", p.Rev, "error", source.err)
 	}
 }
 
@@ -156,13 +122,13 @@ func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
 }
 
 // fetchOne fetches one document and gives it to use, before the next is read.
-func (s *run) fetchOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
-	_, err := s.insist(ctx, p, func() error { return s.b.requestOne(ctx, p, use) })
+func (s *run) fetchOne(ctx context.Context, p bridge.Version, use func(*couchdb.Doc) error) error {
+	_, err := s.insist(ctx, p, func() error { return s.bridge.requestOne(ctx, p, use) })
 	return err
 }
 
-func (b *Bridge) requestOne(ctx context.Context, p pair, use func(*couchdb.Doc) error) error {
-	for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.id, Rev: p.rev}}, b.getOptions()) {
+func (b *Bridge) requestOne(ctx context.Context, p bridge.Version, use func(*couchdb.Doc) error) error {
+	for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.ID, Rev: p.Rev}}, b.getOptions()) {
 		if err != nil {
 			return &sourceError{err}
 		}

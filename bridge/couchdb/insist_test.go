@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
@@ -196,7 +197,7 @@ func TestPatience(t *testing.T) {
 	r.options = Options{Revs: true}
 	r.fill(0, 3)
 	r.put("bad", `{}`)
-	r.fake.Inject(tries, about, couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"))
+	r.fake.Inject(bridge.Tries, about, couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"))
 	if report := r.run(); report.Published != 4 || report.Quarantined != 0 {
 		t.Errorf("report is %+v", report)
 	}
@@ -221,7 +222,7 @@ func TestAttemptsOfDocuments(t *testing.T) {
 		}
 	}
 	// Both at once, each alone, the bad one again and again, and the good one for comparison.
-	if want := 1 + 2 + tries + 1; asked != want {
+	if want := 1 + 2 + bridge.Tries + 1; asked != want {
 		t.Errorf("asked for documents %d times, want %d", asked, want)
 	}
 }
@@ -383,14 +384,14 @@ func TestAwayForLong(t *testing.T) {
 	}
 	b := r.open(r.store)
 	defer b.Close()
-	s, err := b.newRun(t.Context(), newID())
+	s, err := b.newRun(t.Context(), bridge.NewID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.log.begin(newID(), time.Now(), nil, &b.meter)
+	b.log.begin(bridge.NewID(), time.Now(), nil, &b.core.Meter)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Do(ctx, s) }()
 	r.await(3)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/producer"
@@ -123,11 +124,11 @@ func TestDuplicates(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 3)
 	r.run()
-	both, later := pair{"both", r.put("both", `{}`)}, pair{"later", "1-a"}
+	both, later := bridge.Version{ID: "both", Rev: r.put("both", `{}`)}, bridge.Version{ID: "later", Rev: "1-a"}
 	r.fake.Inject(1, couchtest.On("", "/_changes"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
 		var entities []*feed.Entity
-		for _, p := range []pair{later, both} {
-			e := p.entity(feed.Put)
+		for _, p := range []bridge.Version{later, both} {
+			e := p.Entity(feed.Put, "application/json")
 			e.Body = []byte(r.do(http.MethodGet, "/both", ""))
 			entities = append(entities, e)
 		}
@@ -137,7 +138,7 @@ func TestDuplicates(t *testing.T) {
 	if report := r.run(); report.Published != 0 {
 		t.Errorf("what was in the feed is published: %+v", report)
 	}
-	r.graft(later.id, false, `"n":1`, later.rev)
+	r.graft(later.ID, false, `"n":1`, later.Rev)
 	if report := r.run(); report.Published != 0 || report.Repeated != 1 || report.Read != 0 {
 		t.Errorf("what was in the feed is not known: %+v", report)
 	}
@@ -207,7 +208,7 @@ func TestServer(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for _, e := range r.events() {
-				if seen[e.contentID] || (e.op == feed.Delete) != (e.id == "gone") {
+				if seen[e.contentID] || (e.op == feed.Delete) != (e.ID == "gone") {
 					t.Errorf("%+v", e)
 				}
 				seen[e.contentID] = true

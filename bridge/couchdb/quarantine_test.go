@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
@@ -43,7 +44,7 @@ func TestQuarantine(t *testing.T) {
 				}
 			}
 			n := 0
-			for thing, err := range List(t.Context(), r.store, testFeed) {
+			for thing, err := range bridge.List(t.Context(), r.store, testFeed) {
 				if err != nil || thing.Reason == "" || thing.Since.IsZero() || thing.Name == "" {
 					t.Errorf("%+v, %v", thing, err)
 				}
@@ -79,7 +80,7 @@ func TestRetry(t *testing.T) {
 	r.fake.Purge(r.url, "purged")
 	before := r.pairs()
 
-	retry := func(want RetryReport) {
+	retry := func(want bridge.RetryReport) {
 		t.Helper()
 		b := r.open(r.store)
 		defer b.Close()
@@ -92,14 +93,14 @@ func TestRetry(t *testing.T) {
 		}
 	}
 	r.options = Options{} // the feed knows its own
-	retry(RetryReport{Removed: 2, Left: 2})
+	retry(bridge.RetryReport{Removed: 2, Left: 2})
 	if diff := cmp.Diff(before, r.pairs()); diff != "" {
 		t.Error(diff)
 	}
 	r.configure = func(*Config) {}
-	retry(RetryReport{Published: 1, Removed: 1, Left: 1})
+	retry(bridge.RetryReport{Published: 1, Removed: 1, Left: 1})
 	events := r.events()
-	if e := events[len(events)-1]; e.id != "still" || !strings.Contains(e.body, `"_revisions"`) {
+	if e := events[len(events)-1]; e.ID != "still" || !strings.Contains(e.body, `"_revisions"`) {
 		t.Errorf("%+v", e)
 	}
 	r.options = Options{Revs: true, Attachments: Inline}
@@ -153,8 +154,8 @@ func TestRetryFiltered(t *testing.T) {
 			}
 			var got []string
 			for _, e := range r.events() {
-				if got = append(got, e.id); !strings.Contains(e.body, `"_revisions"`) {
-					t.Errorf("%s has no ancestors: %.80s", e.id, e.body)
+				if got = append(got, e.ID); !strings.Contains(e.body, `"_revisions"`) {
+					t.Errorf("%s has no ancestors: %.80s", e.ID, e.body)
 				}
 			}
 			slices.Sort(got)
@@ -213,13 +214,13 @@ func TestNoneAttachments(t *testing.T) {
 		var stub struct {
 			Attachments json.RawMessage `json:"_attachments"`
 		}
-		whole := r.do(http.MethodGet, "/"+couchdb.EscapeID(e.id), "")
+		whole := r.do(http.MethodGet, "/"+couchdb.EscapeID(e.ID), "")
 		if err := json.Unmarshal([]byte(whole), &stub); err != nil {
 			t.Fatal(err)
 		}
 		want := strings.Replace(trimLine(whole), `,"_attachments":`+string(stub.Attachments), "", 1)
 		if e.body != want || strings.Contains(e.body, "_attachments") {
-			t.Errorf("%s is\n%s, want\n%s", e.id, e.body, want)
+			t.Errorf("%s is\n%s, want\n%s", e.ID, e.body, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/storage/fault"
 )
@@ -122,16 +123,16 @@ func TestRandom(t *testing.T) {
 // checkLeaves holds the feed against all leaves of the source.
 func (r *rig) checkLeaves() {
 	r.t.Helper()
-	held := map[pair]int{}
+	held := map[bridge.Version]int{}
 	for _, e := range r.events() {
-		held[e.pair]++
-		if held[e.pair] > 1 {
-			r.t.Errorf("%v is in the feed %d times", e.pair, held[e.pair])
+		held[e.Version]++
+		if held[e.Version] > 1 {
+			r.t.Errorf("%v is in the feed %d times", e.Version, held[e.Version])
 		}
 	}
 	for _, row := range r.leafRows() {
 		for _, c := range row.Changes {
-			if held[pair{row.ID, c.Rev}] == 0 {
+			if held[bridge.Version{ID: row.ID, Rev: c.Rev}] == 0 {
 				r.t.Errorf("%s@%s is not in the feed", row.ID, c.Rev)
 			}
 		}

@@ -14,13 +14,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
 )
 
 // A want is a revision that is to be published, unless it turns out otherwise.
 type want struct {
-	pair
+	bridge.Version
 	row   *changes.Row // has the document, if chunk is nil
 	chunk *chunk       // brings it
 	// older: the feed has it already, and another revision of the document after it.
@@ -31,20 +32,17 @@ type want struct {
 type piece struct {
 	batch    *changes.Batch
 	follower *changes.Follower
-	from     json.RawMessage // the place before it
-	since    json.RawMessage // the place behind it
-	instance string
 	wants    []want // in the order they are published
 	chunks   []*chunk
-	bad      []Quarantined
+	bad      []bridge.Quarantined
 }
 
 // A reader reads the changes feed and finds out what of it is not in the feed yet.
 type reader struct {
 	bridge    *Bridge
+	run       *run
 	only      map[string]bool // ids of the documents to read the changes of; nil: all
 	origin    origin
-	placed    func(since json.RawMessage) // is told of another place to begin than the origin's
 	since     json.RawMessage
 	instance  string
 	cause     error                               // of what was lost; the source is to be looked at again
@@ -58,33 +56,29 @@ type reader struct {
 	reached   bool  // the source has answered
 	failed    int   // times without a row, or the end
 
-	pieces   chan *piece
-	err      error // why pieces was closed; nil at the end of the changes feed
 	slots    chan struct{}
 	fetching sync.WaitGroup
 }
 
-func newReader(b *Bridge, from origin, instance string) *reader {
+func newReader(b *Bridge, s *run, from origin) *reader {
 	return &reader{
-		bridge: b, origin: from, since: from.since, instance: instance,
-		pieces: make(chan *piece, 1),
-		slots:  make(chan struct{}, fetchers),
+		bridge: b, run: s, origin: from, since: from.since, instance: s.state.Instance,
+		slots: make(chan struct{}, fetchers),
 	}
 }
 
-// read sends pieces until the changes feed or ctx ends.
-func (r *reader) read(ctx context.Context) {
-	defer close(r.pieces)
+// Read sends pieces until the changes feed or ctx ends.
+func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	kinds := r.bridge.kinds()
 	if r.only != nil {
 		kinds = kinds[:1]
 	}
 	for _, kind := range kinds {
-		if r.err = r.follow(ctx, kind); r.err != nil {
-			return
+		if err := r.follow(ctx, kind, pieces); err != nil {
+			return err
 		}
 	}
-	r.err = r.checkEnd(ctx)
+	return r.checkEnd(ctx)
 }
 
 // checkEnd makes sure that the end of the changes feed is that of the database: the feed of
@@ -97,7 +91,7 @@ func (r *reader) checkEnd(ctx context.Context) error {
 	}
 	info, err := r.bridge.config.Source.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("look whether the database is still there at the end of its changes: %w", err)
+		return fmt.Errorf("check that the source database still exists: %w", err)
 	}
 	if was, is := f.Info().Instance(), info.Instance(); was != is {
 		return fmt.Errorf("%w: it was %s, and is %s at the end of its changes", changes.ErrRecreated, was, is)
@@ -106,7 +100,7 @@ func (r *reader) checkEnd(ctx context.Context) error {
 }
 
 // follow reads one changes feed to its end, with another follower after one that gave up.
-func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
+func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) error {
 	for {
 		if err := r.look(ctx); err != nil {
 			if err := r.tryAgain(ctx, false, err); err != nil {
@@ -114,7 +108,7 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 			}
 			continue
 		}
-		again, err := r.followOnce(ctx, kind)
+		again, err := r.followOnce(ctx, kind, pieces)
 		if err != nil || !again {
 			return err
 		}
@@ -129,7 +123,7 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed) error {
 }
 
 // followOnce reads one changes feed to its end, or reports that it is to be followed again.
-func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool, err error) {
+func (r *reader) followOnce(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) (again bool, err error) {
 	o := r.options(kind)
 	f, err := changes.New(r.bridge.config.Source, o)
 	if err != nil {
@@ -141,7 +135,7 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 	for {
 		batch, err := f.Next(ctx)
 		now := f.Stats().Requests
-		r.bridge.meter.count(func(p *Progress) { p.Requests += now - requests })
+		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Requests += now - requests })
 		requests = now
 		switch {
 		case errors.Is(err, io.EOF):
@@ -166,11 +160,16 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed) (again bool,
 		if batch.Seq != nil {
 			r.since = batch.Seq
 		}
-		p := &piece{batch: batch, follower: f, from: from, since: r.since, instance: r.instance}
+		p := &piece{batch: batch, follower: f}
 		if err := r.classify(p); err != nil {
 			return false, err
 		}
-		if err := r.send(ctx, p); err != nil {
+		select {
+		case pieces <- r.run.piece(p, from, r.since, r.instance):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		if err := r.fetch(ctx, p.chunks); err != nil {
 			return false, err
 		}
 		if !asked && len(batch.Rows) >= batchRows/2 { // this is going to take longer
@@ -208,7 +207,7 @@ func (r *reader) look(ctx context.Context) error {
 // up at once, for somebody who is not there at all; and then soon, for tryAgain.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
-	o.Heard = func() { r.bridge.meter.count(func(p *Progress) { p.LastPoll = time.Now() }) }
+	o.Heard = func() { r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = time.Now() }) }
 	if r.only == nil {
 		o.Reconnect = r.reconfirm
 	}
@@ -236,18 +235,13 @@ func (r *reader) askPending(ctx context.Context, o changes.Options) {
 	if err != nil {
 		return // nothing depends on it
 	}
-	r.bridge.meter.count(func(p *Progress) { p.Pending = n })
+	r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
 }
 
-// send hands out a piece and then starts to fetch its documents: whoever has the piece
-// takes them in their order, and so makes room for the next.
-func (r *reader) send(ctx context.Context, p *piece) error {
-	select {
-	case r.pieces <- p:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	for _, c := range p.chunks {
+// fetch starts to fetch the documents of a piece that is handed out: its receiver takes them in
+// their order, and so makes room for the next.
+func (r *reader) fetch(ctx context.Context, chunks []*chunk) error {
+	for _, c := range chunks {
 		select {
 		case r.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -261,8 +255,8 @@ func (r *reader) send(ctx context.Context, p *piece) error {
 	return nil
 }
 
-// close ends the followers, when nobody reads any more.
-func (r *reader) close() (err error) {
+// Close ends the followers.
+func (r *reader) Close() (err error) {
 	r.fetching.Wait()
 	for _, f := range r.followers {
 		err = errors.Join(err, f.Close())
@@ -273,7 +267,7 @@ func (r *reader) close() (err error) {
 // classify finds out what is to be done with the rows of a piece.
 func (r *reader) classify(p *piece) error {
 	rows := int64(len(p.batch.Rows))
-	r.bridge.meter.count(func(n *Progress) {
+	r.bridge.core.Meter.Count(func(n *bridge.Progress) {
 		n.Rows += rows
 		if n.Pending >= 0 {
 			n.Pending = max(n.Pending-rows, 0)
@@ -286,11 +280,11 @@ func (r *reader) classify(p *piece) error {
 	if len(p.wants) == 0 {
 		return nil
 	}
-	pairs := make([]pair, len(p.wants))
+	pairs := make([]bridge.Version, len(p.wants))
 	for i := range p.wants {
-		pairs[i] = p.wants[i].pair
+		pairs[i] = p.wants[i].Version
 	}
-	claims, err := r.bridge.index.claim(pairs...)
+	claims, err := r.bridge.core.Index.Claim(pairs...)
 	if err != nil {
 		return err
 	}
@@ -306,17 +300,17 @@ func (r *reader) sort(p *piece) {
 		switch {
 		case r.only != nil && row.Err == nil && !r.only[row.ID]:
 		case row.Err != nil:
-			p.bad = append(p.bad, Quarantined{Reason: row.Err.Error(), Row: row.Raw})
+			p.bad = append(p.bad, bridge.Quarantined{Reason: row.Err.Error(), Row: row.Raw})
 		case row.ID == "":
-			p.bad = append(p.bad, Quarantined{Reason: "row has no document id", Rev: first(row.Revs)})
+			p.bad = append(p.bad, bridge.Quarantined{Reason: "row has no document id", Rev: first(row.Revs)})
 		case !utf8.ValidString(row.ID):
-			p.bad = append(p.bad, Quarantined{Reason: fmt.Sprintf("document id %q %v", row.ID, errNotUTF8), Rev: first(row.Revs), Row: []byte(row.ID)})
+			p.bad = append(p.bad, bridge.Quarantined{Reason: fmt.Sprintf("document id %q %v", row.ID, bridge.ErrNotUTF8), Rev: first(row.Revs), Row: []byte(row.ID)})
 		case len(row.Revs) == 0 && row.Meta.Rev == "":
-			p.bad = append(p.bad, Quarantined{ID: row.ID, Reason: "row has no revision"})
+			p.bad = append(p.bad, bridge.Quarantined{ID: row.ID, Reason: "row has no revision"})
 		case strings.HasPrefix(row.ID, "_design/") && !r.bridge.config.DesignDocs:
 		default:
 			for _, rev := range r.revisions(row) {
-				p.wants = append(p.wants, want{pair: pair{row.ID, rev}, row: row})
+				p.wants = append(p.wants, want{Version: bridge.Version{ID: row.ID, Rev: rev}, row: row})
 			}
 		}
 	}
@@ -324,21 +318,21 @@ func (r *reader) sort(p *piece) {
 
 // compare leaves those wants in a piece that the feed has not got, by what the index says
 // to them, and distributes what must be fetched over requests.
-func (r *reader) compare(p *piece, claims []claim) {
+func (r *reader) compare(p *piece, claims []bridge.Claim) {
 	all := p.wants
 	p.wants = all[:0]
 	missing, repeated, rewinds := int64(0), int64(0), int64(0)
 	for i, w := range all {
 		switch {
-		case claims[i] == claimNew:
+		case claims[i] == bridge.Absent:
 			missing++
 			r.repeating = false
 			if r.mustFetch(w.row) {
-				w.chunk = p.chunkFor(w.pair)
+				w.chunk = p.chunkFor(w.Version)
 			}
 			p.wants = append(p.wants, w)
 			continue
-		case claims[i] == claimOlder && !r.bridge.config.Conflicts:
+		case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
 			// As a leaf, an older one says nothing new. As a winner it may.
 			w.older = true
 			p.wants = append(p.wants, w)
@@ -349,8 +343,9 @@ func (r *reader) compare(p *piece, claims []claim) {
 		}
 		r.repeating = true
 	}
-	r.bridge.meter.compared(int64(len(all)), missing)
-	r.bridge.meter.count(func(n *Progress) {
+	r.bridge.core.Meter.Count(func(n *bridge.Progress) {
+		n.Compared += int64(len(all))
+		n.Missing += missing
 		n.Repeated += repeated
 		n.Rewinds += rewinds
 	})
@@ -391,13 +386,13 @@ func first(revs []string) string {
 }
 
 // chunkFor returns the request that will bring a document.
-func (p *piece) chunkFor(want pair) *chunk {
+func (p *piece) chunkFor(want bridge.Version) *chunk {
 	n := len(p.chunks)
 	if n == 0 || len(p.chunks[n-1].asks) == fetchDocs {
 		p.chunks = append(p.chunks, newChunk())
 		n++
 	}
 	c := p.chunks[n-1]
-	c.asks = append(c.asks, couchdb.IDRev{ID: want.id, Rev: want.rev})
+	c.asks = append(c.asks, couchdb.IDRev{ID: want.ID, Rev: want.Rev})
 	return c
 }

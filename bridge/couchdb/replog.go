@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 )
 
@@ -31,7 +32,7 @@ type replicationLog struct {
 	session string
 	begun   time.Time
 	start   json.RawMessage
-	meter   *meter
+	meter   *bridge.Meter
 	records int64 // of the session
 	written time.Time
 	refused bool // by the source, which will not change its mind
@@ -72,7 +73,7 @@ func (l *replicationLog) id(source string) string {
 }
 
 // begin notes the session that is logged from now on.
-func (l *replicationLog) begin(session string, begun time.Time, start json.RawMessage, m *meter) {
+func (l *replicationLog) begin(session string, begun time.Time, start json.RawMessage, m *bridge.Meter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session, l.begun, l.start, l.meter = session, begun, start, m
@@ -142,7 +143,7 @@ func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) erro
 		return errBehind
 	}
 	l.records++ // even if it is not known whether it was written
-	session := l.meter.session(l.session, l.begun, l.start, recorded)
+	session := sessionOf(l.meter.Now(), l.session, l.begun, l.start, recorded)
 	session.Records = l.records
 	log.Record(session)
 	if err := l.source.PutReplicationLog(ctx, log); err != nil {
@@ -150,4 +151,27 @@ func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) erro
 	}
 	l.known.Store(&mark{Session: l.session, Record: l.records, Since: recorded})
 	return nil
+}
+
+// sessionOf returns the entry of the replication log.
+func sessionOf(p bridge.Progress, id string, begun time.Time, start, recorded json.RawMessage) couchdb.Session {
+	if start == nil {
+		start = json.RawMessage("0")
+	}
+	if recorded == nil {
+		recorded = start
+	}
+	return couchdb.Session{
+		SessionID:        id,
+		StartTime:        couchdb.FormatTime(begun),
+		EndTime:          couchdb.FormatTime(time.Now()),
+		StartLastSeq:     start,
+		EndLastSeq:       recorded,
+		RecordedSeq:      recorded,
+		MissingChecked:   p.Compared,
+		MissingFound:     p.Missing,
+		DocsRead:         p.Read,
+		DocsWritten:      p.Published,
+		DocWriteFailures: p.Quarantined,
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
@@ -21,42 +22,42 @@ const missingPause = 2 * time.Second
 // publishSuccessors publishes what a revision has become that the source has not got any
 // more (protocol, "Fetch Changed Documents"): a document may change between the row that
 // tells of it and the look at it.
-func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
-	leaves, given, err := s.leaves(ctx, gone, []string{gone.rev})
+func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error {
+	leaves, given, err := s.leaves(ctx, gone, []string{gone.Rev})
 	if given && len(leaves) == 0 {
-		if err := s.b.pause(ctx, missingPause); err != nil {
+		if err := s.bridge.core.Sleep(ctx, missingPause); err != nil {
 			return err
 		}
-		leaves, given, err = s.leaves(ctx, gone, []string{gone.rev})
+		leaves, given, err = s.leaves(ctx, gone, []string{gone.Rev})
 	}
 	if !given {
 		return err
 	}
 	if len(leaves) == 0 {
-		return s.reject(ctx, Quarantined{ID: gone.id, Rev: gone.rev, Reason: "source has a row of it, but neither this revision nor a later one"})
+		return s.reject(ctx, bridge.Quarantined{ID: gone.ID, Rev: gone.Rev, Reason: "source has a row of it, but neither this revision nor a later one"})
 	}
-	if !s.b.config.Conflicts {
+	if !s.bridge.config.Conflicts {
 		leaves = leaves[:1]
 	}
-	s.b.index.release(gone)
+	s.bridge.core.Index.Release(gone)
 	for _, l := range slices.Backward(leaves) { // the winner last
-		p := pair{gone.id, l.rev}
-		claims, err := s.b.index.claim(p)
+		p := bridge.Version{ID: gone.ID, Rev: l.rev}
+		claims, err := s.bridge.core.Index.Claim(p)
 		if err != nil {
 			return err
 		}
-		if p.rev != gone.rev {
-			s.b.meter.count(func(p *Progress) { p.Superseded++ })
+		if p.Rev != gone.Rev {
+			s.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Superseded++ })
 		}
-		if claims[0] != claimNew {
+		if claims[0] != bridge.Absent {
 			continue // its own row was faster
 		}
 		err = s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
 			if errors.Is(doc.Err, couchdb.ErrNotFound) { // gone as well: there will be a row of the next
-				s.b.index.release(p)
+				s.bridge.core.Index.Release(p)
 				return nil
 			}
-			return s.publishDoc(ctx, p, p.contentID(), doc)
+			return s.publishDoc(ctx, p, p.ContentID(), doc)
 		})
 		if err != nil {
 			return err
@@ -68,27 +69,27 @@ func (s *run) publishSuccessors(ctx context.Context, gone pair) error {
 // publishReturned publishes a revision that the feed has already, but not as the newest of
 // its document, if it has become the winner again: that is so when the branch that had
 // won over it was deleted. Usually it has not: a node that is behind has sent an old row.
-func (s *run) publishReturned(ctx context.Context, p pair) error {
-	if err := s.settleAll(ctx); err != nil { // the other may be on its way into the feed yet
+func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
+	if err := s.SettleAll(ctx); err != nil { // the other may be on its way into the feed yet
 		return err
 	}
-	if held, err := s.b.index.ask(p); held != claimOlder || err != nil {
+	if held, err := s.bridge.core.Index.Ask(p); held != bridge.Older || err != nil {
 		return err
 	}
 	leaves, given, err := s.leaves(ctx, p, nil)
 	if !given {
 		return err
 	}
-	if len(leaves) == 0 || leaves[0].rev != p.rev {
+	if len(leaves) == 0 || leaves[0].rev != p.Rev {
 		return nil
 	}
 	for _, l := range leaves {
 		for _, rev := range l.ancestry {
-			held, err := s.b.index.ask(pair{p.id, rev})
+			held, err := s.bridge.core.Index.Ask(bridge.Version{ID: p.ID, Rev: rev})
 			if err != nil {
 				return err
 			}
-			if held == claimNewest {
+			if held == bridge.Newest {
 				return s.publishOver(ctx, p, rev)
 			}
 		}
@@ -97,12 +98,12 @@ func (s *run) publishReturned(ctx context.Context, p pair) error {
 }
 
 // publishOver publishes a revision once more, now over another one.
-func (s *run) publishOver(ctx context.Context, p pair, over string) error {
+func (s *run) publishOver(ctx context.Context, p bridge.Version, over string) error {
 	return s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
 		if errors.Is(doc.Err, couchdb.ErrNotFound) {
 			return nil // there will be a row of what it has become
 		}
-		return s.publishDoc(ctx, p, p.contentIDOver(over), doc)
+		return s.publishDoc(ctx, p, p.ContentIDOver(over), doc)
 	})
 }
 
@@ -116,9 +117,9 @@ type leaf struct {
 // leaves returns the leaves that revisions of a pair's document have become, or all if revs
 // is nil; the winner first. If they are not given, the pair is in quarantine or there is an
 // error.
-func (s *run) leaves(ctx context.Context, p pair, revs []string) (found []leaf, given bool, err error) {
+func (s *run) leaves(ctx context.Context, p bridge.Version, revs []string) (found []leaf, given bool, err error) {
 	given, err = s.insist(ctx, p, func() (err error) {
-		found, err = s.b.requestLeaves(ctx, p.id, revs)
+		found, err = s.bridge.requestLeaves(ctx, p.ID, revs)
 		return err
 	})
 	slices.SortFunc(found, compareLeaves)

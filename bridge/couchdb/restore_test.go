@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -120,7 +121,7 @@ func TestMovedSource(t *testing.T) {
 	r.fake.Inject(0, func(q *http.Request) bool { return q.Method == http.MethodGet && strings.HasPrefix(q.URL.Path, path) }, couchtest.Edit(func(b []byte) []byte {
 		return bytes.Replace(b, []byte(`"1700000002"`), []byte(`"1700000001"`), 1) // created in the same second
 	}))
-	if report, err := r.tryRun(r.store); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "--moved") || report.Published != 0 {
+	if report, err := r.tryRun(r.store); !errors.Is(err, bridge.ErrForeign) || !strings.Contains(err.Error(), "--moved") || report.Published != 0 {
 		t.Errorf("%v, %+v", err, report)
 	}
 	r.configure = func(c *Config) { c.Moved = true }

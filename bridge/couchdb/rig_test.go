@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
@@ -64,8 +65,7 @@ func (r *rig) open(store storage.Store) *Bridge {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	b.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	b.quarantine.pause = b.pause
+	b.core.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	return b
 }
 
@@ -143,7 +143,7 @@ func (r *rig) graft(id string, deleted bool, content string, revs ...string) {
 
 // an event is an entity in the feed.
 type event struct {
-	pair
+	bridge.Version
 	op        feed.Operation
 	contentID string
 	mediaType string
@@ -174,8 +174,8 @@ func (r *rig) events() (events []event) {
 			if err := feed.Parse(&e, part, true); err != nil {
 				r.t.Fatal(err)
 			}
-			tag := part.Header.Get(etag)
-			held, ok := pairOf(e.ContentLocation, string(tag))
+			tag := part.Header.Get("ETag")
+			held, ok := bridge.VersionOf(e.ContentLocation, string(tag))
 			if !ok {
 				r.t.Fatalf("entity %+v is of no document", e)
 			}
@@ -196,7 +196,7 @@ func (r *rig) events() (events []event) {
 func (r *rig) pairs() (pairs []string) {
 	r.t.Helper()
 	for _, e := range r.events() {
-		pairs = append(pairs, e.id+"@"+e.rev)
+		pairs = append(pairs, e.ID+"@"+e.Rev)
 	}
 	return pairs
 }
@@ -213,7 +213,7 @@ func (r *rig) check(except ...string) {
 			r.t.Errorf("%s is in the feed twice", e.contentID)
 		}
 		seen[e.contentID] = true
-		last[e.id] = e
+		last[e.ID] = e
 	}
 	var source struct {
 		Results []struct {
@@ -239,8 +239,8 @@ func (r *rig) check(except ...string) {
 		switch {
 		case !ok:
 			r.t.Errorf("%s@%s is not in the feed", row.ID, rev)
-		case e.rev != rev || row.Deleted != (e.op == feed.Delete):
-			r.t.Errorf("%s: the feed ends with %s of %s, the source has %s, deleted %v", row.ID, e.op, e.rev, rev, row.Deleted)
+		case e.Rev != rev || row.Deleted != (e.op == feed.Delete):
+			r.t.Errorf("%s: the feed ends with %s of %s, the source has %s, deleted %v", row.ID, e.op, e.Rev, rev, row.Deleted)
 		case e.mediaType == mediaJSON && e.body != "":
 			if want := r.do(http.MethodGet, "/"+couchdb.EscapeID(row.ID)+"?"+r.query()+"rev="+rev, ""); e.body != trimLine(want) {
 				r.t.Errorf("%s@%s has the body\n%s, want\n%s", row.ID, rev, e.body, want)
@@ -282,7 +282,7 @@ func trimLine(s string) string { return string(bytes.TrimRight([]byte(s), "\n"))
 func (r *rig) quarantined() map[string]string {
 	r.t.Helper()
 	reasons := map[string]string{}
-	for thing, err := range List(r.t.Context(), r.store, testFeed) {
+	for thing, err := range bridge.List(r.t.Context(), r.store, testFeed) {
 		if err != nil {
 			r.t.Fatal(err)
 		}

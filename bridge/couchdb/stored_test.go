@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/storage/file"
@@ -72,7 +73,7 @@ func TestStored(t *testing.T) {
 			}
 			limit = 0
 			b := r.open(store)
-			if report, err := b.Retry(t.Context()); err != nil || report != (RetryReport{Published: 2, Removed: 2}) {
+			if report, err := b.Retry(t.Context()); err != nil || report != (bridge.RetryReport{Published: 2, Removed: 2}) {
 				t.Errorf("retry: %+v, %v", report, err)
 			}
 			if err := b.Close(); err != nil {

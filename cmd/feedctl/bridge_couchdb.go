@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
@@ -207,19 +208,21 @@ type bridging struct {
 // An attempt is a bridge, and what those before it have done.
 type attempt struct {
 	bridge  *couchdb.Bridge
-	earlier couchdb.Progress
+	earlier bridge.Progress
 }
 
-func (b *bridging) progress() couchdb.Progress {
+func (b *bridging) progress() bridge.Progress {
 	if a := b.current.Load(); a != nil {
 		return sum(a.bridge.Progress(), a.earlier)
 	}
-	return couchdb.Progress{Pending: -1}
+	return bridge.Progress{Pending: -1}
 }
 
 // sum adds what was done earlier to the progress of now.
-func sum(now, earlier couchdb.Progress) couchdb.Progress {
+func sum(now, earlier bridge.Progress) bridge.Progress {
 	now.Rows += earlier.Rows
+	now.Compared += earlier.Compared
+	now.Missing += earlier.Missing
 	now.Read += earlier.Read
 	now.Published += earlier.Published
 	now.Bytes += earlier.Bytes
@@ -291,13 +294,13 @@ func nothingToFold(err error) bool {
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {
 	result = &replicationJSON{Source: b.url, Feed: b.at.name}
-	bridge, err := b.flags.source.open(ctx, b.app, b.url, b.at, b.store, config)
+	opened, err := b.flags.source.open(ctx, b.app, b.url, b.at, b.store, config)
 	if err != nil {
 		return result, err
 	}
-	defer closing(&err, bridge.Close, "bridge")
-	b.current.Store(&attempt{bridge, b.progress()})
-	report, err := bridge.Run(ctx)
+	defer closing(&err, opened.Close, "bridge")
+	b.current.Store(&attempt{opened, b.progress()})
+	report, err := opened.Run(ctx)
 	result.fill(report, err == nil)
 	return result, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/storage"
@@ -57,7 +58,7 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 		return f.runRetry(ctx, a, at, store)
 	}
 	empty := true
-	for thing, err := range couchdb.List(ctx, store, at.name) {
+	for thing, err := range bridge.List(ctx, store, at.name) {
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 }
 
 // writeQuarantined writes one line: there may be too many for a table.
-func writeQuarantined(w io.Writer, thing couchdb.Quarantined) error {
+func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 	what := fmt.Sprintf("%q %s", thing.ID, thing.Rev)
 	if thing.ID == "" {
 		what = fmt.Sprintf("row %.100q", thing.Row)

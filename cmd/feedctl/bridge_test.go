@@ -19,7 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
@@ -192,14 +192,14 @@ func TestBridgeQuarantine(t *testing.T) {
 	r := newBridgeRig(t)
 	r.fake.AddDoc(r.url, "large", fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 2000)))
 	r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "1000")
-	var thing couchdb.Quarantined
+	var thing bridge.Quarantined
 	r.command(exitOK, &thing, "quarantine", "docs")
 	if thing.ID != "large" || !strings.Contains(thing.Reason, "1000 bytes") {
 		t.Errorf("%+v", thing)
 	}
-	var report couchdb.RetryReport
+	var report bridge.RetryReport
 	r.command(exitOK, &report, "quarantine", "docs", "--retry", r.url)
-	if want := (couchdb.RetryReport{Published: 1, Removed: 1}); report != want {
+	if want := (bridge.RetryReport{Published: 1, Removed: 1}); report != want {
 		t.Errorf("%+v, want %+v", report, want)
 	}
 }
@@ -277,8 +277,8 @@ func TestCouchAuth(t *testing.T) {
 
 // TestBridgeProgress: no count begins again when a second bridge goes on.
 func TestBridgeProgress(t *testing.T) {
-	var now, earlier, want couchdb.Progress
-	for n, field := range reflect.VisibleFields(reflect.TypeFor[couchdb.Progress]()) {
+	var now, earlier, want bridge.Progress
+	for n, field := range reflect.VisibleFields(reflect.TypeFor[bridge.Progress]()) {
 		if field.Type.Kind() != reflect.Int64 {
 			continue
 		}
@@ -297,7 +297,7 @@ func TestBridgeProgress(t *testing.T) {
 // TestBridgeMetrics gathers them as Prometheus does.
 func TestBridgeMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(bridgeMetrics(func() couchdb.Progress { return couchdb.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }))
+	registry.MustRegister(bridgeMetrics(func() bridge.Progress { return bridge.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }))
 	families, err := registry.Gather()
 	if err != nil || len(families) != 10 {
 		t.Fatalf("%d metrics, %v", len(families), err)

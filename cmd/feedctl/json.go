@@ -193,8 +193,8 @@ type doctorJSON struct {
 
 // replicationJSON is printed by "bridge couchdb": what CouchDB's replication protocol wants
 // to be told ("Replication Completed"), and more. The history has this run only: one session
-// or, if it went on after a snapshot, two, the later first. "bridge quarantine" prints a [bridge.Quarantined] on each line or, with
-// --retry, a [bridge.RetryReport].
+// or, if it went on after a snapshot, two, the later first. "bridge quarantine" prints a bridge.Quarantined on each line or, with
+// --retry, a bridge.RetryReport.
 type replicationJSON struct {
 	OK            bool              `json:"ok"`
 	NoChanges     bool              `json:"no_changes,omitempty"`

@@ -80,8 +80,9 @@ var rooms = map[string]room{
 	"internal/memnet":        {},
 	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/backoff", "internal/jsonscan"}},
+	"bridge":                 {rooms: []string{"chain", "feed", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
-		rooms:     []string{"bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/backoff", "internal/jsonscan", "layout", "page", "producer", "snapshot", "storage"},
+		rooms:     []string{"bridge", "bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "producer", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
 
@@ -130,7 +131,7 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // along or talks to one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"bridge/couchdb", "sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},

@@ -1,4 +1,4 @@
-package couchdb
+package bridge
 
 import (
 	"crypto/sha256"
@@ -15,19 +15,20 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// An index knows the pairs that the feed holds, so that what CouchDB repeats is
+// An Index knows the versions that the feed holds, so that what a source repeats is
 // recognised. It says nothing that the feed does not say: an index that is lost,
 // damaged or behind is filled from the feed.
 //
-// It is a table in an SQLite file. A pair takes about 40 bytes there, and its
+// It is a table in an SQLite file. A version takes about 40 bytes there, and its
 // hashes stand for it: 128 bits for the document, 64 for the revision among those
 // of the document. Several processes may use one index.
-type index struct {
+type Index struct {
 	path string
+	kind string // of checkpoints
 
 	mu   sync.Mutex
 	conn *sqlite.Conn
-	// flight has the pairs on their way into the feed, and those that are there and
+	// flight has the versions on their way into the feed, and those that are there and
 	// not in the table yet: these are true.
 	flight map[hash]bool
 	queue  []hash // those that are true, in the order of the feed
@@ -39,15 +40,15 @@ type index struct {
 // being written may be older than what is there: the feed knows, see [index.catchUp].
 var errMoved = errors.New("another process has written it")
 
-// queueLimit is how many pairs wait for being written into the table: pairs are all over
+// queueLimit is how many versions wait for being written into the table: versions are all over
 // it, so a transaction of few writes nearly as much as one of many.
 const queueLimit = 8192
 
-// A hash stands for a pair: the first 16 bytes for the document.
+// A hash stands for a version: the first 16 bytes for the document.
 type hash [24]byte
 
-func (p pair) hash() (h hash) {
-	doc, rev := sha256.Sum256([]byte(p.id)), sha256.Sum256([]byte(p.rev))
+func (v Version) hash() (h hash) {
+	doc, rev := sha256.Sum256([]byte(v.ID)), sha256.Sum256([]byte(v.Rev))
 	copy(h[:16], doc[:])
 	copy(h[16:], rev[:])
 	return h
@@ -57,7 +58,7 @@ func (h *hash) doc() []byte { return h[:16] }
 func (h *hash) rev() []byte { return h[16:] }
 
 // indexVersion is changed with the form of the table; one of another version is
-// filled anew.
+// filled again.
 const indexVersion = 1
 
 const indexSchema = `
@@ -69,9 +70,9 @@ const indexSchema = `
 	CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;`
 
 // openIndex opens the index in a file, which is created if it does not exist and
-// begun anew if it is damaged.
-func openIndex(path string) (*index, error) {
-	x := &index{path: path, flight: map[hash]bool{}}
+// made again if it is damaged.
+func openIndex(path, kind string) (*Index, error) {
+	x := &Index{path: path, kind: kind, flight: map[hash]bool{}}
 	err := x.open()
 	if err != nil && damaged(err) {
 		if err = x.remove(); err == nil {
@@ -92,7 +93,7 @@ func damaged(err error) bool {
 	return false
 }
 
-func (x *index) open() (err error) {
+func (x *Index) open() (err error) {
 	path, err := filepath.Abs(x.path) // SQLite takes it as it stands, but not file:x or :memory:
 	if err != nil {
 		return err
@@ -123,8 +124,8 @@ func (x *index) open() (err error) {
 	return sqlitex.ExecuteScript(x.conn, indexSchema, nil)
 }
 
-// remove deletes the file, so that it can be begun anew.
-func (x *index) remove() (err error) {
+// remove deletes the file, so that it can be made again.
+func (x *Index) remove() (err error) {
 	if x.conn != nil {
 		err = x.conn.Close()
 		x.conn = nil
@@ -138,7 +139,7 @@ func (x *index) remove() (err error) {
 }
 
 // Close writes what waits for it and closes the file.
-func (x *index) Close() error {
+func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.conn == nil {
@@ -147,19 +148,20 @@ func (x *index) Close() error {
 	return errors.Join(x.settleQueue(), x.conn.Close())
 }
 
-// A claim is what the index says to a pair that is to be published.
-type claim int
+// A Claim is what the index says to a version that is to be published.
+type Claim int
 
+// What an index says.
 const (
-	claimNew    claim = iota // not in the feed, and now on its way there
-	claimNewest              // in the feed, as the newest of its document
-	claimOlder               // in the feed, and followed by another of its document; or that may be so when all is there
-	claimFlight              // on its way into the feed
+	Absent   Claim = iota // not in the feed, and now on its way there
+	Newest                // in the feed, as the newest of its document
+	Older                 // in the feed, and followed by another of its document; or that may be so when all is there
+	OnItsWay              // on its way into the feed
 )
 
-// claim asks whether pairs are in the feed or on their way there. Those that are not are
+// Claim asks whether versions are in the feed or on their way there. Those that are not are
 // on their way from now on.
-func (x *index) claim(pairs ...pair) (claims []claim, err error) {
+func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer func() {
@@ -167,14 +169,14 @@ func (x *index) claim(pairs ...pair) (claims []claim, err error) {
 			err = fmt.Errorf("ask index %s: %w", x.path, err)
 		}
 	}()
-	hashes := make([]hash, len(pairs))
-	for i, p := range pairs {
+	hashes := make([]hash, len(versions))
+	for i, p := range versions {
 		hashes[i] = p.hash()
 	}
 	if claims, err = x.look(hashes); err != nil {
 		return nil, err
 	}
-	if len(x.queue) > 0 && slices.ContainsFunc(claims, func(c claim) bool { return c != claimNew }) {
+	if len(x.queue) > 0 && slices.ContainsFunc(claims, func(c Claim) bool { return c != Absent }) {
 		if err := x.write(); err != nil { // only the table knows which is the newest
 			return nil, err
 		}
@@ -185,10 +187,10 @@ func (x *index) claim(pairs ...pair) (claims []claim, err error) {
 	var underway map[[16]byte]int // made when it is needed, which is seldom
 	for i, h := range hashes {
 		_, flying := x.flight[h]
-		if claims[i] == claimNew && flying {
-			claims[i] = claimFlight // twice in one batch
+		if claims[i] == Absent && flying {
+			claims[i] = OnItsWay // twice in one batch
 		}
-		if claims[i] == claimNew {
+		if claims[i] == Absent {
 			x.flight[h] = false
 			if underway != nil {
 				underway[[16]byte(h.doc())]++
@@ -205,14 +207,14 @@ func (x *index) claim(pairs ...pair) (claims []claim, err error) {
 			others--
 		}
 		if others > 0 {
-			claims[i] = claimOlder
+			claims[i] = Older
 		}
 	}
 	return claims, nil
 }
 
-// underway counts the pairs on their way into the feed, by document.
-func (x *index) underway() map[[16]byte]int {
+// underway counts the versions on their way into the feed, by document.
+func (x *Index) underway() map[[16]byte]int {
 	all := make(map[[16]byte]int, len(x.flight))
 	for h, there := range x.flight {
 		if !there {
@@ -222,13 +224,13 @@ func (x *index) underway() map[[16]byte]int {
 	return all
 }
 
-// look returns what is known of pairs, with one look at the file for all.
-func (x *index) look(hashes []hash) (claims []claim, err error) {
+// look returns what is known of versions, with one look at the file for all.
+func (x *Index) look(hashes []hash) (claims []Claim, err error) {
 	defer sqlitex.Transaction(x.conn)(&err)
-	claims = make([]claim, len(hashes))
+	claims = make([]Claim, len(hashes))
 	for i, h := range hashes {
 		if _, ok := x.flight[h]; ok {
-			claims[i] = claimFlight
+			claims[i] = OnItsWay
 		} else if claims[i], err = x.find(&h); err != nil {
 			return nil, err
 		}
@@ -236,19 +238,19 @@ func (x *index) look(hashes []hash) (claims []claim, err error) {
 	return claims, nil
 }
 
-// find returns what the table says to a pair.
-func (x *index) find(h *hash) (claim, error) {
+// find returns what the table says to a version.
+func (x *Index) find(h *hash) (Claim, error) {
 	get := x.conn.Prep("SELECT n FROM pairs WHERE doc=?1 AND rev=?2")
 	get.BindBytes(2, h.rev())
 	n, err := number(get, h)
 	if n == 0 || err != nil {
-		return claimNew, err
+		return Absent, err
 	}
 	newest, err := number(x.conn.Prep("SELECT max(n) FROM pairs WHERE doc=?1"), h)
 	if n < newest {
-		return claimOlder, err
+		return Older, err
 	}
-	return claimNewest, err
+	return Newest, err
 }
 
 // number returns the one number that a statement gives for a document, 0 for none.
@@ -261,13 +263,13 @@ func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
 	return n, errors.Join(err, get.Reset())
 }
 
-// ask returns what the feed has of a pair, apart from what is on its way there.
-func (x *index) ask(p pair) (claim, error) {
-	h := p.hash()
+// Ask returns what the feed has of a version, apart from what is on its way there.
+func (x *Index) Ask(v Version) (Claim, error) {
+	h := v.hash()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.write(); err != nil {
-		return claimNew, err
+		return Absent, err
 	}
 	held, err := x.find(&h)
 	if err != nil {
@@ -276,17 +278,17 @@ func (x *index) ask(p pair) (claim, error) {
 	return held, nil
 }
 
-// release takes back claims: the pairs are not going to be published now.
-func (x *index) release(pairs ...pair) {
+// Release takes back claims: the versions are not going to be published now.
+func (x *Index) Release(versions ...Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, p := range pairs {
+	for _, p := range versions {
 		delete(x.flight, p.hash())
 	}
 }
 
 // settle takes back all claims, and writes what waits for it.
-func (x *index) settle() error {
+func (x *Index) settle() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err := x.settleQueue()
@@ -295,7 +297,7 @@ func (x *index) settle() error {
 }
 
 // settleQueue writes what waits for it, or forgets it: it is in the feed.
-func (x *index) settleQueue() error {
+func (x *Index) settleQueue() error {
 	err := x.write()
 	if errors.Is(err, errMoved) {
 		x.queue, x.at = x.queue[:0], place{}
@@ -310,15 +312,15 @@ type place struct {
 	Feed      string `json:"feed"` // that of its checkpoint
 	Page      int64  `json:"page"`
 	ContentID string `json:"contentId"`
-	Pairs     int64  `json:"pairs"` // that were ever added: the number of the last
+	Versions  int64  `json:"pairs"` // that were ever added: the number of the last
 }
 
-// add notes pairs that are in the feed, in its order, and how far the index knows the
+// add notes versions that are in the feed, in its order, and how far the index knows the
 // feed then.
-func (x *index) add(pairs []pair, at place) error {
+func (x *Index) add(versions []Version, at place) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, p := range pairs {
+	for _, p := range versions {
 		h := p.hash()
 		x.flight[h] = true
 		x.queue = append(x.queue, h)
@@ -331,7 +333,7 @@ func (x *index) add(pairs []pair, at place) error {
 }
 
 // write writes what waits for it into the table.
-func (x *index) write() (err error) {
+func (x *Index) write() (err error) {
 	if x.at == (place{}) {
 		return nil
 	}
@@ -352,13 +354,13 @@ func (x *index) write() (err error) {
 	if known != x.seen {
 		return errMoved
 	}
-	x.at.Pairs = known.Pairs
+	x.at.Versions = known.Versions
 	put := x.conn.Prep("INSERT INTO pairs (doc, rev, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n=?3")
 	for _, h := range x.queue {
-		x.at.Pairs++
+		x.at.Versions++
 		put.BindBytes(1, h.doc())
 		put.BindBytes(2, h.rev())
-		put.BindInt64(3, x.at.Pairs)
+		put.BindInt64(3, x.at.Versions)
 		if _, err := put.Step(); err != nil {
 			return err
 		}
@@ -377,7 +379,7 @@ func (x *index) write() (err error) {
 }
 
 // clear forgets everything.
-func (x *index) clear() error {
+func (x *Index) clear() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := sqlitex.ExecuteScript(x.conn, "DELETE FROM pairs; DELETE FROM state", nil); err != nil {
@@ -398,7 +400,7 @@ type resting struct {
 	Session    string          `json:"session"` // that has come there
 }
 
-func (x *index) rest(r resting) error {
+func (x *Index) rest(r resting) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.setState("resting", r); err != nil {
@@ -407,7 +409,7 @@ func (x *index) rest(r resting) error {
 	return nil
 }
 
-func (x *index) rested() (r resting, err error) {
+func (x *Index) rested() (r resting, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err = x.read("resting", &r)
@@ -415,7 +417,7 @@ func (x *index) rested() (r resting, err error) {
 }
 
 // known returns how much of the feed the table knows.
-func (x *index) known() (place, error) {
+func (x *Index) known() (place, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seen = place{}
@@ -423,14 +425,14 @@ func (x *index) known() (place, error) {
 	return x.seen, err
 }
 
-func (x *index) read(name string, v any) error {
+func (x *Index) read(name string, v any) error {
 	if err := x.getState(name, v); err != nil {
 		return fmt.Errorf("read index %s: %w", x.path, err)
 	}
 	return nil
 }
 
-func (x *index) setState(name string, v any) error {
+func (x *Index) setState(name string, v any) error {
 	value, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -443,7 +445,7 @@ func (x *index) setState(name string, v any) error {
 }
 
 // getState reads a value; one that is not there leaves v as it is.
-func (x *index) getState(name string, v any) error {
+func (x *Index) getState(name string, v any) error {
 	get := x.conn.Prep("SELECT value FROM state WHERE name=?1")
 	get.BindText(1, name)
 	found, err := get.Step()

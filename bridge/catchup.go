@@ -1,4 +1,4 @@
-package couchdb
+package bridge
 
 import (
 	"context"
@@ -9,31 +9,30 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// catchUp reads what the feed has and the index does not know yet, and returns the
-// feed's checkpoint then, and its form in the feed; nil if there is no feed. An index
-// that belongs to another feed, such as one of the same name that was deleted, is begun
-// anew.
-func (x *index) catchUp(ctx context.Context, pages *chain.Reader) (at checkpoint, encoded []byte, err error) {
+// catchUp reads what the feed has and the index does not know yet, and returns the feed's
+// checkpoint then. An index that belongs to another feed, such as one of the same name that was
+// deleted, is cleared first.
+func (x *Index) catchUp(ctx context.Context, pages *chain.Reader) (at Checkpoint, err error) {
 	if err := x.settle(); err != nil {
-		return at, nil, err
+		return at, err
 	}
 	newest, err := pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
-		return at, nil, x.clear()
+		return at, x.clear()
 	}
 	if err != nil {
-		return at, nil, err
+		return at, err
 	}
-	if at, err = parseCheckpoint(newest.Checkpoint, pages.Feed()); err != nil {
-		return at, nil, err
+	if at, err = ParseCheckpoint(newest.Checkpoint, x.kind, pages.Feed()); err != nil {
+		return at, err
 	}
 	floor, err := pages.Floor(ctx)
 	if err != nil {
-		return at, nil, err
+		return at, err
 	}
 	known, err := x.known()
 	if err != nil {
-		return at, nil, err
+		return at, err
 	}
 	if known.Page > newest.Number || known.Page > 0 && known.Feed != at.Feed {
 		return x.startOver(ctx, pages)
@@ -50,25 +49,25 @@ func (x *index) catchUp(ctx context.Context, pages *chain.Reader) (at checkpoint
 		case errors.Is(err, errMoved):
 			return x.catchUp(ctx, pages)
 		case err != nil:
-			return at, nil, fmt.Errorf("fill index %s: %w", x.path, err)
+			return at, fmt.Errorf("fill index %s: %w", x.path, err)
 		case !found:
 			return x.startOver(ctx, pages)
 		}
 		after = ""
 	}
-	return at, newest.Checkpoint, nil
+	return at, nil
 }
 
-func (x *index) startOver(ctx context.Context, pages *chain.Reader) (checkpoint, []byte, error) {
+func (x *Index) startOver(ctx context.Context, pages *chain.Reader) (Checkpoint, error) {
 	if err := x.clear(); err != nil {
-		return checkpoint{}, nil, err
+		return Checkpoint{}, err
 	}
 	return x.catchUp(ctx, pages)
 }
 
-// addPage adds the pairs of a page behind the entity with the Content-ID of a place, or
+// addPage adds the versions of a page behind the entity with the Content-ID of a place, or
 // all if that is empty. It reports false if there is no such entity.
-func (x *index) addPage(ctx context.Context, pages *chain.Reader, n int64, at place) (found bool, err error) {
+func (x *Index) addPage(ctx context.Context, pages *chain.Reader, n int64, at place) (found bool, err error) {
 	p, object, err := pages.Open(ctx, n, 0, -1)
 	if err != nil {
 		return false, err
@@ -77,16 +76,16 @@ func (x *index) addPage(ctx context.Context, pages *chain.Reader, n int64, at pl
 	parts := page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{})
 	after := at.ContentID
 	found, at.Page = after == "", n
-	var pairs []pair
+	var versions []Version
 	for part, err := range parts.Parts() {
 		if err != nil {
 			return false, fmt.Errorf("read page %d of feed %q: %w", n, p.Feed, err)
 		}
 		id := string(part.Header.Get("Content-ID"))
 		if found {
-			location, tag := part.Header.Get("Content-Location"), part.Header.Get(etag)
-			if held, ok := pairOf(string(location), string(tag)); ok {
-				pairs = append(pairs, held)
+			location, tag := part.Header.Get("Content-Location"), part.Header.Get("ETag")
+			if held, ok := VersionOf(string(location), string(tag)); ok {
+				versions = append(versions, held)
 			}
 			at.ContentID = id
 		}
@@ -95,5 +94,5 @@ func (x *index) addPage(ctx context.Context, pages *chain.Reader, n int64, at pl
 	if !found || at.ContentID == after {
 		return found, nil
 	}
-	return true, x.add(pairs, at)
+	return true, x.add(versions, at)
 }

@@ -1,4 +1,4 @@
-package couchdb
+package bridge
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Quarantined is a revision of a document, or a row of the changes feed, that could
-// not be published as it was. It is kept in the store beside the feed until it is
-// retried with success, or of no interest any more.
+// Quarantined is a revision of a document, or a row of the source's changes, that could not be
+// published as it was. It is kept in the store beside the feed until it is retried with success, or
+// of no interest any more.
 type Quarantined struct {
 	Name   string    `json:"name"`          // in the quarantine
 	ID     string    `json:"id,omitempty"`  // of the document; empty for a row without one
@@ -27,9 +27,9 @@ type Quarantined struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`         // when it was found first
 	Row    []byte    `json:"row,omitempty"` // as it was received: the first MaxRow bytes of one that makes no sense
-	// Options and Filter are those of the bridge that found it, but for Filter.DocIDs.
-	Options Options `json:"options,omitzero"`
-	Filter  Filter  `json:"filter,omitzero"`
+	// Options and Filter say what the bridge that found it was to publish.
+	Options json.RawMessage `json:"options,omitempty"`
+	Filter  json.RawMessage `json:"filter,omitempty"`
 }
 
 // MaxRow is how much of a row that makes no sense is kept in quarantine, in bytes.
@@ -38,25 +38,20 @@ const MaxRow = 4096
 // quarantineName is the same whenever the same thing is put into quarantine.
 func (q *Quarantined) quarantineName() string {
 	hash := sha256.New()
-	h := pair{q.ID, q.Rev}.hash()
+	h := Version{q.ID, q.Rev}.hash()
 	hash.Write(h[:])
 	hash.Write(q.Row)
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// A quarantine is the quarantine of a feed in a store.
-type quarantine struct {
-	store storage.Store
-	feed  string
-	pause func(context.Context, time.Duration) error
+func (b *Bridge) quarantineKey(name string) string {
+	return layout.FeedQuarantine(b.config.Feed) + name
 }
 
-func (q *quarantine) key(name string) string { return layout.FeedQuarantine(q.feed) + name }
-
-// put is durable when it returns nil. It reports whether the thing was not there
-// before. A write whose outcome is unknown is repeated: the same thing has the same
-// name.
-func (q *quarantine) put(ctx context.Context, thing Quarantined) (added bool, err error) {
+// quarantine puts a thing into quarantine, where it is durable when that returns nil, and reports
+// whether it was not there before. A write whose outcome is unknown is repeated: the same thing has
+// the same name.
+func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool, err error) {
 	thing.Name = thing.quarantineName()
 	thing.Row = thing.Row[:min(len(thing.Row), MaxRow)]
 	thing.Since = time.Now().UTC().Truncate(time.Second)
@@ -64,12 +59,12 @@ func (q *quarantine) put(ctx context.Context, thing Quarantined) (added bool, er
 	if err != nil {
 		return false, fmt.Errorf("encode: %w", err)
 	}
-	err = q.try(ctx, func() error {
-		_, err := q.store.Create(ctx, q.key(thing.Name), storage.Meta{ContentType: mediaJSON}, storage.Bytes(data))
+	err = b.try(ctx, func() error {
+		_, err := b.config.Store.Create(ctx, b.quarantineKey(thing.Name), storage.Meta{ContentType: "application/json"}, storage.Bytes(data))
 		added = err == nil
 		if errors.Is(err, storage.ErrExists) {
-			if s, ok := storage.As[storage.Syncer](q.store); ok { // it may be another's, not yet durable
-				return s.Sync(ctx, q.key(thing.Name))
+			if s, ok := storage.As[storage.Syncer](b.config.Store); ok { // it may be another's, not yet durable
+				return s.Sync(ctx, b.quarantineKey(thing.Name))
 			}
 			return nil
 		}
@@ -81,9 +76,9 @@ func (q *quarantine) put(ctx context.Context, thing Quarantined) (added bool, er
 	return added, nil
 }
 
-// remove takes a thing out.
-func (q *quarantine) remove(ctx context.Context, name string) error {
-	err := q.try(ctx, func() error { return q.store.Delete(ctx, q.key(name)) })
+// release takes a thing out of quarantine.
+func (b *Bridge) release(ctx context.Context, name string) error {
+	err := b.try(ctx, func() error { return b.config.Store.Delete(ctx, b.quarantineKey(name)) })
 	if err != nil {
 		return fmt.Errorf("take %s out of quarantine: %w", name, err)
 	}
@@ -91,11 +86,11 @@ func (q *quarantine) remove(ctx context.Context, name string) error {
 }
 
 // try repeats what may be done twice, unless the store refuses it.
-func (q *quarantine) try(ctx context.Context, do func() error) (err error) {
+func (b *Bridge) try(ctx context.Context, do func() error) (err error) {
 	const attempts = 5
 	pauses := backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 	for n := 1; ; n++ {
-		if err = do(); err == nil || refused(err) || ctx.Err() != nil || n == attempts || q.pause(ctx, pauses.After(n)) != nil {
+		if err = do(); err == nil || refused(err) || ctx.Err() != nil || n == attempts || b.Sleep(ctx, pauses.After(n)) != nil {
 			return err
 		}
 	}
@@ -113,12 +108,11 @@ func refused(err error) bool {
 
 // List yields what is in the quarantine of a feed.
 func List(ctx context.Context, store storage.Store, feed string) iter.Seq2[Quarantined, error] {
-	q := quarantine{store: store, feed: feed}
 	return func(yield func(Quarantined, error) bool) {
 		for entry, err := range store.List(ctx, layout.FeedQuarantine(feed), "") {
 			var thing Quarantined
 			if err == nil {
-				thing, err = q.get(ctx, entry.Key)
+				thing, err = readQuarantined(ctx, store, entry.Key)
 			}
 			if errors.Is(err, storage.ErrNotFound) {
 				continue // it has been taken out in the meantime
@@ -127,6 +121,7 @@ func List(ctx context.Context, store storage.Store, feed string) iter.Seq2[Quara
 				yield(Quarantined{}, fmt.Errorf("list quarantine of feed %q: %w", feed, err))
 				return
 			}
+			thing.Name = strings.TrimPrefix(entry.Key, layout.FeedQuarantine(feed))
 			if !yield(thing, nil) {
 				return
 			}
@@ -134,18 +129,17 @@ func List(ctx context.Context, store storage.Store, feed string) iter.Seq2[Quara
 	}
 }
 
-func (q *quarantine) get(ctx context.Context, key string) (thing Quarantined, err error) {
-	object, err := q.store.Get(ctx, key, 0, -1)
+func readQuarantined(ctx context.Context, store storage.Store, key string) (thing Quarantined, err error) {
+	object, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
 		return thing, err
 	}
 	data, err := io.ReadAll(object.Body)
-	if err = errors.Join(err, object.Body.Close()); err != nil {
-		return thing, fmt.Errorf("read %s: %w", key, err)
+	if err = errors.Join(err, object.Body.Close()); err == nil {
+		err = json.Unmarshal(data, &thing)
 	}
-	if err := json.Unmarshal(data, &thing); err != nil {
-		return thing, fmt.Errorf("read %s: %w", key, err)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", key, err)
 	}
-	thing.Name = strings.TrimPrefix(key, layout.FeedQuarantine(q.feed))
-	return thing, nil
+	return thing, err
 }

@@ -1,6 +1,7 @@
-package couchdb
+package bridge
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,13 +22,13 @@ type world struct {
 	t     *testing.T
 	store storage.Store
 	feed  *producer.Feed
-	held  map[pair]bool
+	held  map[Version]bool
 	last  map[string]string // by id, the revision published last
 	path  string
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, store: memory.New(), held: map[pair]bool{}, last: map[string]string{}, path: filepath.Join(t.TempDir(), "x", "index")}
+	w := &world{t: t, store: memory.New(), held: map[Version]bool{}, last: map[string]string{}, path: filepath.Join(t.TempDir(), "x", "index")}
 	w.open()
 	return w
 }
@@ -50,21 +51,21 @@ func (w *world) publish(entities ...*feed.Entity) producer.Receipt {
 	}
 	for _, e := range entities {
 		if len(e.Header) > 0 {
-			p, _ := pairOf(e.ContentLocation, e.Header[0].Value)
-			w.held[p], w.last[p.id] = true, p.rev
+			p, _ := VersionOf(e.ContentLocation, e.Header[0].Value)
+			w.held[p], w.last[p.ID] = true, p.Rev
 		}
 	}
 	return r
 }
 
-func (w *world) pair(rng *rand.Rand) pair {
-	return pair{fmt.Sprintf("doc %d", rng.IntN(20)), fmt.Sprintf("%d-x", rng.IntN(8))}
+func (w *world) pair(rng *rand.Rand) Version {
+	return Version{fmt.Sprintf("doc %d", rng.IntN(20)), fmt.Sprintf("%d-x", rng.IntN(8))}
 }
 
 // index opens the index and fills it from the feed.
-func (w *world) index() *index {
+func (w *world) index() *Index {
 	w.t.Helper()
-	x, err := openIndex(w.path)
+	x, err := openIndex(w.path, "test")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -73,37 +74,37 @@ func (w *world) index() *index {
 	return x
 }
 
-func (w *world) fill(x *index) {
+func (w *world) fill(x *Index) {
 	w.t.Helper()
-	if _, _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
+	if _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // check compares all that the index says with the oracle.
-func (w *world) check(x *index) {
+func (w *world) check(x *Index) {
 	w.t.Helper()
-	want, got := map[pair]claim{}, map[pair]claim{}
+	want, got := map[Version]Claim{}, map[Version]Claim{}
 	for n := range 20 {
 		for r := range 8 {
-			p := pair{fmt.Sprintf("doc %d", n), fmt.Sprintf("%d-x", r)}
+			p := Version{fmt.Sprintf("doc %d", n), fmt.Sprintf("%d-x", r)}
 			switch {
 			case !w.held[p]:
-				want[p] = claimNew
-			case w.last[p.id] == p.rev:
-				want[p] = claimNewest
+				want[p] = Absent
+			case w.last[p.ID] == p.Rev:
+				want[p] = Newest
 			default:
-				want[p] = claimOlder
+				want[p] = Older
 			}
-			claims, err := x.claim(p, p)
+			claims, err := x.Claim(p, p)
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			if got[p] = claims[0]; claims[0] == claimNew {
-				if claims[1] != claimFlight {
+			if got[p] = claims[0]; claims[0] == Absent {
+				if claims[1] != OnItsWay {
 					w.t.Fatalf("%v was claimed twice: %v", p, claims)
 				}
-				x.release(p)
+				x.Release(p)
 			}
 		}
 	}
@@ -127,13 +128,13 @@ func TestIndexIsTheFeed(t *testing.T) {
 		switch k := rng.IntN(10); {
 		case k < 4: // as the bridge does
 			var entities []*feed.Entity
-			var pairs []pair
+			var pairs []Version
 			for range 1 + rng.IntN(10) {
 				p := w.pair(rng)
-				if c, err := x.claim(p); err != nil {
+				if c, err := x.Claim(p); err != nil {
 					t.Fatal(err)
-				} else if c[0] == claimNew {
-					entities, pairs = append(entities, p.entity(feed.Put)), append(pairs, p)
+				} else if c[0] == Absent {
+					entities, pairs = append(entities, p.Entity(feed.Put, "application/json")), append(pairs, p)
 				}
 			}
 			if len(pairs) > 0 {
@@ -144,7 +145,7 @@ func TestIndexIsTheFeed(t *testing.T) {
 			}
 		case k < 6: // somebody else, also a revision once more
 			p := w.pair(rng)
-			e := p.entity(feed.Put)
+			e := p.Entity(feed.Put, "application/json")
 			e.ContentID = fmt.Sprintf("<%d@other>", step)
 			w.publish(e, &feed.Entity{Operation: feed.Put, ContentType: "text/plain", ContentLocation: "doc%201"})
 			w.fill(x)
@@ -179,21 +180,21 @@ func TestIndexIsTheFeed(t *testing.T) {
 // beside a bridge, does not replace what others have found out meanwhile.
 func TestIndexOfSeveral(t *testing.T) {
 	w := newWorld(t)
-	publish := func(x *index, p pair) {
+	publish := func(x *Index, p Version) {
 		t.Helper()
-		if c, err := x.claim(p); err != nil || c[0] != claimNew {
-			t.Fatalf("claim is %v, %v", c, err)
+		if c, err := x.Claim(p); err != nil || c[0] != Absent {
+			t.Fatalf("Claim is %v, %v", c, err)
 		}
-		r := w.publish(p.entity(feed.Put))
-		if err := x.add([]pair{p}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
+		r := w.publish(p.Entity(feed.Put, "application/json"))
+		if err := x.add([]Version{p}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.publish(pair{"doc 0", "0-x"}.entity(feed.Put))
+	w.publish(Version{"doc 0", "0-x"}.Entity(feed.Put, "application/json"))
 	a := w.index()
-	publish(a, pair{"doc 1", "1-x"})
+	publish(a, Version{"doc 1", "1-x"})
 	b := w.index()
-	publish(a, pair{"doc 1", "2-x"})
+	publish(a, Version{"doc 1", "2-x"})
 	w.check(a) // writes what a knows
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -201,14 +202,14 @@ func TestIndexOfSeveral(t *testing.T) {
 	w.check(a)
 	// Who finds that another has written looks at the feed.
 	b = w.index()
-	publish(b, pair{"doc 1", "3-x"})
+	publish(b, Version{"doc 1", "3-x"})
 	w.fill(a)
-	publish(a, pair{"doc 1", "4-x"})
+	publish(a, Version{"doc 1", "4-x"})
 	w.check(a)
-	if _, err := b.claim(pair{"doc 1", "3-x"}); !overtaken(err) {
-		t.Errorf("claim: %v", err)
+	if _, err := b.Claim(Version{"doc 1", "3-x"}); !errors.Is(err, errMoved) {
+		t.Errorf("Claim: %v", err)
 	}
-	if held, err := b.ask(pair{"doc 1", "3-x"}); !overtaken(err) {
+	if held, err := b.Ask(Version{"doc 1", "3-x"}); !errors.Is(err, errMoved) {
 		t.Errorf("ask: %v, %v", held, err)
 	}
 	w.fill(b)
@@ -219,93 +220,51 @@ func TestIndexOfSeveral(t *testing.T) {
 // An index of a feed that was deleted and begun anew does not believe what it knows.
 func TestIndexOfAnotherFeed(t *testing.T) {
 	w := newWorld(t)
-	w.publish(pair{"doc 1", "1-x"}.entity(feed.Put), pair{"doc 2", "1-x"}.entity(feed.Put))
+	w.publish(Version{"doc 1", "1-x"}.Entity(feed.Put, "application/json"), Version{"doc 2", "1-x"}.Entity(feed.Put, "application/json"))
 	x := w.index()
 	w.check(x)
-	w.store, w.held, w.last = memory.New(), map[pair]bool{}, map[string]string{}
+	w.store, w.held, w.last = memory.New(), map[Version]bool{}, map[string]string{}
 	w.fill(x)
 	w.check(x)
 	w.open()
-	w.publish(pair{"doc 3", "1-x"}.entity(feed.Put))
+	w.publish(Version{"doc 3", "1-x"}.Entity(feed.Put, "application/json"))
 	w.fill(x)
 	w.check(x)
 	for n := range 30 {
-		w.publish(pair{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.entity(feed.Put))
+		w.publish(Version{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.Entity(feed.Put, "application/json"))
 	}
 	w.fill(x)
 	w.check(x)
-}
-
-// TestIndexOfDeletedFeed: the feed was deleted and filled again somewhere else, from the same
-// database. It looks like the old one, but has less.
-func TestIndexOfDeletedFeed(t *testing.T) {
-	for _, pruned := range []bool{false, true} {
-		r := newRig(t)
-		r.fill(0, 59)
-		r.run()
-		elsewhere := &rig{t: t, fake: r.fake, url: r.url, store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
-		elsewhere.configure = func(c *Config) {
-			for n := 5; n < 60; n++ {
-				c.Filter.DocIDs = append(c.Filter.DocIDs, fmt.Sprintf("doc/%d ü", n))
-			}
-		}
-		elsewhere.run()
-		r.fill(59, 60) // the last in both, on the second page: the source keeps no order
-		r.run()
-		elsewhere.run()
-		if pruned {
-			if _, err := chain.RaiseFloor(t.Context(), elsewhere.store, testFeed, 2); err != nil {
-				t.Fatal(err)
-			}
-		}
-		last := func(r *rig) string { // of what is on the newest page
-			newest, err := chain.NewReader(r.store, testFeed).Newest(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return fmt.Sprint(newest.Number, newest.LastContentID)
-		}
-		if a, b := last(r), last(elsewhere); a != b {
-			t.Errorf("the feeds end with %s and %s", a, b)
-		}
-		r.store = elsewhere.store
-		if report := r.run(); report.Published != map[bool]int64{false: 5, true: 55}[pruned] {
-			t.Errorf("pruned %v: %+v", pruned, report)
-		}
-		if !pruned {
-			r.check()
-		}
-	}
 }
 
 // What was on pages that are gone is still known to an index that read them.
 func TestIndexOfPrunedFeed(t *testing.T) {
 	w := newWorld(t)
 	for n := range 40 {
-		w.publish(pair{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.entity(feed.Put))
+		w.publish(Version{fmt.Sprint("doc ", n%20), fmt.Sprint(n%8, "-x")}.Entity(feed.Put, "application/json"))
 	}
 	x := w.index()
 	if _, err := chain.RaiseFloor(t.Context(), w.store, "docs", 5); err != nil {
 		t.Fatal(err)
 	}
-	w.publish(pair{"doc 1", "7-x"}.entity(feed.Put))
+	w.publish(Version{"doc 1", "7-x"}.Entity(feed.Put, "application/json"))
 	w.fill(x)
 	w.check(x)
 	// One that was behind goes on at what is left.
-	old, err := openIndex(filepath.Join(t.TempDir(), "old"))
+	old, err := openIndex(filepath.Join(t.TempDir(), "old"), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer old.Close()
 	w.fill(old)
-	if c, err := old.claim(pair{"doc 1", "7-x"}); err != nil || c[0] != claimNewest {
-		t.Errorf("claim is %v, %v", c, err)
+	if c, err := old.Claim(Version{"doc 1", "7-x"}); err != nil || c[0] != Newest {
+		t.Errorf("Claim is %v, %v", c, err)
 	}
 }
 
 func TestResting(t *testing.T) {
 	w := newWorld(t)
-	w.publish(pair{"doc 1", "1-x"}.entity(feed.Put))
+	w.publish(Version{"doc 1", "1-x"}.Entity(feed.Put, "application/json"))
 	x := w.index()
 	if r, err := x.rested(); err != nil || r.Checkpoint != nil {
 		t.Fatalf("%+v, %v", r, err)

@@ -1,0 +1,88 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+var (
+	// ErrTooLarge is the reason of bodies that are larger than [Config.MaxEntity].
+	ErrTooLarge = errors.New("document is larger than the limit")
+	// ErrNotUTF8 is the reason of JSON that is not text.
+	ErrNotUTF8 = errors.New("is not valid UTF-8")
+)
+
+// A StreamError is what was wrong with a stream that was to be published. It matches [ErrTooLarge]
+// or [ErrNotUTF8] if the stream was whole and cannot be published.
+type StreamError struct{ Err error }
+
+func (e *StreamError) Error() string { return e.Err.Error() }
+func (e *StreamError) Unwrap() error { return e.Err }
+
+// addStream publishes an entity whose body is a stream, now: the stream will not be
+// there later. What comes before it goes first.
+func (r *Run) addStream(ctx context.Context, v Version, e *feed.Entity) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	source := &guard{r: e.Stream, limit: r.b.config.MaxEntity, text: e.ContentType == "application/json"}
+	e.Stream = source
+	r.add(v, e)
+	err := r.flush(ctx)
+	if err != nil && source.err != nil && ctx.Err() == nil {
+		return &StreamError{source.err}
+	}
+	return err
+}
+
+// A guard looks at a stream that passes, and remembers why it failed.
+type guard struct {
+	r     io.Reader
+	limit int64 // 0: none
+	text  bool  // must be UTF-8
+	size  int64
+	split []byte // the beginning of a character that the last read cut in two
+	err   error
+}
+
+func (g *guard) Read(b []byte) (int, error) {
+	n, err := g.r.Read(b)
+	g.size += int64(n)
+	if g.limit > 0 && g.size > g.limit {
+		err = fmt.Errorf("%w of %d bytes", ErrTooLarge, g.limit)
+	}
+	if g.text && !g.valid(b[:n], errors.Is(err, io.EOF)) {
+		err = fmt.Errorf("document %w before byte %d", ErrNotUTF8, g.size)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		g.err = err
+	}
+	return n, err
+}
+
+// valid reports whether the text is UTF-8 so far, or as a whole at its end.
+func (g *guard) valid(b []byte, end bool) bool {
+	if len(g.split) > 0 {
+		b = append(g.split, b...)
+		g.split = nil
+	}
+	if !end {
+		cut := len(b)
+		for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+			if c := b[len(b)-i]; utf8.RuneStart(c) {
+				if !utf8.FullRune(b[len(b)-i:]) {
+					cut = len(b) - i
+				}
+				break
+			}
+		}
+		g.split = append(g.split, b[cut:]...)
+		b = b[:cut]
+	}
+	return utf8.Valid(b)
+}
