@@ -30,7 +30,7 @@ var (
 	// bucket was deleted.
 	ErrNoStore = errors.New("there is no store")
 	// ErrUnavailable: the server of the store does not answer, or takes no
-	// connections for now, as while it starts.
+	// connections for now, as while it starts. The outcome of a write is unknown then.
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrLayout: the store was written by an unknown version of the layout, or
 	// is damaged.

@@ -43,6 +43,10 @@ type Server struct {
 	// Dir holds the objects of the bucket as files; "" if the server was not
 	// started by the test.
 	Dir string
+
+	t       testing.TB
+	address string
+	stop    func()
 }
 
 // Start returns a server for the test: it is started, or the environment names
@@ -57,6 +61,13 @@ func Start(t testing.TB) *Server {
 		}
 		return &Server{url: u.JoinPath("test-" + rand.Text())}
 	}
+	return StartOwn(t)
+}
+
+// StartOwn is as Start, but starts a server whatever the environment says: one for tests that
+// stop it.
+func StartOwn(t testing.TB) *Server {
+	t.Helper()
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID":           accessKey,
 		"AWS_SECRET_ACCESS_KEY":       secretKey,
@@ -74,50 +85,63 @@ func Start(t testing.TB) *Server {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	address, err := start(t, root, bucket)
-	if err != nil {
-		t.Fatalf("start S3 server: %v", err)
-	}
-	query := url.Values{"endpoint": {"http://" + address}, "path_style": {"true"}, "region": {"us-east-1"}}
-	return &Server{url: &url.URL{Scheme: "s3", Host: bucket, Path: "/", RawQuery: query.Encode()}, Dir: dir}
+	s := &Server{Dir: dir, t: t}
+	s.Start()
+	t.Cleanup(func() { s.stop() })
+	query := url.Values{"endpoint": {"http://" + s.address}, "path_style": {"true"}, "region": {"us-east-1"}}
+	s.url = &url.URL{Scheme: "s3", Host: bucket, Path: "/", RawQuery: query.Encode()}
+	return s
 }
+
+// Start starts the server, the second time at the address that it had.
+func (s *Server) Start() {
+	s.t.Helper()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("start S3 server: %v", err)
+	}
+}
+
+// Stop kills the server.
+func (s *Server) Stop() { s.stop() }
 
 // URL returns the URL of a store in the server's bucket, below a prefix, which
 // may be empty.
 func (s *Server) URL(prefix string) string { return s.url.JoinPath(prefix).String() }
 
-// start starts versitygw with its data in root, where the bucket is, and returns its
-// address.
-func start(t testing.TB, root, bucket string) (string, error) {
+// start starts versitygw with its data in the directory above Dir.
+func (s *Server) start() error {
 	program, err := program()
 	if err != nil {
-		return "", err
+		return err
 	}
 	for range 5 { // another process may take the port first
-		address, err := freeAddress()
-		if err != nil {
-			return "", err
+		address := s.address
+		if address == "" {
+			if address, err = freeAddress(); err != nil {
+				return err
+			}
 		}
-		cmd := exec.Command(program, "-a", accessKey, "-s", secretKey, "-p", address, "-q", "--keep-alive", "posix", root)
+		cmd := exec.Command(program, "-a", accessKey, "-s", secretKey, "-p", address, "-q", "--keep-alive", "posix", filepath.Dir(s.Dir))
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
 		ended := make(chan struct{})
 		if err := startWithParent(cmd, ended); err != nil {
-			return "", err
+			return err
 		}
-		if answers("http://"+address+"/"+bucket, ended) {
-			t.Cleanup(func() {
+		if answers("http://"+address+"/"+filepath.Base(s.Dir), ended) {
+			s.address = address
+			s.stop = func() {
 				_ = cmd.Process.Kill() // it may have ended
 				<-ended
-			})
-			return address, nil
+			}
+			return nil
 		}
-		if t.Context().Err() != nil {
-			return "", t.Context().Err()
+		if s.t.Context().Err() != nil {
+			return s.t.Context().Err()
 		}
-		t.Logf("versitygw at %s ended: %s", address, output.Bytes())
+		s.t.Logf("versitygw at %s ended: %s", address, output.Bytes())
 	}
-	return "", errors.New("versitygw does not start")
+	return errors.New("versitygw does not start")
 }
 
 // program returns the path of versitygw.

@@ -45,9 +45,16 @@ var remarks = map[string]string{
 	"55P03": "another transaction holds a lock for too long: see lock_timeout",
 }
 
-// retry calls attempt, which only reads, until it succeeds or fails for good.
+// retry calls attempt, which only reads, until it succeeds or fails for good. The error matches
+// [storage.ErrUnavailable] if another try may succeed later.
 func retry(ctx context.Context, attempt func() error) error {
 	err, _ := again(ctx, func(bool) error { return attempt() })
+	if err == nil {
+		return nil
+	}
+	if passes, _ := judge(ctx, err); passes {
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, outcome(err, false))
+	}
 	return outcome(err, false)
 }
 

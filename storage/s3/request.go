@@ -83,6 +83,9 @@ func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {
 		return fmt.Errorf("%w: %w", storage.ErrPermission, explain(err))
 	}
+	if a := classify(err); err != nil && ctx.Err() == nil && (a == again || a == later) && !errors.Is(err, ErrCorrupt) {
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, explain(err))
+	}
 	return explain(err)
 }
 
