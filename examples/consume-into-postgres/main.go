@@ -1,5 +1,5 @@
 // Command consume-into-postgres copies a feed into typed columns of a table in
-// PostgreSQL, each entity exactly once. What does not fit the columns is put aside.
+// PostgreSQL, each entity exactly once. Entities that do not fit the columns go into quarantine.
 //
 //	$ createdb atlas
 //	$ feedctl serve &
@@ -26,7 +26,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: consume-into-postgres URL DATABASE")
 	}
-	// What was applied when Ctrl-C comes is committed; the next run goes on there.
+	// Ctrl-C commits what was applied; the next run continues there.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2]); err != nil {

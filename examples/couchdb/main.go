@@ -1,6 +1,6 @@
 // Command couchdb copies a CouchDB database into another one through a feed: the
-// bridge publishes what changed since the last run, and the sink applies what is new
-// in the feed. Revisions, conflicts, tombstones and attachments arrive as they were.
+// bridge publishes the changes since the last run, and the sink applies the new entities
+// of the feed. Revisions, conflicts, tombstones and attachments are preserved.
 //
 //	$ go run ./examples/couchdb http://127.0.0.1:5984/zones http://127.0.0.1:5984/copy zones-data
 //	published 3, applied 3
@@ -38,7 +38,7 @@ func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: couchdb SOURCE TARGET DIRECTORY")
 	}
-	// Whenever Ctrl-C comes: the next run goes on where this one was.
+	// Ctrl-C may come at any time: the next run continues where this one ended.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {
@@ -64,8 +64,8 @@ func run(ctx context.Context, out io.Writer, source, target, directory string) e
 	return err
 }
 
-// publish adds the changes of the source to the feed. Its place in the source is in the
-// feed; the index can be made anew from it.
+// publish adds the changes of the source to the feed. The position in the source is kept in
+// the feed, from which the index can be rebuilt.
 func publish(ctx context.Context, source string, store storage.Store, index string) (n int64, err error) {
 	db, err := couchdb.Open(couchdb.Config{URL: source})
 	if err != nil {
@@ -73,7 +73,7 @@ func publish(ctx context.Context, source string, store storage.Store, index stri
 	}
 	b, err := bridge.Open(ctx, bridge.Config{
 		Source: db, Store: store, Feed: name, Index: index,
-		// What a copy needs that shall be equal.
+		// A copy that is equal to the source needs all of these.
 		Options: bridge.Options{Revs: true, Conflicts: true, DesignDocs: true, Attachments: bridge.Multipart},
 	})
 	if err != nil {
@@ -84,8 +84,8 @@ func publish(ctx context.Context, source string, store storage.Store, index stri
 	return report.Published, err
 }
 
-// apply writes what is new in the feed to the target. The feed's server is in this
-// process, and its origin is made up. The place in the feed is in the target.
+// apply writes the new entities of the feed to the target, which also keeps the position in
+// the feed. The feed is served within this process, at an origin that does not exist.
 func apply(ctx context.Context, store storage.Store, target string) (n int64, err error) {
 	const origin = "http://store.invalid"
 	handler, err := server.New(store, server.Config{PublicURL: origin})

@@ -1,6 +1,6 @@
 // Command outbox sells things: in one transaction it takes them from the stock and
 // publishes the order. If there is not enough in stock, the transaction is rolled
-// back, and the event with it. Then it shows what the feed has.
+// back, and the event with it. Then it prints the feed.
 //
 //	$ createdb shop
 //	$ go run ./examples/outbox postgres://localhost/shop
@@ -45,7 +45,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, database string) (err error) {
-	// Opening it makes the tables of the outbox, if they are not there.
+	// Create makes the tables of the outbox if they do not exist.
 	events, err := outbox.Create(ctx, database)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ type order struct {
 
 var errNotEnough = errors.New("not enough in stock")
 
-// place sells in one transaction.
+// place sells an article and publishes the order in one transaction.
 func (o order) place(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var id int64

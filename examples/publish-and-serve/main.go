@@ -54,8 +54,8 @@ func run(ctx context.Context, out io.Writer, directory string, listener net.List
 	}
 	defer weather.Close()
 
-	// A Content-ID names the event. Publishing it again has no effect, so a
-	// program that does not know how far it came may start over.
+	// A Content-ID names the event. Publishing it again has no effect, so after a
+	// crash the program can start over.
 	_, err = weather.Publish(ctx,
 		&feed.Entity{
 			ContentID:       "<Bern-1@example>",
@@ -88,7 +88,7 @@ func run(ctx context.Context, out io.Writer, directory string, listener net.List
 	}
 	web := server.NewHTTPServer(handler, slog.Default())
 	context.AfterFunc(ctx, func() {
-		// The server of feeds first: it ends the requests that wait for news.
+		// Close the handler first: it ends the requests that wait for new entities.
 		_ = handler.Close(context.WithoutCancel(ctx))
 		_ = web.Close()
 	})

@@ -1,6 +1,6 @@
-// Command s3 publishes a feed into a bucket and reads it from there, with no server
-// in between: the feed with the rights that the AWS SDK finds, and a snapshot of
-// it with a URL that is its own credential.
+// Command s3 publishes a feed to a bucket and reads it from there without a server:
+// the feed with the credentials that the AWS SDK finds, and a snapshot of it with a
+// presigned URL.
 //
 //	$ go run ./examples/s3 's3://my-bucket/weather?region=eu-central-1'
 //	feed: PUT Bern {"temperature":11}
@@ -61,8 +61,8 @@ func run(ctx context.Context, out io.Writer, storeURL string) error {
 	return readSnapshot(ctx, out, index)
 }
 
-// publish adds to the feed. Other machines may do the same at the same time. What is
-// in the feed already is not added again.
+// publish adds to the feed. Other machines may do so at the same time. Entities that are
+// in the feed already are not added again.
 func publish(ctx context.Context, store storage.Store) error {
 	weather, err := producer.Open(ctx, store, name, producer.Config{})
 	if err != nil {
@@ -87,8 +87,8 @@ func entity(id string, operation feed.Operation, key, body string) *feed.Entity 
 	}
 }
 
-// readFeed reads the feed as a client of a server would: the server is in this
-// process, and its origin is made up.
+// readFeed reads the feed like a client of a server. The server runs within this process,
+// at an origin that does not exist.
 func readFeed(ctx context.Context, out io.Writer, store storage.Store) error {
 	const origin = "http://store.invalid"
 	handler, err := server.New(store, server.Config{PublicURL: origin})
@@ -109,8 +109,8 @@ func readFeed(ctx context.Context, out io.Writer, store storage.Store) error {
 	return nil
 }
 
-// share writes a snapshot that can be read for an hour by whoever has the URL that
-// it returns. For good, and for everybody, there is SnapshotConfig.PublicURL.
+// share writes a snapshot that anyone with the returned URL can read for an hour. Set
+// SnapshotConfig.PublicURL instead for a snapshot that is public.
 func share(ctx context.Context, store storage.Store) (indexURL string, err error) {
 	const valid = time.Hour
 	var state iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {
@@ -127,7 +127,7 @@ func share(ctx context.Context, store storage.Store) (indexURL string, err error
 	return presigner.Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
 }
 
-// readSnapshot reads a snapshot by plain HTTP. It knows nothing of S3.
+// readSnapshot reads a snapshot by plain HTTP. It does not use S3's API.
 func readSnapshot(ctx context.Context, out io.Writer, indexURL string) error {
 	client, err := consumer.New(consumer.Config{})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command snapshot-then-feed shows how a new consumer begins with a snapshot and
-// goes on in the feed where the snapshot ends. It prints what it reads, and the
-// position from which another run would go on.
+// continues in the feed where the snapshot ends. It prints what it reads, and the
+// position at which another run would continue.
 //
 //	$ feedctl snapshot from-feed cities
 //	made snapshot cities/20260301T120000.000Z-q7a2mzkd of 2 entities on 1 page
@@ -41,9 +41,8 @@ func main() {
 	fmt.Printf("go on after %s of %s\n", at.ContentID, at.LastModified.Format(time.RFC3339))
 }
 
-// run returns the position after the last entity. Whoever stores it together with
-// what he made of the entities goes on with consumer.After(position), and has
-// each entity exactly once.
+// run returns the position after the last entity. A program that stores it together with
+// its data, and continues with consumer.After(position), gets each entity exactly once.
 func run(ctx context.Context, out io.Writer, server, name string) (at feed.Position, err error) {
 	client, err := consumer.New(consumer.Config{})
 	if err != nil {

@@ -49,14 +49,14 @@ func (c *counter) load() error {
 	return nil
 }
 
-// Position reads the file again: after a commit that returned an error it is
-// what tells how the commit ended.
+// Position reads the file again: after a commit that returned an error, the file says
+// whether it took effect.
 func (c *counter) Position(context.Context) (feed.Position, error) {
 	err := c.load()
 	return c.state.Position, err
 }
 
-// Begin works on a copy, so that a rollback is to forget it.
+// Begin returns a batch that works on a copy; a rollback drops it.
 func (c *counter) Begin(context.Context) (consumer.Batch, error) {
 	return &batch{sink: c, counts: maps.Clone(c.state.Counts)}, nil
 }
@@ -74,8 +74,8 @@ func (b *batch) Apply(_ context.Context, e *feed.Entity) error {
 }
 
 // Commit writes a new file, syncs it, and renames it over the old one: a crash
-// leaves the one or the other. Then the directory is synced, so that the rename
-// is on the disk too.
+// leaves one or the other. Then it syncs the directory, so that the rename is durable
+// too.
 func (b *batch) Commit(_ context.Context, at feed.Position) error {
 	next := state{Counts: b.counts, Position: at}
 	data, err := json.Marshal(next)

@@ -1,7 +1,7 @@
 // Command write-your-own-sink consumes a feed into a sink of its own: a file with
 // the number of entities of each media type. The numbers and the position in the
-// feed are in the same file, which is replaced as a whole, so every entity is
-// counted exactly once whatever is killed when.
+// feed are in the same file, which is replaced atomically, so every entity is counted
+// exactly once, even if the program is killed.
 //
 //	$ go run ./examples/write-your-own-sink http://127.0.0.1:8080/feeds/pictures counts.json
 //	$ cat counts.json
