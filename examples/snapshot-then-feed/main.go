@@ -12,7 +12,7 @@
 //	snapshot: Bern
 //	snapshot: Lima
 //	feed: PUT Quito
-//	go on after <TKWWE5QWGTWSUL3EJX3LJTWS2A-1@cities> of 2026-03-01T12:00:05Z
+//	continue after <TKWWE5QWGTWSUL3EJX3LJTWS2A-1@cities> of 2026-03-01T12:00:05Z
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("go on after %s of %s\n", at.ContentID, at.LastModified.Format(time.RFC3339))
+	fmt.Printf("continue after %s of %s\n", at.ContentID, at.LastModified.Format(time.RFC3339))
 }
 
 // run returns the position after the last entity. A program that stores it together with

@@ -44,10 +44,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	at, err := run(ctx, os.Stdout, web.URL, "cities")
-	fmt.Println("go on after", at.ContentID, err)
+	fmt.Println("continue after", at.ContentID, err)
 	// Output:
 	// snapshot: Bern
 	// snapshot: Lima
 	// feed: PUT Quito
-	// go on after <Quito@example> <nil>
+	// continue after <Quito@example> <nil>
 }
