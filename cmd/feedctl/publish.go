@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/publish"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -83,13 +85,11 @@ were published. With --to, a request that fails then is not repeated.` + exitSta
 	return c
 }
 
-// A publisher makes entities durable, in order.
-type publisher interface {
-	// Begin begins to publish entities behind those of all calls before, if these
-	// succeed. More says that another call is going to follow at once. What it returns
-	// waits until they are durable. What has begun is not broken off when ctx ends.
-	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (server.Receipt, error), err error)
-	Close() error
+// A publisher publishes to a feed until it is closed.
+type publisher struct {
+	publish.Target
+	close  func() error
+	memory int64 // that what is on its way may take
 }
 
 // How much memory, in bytes, what is on its way may take. A store behind a network
@@ -112,51 +112,51 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err := f.check(); err != nil {
 		return err
 	}
-	p := &publishing{}
+	im := &publish.Import{PageEntities: f.pages.entities, PageBytes: f.pages.bytes}
 	if f.resume != "" {
 		where, err := f.identity(at)
 		if err != nil {
 			return err
 		}
-		if p.resume, err = openResumeFile(f.resume, where); err != nil {
-			return err
+		if im.State, err = publish.OpenState(f.resume, where); err != nil {
+			return stateAdvice(err)
 		}
-		p.skip = p.resume.Published
 	}
-	to, room, err := f.openPublisher(ctx, a, at)
+	to, err := f.openPublisher(ctx, a, at)
 	if err != nil {
 		return err
 	}
-	p.queue = newQueue(room)
-	if f.resume != "" {
-		p.queue.fit(f.pages.entities, f.pages.bytes)
-	}
-	defer closing(&err, to.Close, "feed "+name)
+	defer closing(&err, to.close, "feed "+name)
 	src, err := f.input.open(ctx, a.log, a.in, file)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, src.close, src.name)
+	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.entities, src.tell
 
+	var published, bytes atomic.Int64
+	im.Progress = func(r publish.Result) {
+		published.Store(r.Published)
+		bytes.Store(r.Bytes)
+	}
 	stop := a.progress("publish", func() status {
-		return status{Entities: p.published.Load(), Bytes: p.bytes.Load(), Total: src.size, Lag: -1}
+		return status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.size, Lag: -1}
 	})
 	defer stop()
-	err = p.run(ctx, src, to)
+	done, err := im.Run(ctx)
 	stop()
 	result := publishJSON{
 		Feed:       name,
-		Read:       p.skip + p.acknowledged,
-		Skipped:    p.skip,
-		Published:  p.published.Load(),
-		Duplicates: p.duplicates,
-		Page:       p.last.Page,
-		ContentID:  p.last.ContentID,
+		Read:       done.Skipped + done.Acknowledged,
+		Skipped:    done.Skipped,
+		Published:  done.Published,
+		Duplicates: done.Duplicates,
+		Page:       done.Last.Page,
+		ContentID:  done.Last.ContentID,
 		Time:       time.Now().UTC(),
 	}
-	var wrong *usageError
-	if errors.As(err, &wrong) {
-		return err // of --resume: nobody knows how much of this input is in the feed
+	if _, wrong := errors.AsType[*publish.StateError](err); wrong {
+		return stateAdvice(err) // how much of this input is in the feed is not known
 	}
 	if err != nil {
 		return fmt.Errorf("publish %s to %s: after %s: %w", src.name, name, plural(result.Read, "entity", "entities"), err)
@@ -166,6 +166,18 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 			plural(result.Duplicates, "duplicate", "duplicates"))
 		return err
 	})
+}
+
+// stateAdvice adds to the error of a resume file that is of another feed or input what to do.
+func stateAdvice(err error) error {
+	state, ok := errors.AsType[*publish.StateError](err)
+	if !ok {
+		return err
+	}
+	return &usageError{&hinted{
+		err:  fmt.Errorf("--resume %w", state),
+		hint: "another file for --resume, each feed and input has its own, or without this one, to begin at the start of the input",
+	}}
 }
 
 // parse reads the argument that names the feed.
@@ -207,158 +219,70 @@ func (f *publishFlags) identity(at stored) (string, error) {
 	return u.JoinPath(layout.FeedPath(at.name)).String(), nil
 }
 
-// openPublisher also returns how much memory what is on its way may take.
-func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (p publisher, room int64, err error) {
-	name := at.name
+func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (*publisher, error) {
 	if f.to != "" {
-		p, err := newHTTPPublisher(a.web, f.to, name, f.credentialsFile, f.retries)
-		return p, roomNear, err
+		return f.openClient(a, at.name)
 	}
 	store, err := a.openStoreAt(ctx, at.store, access{create: true})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	feed, err := producer.Open(ctx, store, name, producer.Config{
+	feed, err := producer.Open(ctx, store, at.name, producer.Config{
 		MaxPageBytes:    f.pages.bytes,
 		MaxPageEntities: f.pages.entities,
 		Logger:          a.log,
 	})
 	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("open feed %s: %w", name, err), store.Close())
+		return nil, errors.Join(fmt.Errorf("open feed %s: %w", at.name, err), store.Close())
 	}
-	room = roomNear
+	to := &publisher{&storeTarget{name: at.name, feed: feed}, func() error { return errors.Join(feed.Close(), store.Close()) }, roomNear}
 	if storage.PropertiesOf(store).Remote {
-		room = roomFar
+		to.memory = roomFar
 	}
-	return &storePublisher{name: name, feed: feed, store: store}, room, nil
+	return to, nil
 }
 
-// A storePublisher publishes to a feed in the store.
-type storePublisher struct {
-	name  string
-	feed  *producer.Feed
-	store io.Closer
-	last  *producer.Publication
+// openClient returns a publisher to the server at --to.
+func (f *publishFlags) openClient(a *app, name string) (*publisher, error) {
+	u, err := parseURL(f.to)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCredential(f.credentialsFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := publish.New(publish.Config{
+		URL:         u.JoinPath("feeds", name).String(),
+		Credentials: consumer.Credentials{Username: c.username, Password: c.password, Bearer: c.bearer},
+		HTTPClient:  &http.Client{Transport: a.web},
+		Attempts:    f.retries,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &publisher{client.Ordered(), client.Close, roomNear}, nil
 }
 
-func (s *storePublisher) Begin(ctx context.Context, entities []*feed.Entity, more bool) (func() (server.Receipt, error), error) {
+// A storeTarget publishes to a feed in the store.
+type storeTarget struct {
+	name string
+	feed *producer.Feed
+	last *producer.Publication
+}
+
+func (s *storeTarget) Begin(ctx context.Context, entities []*feed.Entity, more bool) (func() (publish.Receipt, error), error) {
 	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last, More: more})
 	if err != nil {
 		return nil, err
 	}
 	s.last = begun
-	return func() (server.Receipt, error) {
+	return func() (publish.Receipt, error) {
 		r, err := begun.Wait()
-		receipt := server.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
+		receipt := publish.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
 		if r.Page > 0 {
 			receipt.Page = layout.FeedPagePath(s.name, r.Page)
 		}
 		return receipt, err
 	}, nil
-}
-
-func (s *storePublisher) Close() error { return errors.Join(s.feed.Close(), s.store.Close()) }
-
-// publishing is one run of the command.
-type publishing struct {
-	skip   int64       // entities at the start of the input that are in the feed
-	resume *resumeFile // nil without --resume
-	queue  *queue
-
-	published    atomic.Int64
-	bytes        atomic.Int64
-	acknowledged int64 // published and duplicates
-	duplicates   int64
-	last         server.Receipt
-}
-
-// run reads the input in one goroutine, begins to publish it in another, and waits in
-// this one until it is durable. What has begun when a signal comes is finished, so
-// that its outcome is known.
-func (p *publishing) run(ctx context.Context, src *source, to publisher) error {
-	readCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	q := p.queue
-	defer q.watch(readCtx)()
-	src.tell(q.reads)
-	// The reader may be stuck in a read of standard input when a signal comes.
-	// Nobody waits for it then; it ends with the process.
-	go p.read(readCtx, src, q)
-	begun := make(chan publication, 64)
-	var end error // of the input, or of what could not begin
-	go func() {
-		defer close(begun)
-		end = p.begin(readCtx, to, begun)
-	}()
-	var failed error
-	for b := range begun {
-		receipt, err := b.wait()
-		if err == nil && failed == nil {
-			err = p.finish(b.entities, receipt)
-		}
-		if err != nil && failed == nil {
-			failed = err
-			cancel()
-		}
-	}
-	if failed != nil {
-		return failed
-	}
-	return end
-}
-
-// A publication is a batch that has begun.
-type publication struct {
-	entities []*feed.Entity
-	wait     func() (server.Receipt, error)
-}
-
-// begin begins one batch after another until the input or ctx ends.
-func (p *publishing) begin(ctx context.Context, to publisher, begun chan<- publication) error {
-	for {
-		batch, more, err := p.queue.take(ctx)
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		wait, err := to.Begin(ctx, batch, more)
-		if err != nil {
-			return err
-		}
-		begun <- publication{batch, wait}
-	}
-}
-
-func (p *publishing) read(ctx context.Context, src *source, q *queue) {
-	n := int64(0)
-	for e, err := range src.entities {
-		if n++; err == nil && n <= p.skip {
-			err = p.resume.check(n, e)
-		}
-		if err != nil {
-			q.close(err)
-			return
-		}
-		if n > p.skip && !q.add(ctx, e) {
-			break
-		}
-	}
-	err := ctx.Err()
-	if err == nil && p.resume != nil {
-		err = p.resume.checkEnd(n)
-	}
-	q.close(err)
-}
-
-// finish notes that a batch is durable.
-func (p *publishing) finish(batch []*feed.Entity, receipt server.Receipt) error {
-	p.queue.published(batch)
-	p.bytes.Add(bodies(batch))
-	p.published.Add(int64(receipt.Published))
-	p.duplicates += int64(receipt.Duplicates)
-	p.acknowledged += int64(len(batch))
-	p.last = receipt
-	if p.resume != nil {
-		return p.resume.save(p.skip+p.acknowledged, batch[len(batch)-1])
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/server"
@@ -236,7 +237,7 @@ func (a *app) announce(f *serveFlags, url string) error {
 	if err != nil || f.readyFile == "" {
 		return err
 	}
-	return writeFile(f.readyFile, []byte(url+"\n"))
+	return regular.WriteFile(f.readyFile, []byte(url+"\n"))
 }
 
 // tlsConfig reads the certificate; nil without one.

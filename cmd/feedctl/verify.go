@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
 )
@@ -213,5 +214,5 @@ func writeState(path string, state *verify.State) error {
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	return writeFile(path, append(data, '\n'))
+	return regular.WriteFile(path, append(data, '\n'))
 }

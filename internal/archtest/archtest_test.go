@@ -91,6 +91,7 @@ var rooms = map[string]room{
 		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
+	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "page"}},
 	"sink":                     {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},

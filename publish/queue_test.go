@@ -1,12 +1,8 @@
-package main
+package publish
 
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,7 +119,7 @@ func TestQueueWaitsForTheReader(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				q := newQueue(roomNear)
+				q := newQueue(4 << 20)
 				q.watch(ctx)
 				q.reads(true)
 				q.add(ctx, &feed.Entity{})
@@ -142,34 +138,6 @@ func TestQueueWaitsForTheReader(t *testing.T) {
 				cancel()
 			})
 		})
-	}
-}
-
-// A source says when it waits for its input. Files are there.
-func TestSourceTells(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(name, []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := inputFlags{format: "ndjson"}
-	for _, c := range []struct {
-		name string
-		want []bool
-	}{{name, []bool{true}}, {"-", []bool{false, true, false, true}}} {
-		src, err := f.open(t.Context(), slog.New(slog.DiscardHandler), strings.NewReader("1\n"), c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []bool
-		src.tell(func(busy bool) { got = append(got, busy) })
-		for _, err := range src.entities {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := src.close(); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: told %v, want %v; %v", c.name, got, c.want, err)
-		}
 	}
 }
 
@@ -232,7 +200,7 @@ func TestQueueFit(t *testing.T) {
 		{10_000, 64 << 10, limits{1024, 512 << 10}, limits{1024, 512 << 10}},
 		{1, 1, limits{1, 8}, limits{1, 8}},
 	} {
-		q := newQueue(roomFar)
+		q := newQueue(16 << 20)
 		q.fit(c.pageEntities, c.pageBytes)
 		if q.batch != c.batch || q.ahead != c.ahead {
 			t.Errorf("pages of %d entities and %d bytes: batches of %v, %v ahead; want %v, %v",

@@ -1,7 +1,6 @@
-package main
+package publish_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/publish"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -26,13 +26,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func newTestPublisher(t *testing.T, transport http.RoundTripper) *httpPublisher {
+func newClient(t *testing.T, transport http.RoundTripper) *publish.Client {
 	t.Helper()
-	p, err := newHTTPPublisher(transport, "http://data.example", "things", "", 4)
+	c, err := publish.New(publish.Config{
+		URL: "http://data.example/feeds/things", HTTPClient: &http.Client{Transport: transport}, Attempts: 4,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return c
 }
 
 func answer(status int, body string) *http.Response {
@@ -41,11 +43,11 @@ func answer(status int, body string) *http.Response {
 
 // A request whose outcome is not known is repeated with the same Content-IDs, after the time
 // that the server asks for.
-func TestHTTPPublisherRepeats(t *testing.T) {
+func TestClientRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ids []string
 		begun := time.Now()
-		p := newTestPublisher(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		p := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			for e, err := range input.Multipart(r.Body, r.Header.Get("Content-Type"), page.ReaderOptions{}) {
 				if err != nil {
 					t.Error(err)
@@ -66,7 +68,7 @@ func TestHTTPPublisherRepeats(t *testing.T) {
 		got, err := p.Publish(t.Context(),
 			&feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("a"), ContentID: "given"},
 			&feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("b")})
-		want := server.Receipt{Published: 1, Duplicates: 1, Page: "p", ContentID: "c"}
+		want := publish.Receipt{Published: 1, Duplicates: 1, Page: "p", ContentID: "c"}
 		if err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
@@ -79,7 +81,7 @@ func TestHTTPPublisherRepeats(t *testing.T) {
 	})
 }
 
-func TestHTTPPublisherGivesUp(t *testing.T) {
+func TestClientGivesUp(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer func() (*http.Response, error)
@@ -101,7 +103,7 @@ func TestHTTPPublisherGivesUp(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries := 0
-				p := newTestPublisher(t, roundTripper(func(*http.Request) (*http.Response, error) {
+				p := newClient(t, roundTripper(func(*http.Request) (*http.Response, error) {
 					tries++
 					return test.answer()
 				}))
@@ -114,18 +116,18 @@ func TestHTTPPublisherGivesUp(t *testing.T) {
 	}
 }
 
-// Who begins a batch before he has waited for the one before must not get it
-// published in front of that one.
-func TestHTTPPublisherKeepsOrder(t *testing.T) {
+// A batch that is begun before the one before has ended is not published in front of it.
+func TestClientKeepsOrder(t *testing.T) {
 	tries := 0
-	p := newTestPublisher(t, roundTripper(func(*http.Request) (*http.Response, error) {
+	p := newClient(t, roundTripper(func(*http.Request) (*http.Response, error) {
 		if tries++; tries == 1 {
 			return answer(http.StatusForbidden, ""), nil
 		}
 		return answer(http.StatusOK, `{"published":1}`), nil
 	}))
+	target := p.Ordered()
 	for n := range 2 {
-		wait, err := p.Begin(t.Context(), []*feed.Entity{{Operation: feed.Put, ContentType: "text/plain"}}, false)
+		wait, err := target.Begin(t.Context(), []*feed.Entity{{Operation: feed.Put, ContentType: "text/plain"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,28 +140,8 @@ func TestHTTPPublisherKeepsOrder(t *testing.T) {
 	}
 }
 
-// After a signal, a request that fails is not repeated, however often it might be: the
-// server may be away for long.
-func TestHTTPPublisherIsInterrupted(t *testing.T) {
-	ctx, signal := context.WithCancelCause(t.Context())
-	tries := 0
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		tries++
-		signal(errInterrupted)
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	defer web.Close()
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{in: strings.NewReader("1\n"), out: &stdout, err: &stderr})
-	want := "feedctl: interrupted: publish standard input to a: after 0 entities: post " + web.URL + "/feeds/a: status 503"
-	if code != exitInterrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
-		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)
-	}
-}
-
 // Whole entities, a stream and credentials arrive at a real server.
-func TestHTTPPublisherAndServer(t *testing.T) {
+func TestServer(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{
 		Writable: true, WriteAuth: []server.Credential{{Username: "ann", Password: "s:cret"}},
 	})
@@ -169,8 +151,9 @@ func TestHTTPPublisherAndServer(t *testing.T) {
 	web := httptest.NewServer(handler)
 	defer web.Close()
 	defer handler.Close(context.Background())
-	t.Setenv("FEEDCTL_CREDENTIALS", "basic ann:s:cret")
-	p, err := newHTTPPublisher(newTransport(), web.URL, "things", "", 1)
+	p, err := publish.New(publish.Config{
+		URL: web.URL + "/feeds/things", Attempts: 1, Credentials: consumer.Credentials{Username: "ann", Password: "s:cret"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

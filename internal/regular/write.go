@@ -1,4 +1,4 @@
-package main
+package regular
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// writeFile replaces a file so that whoever reads it, also after a crash, finds
-// the old text or the new one.
-func writeFile(path string, data []byte) (err error) {
+// WriteFile replaces a file so that a reader, also after a crash, finds the old text or the
+// new one.
+func WriteFile(path string, data []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

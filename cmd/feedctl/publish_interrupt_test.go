@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// After a signal, a request that fails is not repeated, however often it might be: the
+// server may be away for long.
+func TestPublishIsInterrupted(t *testing.T) {
+	ctx, signal := context.WithCancelCause(t.Context())
+	tries := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		tries++
+		signal(errInterrupted)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer web.Close()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{in: strings.NewReader("1\n"), out: &stdout, err: &stderr})
+	want := "feedctl: interrupted: publish standard input to a: after 0 entities: post " + web.URL + "/feeds/a: status 503"
+	if code != exitInterrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
+		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)
+	}
+}

@@ -1,0 +1,276 @@
+package publish
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/page"
+)
+
+// maxRetryAfter is how long a server may ask to be left alone.
+const maxRetryAfter = 5 * time.Minute
+
+// defaultAttempts is how often a request is sent that fails, if a Config does not say.
+const defaultAttempts = 8
+
+// A Config says where to publish, and how.
+type Config struct {
+	// URL of the feed: https://data.example.org/feeds/orders. It has no credentials in it.
+	URL         string
+	Credentials consumer.Credentials
+	// HTTPClient sends the requests; nil for [http.DefaultClient]. Its redirects are not
+	// followed: entities and credentials stay with the server they are for.
+	HTTPClient *http.Client
+	// Attempts is how often a request is sent that the network or the server fails, with
+	// pauses of up to 30 seconds, or as long as the server asks for, up to 5 minutes.
+	// 0: 8; negative: no limit.
+	Attempts int
+}
+
+// A Client publishes to one feed on a server. It may be used by several goroutines.
+type Client struct {
+	config  Config
+	http    http.Client
+	buffers sync.Pool // of *[]byte
+}
+
+// A Receipt tells what became of entities that were published.
+type Receipt struct {
+	// Published counts the entities that were written, Duplicates those whose Content-ID was
+	// in the newest pages of the feed already.
+	Published  int `json:"published"`
+	Duplicates int `json:"duplicates"`
+	// Page is the URL of the page that the last of them was written to, and ContentID names
+	// that entity. Both are empty if none was written.
+	Page      string `json:"page,omitempty"`
+	ContentID string `json:"contentId,omitempty"`
+}
+
+// add counts what was published later.
+func (r *Receipt) add(later Receipt) {
+	r.Published += later.Published
+	r.Duplicates += later.Duplicates
+	r.Page, r.ContentID = cmp.Or(later.Page, r.Page), cmp.Or(later.ContentID, r.ContentID)
+}
+
+// New returns a client. It sends no request.
+func New(config Config) (*Client, error) {
+	u, err := url.Parse(config.URL)
+	switch {
+	case err != nil:
+		return nil, errors.New("publish: the URL of the feed is invalid") // the cause may show a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("publish to %s: want a URL as https://HOST/feeds/FEED", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("publish to %s: leave the credentials out of the URL, and set Credentials", u.Redacted())
+	}
+	c := &Client{config: config}
+	c.config.Attempts = cmp.Or(config.Attempts, defaultAttempts)
+	if config.HTTPClient != nil {
+		c.http = *config.HTTPClient
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// Close closes the connections that are idle.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Publish publishes entities in their order, and returns when they are durable. An entity without
+// a Content-ID is given one, in place: so what it is not known of whether it was published, after
+// an error, can be published again, soon, and is in the feed once. Of a stream no request is
+// repeated, as it cannot be read again.
+//
+// An answer other than 2xx is a [consumer.StatusError]. The receipt counts what was published
+// before the error.
+func (c *Client) Publish(ctx context.Context, entities ...*feed.Entity) (Receipt, error) {
+	return c.publish(ctx, ctx, entities)
+}
+
+// publish sends requests until they fail or end, within sending, and repeats none after the end
+// of ctx.
+func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) (total Receipt, err error) {
+	for _, e := range entities {
+		if e.ContentID == "" {
+			e.ContentID = "<" + rand.Text() + "@feedctl>"
+		}
+	}
+	for len(entities) > 0 {
+		var receipt Receipt
+		n := whole(entities)
+		if n > 0 {
+			receipt, err = c.publishWhole(ctx, sending, entities[:n])
+		} else {
+			n = 1
+			receipt, err = c.post(sending, entityHeader(entities[0]), entities[0].Stream, entities[0].Size)
+		}
+		total.add(receipt)
+		if err != nil {
+			return total, err
+		}
+		entities = entities[n:]
+	}
+	return total, nil
+}
+
+// whole returns how many entities go into the next request: as many as a batch has, and no
+// stream, which goes alone.
+func whole(entities []*feed.Entity) (n int) {
+	bytes := 0
+	for _, e := range entities {
+		if e.Stream != nil || n == batchEntities || n > 0 && bytes+len(e.Body) > 2*batchBytes {
+			break
+		}
+		n++
+		bytes += len(e.Body)
+	}
+	return n
+}
+
+func (c *Client) publishWhole(ctx, sending context.Context, entities []*feed.Entity) (Receipt, error) {
+	buf, _ := c.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	defer c.buffers.Put(buf)
+	boundary, err := encode(buf, entities)
+	if err != nil {
+		return Receipt{}, err
+	}
+	header := http.Header{"Content-Type": {page.ContentType(boundary)}}
+	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
+	for n := 1; ; n++ {
+		receipt, err := c.post(sending, header, bytes.NewReader(*buf), int64(len(*buf)))
+		if err == nil || n == c.config.Attempts || !mayRepeat(err) {
+			return receipt, err
+		}
+		pause := pauses.After(n)
+		if status, ok := errors.AsType[*consumer.StatusError](err); ok {
+			pause = max(pause, min(status.RetryAfter, maxRetryAfter))
+		}
+		if backoff.Sleep(ctx, pause) != nil {
+			return receipt, err
+		}
+	}
+}
+
+// encode makes a multipart document of the entities, with a boundary that occurs in none.
+func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
+	for {
+		boundary, *buf = page.NewBoundary(), (*buf)[:0]
+		*buf, err = appendParts(*buf, boundary, entities)
+		if !errors.Is(err, page.ErrBoundaryInBody) {
+			return boundary, err
+		}
+	}
+}
+
+func appendParts(buf []byte, boundary string, entities []*feed.Entity) (_ []byte, err error) {
+	var header page.Header
+	for _, e := range entities {
+		header = e.AppendHeader(header[:0])
+		if buf, err = page.AppendPart(buf, boundary, header, e.Body); err != nil {
+			return buf, fmt.Errorf("encode entity %q: %w", e.ContentID, err)
+		}
+	}
+	return page.AppendClose(buf, boundary), nil
+}
+
+// entityHeader returns the header of a request whose body is the entity's.
+func entityHeader(e *feed.Entity) http.Header {
+	h := make(http.Header)
+	for _, field := range e.AppendHeader(nil) {
+		if name := string(field.Name); !strings.EqualFold(name, "Last-Modified") {
+			h.Add(name, string(field.Value))
+		}
+	}
+	return h
+}
+
+func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, size int64) (_ Receipt, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.URL, body)
+	if err != nil {
+		return Receipt{}, err
+	}
+	request.Header = header.Clone()
+	request.ContentLength = size
+	switch auth := c.config.Credentials; {
+	case auth.Bearer != "":
+		request.Header.Set("Authorization", "Bearer "+auth.Bearer)
+	case auth != consumer.Credentials{}:
+		request.SetBasicAuth(auth.Username, auth.Password)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	return readReceipt(c.config.URL, response)
+}
+
+// maxAnswer limits what is read of a server's answer, in bytes.
+const maxAnswer = 64 << 10
+
+func readReceipt(at string, response *http.Response) (receipt Receipt, err error) {
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return receipt, &url.Error{Op: "Post", URL: at, Err: fmt.Errorf("read answer: %w", err)}
+	}
+	if response.StatusCode/100 != 2 {
+		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode, RetryAfter: backoff.RetryAfter(response.Header)}
+		_ = json.Unmarshal(data, &status.Problem) // not every server explains itself
+		return receipt, status
+	}
+	if err := json.Unmarshal(data, &receipt); err != nil {
+		return receipt, fmt.Errorf("read answer of %s: %w", at, err)
+	}
+	return receipt, nil
+}
+
+// mayRepeat reports whether a request may succeed later: the network broke, or
+// the server says so.
+func mayRepeat(err error) bool {
+	var status *consumer.StatusError
+	if !errors.As(err, &status) {
+		var broken *url.Error
+		return errors.As(err, &broken)
+	}
+	return consumer.Retryable(err)
+}
+
+// Ordered returns a target for an [Import]. There is nothing to gain from sending more while a
+// server is busy with a batch, so Begin waits. After an error nothing more is sent: what follows
+// must not come into the feed in front of what failed. When ctx ends, a request that is on its
+// way is finished, and not repeated.
+func (c *Client) Ordered() Target { return &ordered{client: c} }
+
+type ordered struct {
+	client *Client
+	failed error // of a batch that was begun
+}
+
+func (o *ordered) Begin(ctx context.Context, entities []*feed.Entity, _ bool) (func() (Receipt, error), error) {
+	var receipt Receipt
+	if o.failed == nil {
+		receipt, o.failed = o.client.publish(ctx, context.WithoutCancel(ctx), entities)
+	}
+	err := o.failed
+	return func() (Receipt, error) { return receipt, err }, nil
+}

@@ -1,0 +1,167 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"iter"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A Target makes entities durable, in order: [Client.Ordered], or a feed in a store.
+type Target interface {
+	// Begin begins to publish entities behind those of all calls before, if these
+	// succeed. More says that another call is going to follow at once. What it returns
+	// waits until they are durable. What has begun is not broken off when ctx ends.
+	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
+}
+
+// An Import publishes an input from its beginning to its end, in batches that are as large as the
+// input is fast. With a State it continues where another one ended, or was killed.
+type Import struct {
+	To       Target
+	Entities iter.Seq2[*feed.Entity, error]
+	// Tell, if not nil, is called first, with a function that the input calls with false
+	// when it begins to wait, and with true when there is more of it: while it waits,
+	// what is there is published. Without it, an input is taken to wait always.
+	Tell func(busy func(bool))
+	// Memory is how much of it, in bytes, what is on its way may take, beside one batch.
+	// 0: 4 MiB.
+	Memory int64
+	// State, if not nil, remembers how far the input was published.
+	State *State
+	// PageEntities and PageBytes are the limits of the feed's pages, if there is a State: no
+	// more is on its way than fits onto the pages on which Content-IDs are recognized. 0: the
+	// defaults of a feed, 10,000 and 1 MiB.
+	PageEntities int
+	PageBytes    int64
+	// Progress, if not nil, is called after each batch.
+	Progress func(Result)
+}
+
+// A Result counts what an [Import] has done.
+type Result struct {
+	// Skipped entities at the start of the input were published before, as the State says.
+	Skipped int64
+	// Acknowledged is how many were published after them, Duplicates included, and Bytes the
+	// size of their bodies, without those of streams.
+	Acknowledged, Published, Duplicates, Bytes int64
+	// Last is the receipt of the last batch.
+	Last Receipt
+}
+
+// importing is one run of an Import.
+type importing struct {
+	*Import
+	queue  *queue
+	result Result
+}
+
+// Run reads the input in one goroutine, begins to publish it in another, and waits in
+// this one until it is durable. What has begun when ctx ends is finished, so that its
+// outcome is known. A read that is stuck then is not waited for.
+func (im *Import) Run(ctx context.Context) (Result, error) {
+	p := &importing{Import: im}
+	p.queue = newQueue(cmp.Or(im.Memory, 4<<20))
+	if im.State != nil {
+		p.result.Skipped = im.State.Published
+		p.queue.fit(cmp.Or(im.PageEntities, 10_000), cmp.Or(im.PageBytes, 1<<20))
+	}
+	err := p.run(ctx)
+	return p.result, err
+}
+
+func (p *importing) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q := p.queue
+	defer q.watch(ctx)()
+	if p.Tell != nil {
+		p.Tell(q.reads)
+	}
+	skip := p.result.Skipped
+	go p.read(ctx, skip)
+	begun := make(chan publication, 64)
+	var end error // of the input, or of what could not begin
+	go func() {
+		defer close(begun)
+		end = p.begin(ctx, begun)
+	}()
+	var failed error
+	for b := range begun {
+		receipt, err := b.wait()
+		if err == nil && failed == nil {
+			err = p.finish(b.entities, receipt)
+		}
+		if err != nil && failed == nil {
+			failed = err
+			cancel()
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return end
+}
+
+// A publication is a batch that has begun.
+type publication struct {
+	entities []*feed.Entity
+	wait     func() (Receipt, error)
+}
+
+// begin begins one batch after another until the input or ctx ends.
+func (p *importing) begin(ctx context.Context, begun chan<- publication) error {
+	for {
+		batch, more, err := p.queue.take(ctx)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		wait, err := p.To.Begin(ctx, batch, more)
+		if err != nil {
+			return err
+		}
+		begun <- publication{batch, wait}
+	}
+}
+
+// read puts what follows the first skip entities of the input into the queue.
+func (p *importing) read(ctx context.Context, skip int64) {
+	q, n := p.queue, int64(0)
+	for e, err := range p.Entities {
+		if n++; err == nil && n <= skip {
+			err = p.State.check(n, e)
+		}
+		if err != nil {
+			q.close(err)
+			return
+		}
+		if n > skip && !q.add(ctx, e) {
+			break
+		}
+	}
+	err := ctx.Err()
+	if err == nil && p.State != nil {
+		err = p.State.checkEnd(n, skip)
+	}
+	q.close(err)
+}
+
+// finish notes that a batch is durable.
+func (p *importing) finish(batch []*feed.Entity, receipt Receipt) error {
+	p.queue.published(batch)
+	r := &p.result
+	r.Bytes += bodies(batch)
+	r.Published += int64(receipt.Published)
+	r.Duplicates += int64(receipt.Duplicates)
+	r.Acknowledged += int64(len(batch))
+	r.Last = receipt
+	var err error
+	if p.State != nil {
+		err = p.State.save(r.Skipped+r.Acknowledged, batch[len(batch)-1])
+	}
+	if p.Progress != nil {
+		p.Progress(*r)
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package publish
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/regular"
+)
+
+// A State remembers, in a file, how much of an input was published. The file is written
+// after the entities are durable, so it may be behind, never ahead: entities
+// that it does not know of are sent again and recognized by their Content-ID.
+type State struct {
+	path string
+	// Feed is where the input was published: the URL of the feed, or what it is
+	// called in its store. Empty in a file of an earlier version.
+	Feed string `json:"feed,omitempty"`
+	// Published is the number of entities of the input that are in the feed.
+	Published int64 `json:"published"`
+	// Last is the SHA-256 of the body of the last of them, in hex, by which another input is
+	// told from this one. Empty if it was a stream, and in a file of an earlier version.
+	Last string `json:"last,omitempty"`
+}
+
+// A StateError is returned for a [State] that is about another feed or input. Nothing is
+// published then: each feed and input has a file of its own.
+type StateError struct {
+	Path string
+	Err  error
+}
+
+// Error names the file.
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s: %v: nothing is published", e.Path, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// OpenState reads the file path for a feed. One that does not exist stands for the start of
+// the input.
+func OpenState(path, feedName string) (*State, error) {
+	s := &State{path: path}
+	data, err := regular.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Feed = feedName
+		return s, nil
+	case err != nil:
+		return nil, fmt.Errorf("read resume file: %w", err)
+	}
+	if err := json.Unmarshal(data, s); err != nil || s.Published < 0 {
+		return nil, fmt.Errorf("read resume file %s: it is not one: %.80q", path, data)
+	}
+	if s.Feed != "" && s.Feed != feedName {
+		return nil, s.refuse("it says how far an input was published to %s, and this is %s", s.Feed, feedName)
+	}
+	s.Feed = feedName
+	return s, nil
+}
+
+// check compares an entity that is to be skipped with what was published: n of
+// the input, from 1.
+func (s *State) check(n int64, e *feed.Entity) error {
+	if n < s.Published || s.Last == "" || digest(e) == s.Last {
+		return nil
+	}
+	return s.refuse("entity %d of the input is not the one that was published then", n)
+}
+
+// checkEnd returns an error for an input that ends after n entities, before the number that was
+// published.
+func (s *State) checkEnd(n, published int64) error {
+	if n >= published {
+		return nil
+	}
+	return s.refuse("it says that %d entities of the input were published, and there are only %d", published, n)
+}
+
+func (s *State) refuse(format string, args ...any) error {
+	return &StateError{s.path, fmt.Errorf(format, args...)}
+}
+
+// save replaces the file: that many were published, and last was the last of them.
+func (s *State) save(published int64, last *feed.Entity) error {
+	s.Published, s.Last = published, digest(last)
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write resume file: %w", err)
+	}
+	return regular.WriteFile(s.path, append(data, '\n'))
+}
+
+// digest returns the SHA-256 of the body of an entity; empty of a stream.
+func digest(e *feed.Entity) string {
+	if e.Stream != nil {
+		return ""
+	}
+	sum := sha256.Sum256(e.Body)
+	return hex.EncodeToString(sum[:])
+}
