@@ -36,10 +36,10 @@ func (d *docReader) json(body io.Reader) error {
 	r := jsonscan.NewReader(body)
 	if c, err := r.Peek(); err == nil && c == '[' {
 		first := d.asked[0] // all are of one document
-		return d.each(r, func() error { return d.leaf(r, first) })
+		return r.Array(func() error { return d.leaf(r, first) })
 	}
-	return d.members(r, func(name string) error {
-		if name != `"results"` {
+	return r.Object(func(name []byte) error {
+		if string(name) != `"results"` {
 			return r.Skip()
 		}
 		return d.results(r)
@@ -48,10 +48,10 @@ func (d *docReader) json(body io.Reader) error {
 
 // results reads what there is for each document, whose id comes first.
 func (d *docReader) results(r *jsonscan.Reader) error {
-	return d.each(r, func() error {
+	return r.Array(func() error {
 		var asked IDRev
-		return d.members(r, func(name string) error {
-			switch name {
+		return r.Object(func(name []byte) error {
+			switch string(name) {
 			case `"id"`:
 				value, whole, err := r.Value(maxMember)
 				if err == nil && !whole {
@@ -63,49 +63,19 @@ func (d *docReader) results(r *jsonscan.Reader) error {
 				asked.ID, _ = jsonscan.Unquote(value) // empty, if it makes no sense
 				return nil
 			case `"docs"`:
-				return d.each(r, func() error { return d.leaf(r, asked) })
+				return r.Array(func() error { return d.leaf(r, asked) })
 			}
 			return r.Skip()
 		})
 	})
 }
 
-// each calls f for each element of an array.
-func (d *docReader) each(r *jsonscan.Reader, f func() error) error {
-	if err := r.Enter('['); err != nil {
-		return err
-	}
-	for {
-		if more, err := r.More(); err != nil || !more {
-			return err
-		}
-		if err := f(); err != nil {
-			return err
-		}
-	}
-}
-
-// members calls f for each member of an object.
-func (d *docReader) members(r *jsonscan.Reader, f func(name string) error) error {
-	if err := r.Enter('{'); err != nil {
-		return err
-	}
-	for {
-		name, err := r.Key()
-		if err != nil || name == nil {
-			return err
-		}
-		if err := f(string(name)); err != nil {
-			return err
-		}
-	}
-}
-
 // leaf reads {"ok":document}, {"missing":"rev"}, {"error":{...}}, or PouchDB's
 // {"error":"...","reason":"..."}.
 func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
 	no := refusal{ID: asked.ID}
-	err := d.members(r, func(name string) error {
+	err := r.Object(func(key []byte) error {
+		name := string(key) // what follows may move it
 		if name == `"ok"` {
 			return d.doc(r)
 		}

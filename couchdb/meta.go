@@ -25,18 +25,8 @@ func (b *Body) Scan() (Meta, error) {
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
 		return m, nil
 	}
-	if err := r.Enter('{'); err != nil {
-		return m, err
-	}
-	for {
-		name, err := r.Key()
-		if err != nil || name == nil {
-			return m, err
-		}
-		if err := m.read(r, name); err != nil {
-			return m, err
-		}
-	}
+	err := r.Object(func(name []byte) error { return m.read(r, name) })
+	return m, err
 }
 
 // read reads the value of a member.

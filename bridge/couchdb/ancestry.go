@@ -1,7 +1,7 @@
 package couchdb
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,30 +103,27 @@ func ancestry(r *jsonscan.Reader) (names []string, err error) {
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
 		return nil, nil
 	}
-	if err := r.Enter('{'); err != nil {
-		return nil, err
-	}
-	for {
-		name, err := r.Key()
-		if err != nil || name == nil {
-			return nil, err
-		}
-		if !bytes.Equal(name, []byte(`"_revisions"`)) {
-			if err := r.Skip(); err != nil {
-				return nil, err
-			}
-			continue
+	err = r.Object(func(name []byte) error {
+		if string(name) != `"_revisions"` {
+			return r.Skip()
 		}
 		value, whole, err := r.Value(maxHistory)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !whole {
-			return nil, fmt.Errorf("its _revisions have more than %d bytes", maxHistory)
+			return fmt.Errorf("its _revisions have more than %d bytes", maxHistory)
 		}
-		return revisionNames(value)
+		names, err = revisionNames(value)
+		return cmp.Or(err, errFound)
+	})
+	if err == errFound { // what follows does not matter
+		err = nil
 	}
+	return names, err
 }
+
+var errFound = errors.New("found")
 
 // revisionNames returns the names in the value of _revisions.
 func revisionNames(value []byte) ([]string, error) {

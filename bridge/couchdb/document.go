@@ -2,12 +2,12 @@ package couchdb
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // A document is what the bridge has to know of a document's JSON text. The text
@@ -51,29 +51,20 @@ func parseDocument(text []byte) (document, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return d, fmt.Errorf("document %w", errNotJSON)
 	}
-	comma := 0 // where the comma before the member is; 0 before the first
-	for i := space(text, 1); text[i] == '"'; {
-		nameEnd := skipString(text, i)
-		start := space(text, space(text, nameEnd)+1) // behind the colon
-		end := skipValue(text, start)
-		next := space(text, end) // the comma, or the closing brace
-		if err := d.take(text[i:nameEnd], text[start:end]); err != nil {
+	before := 1 // the end of the member before
+	for name, value := range jsonscan.Members(text) {
+		start := cap(text) - cap(name) // name is a part of text
+		end := cap(text) - cap(value) + len(value)
+		if d.member == (span{1, before}) { // it was the first: the comma behind goes with it
+			d.member.end = start
+		}
+		if err := d.take(name, value); err != nil {
 			return d, err
 		}
-		if string(text[i:nameEnd]) == `"_attachments"` {
-			d.member = span{comma, end}
-			if comma == 0 { // the first member: the comma behind goes with it
-				d.member = span{i, next}
-				if text[next] == ',' {
-					d.member.end = space(text, next+1)
-				}
-			}
+		if string(name) == `"_attachments"` {
+			d.member = span{before, end}
 		}
-		if text[next] != ',' {
-			break
-		}
-		comma = next
-		i = space(text, next+1)
+		before = end
 	}
 	switch {
 	case d.id == "":
@@ -109,7 +100,10 @@ func (d *document) take(name, value []byte) (err error) {
 
 // attached reports whether the document has attachments.
 func (d *document) attached() bool {
-	return len(d.attachments) > 0 && space(d.attachments, 1) != len(d.attachments)-1
+	for range jsonscan.Members(d.attachments) {
+		return true
+	}
+	return false
 }
 
 // withoutAttachments returns the text without the member _attachments: all other
@@ -125,85 +119,11 @@ func (d *document) withoutAttachments() []byte {
 
 // text decodes a string. Anything else is an empty one.
 func text(value []byte) (string, error) {
-	if value[0] != '"' {
-		return "", nil
-	}
-	if bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : len(value)-1]), nil
-	}
-	var s string
-	if err := json.Unmarshal(value, &s); err != nil {
-		return "", errNotJSON
-	}
-	// The decoder puts U+FFFD in the place of a half: two ids would become one.
-	if bytes.ContainsRune([]byte(s), utf8.RuneError) && !bytes.ContainsRune(value, utf8.RuneError) && !escapesRuneError(value) {
+	s, err := jsonscan.Unquote(value)
+	if err == nil && jsonscan.Halved(value, s) { // two ids would become one
 		return "", errSurrogate
 	}
 	return s, nil
-}
-
-// escapesRuneError reports whether the string has U+FFFD as an escape.
-func escapesRuneError(value []byte) bool {
-	return bytes.Contains(bytes.ToLower(value), []byte(`\ufffd`))
-}
-
-// The functions below walk over text that is known to be valid JSON.
-
-func space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipString returns the index behind the string that begins at i.
-func skipString(b []byte, i int) int {
-	for i++; ; i++ {
-		switch n := bytes.IndexByte(b[i:], '"'); {
-		case !escaped(b, i+n):
-			return i + n + 1
-		default:
-			i += n
-		}
-	}
-}
-
-// escaped reports whether an odd number of backslashes is before i.
-func escaped(b []byte, i int) bool {
-	n := 0
-	for i-n > 0 && b[i-n-1] == '\\' {
-		n++
-	}
-	return n%2 == 1
-}
-
-// skipValue returns the index behind the value that begins at i.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\n', '\t', '\r':
-			i++
-			continue
-		default: // a number or a word
-			for i < len(b) && !bytes.ContainsRune([]byte(",]} \n\t\r"), rune(b[i])) {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-	return i
 }
 
 // invalidAt returns where the text ceases to be UTF-8.

@@ -97,7 +97,7 @@ var rooms = map[string]room{
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
 	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/tcp", "internal/suggest"}},
-	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff"}, libraries: []string{"golang.org/x/sys"}},
+	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},

@@ -254,6 +254,37 @@ func (r *Reader) Key() ([]byte, error) {
 	return r.key, nil
 }
 
+// Object reads an object, and calls member for each name, which reads the value.
+func (r *Reader) Object(member func(name []byte) error) error {
+	if err := r.Enter('{'); err != nil {
+		return err
+	}
+	for {
+		name, err := r.Key()
+		if err != nil || name == nil {
+			return err
+		}
+		if err := member(name); err != nil {
+			return err
+		}
+	}
+}
+
+// Array reads an array, and calls element for each element, which reads it.
+func (r *Reader) Array(element func() error) error {
+	if err := r.Enter('['); err != nil {
+		return err
+	}
+	for {
+		if more, err := r.More(); err != nil || !more {
+			return err
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+}
+
 // Value reads the next value, whatever it is. If it is larger than limit, in
 // bytes, whole is false, and [Reader.Rest] must be called for what comes after
 // the bytes that are returned.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"iter"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -61,6 +62,14 @@ func Unquote(b []byte) (string, error) {
 		i += 2
 	}
 	return string(out), nil
+}
+
+// Halved reports whether a JSON string has an escaped half of a surrogate pair, for which its text
+// has U+FFFD.
+func Halved(quoted []byte, text string) bool {
+	const replacement = "\uFFFD"
+	return strings.Contains(text, replacement) &&
+		!bytes.Contains(quoted, []byte(replacement)) && !bytes.Contains(bytes.ToLower(quoted), []byte(`\ufffd`))
 }
 
 // hex4 returns the number that four hexadecimal digits are.

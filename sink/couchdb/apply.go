@@ -120,7 +120,7 @@ func (t *target) stageBody(key string, e *feed.Entity, body piece, whole []byte)
 	c.body = body
 	c.form = asAttachment
 	if whole != nil {
-		c.form, t.buf = formOf(t.buf[:0], e.ContentType, whole)
+		c.form, t.buf = formOf(t.json, t.buf[:0], e.ContentType, whole)
 	}
 	t.stage(c, e)
 	return nil
@@ -170,7 +170,7 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 			r.contentType, r.body = "application/json", document
 		}
 	}
-	found, ok := t.scanner.scan(t.spool.reader(document))
+	found, ok := identify(t.json, t.spool.reader(document))
 	switch {
 	case !ok || found.rev != rev || !validID(found.id):
 		// Not from CouchDB, though its ETag looks so.

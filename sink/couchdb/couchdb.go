@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/durable"
@@ -87,7 +88,7 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
 	}
-	t := &target{db: db, name: name, patience: p, log: c.Log}
+	t := &target{db: db, name: name, patience: p, log: c.Log, batch: batch{json: jsonscan.NewReader(nil)}}
 	t.spool.dir = c.SpoolDir
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -131,12 +132,12 @@ type target struct {
 
 // A batch is what was applied and is not committed.
 type batch struct {
-	spool   spool
-	steps   []*step
-	last    map[string]*change // the last change of each document
-	body    content.Reader
-	scanner scanner
-	buf     []byte
+	spool spool
+	steps []*step
+	last  map[string]*change // the last change of each document
+	body  content.Reader
+	json  *jsonscan.Reader
+	buf   []byte
 }
 
 func (t *target) open(ctx context.Context) error {

@@ -146,30 +146,17 @@ func withoutEncoding(doc []byte) []byte {
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return doc
 	}
-	var all []byte
-	for _, m := range members(text) {
-		if m.name == attachmentsMember && m.value[0] == '{' {
-			m.text = append([]byte(`"`+attachmentsMember+`":`), plainStubs(m.value)...)
+	return edit(text, func(m member) []byte {
+		if m.name != attachmentsMember {
+			return m.text
 		}
-		all = join(all, m.text)
-	}
-	return enclose(all)
-}
-
-func plainStubs(attachments []byte) []byte {
-	var all []byte
-	for _, a := range members(attachments) {
-		if a.value[0] == '{' {
-			var kept []byte
-			for _, m := range members(a.value) {
-				if m.name != "encoding" && m.name != "encoded_length" && m.name != "digest" {
-					kept = join(kept, m.text)
+		return m.with(edit(m.value, func(a member) []byte {
+			return a.with(edit(a.value, func(m member) []byte {
+				if m.name == "encoding" || m.name == "encoded_length" || m.name == "digest" {
+					return nil
 				}
-			}
-			name := a.text[:len(a.text)-len(a.value)]
-			a.text = append(append([]byte{}, name...), enclose(kept)...)
-		}
-		all = join(all, a.text)
-	}
-	return enclose(all)
+				return m.text
+			}))
+		}))
+	})
 }

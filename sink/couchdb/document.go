@@ -3,10 +3,12 @@ package couchdb
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/internal/content"
 	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
@@ -28,23 +30,34 @@ type member struct {
 	value []byte
 }
 
+// with returns the text of a member with another value.
+func (m member) with(value []byte) []byte {
+	return slices.Concat(m.text[:len(m.text)-len(m.value)], value)
+}
+
 // members returns the members of an object, whose text is valid and without white
 // space.
-func members(text []byte) []member {
-	var all []member
-	s := speller{text: text}
-	for s.pos = 1; text[s.pos] != '}'; {
-		start := s.pos
-		name := s.string()
-		s.pos++ // the colon
-		value := s.pos
-		s.value(false)
-		all = append(all, member{name, text[start:s.pos], text[value:s.pos]})
-		if text[s.pos] == ',' {
-			s.pos++
-		}
+func members(text []byte) (all []member) {
+	for quoted, value := range jsonscan.Members(text) {
+		name, _ := jsonscan.Unquote(quoted)
+		all = append(all, member{name, slices.Concat(quoted, []byte{':'}, value), value})
 	}
 	return all
+}
+
+// edit returns an object with what change makes of each member: nil is none. Anything else than an
+// object stays as it is.
+func edit(value []byte, change func(member) []byte) []byte {
+	if value[0] != '{' {
+		return value
+	}
+	var all []byte
+	for _, m := range members(value) {
+		if text := change(m); text != nil {
+			all = join(all, text)
+		}
+	}
+	return enclose(all)
 }
 
 // split returns an object with the members of a document that are its user's, and
@@ -67,9 +80,6 @@ func split(document []byte, follow bool) (own, attachments []byte, ok bool) {
 }
 
 func brought(value []byte, follow bool) []byte {
-	if value[0] != '{' {
-		return nil
-	}
 	var kept []byte
 	for _, m := range members(value) {
 		var a struct {

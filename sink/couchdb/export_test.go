@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // OpenImpatient opens a sink that tries each step so often, without pauses.
@@ -18,14 +19,14 @@ func DocID(key string) string { return docID(key) }
 
 // Form returns how a document holds a body: "attachment", "members" or "both".
 func Form(contentType, body string) string {
-	f, _ := formOf(nil, contentType, []byte(body))
+	f, _ := formOf(jsonscan.NewReader(nil), nil, contentType, []byte(body))
 	return [...]string{asAttachment: "attachment", asMembers: "members", asBoth: "both"}[f]
 }
 
 // Scan returns what a document says of itself.
 func Scan(text string) (id, rev string, history, ok bool) {
-	var s scanner
-	found, ok := s.scan(strings.NewReader(text))
+	r := jsonscan.NewReader(nil)
+	found, ok := identify(r, strings.NewReader(text))
 	return found.id, found.rev, found.history, ok
 }
 

@@ -29,54 +29,46 @@ func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return nil, false
 	}
-	var all []byte
-	for _, m := range members(text) {
-		if m.name == attachmentsMember && m.value[0] == '{' {
-			value, ok := inlineParts(m.value, parts)
-			if !ok {
-				return nil, false
-			}
-			m.text = append([]byte(`"`+attachmentsMember+`":`), value...)
+	doc = edit(text, func(m member) []byte {
+		if m.name != attachmentsMember {
+			return m.text
 		}
-		all = join(all, m.text)
-	}
-	if _, _, err := nextPart(parts); err != io.EOF {
-		return nil, false
-	}
-	return enclose(all), true
+		return m.with(edit(m.value, func(a member) []byte {
+			text, inlined := inlinePart(a, parts)
+			ok = ok && inlined
+			return text
+		}))
+	})
+	_, _, err = nextPart(parts)
+	return doc, ok && err == io.EOF
 }
 
-// inlineParts puts what follows a document into the stubs of its attachments. Parts come in
-// the order of the stubs (protocol, "Upload Document with Attachments").
-func inlineParts(attachments []byte, parts *multipart.Reader) (value []byte, ok bool) {
-	var all []byte
-	for _, a := range members(attachments) {
-		var stub struct {
-			Follows  bool   `json:"follows"`
-			Encoding string `json:"encoding"`
-			Length   int    `json:"length"`
-		}
-		if json.Unmarshal(a.value, &stub) != nil || stub.Encoding != "" {
-			return nil, false
-		}
-		if !stub.Follows {
-			all = join(all, a.text)
-			continue
-		}
-		content, name, err := nextPart(parts)
-		if err != nil || name != "" && name != a.name || len(content) != stub.Length {
-			return nil, false
-		}
-		var kept []byte
-		for _, m := range members(a.value) {
-			if m.name != "follows" && m.name != "length" {
-				kept = join(kept, m.text)
-			}
-		}
-		kept = join(kept, base64.StdEncoding.AppendEncode([]byte(`"data":"`), content))
-		all = join(all, append(bytes.Clone(a.text[:len(a.text)-len(a.value)]), enclose(append(kept, '"'))...))
+// inlinePart puts the next part into the stub of an attachment, if that follows. Parts come in the
+// order of the stubs (protocol, "Upload Document with Attachments").
+func inlinePart(a member, parts *multipart.Reader) (text []byte, ok bool) {
+	var stub struct {
+		Follows  bool   `json:"follows"`
+		Encoding string `json:"encoding"`
+		Length   int    `json:"length"`
 	}
-	return enclose(all), true
+	if json.Unmarshal(a.value, &stub) != nil || stub.Encoding != "" {
+		return nil, false
+	}
+	if !stub.Follows {
+		return a.text, true
+	}
+	content, name, err := nextPart(parts)
+	if err != nil || name != "" && name != a.name || len(content) != stub.Length {
+		return nil, false
+	}
+	var kept []byte
+	for _, m := range members(a.value) {
+		if m.name != "follows" && m.name != "length" {
+			kept = join(kept, m.text)
+		}
+	}
+	kept = join(kept, base64.StdEncoding.AppendEncode([]byte(`"data":"`), content))
+	return a.with(enclose(append(kept, '"'))), true
 }
 
 var errEncoded = errors.New("part is encoded")

@@ -1,16 +1,17 @@
 package couchdb
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"regexp"
 	"strings"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // revisionForm is the form of revisions: a number and a hash, which may be any text in one that
@@ -56,123 +57,33 @@ func validID(id string) bool {
 	return id != "" && (id[0] != '_' || strings.HasPrefix(id, "_design/") && id != "_design/")
 }
 
-// scan reads a JSON object with members, and nothing after it, in constant memory.
-// It returns false if there is none; otherwise the object is not checked.
-func (s *scanner) scan(r io.Reader) (found identity, ok bool) {
-	if s.r == nil {
-		s.r = bufio.NewReaderSize(nil, 32<<10)
-	}
-	s.r.Reset(r)
-	if s.next() != '{' {
-		return found, false
-	}
-	for c := s.next(); c == '"'; c = s.next() {
-		name, short := s.string()
-		if s.next() != ':' {
-			return found, false
-		}
-		value := s.value()
-		switch {
-		case !short: // no name that matters
-		case name == "_id":
-			found.id = value
-		case name == "_rev":
-			found.rev = value
-		case name == "_revisions":
-			found.history = true
-		}
-		switch s.next() {
-		case ',':
-		case '}':
-			return found, true
-		default:
-			return found, false
-		}
-	}
-	return found, false
-}
-
-// A scanner walks over JSON. Its buffer is used again for each text.
-type scanner struct{ r *bufio.Reader }
-
-// next returns the next byte that is not white space; 0 at the end.
-func (s *scanner) next() byte {
-	for {
-		c, err := s.r.ReadByte()
-		if err != nil {
-			return 0
-		}
-		if c > ' ' {
-			return c
-		}
-	}
-}
-
-// maxScanned is how much of a string a scanner keeps: more than any id may have.
+// maxScanned is how much of an id or a revision is read, in bytes: more than any may have.
 const maxScanned = 32 << 10
 
-// string reads a string behind its first quote. It is decoded if it is short.
-func (s *scanner) string() (decoded string, short bool) {
-	text := []byte{'"'}
-	for escaped := false; ; {
-		c, err := s.r.ReadByte()
-		if err != nil {
-			return "", false
+// identify reads a JSON object with members, in constant memory. It returns false if there is none.
+func identify(r *jsonscan.Reader, text io.Reader) (found identity, ok bool) {
+	r.Reset(text)
+	err := r.Object(func(quoted []byte) error {
+		ok = true
+		var into *string
+		switch name, _ := jsonscan.Unquote(quoted); name {
+		case "_id":
+			into = &found.id
+		case "_rev":
+			into = &found.rev
+		case "_revisions":
+			found.history = true
 		}
-		if len(text) < maxScanned {
-			text = append(text, c)
+		if into == nil {
+			return r.Skip()
 		}
-		if c == '"' && !escaped {
-			break
+		value, whole, err := r.Value(maxScanned)
+		if *into = ""; err == nil && whole {
+			_ = json.Unmarshal(value, into) // not a string: none
 		}
-		escaped = c == '\\' && !escaped
-	}
-	if len(text) == maxScanned {
-		return "", false
-	}
-	return decoded, json.Unmarshal(text, &decoded) == nil
-}
-
-// value reads a value, which it returns if it is a short string.
-func (s *scanner) value() string {
-	depth := 0
-	for {
-		switch s.next() {
-		case 0:
-			return ""
-		case '"':
-			text, _ := s.string()
-			if depth == 0 {
-				return text
-			}
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			depth--
-		case ',', ':':
-			continue
-		default:
-			s.word()
-		}
-		if depth == 0 {
-			return ""
-		}
-	}
-}
-
-// word reads what is left of a number, or of true, false or null.
-func (s *scanner) word() {
-	for {
-		c, err := s.r.ReadByte()
-		if err != nil {
-			return
-		}
-		if c <= ' ' || c == ',' || c == '}' || c == ']' {
-			_ = s.r.UnreadByte() // the byte was just read
-			return
-		}
-	}
+		return errors.Join(err, r.Rest(io.Discard))
+	})
+	return found, ok && err == nil
 }
 
 // A related body is multipart/related (RFC 2387): a document, and what follows.

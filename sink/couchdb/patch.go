@@ -46,7 +46,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if c.body, err = t.spool.put(body); err != nil {
 		return err
 	}
-	c.form, t.buf = formOf(t.buf[:0], was.contentType, body)
+	c.form, t.buf = formOf(t.json, t.buf[:0], was.contentType, body)
 	t.stage(c, e)
 	return nil
 }
