@@ -84,6 +84,10 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run gofmt, go vet and g
 	$< run ./...
 	for system in darwin/arm64 windows/amd64; do GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/feedctl; done
 
+.PHONY: install-check
+install-check: ## Install the last commit with "go install" from a module proxy, and check the version it prints
+	scripts/check-install
+
 .PHONY: vuln
 vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is called
 	scripts/vulncheck $<
