@@ -172,16 +172,18 @@ func Retryable(err error) bool {
 	if errors.As(err, &permanent) {
 		return false
 	}
-	var final interface{ Permanent() bool }
-	if errors.As(err, &final) && final.Permanent() {
-		return false
-	}
 	var unverified *unverifiedError
-	if errors.As(err, &unverified) {
+	if isPermanent(err) || errors.As(err, &unverified) {
 		return false
 	}
 	var broken *transportError
 	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated) || errors.Is(err, ErrDamaged)
+}
+
+// isPermanent reports whether err says of itself that it does not pass.
+func isPermanent(err error) bool {
+	var final interface{ Permanent() bool }
+	return errors.As(err, &final) && final.Permanent()
 }
 
 func retryableStatus(code int) bool {

@@ -87,6 +87,10 @@ type Stats struct {
 // When ctx ends, or reading fails, the entities that were applied completely
 // are committed; a batch in which applying failed is rolled back. The error
 // wraps ctx's error.
+//
+// If a page that was too large to be held (Config.MaxHeld) turns out to be damaged when
+// batches of it were committed, the position is moved back to before the page: the next
+// run reads all of it again, once more than exactly once.
 func (j *Job) Run(ctx context.Context) (Stats, error) {
 	r, err := j.newRun()
 	if err != nil {

@@ -29,6 +29,7 @@ type Page struct {
 	boundary string
 	entities func(yield func(*Entity, error) bool)
 	last     func() mark // the entity that was read last
+	before   func() feed.Position
 }
 
 // end returns the position after the entity that was read last.

@@ -31,11 +31,12 @@ type reading struct {
 	fresh    bool       // the session's parser has to be set to body
 	finished bool       // the page was read to its end
 
-	first  int   // index in the page of the first part in body
-	base   int64 // offset in the page of the first part in body
-	seen   int   // parts that were given out, or that the caller has by other means
-	last   mark  // the part seen last
-	broken error // of a stream whose reader has been told
+	first  int       // index in the page of the first part in body
+	base   int64     // offset in the page of the first part in body
+	seen   int       // parts that were given out, or that the caller has by other means
+	oldest time.Time // of the first entity of the page
+	last   mark      // the part seen last
+	broken error     // of a stream whose reader has been told
 }
 
 // A mark is by what the part that was seen last is known again.
@@ -167,6 +168,9 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	parts := r.seen // if nothing was left to read
 	for p, err := range r.s.parser.Parts() {
 		if err != nil {
+			if wrong := r.verify(); wrong != nil {
+				return wrong // and what is wrong here may come of that
+			}
 			return r.fault(err)
 		}
 		parts = r.first + p.Index + 1
@@ -208,6 +212,9 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		if err := r.verify(); err != nil {
 			return false, err
 		}
+	}
+	if index == 0 {
+		r.oldest = e.LastModified
 	}
 	e.Page, e.Part, e.Offset = r.page.URL, index, r.base+p.Offset
 	e.prev, e.index, e.page = r.page.chain.Prev, r.index, r.number

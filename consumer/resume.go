@@ -22,6 +22,20 @@ func (w *walk) position(r *reading) feed.Position {
 	return w.left
 }
 
+// before returns a position from which all of the page that is read is read again, if it is
+// what the start is not after. Where the walk has not come from the page before, it is a time,
+// so that other entities of its second may be read again too.
+func (w *walk) before(r *reading) feed.Position {
+	start := w.start.position
+	switch {
+	case !w.left.IsZero() && w.left.Page != r.page.URL:
+		return w.left
+	case start.ContentID == "" && start.LastModified.After(r.oldest):
+		return start
+	}
+	return feed.Position{LastModified: r.oldest}
+}
+
 // resume looks for the place that the walk has reached, by way of the entry
 // point, after a request for r or for the page after it was answered with the
 // error missing. If entities may have been lost, the seek returns the error that

@@ -150,8 +150,14 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
 	err := r.pages(ctx, pages, markEnd)
 	var unverified *unverifiedError
-	if r.batch.half || r.batch.Batch != nil && errors.As(err, &unverified) {
-		return errors.Join(err, r.batch.rollback(ctx))
+	doubtful := errors.As(err, &unverified)
+	if r.batch.half || r.batch.Batch != nil && doubtful {
+		if lost := r.batch.rollback(ctx); lost != nil {
+			return errors.Join(err, lost)
+		}
+	}
+	if doubtful && (errors.Is(err, ErrDamaged) || isPermanent(err)) {
+		return errors.Join(err, r.retreat(ctx, r.lag.page.before()))
 	}
 	if err == nil {
 		return r.commit(ctx)
@@ -161,6 +167,24 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 		return errors.Join(err, lost)
 	}
 	return err
+}
+
+// retreat commits a position before a page that turned out to be damaged when entities of it
+// had been committed, so that it is read again as a whole.
+func (r *run) retreat(ctx context.Context, to feed.Position) error {
+	at, err := r.Sink.Position(ctx)
+	if err != nil {
+		return fmt.Errorf("read position of sink: %w", err)
+	}
+	within := at.Page == r.lag.page.URL
+	if to.Snapshot != nil {
+		within = at.Snapshot != nil && *at.Snapshot != *to.Snapshot && at.Snapshot.Page == to.Snapshot.Page
+	}
+	if !within {
+		return nil
+	}
+	r.batch.move(to)
+	return r.commit(ctx)
 }
 
 func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {

@@ -158,6 +158,9 @@ func (s *session) snapshotPage(f *fetch, number int, from feed.SnapshotPosition,
 		return broken
 	}
 	r.page.entities = entities(read)
+	r.page.before = func() feed.Position {
+		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: r.index, Page: number}}
+	}
 	if !yield(r.page, nil) {
 		return errStopped
 	}

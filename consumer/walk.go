@@ -50,6 +50,7 @@ func (w *walk) run(yield func(*Page, error) bool) {
 		w.prefetch(r)
 		r.page.entities = entities(func(fn func(*Entity) bool) error { return w.read(r, fn) })
 		r.page.last = func() mark { return r.last }
+		r.page.before = func() feed.Position { return w.before(r) }
 		if !yield(r.page, nil) {
 			return
 		}

@@ -30,7 +30,9 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
-		if found[0].has(c.contentID, c.deleted) {
+		// What was not begun is written even if the document has this entity already: it may
+		// be read again since it was damaged.
+		if (c.deleted || t.state.Pending != nil) && found[0].has(c.contentID, c.deleted) {
 			return t.finish(ctx, p, o)
 		}
 		if t.state.Pending == nil {

@@ -70,6 +70,7 @@ func Run(t *testing.T, o Options) {
 		{"FailingStreams", s.failingStreams},
 		{"Cancelled", s.cancelled},
 		{"CommitAfterEnd", s.commitAfterEnd},
+		{"Damaged", s.damaged},
 		{"Locked", s.locked},
 		{"Model", s.model},
 		{"Faults", s.faults},
