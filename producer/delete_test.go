@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,4 +222,80 @@ func TestDeleteBeside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeleteAround has a publisher write at one moment of a deletion, and stop in the middle
+// of its next write until a later moment. If the feed is deleted by then, what it is told to
+// be published is in the new feed.
+func TestDeleteAround(t *testing.T) {
+	for at, more := 1, true; more; at++ {
+		for until, within := at+1, true; within; until++ {
+			for stop, stopped := 1, true; stopped; stop++ {
+				synctest.Test(t, func(t *testing.T) { more, within, stopped = deleteAround(t, at, until, stop) })
+			}
+		}
+	}
+}
+
+func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool) {
+	ctx, store := t.Context(), memory.New()
+	resume := make(chan struct{})
+	var second atomic.Bool      // write of the publisher
+	var operations atomic.Int64 // of that
+	f, err := producer.Open(ctx, fault.Wrap(store, func(fault.Op) fault.Outcome {
+		if second.Load() && operations.Add(1) == int64(stop) {
+			<-resume
+		}
+		return fault.Pass
+	}), testFeed, producer.Config{MaxPageEntities: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Publish(ctx, entities(ids(1, 2))...); err != nil {
+		t.Fatal(err)
+	}
+	published := make(chan error, 2)
+	publish := func(first, last int) {
+		go func() {
+			_, err := f.Publish(ctx, entities(ids(first, last))...)
+			published <- err
+		}()
+		synctest.Wait() // until it has published, is stopped, or waits for the deletion
+	}
+	gone := false // when the publisher continues
+	_, err = producer.Delete(ctx, fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		switch op.N {
+		case at:
+			more = true
+			publish(11, 13) // there is an open page that was not there before
+			second.Store(true)
+			publish(21, 21)
+			stopped = operations.Load() >= int64(stop)
+			second.Store(stopped)
+		case until:
+			within = true
+			_, err := chain.NewReader(store, testFeed).Newest(ctx)
+			gone = errors.Is(err, chain.ErrDeleted) && stopped
+			close(resume)
+			synctest.Wait()
+		}
+		return fault.Pass
+	}), testFeed, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !within {
+		close(resume)
+	}
+	if !more {
+		return false, false, false
+	}
+	if err := errors.Join(<-published, <-published); err != nil {
+		t.Fatalf("delete met a publisher at %d and %d, which was stopped at %d: %v", at, until, stop, err)
+	}
+	if got := visibleIDs(t, store); gone && !slices.Contains(got, ids(21, 21)[0]) {
+		t.Errorf("delete met a publisher at %d and %d, which was stopped at %d: the new feed has %v", at, until, stop, got)
+	}
+	return more, within, stopped
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -69,27 +70,53 @@ var mutants = []mutant{
 	}},
 }
 
-// TestMutants leaves out one rule after another and expects TestSchedules to find
-// out.
+// deleteMutants leave out a rule of the deletion of a feed.
+var deleteMutants = []mutant{
+	{"do not say that the feed is being deleted", []edit{
+		{"chain/delete.go", "if !r.Deleting {\n\t\t\tr.Deleting = true", "if false {\n\t\t\tr.Deleting = true"},
+	}},
+	{"confirm a page that was created while the feed is being deleted", []edit{
+		{"chain/reader.go", "if err == nil && record.Deleting {", "if false && record.Deleting {"},
+	}},
+	{"leave open pages at the version that was read before", []edit{
+		{"chain/delete.go", "return each(len(pages), func(i int) error {", "return each(0, func(i int) error {"},
+	}},
+	{"continue with the page number after the last one", []edit{
+		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = fenced+deleteGap,", "r.Floor, r.Deleting, r.Deleted = fenced+1,"},
+	}},
+	{"look for pages only before producers can know of the deletion", []edit{
+		{"chain/delete.go", "if pages, err = lastPages(ctx, store, feed, r.Floor); err != nil {", "if err != nil {"},
+	}},
+}
+
+// TestMutants leaves out one rule after another and expects a test to find out.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for every rule")
 	}
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			out, err := runMutant(t, m)
-			if err == nil {
-				t.Fatalf("TestSchedules passes with a rule left out:\n%s", out)
-			}
-			if !strings.Contains(out, "--- FAIL: TestSchedules") && !strings.Contains(out, "panic: ") {
-				t.Fatalf("TestSchedules did not run: %v\n%s", err, out)
-			}
-		})
+		m.isFound(t, "TestSchedules", "-schedules", "3000")
+	}
+	for _, m := range deleteMutants {
+		m.isFound(t, "TestDelete(Killed|Beside|Around)?")
 	}
 }
 
-// runMutant runs TestSchedules with files replaced by way of go's -overlay.
-func runMutant(t *testing.T, m mutant) (string, error) {
+// isFound expects that a test finds the mutant.
+func (m mutant) isFound(t *testing.T, test string, args ...string) {
+	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+		out, err := runMutant(t, m, append([]string{"-run", "^" + test + "$"}, args...))
+		if err == nil {
+			t.Fatalf("%s passes with a rule left out:\n%s", test, out)
+		}
+		if !regexp.MustCompile("--- FAIL: " + test + "|panic: ").MatchString(out) {
+			t.Fatalf("%s did not run: %v\n%s", test, err, out)
+		}
+	})
+}
+
+// runMutant runs tests with files replaced by way of go's -overlay.
+func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -127,7 +154,6 @@ func runMutant(t *testing.T, m mutant) (string, error) {
 	if err := os.WriteFile(list, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", list,
-		"-run", "^TestSchedules$", ".", "-schedules", "3000").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", list, "."}, args...)...).CombinedOutput()
 	return string(out), err
 }
