@@ -83,11 +83,23 @@ func (a *app) confirmDelete(ctx context.Context, store storage.Store, name strin
 		return suggestFeed(ctx, store, name, err)
 	}
 	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, plural(report.Pages, "page", "pages"), formatBytes(report.Bytes))
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
-		return nil
+	answer := make(chan string, 1)
+	go func() { // which ends with the process if no answer comes
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case yes := <-answer:
+		if yes == "y" || yes == "yes" {
+			return nil
+		}
+		return fmt.Errorf("delete feed %q: not confirmed, nothing was deleted", name)
+	case <-ctx.Done():
+		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, context.Cause(ctx))
 	}
-	return fmt.Errorf("delete feed %q: not confirmed, nothing was deleted", name)
 }
 
 // suggestFeed adds to the error of a feed that does not exist which one may be meant.
