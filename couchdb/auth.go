@@ -180,7 +180,7 @@ func (db *DB) login(ctx context.Context) (*http.Cookie, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := jsonRequest(http.MethodPost, "/_session", body)
+	q := JSONRequest(http.MethodPost, "/_session", body)
 	q.Repeat = true
 	var cookie *http.Cookie
 	err = db.repeat(ctx, q, func() error {

@@ -262,7 +262,7 @@ func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	var answer struct {
 		InstanceStartTime string `json:"instance_start_time"`
 	}
-	q := jsonRequest(http.MethodPost, "_ensure_full_commit", nil)
+	q := JSONRequest(http.MethodPost, "_ensure_full_commit", nil)
 	q.Repeat = true
 	err := db.JSON(ctx, q, &answer)
 	var e *Error
@@ -290,6 +290,6 @@ func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, e
 	var answer struct {
 		Rev string `json:"rev"`
 	}
-	err = db.JSON(ctx, jsonRequest(http.MethodPut, DocPath("_local/"+name), body), &answer)
+	err = db.JSON(ctx, JSONRequest(http.MethodPut, DocPath("_local/"+name), body), &answer)
 	return answer.Rev, err
 }

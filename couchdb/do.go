@@ -46,8 +46,8 @@ type Request struct {
 	writes bool // documents, one of which may be the cause of a 500
 }
 
-// jsonRequest returns a request with a body of JSON.
-func jsonRequest(method, path string, body []byte) Request {
+// JSONRequest returns a request with a body of JSON.
+func JSONRequest(method, path string, body []byte) Request {
 	return Request{
 		Method: method, Path: path,
 		Header: http.Header{"Content-Type": {"application/json"}},

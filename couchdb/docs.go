@@ -103,7 +103,7 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 			db.getEach(ctx, docs, o, yield)
 			return
 		}
-		q := jsonRequest(http.MethodPost, "_bulk_get", body)
+		q := JSONRequest(http.MethodPost, "_bulk_get", body)
 		q.Header.Set("Accept", o.accept())
 		q.Query = o.query()
 		q.Repeat, q.Once = true, o.Once // it changes nothing

@@ -41,18 +41,27 @@ func (d *docReader) part(part *page.Part) error {
 	case err == nil && params["error"] == "true":
 		return d.refused(part)
 	}
+	body, err := d.spoolJSON(part)
+	if err != nil {
+		return err
+	}
+	return d.giveJSON(body)
+}
+
+// spoolJSON returns the body of a part, which must be JSON.
+func (d *docReader) spoolJSON(part *page.Part) (*Body, error) {
 	body, err := Spool(d.db.config.SpoolDir, d.db.config.MaxWhole, func(w io.Writer) error {
 		_, err := io.Copy(w, content(part))
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := valid(body); err != nil {
 		body.Close()
-		return err
+		return nil, err
 	}
-	return d.giveJSON(body)
+	return body, nil
 }
 
 // content returns the body of a part.
@@ -132,26 +141,19 @@ func (p *partReader) Read(b []byte) (int, error) {
 // relatedMeta returns what the document in multipart/related says about itself:
 // its first part.
 func (d *docReader) relatedMeta(r io.Reader, contentType string) (m Meta, err error) {
-	whole := d.db.config.MaxWhole
 	boundary, err := page.Boundary(contentType)
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	for part, err := range page.NewReader(r, boundary, page.ReaderOptions{MaxWhole: whole}).Parts() {
+	for part, err := range page.NewReader(r, boundary, page.ReaderOptions{MaxWhole: d.db.config.MaxWhole}).Parts() {
 		if err != nil {
 			return m, err
 		}
-		body, err := Spool(d.db.config.SpoolDir, whole, func(w io.Writer) error {
-			_, err := io.Copy(w, content(part))
-			return err
-		})
+		body, err := d.spoolJSON(part)
 		if err != nil {
 			return m, err
 		}
 		defer body.Close()
-		if err := valid(body); err != nil {
-			return m, err
-		}
 		return body.Scan()
 	}
 	return m, fmt.Errorf("%w: document without parts", ErrMalformed)

@@ -25,7 +25,7 @@ func (db *DB) RevsDiff(ctx context.Context, revs map[string][]string) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	q := jsonRequest(http.MethodPost, "_revs_diff", body)
+	q := JSONRequest(http.MethodPost, "_revs_diff", body)
 	q.Repeat = true // it changes nothing
 	var missing map[string]Missing
 	if err := db.JSON(ctx, q, &missing); err != nil {
@@ -69,7 +69,7 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 		end = `{"docs":[` + end
 	}
 	parts = append(parts, []byte(end))
-	q := jsonRequest(http.MethodPost, "_bulk_docs", nil)
+	q := JSONRequest(http.MethodPost, "_bulk_docs", nil)
 	q.Body = func() (io.Reader, error) { return concat(parts), nil }
 	for _, part := range parts {
 		q.Length += int64(len(part))
@@ -180,7 +180,7 @@ type Put struct {
 // Put writes one document of any size, streamed, and returns the revision that
 // it has now.
 func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
-	q := jsonRequest(http.MethodPut, DocPath(p.ID), nil)
+	q := JSONRequest(http.MethodPut, DocPath(p.ID), nil)
 	q.Body, q.Length, q.Repeat, q.writes = p.Open, p.Length, !p.NewEdits, true
 	if p.ContentType != "" {
 		q.Header.Set("Content-Type", p.ContentType)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 
+	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -53,20 +54,9 @@ type Filter struct {
 	Query    url.Values      `json:"query,omitempty"` // parameters for the filter
 }
 
-func (f *Filter) validate() error {
-	given := 0
-	for _, is := range []bool{f.Name != "", f.View != "", f.DocIDs != nil, f.Selector != nil} {
-		if is {
-			given++
-		}
-	}
-	switch {
-	case given > 1:
-		return errors.New("more than one of filter function, view, document ids and selector is given")
-	case f.Selector != nil && !json.Valid(f.Selector):
-		return errors.New("selector is not valid JSON")
-	}
-	return nil
+// options returns what asks for changes that pass the filter.
+func (f *Filter) options() changes.Options {
+	return changes.Options{Filter: f.Name, View: f.View, DocIDs: f.DocIDs, Selector: f.Selector, Query: f.Query}
 }
 
 // picks reports whether it looks into the documents, so that only the source knows which of
@@ -143,7 +133,8 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("configure bridge: attachments %q are not one of none, stub, inline, multipart", c.Attachments)
 	}
-	if err := c.Filter.validate(); err != nil {
+	filter := c.Filter.options()
+	if err := filter.Check(); err != nil {
 		return c, fmt.Errorf("configure bridge: %w", err)
 	}
 	if c.Source == nil {

@@ -121,18 +121,20 @@ func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
 	return false
 }
 
-// fetchOne fetches one document and gives it to use, before the next is read.
-func (s *run) fetchOne(ctx context.Context, p bridge.Version, use func(*couchdb.Doc) error) error {
-	_, err := s.insist(ctx, p, func() error { return s.bridge.requestOne(ctx, p, use) })
-	return err
-}
-
-func (b *Bridge) requestOne(ctx context.Context, p bridge.Version, use func(*couchdb.Doc) error) error {
-	for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.ID, Rev: p.Rev}}, b.getOptions()) {
-		if err != nil {
-			return &sourceError{err}
+// fetchOne fetches and publishes one document, or calls gone if the source does not have it.
+func (s *run) fetchOne(ctx context.Context, p bridge.Version, contentID string, gone func() error) error {
+	b := s.bridge
+	_, err := s.insist(ctx, p, func() error {
+		for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.ID, Rev: p.Rev}}, b.getOptions()) {
+			switch {
+			case err != nil:
+				return &sourceError{err}
+			case errors.Is(doc.Err, couchdb.ErrNotFound):
+				return gone()
+			}
+			return s.publishDoc(ctx, p, contentID, doc)
 		}
-		return use(doc)
-	}
-	return &sourceError{fmt.Errorf("%w: the answer is empty", couchdb.ErrMalformed)}
+		return &sourceError{fmt.Errorf("%w: the answer is empty", couchdb.ErrMalformed)}
+	})
+	return err
 }

@@ -10,15 +10,11 @@ import (
 // follow returns the options of the changes feed.
 func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance string) changes.Options {
 	c := &b.config
-	o := changes.Options{
-		Feed: kind, Since: since, Instance: instance,
-		AllDocs: c.Conflicts,
-		Filter:  c.Filter.Name, View: c.Filter.View, DocIDs: c.Filter.DocIDs,
-		Selector: c.Filter.Selector, Query: c.Filter.Query,
-		IncludeDocs: !c.Revs && !c.Conflicts,
-		BatchRows:   batchRows, BatchBytes: batchBytes,
-		Heartbeat: heartbeat, Log: c.Log,
-	}
+	o := c.Filter.options()
+	o.Feed, o.Since, o.Instance = kind, since, instance
+	o.AllDocs, o.IncludeDocs = c.Conflicts, !c.Revs && !c.Conflicts
+	o.BatchRows, o.BatchBytes = batchRows, batchBytes
+	o.Heartbeat, o.Log = heartbeat, c.Log
 	if kind == changes.Normal {
 		o.SeqInterval = batchRows // a place with each batch is all that is needed
 		o.PageRows = pageRows

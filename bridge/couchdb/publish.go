@@ -21,7 +21,8 @@ func (s *run) publishWant(ctx context.Context, w *want) error {
 	case w.older:
 		return s.publishReturned(ctx, w.Version)
 	case w.chunk == nil:
-		return s.publishRow(ctx, w)
+		doc := couchdb.Doc{Meta: w.row.Meta, ContentType: mediaJSON, Body: w.row.Doc}
+		return s.publishBody(ctx, w.Version, w.ContentID(), &doc)
 	}
 	f, err := w.chunk.next(ctx)
 	if f.read != nil {
@@ -35,17 +36,11 @@ func (s *run) publishWant(ctx context.Context, w *want) error {
 	case errors.Is(f.doc.Err, couchdb.ErrNotFound):
 		return s.publishSuccessors(ctx, w.Version)
 	}
-	err = s.publishDoc(ctx, w.Version, w.Version.ContentID(), f.doc)
+	err = s.publishDoc(ctx, w.Version, w.ContentID(), f.doc)
 	if source := (*sourceError)(nil); errors.As(err, &source) { // the node that has it is not there for now, or its stream broke off
 		return s.publishAgain(ctx, w.Version)
 	}
 	return err
-}
-
-// publishRow publishes the document in a row.
-func (s *run) publishRow(ctx context.Context, w *want) error {
-	doc := couchdb.Doc{Meta: w.row.Meta, ContentType: mediaJSON, Body: w.row.Doc}
-	return s.publishBody(ctx, w.Version, w.Version.ContentID(), &doc)
 }
 
 // publishDoc publishes a document that was fetched, and releases it.
@@ -129,10 +124,5 @@ func (s *run) entity(p bridge.Version, doc *couchdb.Doc) (*feed.Entity, error) {
 
 // publishAgain publishes a document that did not come, or whose stream broke off.
 func (s *run) publishAgain(ctx context.Context, p bridge.Version) error {
-	return s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
-		if errors.Is(doc.Err, couchdb.ErrNotFound) {
-			return s.publishSuccessors(ctx, p)
-		}
-		return s.publishDoc(ctx, p, p.ContentID(), doc)
-	})
+	return s.fetchOne(ctx, p, p.ContentID(), func() error { return s.publishSuccessors(ctx, p) })
 }

@@ -52,12 +52,9 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 		if claims[0] != bridge.Absent {
 			continue // its own row was faster
 		}
-		err = s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
-			if errors.Is(doc.Err, couchdb.ErrNotFound) { // gone as well: there will be a row of the next
-				s.bridge.core.Index.Release(p)
-				return nil
-			}
-			return s.publishDoc(ctx, p, p.ContentID(), doc)
+		err = s.fetchOne(ctx, p, p.ContentID(), func() error { // gone as well: there will be a row of the next
+			s.bridge.core.Index.Release(p)
+			return nil
 		})
 		if err != nil {
 			return err
@@ -90,21 +87,11 @@ func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
 				return err
 			}
 			if held == bridge.Newest {
-				return s.publishOver(ctx, p, rev)
+				return s.fetchOne(ctx, p, p.ContentIDOver(rev), func() error { return nil }) // or there will be a row of what it has become
 			}
 		}
 	}
 	return nil // the source does not know what the feed has: it is behind
-}
-
-// publishOver publishes a revision once more, now over another one.
-func (s *run) publishOver(ctx context.Context, p bridge.Version, over string) error {
-	return s.fetchOne(ctx, p, func(doc *couchdb.Doc) error {
-		if errors.Is(doc.Err, couchdb.ErrNotFound) {
-			return nil // there will be a row of what it has become
-		}
-		return s.publishDoc(ctx, p, p.ContentIDOver(over), doc)
-	})
 }
 
 // A leaf is the end of a branch of a document.

@@ -1,12 +1,10 @@
 package couchdb
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -33,14 +31,8 @@ func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, 
 	var answer struct {
 		Rows []row `json:"rows"`
 	}
-	q := couchdb.Request{
-		Method: http.MethodPost,
-		Path:   "_all_docs",
-		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   func() (io.Reader, error) { return bytes.NewReader(body), nil },
-		Length: int64(len(body)),
-		Repeat: true,
-	}
+	q := couchdb.JSONRequest(http.MethodPost, "_all_docs", body)
+	q.Repeat = true
 	if withDocs {
 		q.Query = url.Values{"include_docs": {"true"}}
 	}

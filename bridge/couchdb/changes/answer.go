@@ -20,26 +20,18 @@ func (r *run) answer() (end bool, err error) {
 		return r.continuous()
 	}
 	json := r.lines.json
-	if err := json.Enter('{'); err != nil {
-		return false, err
-	}
 	var last line // what is there besides the rows
-	for {
-		name, err := json.Key()
-		if err != nil {
-			return false, err
+	err = json.Object(func(name []byte) error {
+		if string(name) != `"results"` {
+			return r.lines.member(&last, name)
 		}
-		if name == nil {
-			break
-		}
-		if string(name) == `"results"` {
-			err = r.results()
-		} else {
-			err = r.lines.member(&last, name)
-		}
-		if err != nil {
-			return false, err
-		}
+		return json.Array(func() error {
+			_, err := r.line()
+			return err
+		})
+	})
+	if err != nil {
+		return false, err
 	}
 	if last.code != "" {
 		return false, &serverError{last.code, last.reason}
@@ -48,23 +40,6 @@ func (r *run) answer() (end bool, err error) {
 		r.end(&last)
 	}
 	return last.end, nil
-}
-
-// results reads the rows of a normal feed or of a long poll.
-func (r *run) results() error {
-	json := r.lines.json
-	if err := json.Enter('['); err != nil {
-		return err
-	}
-	for {
-		more, err := json.More()
-		if err != nil || !more {
-			return err
-		}
-		if _, err := r.line(); err != nil {
-			return err
-		}
-	}
 }
 
 // continuous reads the objects of a continuous feed.

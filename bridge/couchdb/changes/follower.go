@@ -51,23 +51,16 @@ type Follower struct {
 
 // New returns a Follower of db. It makes no request. It must be closed.
 func New(db *couchdb.DB, o Options) (*Follower, error) {
-	o.setDefaults()
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("follow changes of %s: %w", db.URL(), err)
 	}
 	f := &Follower{
 		db: db, options: o, position: o.Since, instance: o.Instance,
 		stopped: make(chan struct{}), arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1),
 	}
-	if f.now() {
-		f.position = nil
-	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f, nil
 }
-
-// now reports whether the follower starts with what happens from now on.
-func (f *Follower) now() bool { return f.options.Since != nil && seqText(f.options.Since) == "now" }
 
 // Next returns the next rows, as soon as there are some, or a batch without
 // rows if only the position has changed. It returns io.EOF at the end of a
@@ -176,8 +169,7 @@ func (f *Follower) Confirm(b *Batch) {
 }
 
 // Position returns the position after the last batch that was confirmed: that
-// of [Options.Since] at first, or nil for the beginning and as long as `"now"`
-// is not known.
+// of [Options.Since] at first, or nil for the beginning.
 func (f *Follower) Position() json.RawMessage {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -37,8 +36,7 @@ func (f Feed) String() string { return [...]string{"normal", "continuous", "long
 type Options struct {
 	Feed Feed
 	// Since is the position to start after: a [Batch.Seq] or
-	// [Follower.Position] as it was stored. nil: the beginning. `"now"`: only
-	// what happens from now on; then the first batch has the position of now.
+	// [Follower.Position] as it was stored. nil: the beginning.
 	Since json.RawMessage
 	// Instance is the [Follower.Instance] that was stored with Since. If the
 	// database is another one now, Next returns [ErrRecreated]. Empty: whatever
@@ -78,10 +76,6 @@ type Options struct {
 
 	// IncludeDocs asks for the winning revision with each row.
 	IncludeDocs bool
-	// Attachments asks for attachments inline, and Conflicts for _conflicts, in
-	// these documents.
-	Attachments bool
-	Conflicts   bool
 	// SeqInterval asks for a sequence with every so many rows only, which saves
 	// the server work. What comes after the last sequence is read again after a
 	// reconnect. 0: with each row.
@@ -142,7 +136,9 @@ func (o *Options) setDefaults() {
 	}
 }
 
-func (o *Options) check() error {
+// Check reports what is wrong with the options, as [New] does.
+func (o *Options) Check() error {
+	o.setDefaults()
 	filters := 0
 	for _, given := range [...]bool{o.Filter != "", len(o.DocIDs) > 0, o.Selector != nil, o.View != ""} {
 		if given {
@@ -156,6 +152,8 @@ func (o *Options) check() error {
 		return errors.New("the selector is not valid JSON")
 	case o.Since != nil && !json.Valid(o.Since):
 		return fmt.Errorf("the position %.100q is not valid JSON", o.Since)
+	case o.Since != nil && seqText(o.Since) == "now":
+		return errors.New("\"now\" is not a position: it would be another one after a reconnect")
 	case o.Feed < Normal || o.Feed > LongPoll:
 		return fmt.Errorf("there is no kind of feed %d", int(o.Feed))
 	case o.Heartbeat < time.Millisecond || o.Heartbeat > time.Minute:
@@ -209,21 +207,14 @@ func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchd
 	}
 	if o.IncludeDocs {
 		query.Set("include_docs", "true")
-		for name, wanted := range map[string]bool{"attachments": o.Attachments, "conflicts": o.Conflicts} {
-			if wanted {
-				query.Set(name, "true")
-			}
-		}
 	}
 	q := couchdb.Request{Path: "_changes", Query: query, Once: true, IdleTimeout: 3 * o.Heartbeat}
 	body, err := o.filter(query)
 	if err != nil || body == nil {
 		return q, err
 	}
-	q.Method = http.MethodPost
-	q.Header = http.Header{"Content-Type": {"application/json"}}
-	q.Body = func() (io.Reader, error) { return bytes.NewReader(body), nil }
-	q.Length = int64(len(body))
+	post := couchdb.JSONRequest(http.MethodPost, q.Path, body)
+	q.Method, q.Header, q.Body, q.Length = post.Method, post.Header, post.Body, post.Length
 	return q, nil
 }
 

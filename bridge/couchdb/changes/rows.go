@@ -42,17 +42,10 @@ type lineReader struct {
 // read reads an object. What it returns does not depend on the reader.
 func (l *lineReader) read() (line, error) {
 	out := line{pending: -1}
-	err := l.json.Enter('{')
-	for err == nil {
-		var name []byte
-		if name, err = l.json.Key(); err == nil && name == nil {
-			return out, nil
-		}
-		if err == nil {
-			err = l.member(&out, name)
-		}
+	err := l.json.Object(func(name []byte) error { return l.member(&out, name) })
+	if err != nil {
+		out.row.Doc.Close()
 	}
-	out.row.Doc.Close()
 	return out, err
 }
 

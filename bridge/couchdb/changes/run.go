@@ -33,7 +33,6 @@ type run struct {
 	lines   lineReader
 	last    time.Time // when a row came, or the request was made
 	heard   time.Time // when a byte came; zero: none did
-	now     bool      // the place where the feed ends is to be found first
 	catchUp bool      // the next request is to find the position only
 	silence bool      // the connection was ended because of it
 	warned  bool      // that no rows come
@@ -72,7 +71,6 @@ func (e *nonsenseError) Unwrap() error { return e.err }
 func (r *run) follow() error {
 	o := &r.f.options
 	r.lines = lineReader{maxWhole: o.MaxWhole, spoolDir: o.SpoolDir, json: jsonscan.NewReader(nil)}
-	r.now = r.f.now()
 	for {
 		began, before := time.Now(), r.since
 		done, err := r.connect()
@@ -117,20 +115,6 @@ func (r *run) reconnect(cause error) error {
 		}
 		cause = err
 	}
-}
-
-// startNow takes the place where the feed ends from the database. To begin with
-// since=now would lose what happens before a reconnect.
-func (r *run) startNow() error {
-	info, err := r.f.db.Info(r.f.ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.identify(info); err != nil {
-		return err
-	}
-	r.since = info.UpdateSeq
-	return r.f.offer(&Batch{Seq: r.since, Pending: -1})
 }
 
 // identify compares the database with the one that was followed so far.
@@ -201,12 +185,6 @@ func (r *run) connect() (done bool, err error) {
 	r.kind, r.rows, r.silence, r.heard = o.Feed, 0, false, time.Time{}
 	if r.doubt == certain {
 		r.doubt = trusting
-	}
-	if r.now {
-		if err := r.startNow(); err != nil {
-			return false, err
-		}
-		r.now = false
 	}
 	if r.catchUp {
 		r.kind = Normal

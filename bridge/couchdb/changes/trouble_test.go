@@ -2,7 +2,6 @@ package changes_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,30 +56,6 @@ func TestGivesUp(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestNowIsUnknown: that the server does not say where now is, is a failure like any
-// other.
-func TestNowIsUnknown(t *testing.T) {
-	for _, attempts := range []int{0, 2} {
-		inWorld(t, []answer{beat(lines("a"))}, func(t *testing.T, w *world) {
-			w.ill = 100
-			f := follow(t, w.db, changes.Options{Feed: changes.Continuous, Since: json.RawMessage(`"now"`), Attempts: attempts})
-			b, err := next(t, f, 24*time.Hour)
-			if attempts > 0 {
-				if err == nil || !strings.Contains(err.Error(), "no progress in 2 attempts") || !strings.Contains(err.Error(), "status 503") {
-					t.Errorf("%+v, %v", b, err)
-				}
-				return
-			}
-			if err != nil || string(b.Seq) != `"now-x"` {
-				t.Fatalf("%+v, %v", b, err)
-			}
-			if got, err := read(t, f); got != "a" || err != errNothing {
-				t.Errorf("%q, %v", got, err)
-			}
-		})
 	}
 }
 
