@@ -16,7 +16,7 @@ const maxWindow = 8 << 20
 
 // decode undoes the Content-Encoding of r's body and limits what comes out of
 // it to limit bytes.
-func decode(r *response, limit int64) (io.ReadCloser, error) {
+func decode(r *httpResponse, limit int64) (io.ReadCloser, error) {
 	body := r.body
 	encoding := strings.ToLower(strings.TrimSpace(r.header.Get("Content-Encoding")))
 	if r.status == http.StatusPartialContent && encoding != "" && encoding != "identity" {

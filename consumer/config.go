@@ -18,6 +18,10 @@ import (
 // Config says how a [Client] reads. The zero Config reads a feed to its end
 // with the defaults that are given with each member.
 type Config struct {
+	// Source, if not nil, is read in place of servers: package consumer/fromstore has one
+	// that reads a store. HTTPClient, Header, Credentials and AllowOrigins mean nothing
+	// then.
+	Source Source
 	// HTTPClient makes the requests; redirects are always decided by the
 	// rules of [Config.AllowOrigins]. nil: one with a transport of its own.
 	// Its Timeout must be 0, because it would cut long pages and long polls;

@@ -3,7 +3,6 @@ package consumer
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -116,13 +115,13 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 
 // head requests what a page's header says.
 func (s *session) head(url string) (*Page, error) {
-	resp, err := s.send(request{method: http.MethodHead, url: url})
+	resp, err := s.send(Request{URL: url, Head: true})
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	resp.body.Close()
-	if resp.status != http.StatusOK {
-		return nil, &StatusError{URL: redact(url), StatusCode: resp.status}
+	resp.Body.Close()
+	if resp.Answer != Whole {
+		return nil, emptyAnswer(url)
 	}
 	return newFeedPage(resp)
 }
@@ -134,9 +133,9 @@ func (s *session) explain(err error) error {
 	if !errors.As(err, &status) || Retryable(err) {
 		return err
 	}
-	resp, again := s.try(request{method: http.MethodGet, url: status.URL})
+	resp, again := s.try(Request{URL: status.URL})
 	if again == nil {
-		resp.body.Close()
+		resp.Body.Close()
 	}
 	if errors.As(again, &why) && why.StatusCode == status.StatusCode {
 		return why

@@ -14,8 +14,11 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/feedctl/feedctl/feed"
 )
 
 // damagedPage is the one page of a feed.
@@ -190,34 +193,32 @@ func TestPromisedLength(t *testing.T) {
 	})
 }
 
-// A verifiedContent is the body of a response that its transport verifies.
-type verifiedContent struct{ io.Reader }
+// A verifiedSource has one page, whose body it verifies.
+type verifiedSource struct{ end error }
 
-func (verifiedContent) Close() error   { return nil }
-func (verifiedContent) Verified() bool { return true }
+func (s verifiedSource) Get(context.Context, Request) (*Response, error) {
+	return &Response{
+		URL: "feed:1", Boundary: "b", LastModified: time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC), Links: feed.Links{Self: "feed:1"},
+		Body:     io.NopCloser(io.MultiReader(strings.NewReader(damagedPage), iotest.ErrReader(s.end))),
+		Verified: true,
+	}, nil
+}
 
-// TestVerifiedByTransport: of a body that its transport verifies nothing is given out before
-// its end, as if it had a digest, and it is not hashed again.
-func TestVerifiedByTransport(t *testing.T) {
+// TestVerifiedBySource: of a body that its source verifies nothing is given out before its
+// end, as if it had a digest.
+func TestVerifiedBySource(t *testing.T) {
 	wrong := permanentError{errors.New("wrong")}
 	for name, end := range map[string]struct {
 		err  error
 		want string
 	}{"whole": {io.EOF, wholePage}, "wrong": {wrong, ""}} {
 		t.Run(name, func(t *testing.T) {
-			client, err := New(Config{HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				body := verifiedContent{io.MultiReader(strings.NewReader(damagedPage), iotest.ErrReader(end.err))}
-				header := http.Header{
-					"Content-Type": {`multipart/mixed; boundary="b"`}, "Link": {`<http://feed.test/>; rel="self"`},
-					"Last-Modified": {"Mon, 27 Nov 2023 03:10:00 GMT"}, "Repr-Digest": reprDigest([]byte("of another body"))["Repr-Digest"],
-				}
-				return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, ContentLength: -1, Request: r}, nil
-			})}})
+			client, err := New(Config{Source: verifiedSource{end.err}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			for e, wrong := range client.Entities(t.Context(), "http://feed.test/", Beginning()) {
+			for e, wrong := range client.Entities(t.Context(), "feed:", Beginning()) {
 				if err = wrong; err != nil {
 					break
 				}

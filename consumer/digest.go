@@ -42,14 +42,6 @@ func sha256Member(h http.Header, name string) (sum []byte) {
 	return sum
 }
 
-// isVerified reports whether the body of a response is verified by the transport that it came
-// by, as one that reads a store in the same process is, so that it need not be hashed again:
-// it has a method Verified() bool.
-func isVerified(body io.Reader) bool {
-	v, ok := body.(interface{ Verified() bool })
-	return ok && v.Verified()
-}
-
 // A digestBody is the content of a response, which has a digest. Its end is an error if it
 // does not have it.
 type digestBody struct {

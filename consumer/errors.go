@@ -131,7 +131,7 @@ func oneLine(text string) string {
 // gone reports whether err says that there is nothing at the URL.
 func gone(err error) bool {
 	var status *StatusError
-	return errors.As(err, &status) &&
+	return errors.Is(err, ErrNotFound) || errors.As(err, &status) &&
 		(status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
 }
 

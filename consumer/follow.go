@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -38,9 +37,9 @@ func (w *walk) pollPause(n int) time.Duration {
 
 // poll asks once whether there is news, and makes it what r reads.
 func (w *walk) poll(r *reading) (news bool, err error) {
-	q := request{method: http.MethodGet, url: r.page.URL, etag: r.page.etag(), wait: w.s.config.Wait}
-	if q.etag != "" && !w.noRanges {
-		q.offset = r.last.offset // only what comes after what is known, and that to know it again
+	q := Request{URL: r.page.URL, ETag: r.page.etag, Wait: w.s.config.Wait}
+	if q.ETag != "" && !w.noRanges {
+		q.Offset = r.last.offset // only what comes after what is known, and that to know it again
 	}
 	begun := time.Now()
 	resp, err := w.s.send(q)
@@ -51,13 +50,13 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.held = time.Since(begun) >= q.wait/2
-	if resp.status == http.StatusNotModified {
-		resp.body.Close()
+	w.held = time.Since(begun) >= q.Wait/2
+	if resp.Answer == NotModified {
+		resp.Body.Close()
 		return w.linked(r, resp)
 	}
-	w.noRanges = w.noRanges || q.offset > 0 && resp.status == http.StatusOK
-	if err := r.start(resp); err != nil && resp.status == http.StatusPartialContent {
+	w.noRanges = w.noRanges || q.Offset > 0 && resp.Answer == Whole
+	if err := r.start(resp); err != nil && resp.Answer == Part {
 		return true, r.open() // the whole page may say what a part does not
 	} else if err != nil {
 		return false, err
@@ -68,14 +67,8 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 // linked looks whether a page that has not changed has a next link now: it is
 // part of the response and not of the page, so that an entity tag need not tell.
 func (w *walk) linked(r *reading, resp *response) (bool, error) {
-	var next string
-	if len(resp.header.Values("Link")) > 0 {
-		links, err := feed.ParseLinks(resp.url, resp.header)
-		if err != nil {
-			return false, &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
-		}
-		next = links.Next
-	} else {
+	next := resp.Links.Next
+	if resp.Links == (feed.Links{}) {
 		p, err := w.s.head(r.page.URL)
 		if err != nil {
 			return false, err

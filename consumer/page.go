@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/page"
 )
 
 // A Page is a page of a feed or of a snapshot. It is valid until the next
@@ -22,11 +20,12 @@ type Page struct {
 	// LastModified of the page, in whole seconds; zero if a snapshot page does
 	// not say.
 	LastModified time.Time
-	// Header of the response.
+	// Header of the response; nil if the page was not read by HTTP.
 	Header http.Header
 
 	chain    feed.Chain
 	boundary string
+	etag     string // "" if it has none
 	entities func(yield func(*Entity, error) bool)
 	last     func() mark // the entity that was read last
 	before   func() feed.Position
@@ -77,47 +76,21 @@ func (e *Entity) size() int64 {
 	return int64(len(e.Body))
 }
 
-// newFeedPage reads what the header of a response says of a page of a feed
-// (specification, section "Feed", "Required headers").
+// newFeedPage returns the page of a feed that a response describes (specification, section
+// "Feed", "Required headers").
 func newFeedPage(r *response) (*Page, error) {
-	p, err := newPage(r) // first: what is no page at all has no links either
-	if err != nil {
-		return nil, err
+	p := newPage(r)
+	switch {
+	case r.Links.Self == "":
+		return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w: there is no self link", ErrLinks)}
+	case p.LastModified.IsZero():
+		return nil, &PageError{URL: p.URL, Part: -1, Err: &feed.HeaderError{Part: -1, Name: "Last-Modified", Err: feed.ErrMissingHeader}}
 	}
-	at := p.URL
-	links, err := feed.ParseLinks(r.url, r.header)
-	if err != nil {
-		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
-	}
-	if links.Self == "" {
-		return nil, &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: there is no self link", ErrLinks)}
-	}
-	links = feed.Links{Self: redact(links.Self), Prev: redact(links.Prev), Next: redact(links.Next)}
-	if p.LastModified.IsZero() {
-		return nil, &PageError{URL: at, Part: -1, Err: &feed.HeaderError{Part: -1, Name: "Last-Modified", Err: feed.ErrMissingHeader}}
-	}
-	p.URL, p.Links = links.Self, links
-	p.chain, _ = feed.ParseChain(r.header) // RFC 9651, section 4.2: a field that cannot be read is ignored
+	p.URL, p.Links, p.chain = r.Links.Self, r.Links, r.Chain
 	return p, nil
 }
 
-// newPage reads what the header of a response says of any page.
-func newPage(r *response) (*Page, error) {
-	p := &Page{URL: redact(r.url.String()), Header: r.header}
-	boundary, err := page.Boundary(r.header.Get("Content-Type"))
-	if err != nil {
-		return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrMediaType, err)}
-	}
-	p.boundary = boundary
-	if value := r.header.Get("Last-Modified"); value != "" {
-		t, err := feed.ParseTime(value)
-		if err != nil {
-			return nil, &PageError{URL: p.URL, Part: -1, Err: err}
-		}
-		p.LastModified = t
-	}
-	return p, nil
+// newPage returns any page that a response describes.
+func newPage(r *response) *Page {
+	return &Page{URL: r.URL, Header: r.Header, LastModified: r.LastModified, boundary: r.Boundary, etag: r.ETag}
 }
-
-// etag returns the page's entity tag, or "" if it has none.
-func (p *Page) etag() string { return strings.TrimSpace(p.Header.Get("ETag")) }

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -82,9 +81,9 @@ func (r *run) findNewest(ctx context.Context) {
 		return
 	}
 	l.asked = time.Now()
-	resp, err := r.s.try(request{method: http.MethodHead, url: l.url})
+	resp, err := r.s.try(Request{URL: l.url, Head: true})
 	if err == nil {
-		resp.body.Close()
+		resp.Body.Close()
 		var p *Page
 		if p, err = newFeedPage(resp); err == nil {
 			l.newest = p.LastModified

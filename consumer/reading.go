@@ -55,7 +55,7 @@ func (s *session) newReading(url string) *reading { return &reading{s: s, url: u
 
 // open requests the page.
 func (r *reading) open() error {
-	resp, err := r.s.send(request{method: http.MethodGet, url: r.url})
+	resp, err := r.s.send(Request{URL: r.url, Kind: r.kind()})
 	if err != nil {
 		return err
 	}
@@ -69,22 +69,22 @@ func (r *reading) start(resp *response) error {
 		err = sameTimeline(r.page, p)
 	}
 	if err != nil {
-		resp.body.Close()
+		resp.Body.Close()
 		return err
 	}
 	r.close()
-	unchanged := r.page != nil && p.etag() != "" && p.etag() == r.page.etag()
+	unchanged := r.page != nil && p.etag != "" && p.etag == r.page.etag
 	r.page, r.fresh, r.finished = p, true, false
 	if r.index == "" {
 		r.url = p.URL // the entry point may lead to another page the next time
 	}
 	r.first, r.base = 0, 0
-	if resp.status == http.StatusPartialContent {
+	if resp.Answer == Part {
 		r.first, r.base = r.seen-1, r.last.offset
 	}
 	r.buffer = r.s.buffers.Get().(*[]byte)
-	r.verified, r.from = resp.verified, r.seen
-	r.body = newReadAhead(resp.body, resp.cancel, *r.buffer)
+	r.verified, r.from = resp.Verified, r.seen
+	r.body = newReadAhead(resp.Body, resp.cancel, *r.buffer)
 	if r.verified {
 		r.body.hold(r.s.config.MaxHeld)
 	}
@@ -97,12 +97,22 @@ func (r *reading) start(resp *response) error {
 
 func (r *reading) describe(resp *response) (*Page, error) {
 	switch {
-	case resp.status != http.StatusOK && resp.status != http.StatusPartialContent:
-		return nil, &StatusError{URL: redact(resp.url.String()), StatusCode: resp.status}
+	case resp.Answer == Empty:
+		return nil, emptyAnswer(resp.URL)
+	case resp.Answer == NotModified:
+		return nil, &StatusError{URL: resp.URL, StatusCode: http.StatusNotModified} // it was not asked for
 	case r.index != "":
-		return newPage(resp)
+		return newPage(resp), nil
 	}
 	return newFeedPage(resp)
+}
+
+// kind returns what the page is one of.
+func (r *reading) kind() Kind {
+	if r.index != "" {
+		return SnapshotPage
+	}
+	return FeedPage
 }
 
 // close ends the request, if there is one.

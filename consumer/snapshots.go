@@ -1,12 +1,11 @@
 package consumer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"mime"
-	"net/http"
 	"net/url"
 
 	"github.com/feedctl/feedctl/feed"
@@ -27,9 +26,9 @@ type index struct {
 // index requests a snapshot index. If the URL has a fragment, it is the id that
 // the snapshot must have.
 func (s *session) index(raw string) (*index, error) {
-	u, err := parseURL(raw)
+	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("parse URL: it is not well-formed")
 	}
 	id := u.Fragment
 	u.Fragment, u.RawFragment = "", ""
@@ -46,39 +45,54 @@ func (s *session) index(raw string) (*index, error) {
 }
 
 func (s *session) tryIndex(target, id string) (*index, error) {
-	resp, err := s.send(request{method: http.MethodGet, url: target})
+	resp, err := s.send(Request{URL: target, Kind: SnapshotIndex})
 	if err != nil {
 		return nil, err
 	}
-	defer resp.body.Close()
-	at := *resp.url
-	invalid := func(err error) error {
-		return fmt.Errorf("read snapshot index %s: %w", shown(at.String()), err)
+	defer resp.Body.Close()
+	if resp.Answer != Whole {
+		return nil, indexError(resp.URL, errNoIndex)
 	}
-	if kind, _, err := mime.ParseMediaType(resp.header.Get("Content-Type")); err != nil || kind != snapshot.MediaType {
-		return nil, invalid(fmt.Errorf("%w %q: must be %s", ErrMediaType, resp.header.Get("Content-Type"), snapshot.MediaType))
+	x, err := parseIndex(resp.Response)
+	if err != nil {
+		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.body, maxIndex+1))
+	if id != "" && x.ID != id {
+		return nil, indexError(resp.URL, fmt.Errorf("%w: it is %q now and was %q", ErrSnapshotChanged, x.ID, id))
+	}
+	at, err := url.Parse(cmp.Or(resp.Own, resp.URL))
+	if err != nil {
+		return nil, indexError(resp.URL, err)
+	}
+	at.Fragment = x.ID
+	return &index{Index: x, position: at.String()}, nil
+}
+
+// parseIndex returns the index that a response has.
+func parseIndex(r *Response) (*snapshot.Index, error) {
+	if r.Index != nil {
+		return r.Index, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxIndex+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(data) > maxIndex:
-		return nil, invalid(fmt.Errorf("%w of %d bytes", ErrTooLarge, maxIndex))
+		return nil, indexError(r.URL, fmt.Errorf("%w of %d bytes", ErrTooLarge, maxIndex))
 	}
 	x, err := snapshot.Parse(data)
 	if err != nil {
-		return nil, invalid(err)
+		return nil, indexError(r.URL, err)
 	}
-	if id != "" && x.ID != id {
-		return nil, invalid(fmt.Errorf("%w: it is %q now and was %q", ErrSnapshotChanged, x.ID, id))
-	}
-	if own, err := url.Parse(resp.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
-		if own = at.ResolveReference(own); s.permit(own) == nil {
-			at = *own // the entry point may lead to another snapshot the next time
-		}
-	}
-	at.User, at.Fragment = nil, x.ID
-	return &index{Index: x, position: at.String()}, nil
+	return x, nil
+}
+
+// errNoIndex: an answer without an index.
+var errNoIndex = errors.New("there is no index in the answer")
+
+// indexError makes the error of an index that is not right.
+func indexError(at string, err error) error {
+	return fmt.Errorf("read snapshot index %s: %w", shown(at), err)
 }
 
 // handOff returns where the feed at url goes on after the snapshot. To an index

@@ -74,7 +74,7 @@ func (w *walk) begin() (*reading, error) {
 		case !errors.As(err, &empty):
 			return r, placed(w.seek.position, err)
 		case empty.missing() && (!w.s.config.Follow || w.seek.position.ContentID != ""):
-			return nil, empty.StatusError
+			return nil, empty.error
 		case !w.s.config.Follow || w.seek.position.ContentID != "":
 			return nil, w.seek.end()
 		}
@@ -91,16 +91,23 @@ func (w *walk) begin() (*reading, error) {
 }
 
 // An emptyError says that the entry point has no page.
-type emptyError struct{ *StatusError }
+type emptyError struct{ error }
 
-func (e *emptyError) missing() bool { return e.StatusCode == http.StatusNotFound }
+func (e *emptyError) Unwrap() error { return e.error }
+func (e *emptyError) missing() bool { return !errors.Is(e.error, errEmpty) }
+
+// errEmpty: the feed is there, and has no entity yet.
+var errEmpty = errors.New("feed is empty")
+
+// emptyAnswer makes the error of a page that has none.
+func emptyAnswer(at string) error { return fmt.Errorf("get %s: %w", shown(at), errEmpty) }
 
 // entryError returns err, the error of the entry point, as an [*emptyError] if
 // it is one.
 func entryError(err error) error {
 	var status *StatusError
-	if errors.As(err, &status) && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusNoContent) {
-		return &emptyError{status}
+	if errors.As(err, &status) && status.StatusCode == http.StatusNotFound || errors.Is(err, ErrNotFound) || errors.Is(err, errEmpty) {
+		return &emptyError{err}
 	}
 	return err
 }

@@ -253,7 +253,7 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 		return nil, nil, nil, err
 	}
 	if whole {
-		body, err = f.r.integrity.whole(ctx, object, p.SHA256)
+		body, err = f.r.integrity.whole(object, p.SHA256)
 		return p, body, nil, err
 	}
 	if !p.Closed { // then no more has to be read to verify it than was appended

@@ -38,6 +38,7 @@ const (
 // part of it may be read by itself, and a file sent without passing through the process.
 type integrity struct {
 	store    storage.Store
+	network  bool                                   // see [Config]
 	verified *lru.Cache[objectState, *atomic.Int64] // when, in Unix nanoseconds
 	early    *semaphore.Weighted                    // bytes
 	corrupt  atomic.Uint64
@@ -50,9 +51,10 @@ type objectState struct {
 	sha256  string
 }
 
-func newIntegrity(store storage.Store) *integrity {
+func newIntegrity(store storage.Store, network bool) *integrity {
 	return &integrity{
 		store:    store,
+		network:  network,
 		verified: lru.New[objectState, *atomic.Int64](maxVerified),
 		early:    semaphore.NewWeighted(maxEarlyAll),
 	}
@@ -62,9 +64,9 @@ func newIntegrity(store storage.Store) *integrity {
 // opened. If it does not have the SHA-256 sum, in hex, then whole fails, or reading it does
 // before the last bytes: the error matches [chain.ErrCorrupt]. For a reader in the same
 // process it is read once, and always verified.
-func (i *integrity) whole(ctx context.Context, object *storage.Object, sum string) (io.ReadCloser, error) {
+func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
-	if IsWithinProcess(ctx) {
+	if !i.network {
 		return i.verifying(object, state), nil
 	}
 	if i.fresh(state) {
@@ -129,19 +131,6 @@ func (i *integrity) fresh(state objectState) bool {
 func (i *integrity) note(state objectState, at time.Time) {
 	i.verified.Add(state, new(atomic.Int64), 1).Store(at.UnixNano())
 }
-
-// withinKey is the key of a value in a context.
-type withinKey struct{}
-
-// WithinProcess says that what is opened with the context is read in this process: bodies
-// are verified as they are read, and read once. Others leave it: small ones are verified
-// before the first byte is given out, and files stay files, which can be sent as such.
-func WithinProcess(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withinKey{}, true)
-}
-
-// IsWithinProcess reports whether the context is one of [WithinProcess].
-func IsWithinProcess(ctx context.Context) bool { return ctx.Value(withinKey{}) != nil }
 
 // A rewinder is a body that can be read again.
 type rewinder interface{ Rewind() error }

@@ -30,6 +30,10 @@ type Config struct {
 	// longer than a second, it is at first a second after a change, and grows. In a store
 	// that tells of changes a feed is looked at a tenth as often.
 	PollInterval time.Duration
+	// Network says that bodies leave the process: small ones are then verified before
+	// the first byte is given out, and files stay files, which can be sent as such.
+	// Otherwise a body is verified as it is read, and read once.
+	Network bool
 	// Logger gets warnings. nil: nothing.
 	Logger *slog.Logger
 	// Newest, if set, is called with the newest page of a feed each time that was
@@ -71,7 +75,7 @@ func New(store storage.Store, c Config) *Reader {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	background, integrity := newBackground(), newIntegrity(store)
+	background, integrity := newBackground(), newIntegrity(store, c.Network)
 	r := &Reader{
 		store: store, config: c, log: c.Logger,
 		background: background,

@@ -139,7 +139,7 @@ func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, o
 		part, err := r.integrity.part(ctx, object, p.SHA256)
 		return p, part, err
 	}
-	body, err := r.integrity.whole(ctx, object, p.SHA256)
+	body, err := r.integrity.whole(object, p.SHA256)
 	if err != nil {
 		return nil, nil, err
 	}

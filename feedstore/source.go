@@ -286,7 +286,7 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 		part, err := s.integrity.part(ctx, object, p.SHA256)
 		return p, part, err
 	}
-	body, err := s.integrity.whole(ctx, object, p.SHA256)
+	body, err := s.integrity.whole(object, p.SHA256)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -28,8 +28,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,10 +35,9 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
-	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -76,19 +73,12 @@ type Config struct {
 // them.
 var ErrPruned = errors.New("feed has been pruned")
 
-// origin is a made-up one: the feed is read from the store without a network.
-const origin = "http://store.invalid"
-
-// readAhead is what pages that are read ahead from a store behind a network may take,
-// in bytes: there is one reader.
-const readAhead = 12 << 20
-
 // table is the name of the table.
 const table = "state"
 
 // Feed writes a snapshot of the feed as it is now and returns its index. The
 // snapshot is empty if everything was deleted again. The error
-// for a feed that does not exist is a [*consumer.StatusError] with status 404.
+// for a feed that does not exist matches [consumer.ErrNotFound].
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("fold feed: %w", err)
@@ -101,7 +91,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not tell why it was interrupted
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fold feed %q: %w", name, renamed(err, origin, ""))
+		return nil, fmt.Errorf("fold feed %q: %w", name, err)
 	}
 	return index, nil
 }
@@ -182,19 +172,9 @@ func isYoung(file os.DirEntry) bool {
 // apply applies what is new in the feed to the table and returns the position after the
 // last entity applied.
 func apply(ctx context.Context, store storage.Store, name, file string, state consumer.Sink, c Config) (at *snapshot.FeedPosition, err error) {
-	config := server.Config{PublicURL: origin}
-	if storage.PropertiesOf(store).Remote {
-		config.ReadAhead = readAhead
-	}
-	handler, err := server.New(store, config)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, handler.Close(ctx)) }()
-	client, err := consumer.New(consumer.Config{
-		HTTPClient: &http.Client{Transport: server.DirectTransport(handler)},
-		Logger:     c.Logger,
-	})
+	source := fromstore.New(store, fromstore.Config{Logger: c.Logger})
+	defer source.Close()
+	client, err := consumer.New(consumer.Config{Source: source, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +191,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	from := consumer.Beginning()
 	if before.IsZero() {
 		var pruned bool
-		if from, pruned, err = start(ctx, client, store, name, c.Name); err != nil {
+		if from, pruned, err = start(ctx, client, source, store, name, c.Name); err != nil {
 			return nil, err
 		}
 		w.origin.Whole = pruned // it begins with a snapshot, or it is to be seen at the end
@@ -224,7 +204,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	job := consumer.Job{
 		Client:     client,
 		From:       from,
-		URL:        origin + layout.FeedPath(name),
+		URL:        source.Feed(name),
 		Sink:       state,
 		KeyPointer: c.KeyPointer,
 		Progress:   c.Progress,
@@ -243,46 +223,39 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if err := w.checkWhole(ctx); err != nil {
 		return nil, err
 	}
-	return stored(name, position)
+	page := ""
+	if _, n, err := layout.ParseFeedPageURL(position.Page); err == nil {
+		page = layout.FeedPagePath(name, n)
+	}
+	return &snapshot.FeedPosition{ // with paths: the server that hands out the index completes them
+		URL:          layout.FeedPath(name),
+		Page:         page,
+		LastModified: position.LastModified,
+		ContentID:    position.ContentID,
+	}, nil
 }
 
 // start returns where to begin, and whether the feed was pruned then. That is the
 // beginning of the feed as long as there is one, else the newest snapshot that was
 // made of it: it knows what was in the pages that are gone.
-func start(ctx context.Context, client *consumer.Client, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
+func start(ctx context.Context, client *consumer.Client, source *fromstore.Source, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
 	pages := chain.NewReader(store, name)
 	pruned, err := pages.Pruned(ctx)
 	floor := pages.SeenFloor()
 	if err != nil || !pruned {
 		return consumer.Beginning(), false, err
 	}
-	indexURL := origin + layout.SnapshotPath(snapshotName)
+	indexURL := source.Snapshot(snapshotName)
 	index, err := client.Index(ctx, indexURL)
-	var status *consumer.StatusError
 	switch {
-	case errors.As(err, &status) && status.StatusCode == http.StatusNotFound:
+	case errors.Is(err, consumer.ErrNotFound):
 		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and there is no snapshot %q to begin with", ErrPruned, floor, snapshotName)
 	case err != nil:
 		return consumer.Start{}, false, err
-	case index.Feed == nil || index.Feed.URL != origin+layout.FeedPath(name):
+	case index.Feed == nil || index.Feed.URL != source.Feed(name):
 		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q was not made of it", ErrPruned, floor, snapshotName)
 	}
 	return consumer.FromSnapshot(indexURL), true, nil
-}
-
-// stored turns the position into one without the made-up origin: its URLs are
-// paths, which the server that hands out the index completes.
-func stored(name string, p feed.Position) (*snapshot.FeedPosition, error) {
-	page, err := url.Parse(p.Page)
-	if err != nil {
-		return nil, fmt.Errorf("parse URL of the last page: %w", err)
-	}
-	return &snapshot.FeedPosition{
-		URL:          layout.FeedPath(name),
-		Page:         page.EscapedPath(),
-		LastModified: p.LastModified,
-		ContentID:    p.ContentID,
-	}, nil
 }
 
 func write(ctx context.Context, store storage.Store, file string, c Config, at *snapshot.FeedPosition) (_ *snapshot.Index, err error) {

@@ -280,8 +280,7 @@ func TestFoldOfNothing(t *testing.T) {
 func TestFoldRefuses(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	var status *consumer.StatusError
-	if _, err := fold.Feed(ctx, w.store, "things", fold.Config{}); !errors.As(err, &status) || status.StatusCode != http.StatusNotFound {
+	if _, err := fold.Feed(ctx, w.store, "things", fold.Config{}); !errors.Is(err, consumer.ErrNotFound) {
 		t.Errorf("feed that does not exist: %v", err)
 	}
 	if _, err := fold.Feed(ctx, w.store, "../things", fold.Config{}); !errors.Is(err, layout.ErrName) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,8 +36,7 @@ func misfit(err error) bool {
 // lost reports whether the feed cannot be read on from a position: what comes next is gone,
 // or the snapshot is that the position is in.
 func lost(err error) bool {
-	var status *consumer.StatusError
-	return consumer.IsGap(err) || errors.As(err, &status) && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
+	return consumer.IsGap(err) || errors.Is(err, consumer.ErrNotFound)
 }
 
 // openTable opens the table in a file, which is made if it does not exist, and locks it.

@@ -72,7 +72,6 @@ func refuseMethod(allowed string) handler {
 func (s *Server) fail(w *responder, r *http.Request, err error) {
 	if w.status != 0 {
 		s.log.LogAttrs(r.Context(), failureLevel(r, err), "cut a response short", slog.String("path", r.URL.Path), slog.Any("error", err))
-		direct(w, err)
 		panic(http.ErrAbortHandler)
 	}
 	p := problemOf(err)
@@ -82,9 +81,6 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusNotImplemented {
 		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answer with an error",
 			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
-		if direct(w, err) {
-			return
-		}
 	}
 	if r.ContentLength != 0 && p.Status != http.StatusRequestTimeout {
 		// Before it sends the answer the server reads what is left of the body, so
@@ -93,12 +89,6 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
 	}
 	p.send(w, r)
-}
-
-// direct tells a client in the same process of err itself; see [DirectTransport].
-func direct(w *responder, err error) bool {
-	client, ok := w.ResponseWriter.(*pipeWriter)
-	return ok && client.fail(err)
 }
 
 // failureLevel is lower for clients that went away.

@@ -84,7 +84,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}
 	s.reader = feedstore.New(store, feedstore.Config{
-		ReadAhead: max(c.ReadAhead, 0), Cache: c.Cache, MaxWaiters: c.MaxWaiters, PollInterval: c.PollInterval, Logger: c.Logger,
+		ReadAhead: max(c.ReadAhead, 0), Cache: c.Cache, MaxWaiters: c.MaxWaiters, PollInterval: c.PollInterval, Network: true, Logger: c.Logger,
 		Newest: s.gauges.saw, Waiting: func(n int) { s.metrics.waiters.Set(float64(n)) },
 	})
 	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {

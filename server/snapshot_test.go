@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
 // writeSnapshot writes a snapshot of n pages of one entity each.
@@ -123,4 +125,33 @@ func TestUnfinishedSnapshot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestIndexForOthers: an index that was written for readers of the store, with URLs
+// of pages there, has the server's own for readers of the server.
+func TestIndexForOthers(t *testing.T) {
+	store := memory.New()
+	index := writeSnapshot(t, store, "s", 2)
+	key := layout.SnapshotIndex("s", index.ID)
+	for n := range index.Pages {
+		index.Pages[n] = fmt.Sprintf("https://bucket.example/%s?expires=1", layout.SnapshotPage("s", index.ID, n))
+	}
+	index.Feed = &snapshot.FeedPosition{URL: "http://store.invalid/feeds/f", Page: "http://store.invalid/feeds/f/pages/7", LastModified: epoch}
+	data, err := json.Marshal(index)
+	check(t, err)
+	info, err := store.Stat(t.Context(), key)
+	check(t, err)
+	_, err = store.Replace(t.Context(), key, info.Version, storage.Meta{ContentType: info.Meta.ContentType}, storage.Bytes(data))
+	check(t, err)
+	c := inside(t, newServer(t, store, server.Config{}))
+	served, err := snapshot.Parse(c.get(t, "/snapshots/s").body)
+	check(t, err)
+	for n, page := range served.Pages {
+		if page != c.url+layout.SnapshotPagePath("s", index.ID, n) || c.get(t, page).StatusCode != http.StatusOK {
+			t.Errorf("page %d is %s", n, page)
+		}
+	}
+	if f := served.Feed; f == nil || f.URL != c.url+"/feeds/f" || f.Page != c.url+"/feeds/f/pages/7" {
+		t.Errorf("position in the feed is %+v", f)
+	}
 }

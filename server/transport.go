@@ -9,10 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-
-	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/feedstore"
-	"github.com/feedctl/feedctl/storage"
 )
 
 // Transport returns a RoundTripper that has h answer the requests, in the process
@@ -22,39 +18,19 @@ import (
 // h sees. A panic of h is an error of the request, or of the response's body.
 func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} }
 
-// DirectTransport is a [Transport] to s that tells why: instead of an answer with a
-// status of 500 or more, which says little, the request has the error that led to
-// it, such as one of package storage; if it is not going to pass, it has a method
-// Permanent() bool that returns true. So has the body of a response that s cuts
-// short. Nothing is compressed for a reader in the same process, whatever
-// Accept-Encoding says.
-//
-// The body of a response with status 200 has a method Verified() bool that returns true:
-// its end comes only if all that was read has the digest that the store says, so that a
-// reader need not hash it again. It is hashed as it is read, and once.
-func DirectTransport(s *Server) http.RoundTripper { return transport{handler: s, direct: true} }
-
-type transport struct {
-	handler http.Handler
-	direct  bool
-}
+type transport struct{ handler http.Handler }
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
 	pipe := newHandover()
-	w := &pipeWriter{body: pipe, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead, direct: t.direct}
+	w := &pipeWriter{body: pipe, header: make(http.Header), ready: make(chan struct{}), head: request.Method == http.MethodHead}
 	go func() {
 		if request.Body != nil {
 			defer request.Body.Close()
 		}
 		defer func() { w.finish(ctx, recover()) }()
-		r := received(ctx, request)
-		if t.direct {
-			r = r.WithContext(feedstore.WithinProcess(ctx))
-			r.Header.Del("Accept-Encoding")
-		}
-		t.handler.ServeHTTP(w, r)
+		t.handler.ServeHTTP(w, received(ctx, request))
 	}()
 	select {
 	case <-w.ready:
@@ -68,7 +44,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, w.err
 	}
-	body := &pipeBody{pipe: pipe, cancel: cancel, verified: t.direct && w.status == http.StatusOK}
+	body := &pipeBody{pipe: pipe, cancel: cancel}
 	body.stop = context.AfterFunc(ctx, func() { pipe.close(context.Cause(ctx)) })
 	return w.response(request, body), nil
 }
@@ -97,45 +73,12 @@ type pipeWriter struct {
 	body   *handover
 	header http.Header
 	head   bool
-	direct bool
 
 	ready  chan struct{} // closed when what follows is set
 	once   sync.Once
 	status int
 	sent   http.Header
-	err    error // the handler panicked, or failed, before it answered
-	cause  error // why the handler, in its own words, cannot go on
-}
-
-// fail tells the client of err itself, if it is to know, in place of an answer or
-// of the rest of it.
-func (w *pipeWriter) fail(err error) bool {
-	if !w.direct {
-		return false
-	}
-	w.cause = &directError{err}
-	w.once.Do(func() {
-		w.err = fmt.Errorf("answer request: %w", w.cause)
-		close(w.ready)
-	})
-	return true
-}
-
-// A directError is what the client of a [DirectTransport] is told.
-type directError struct{ err error }
-
-func (e *directError) Error() string { return e.err.Error() }
-func (e *directError) Unwrap() error { return e.err }
-
-// Permanent tells a consumer that there is no point in trying again. What may pass (a
-// network, a server that has too much to do) does not say so.
-func (e *directError) Permanent() bool {
-	for _, permanent := range []error{storage.ErrNoStore, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt} {
-		if errors.Is(e.err, permanent) {
-			return true
-		}
-	}
-	return false
+	err    error // the handler panicked before it answered
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -186,8 +129,6 @@ func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 	switch {
 	case !ok || !errors.Is(err, http.ErrAbortHandler):
 		err = fmt.Errorf("answer request: handler panicked: %v", panicked)
-	case w.cause != nil:
-		err = fmt.Errorf("answer request: %w", w.cause)
 	default:
 		err = fmt.Errorf("answer request: %w", io.ErrUnexpectedEOF)
 	}
@@ -216,14 +157,10 @@ func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.R
 
 // A pipeBody is the body of a response.
 type pipeBody struct {
-	pipe     *handover
-	cancel   context.CancelFunc
-	stop     func() bool
-	verified bool
+	pipe   *handover
+	cancel context.CancelFunc
+	stop   func() bool
 }
-
-// Verified reports whether the body ends only if it is as it was stored.
-func (b *pipeBody) Verified() bool { return b.verified }
 
 // Read implements [io.Reader].
 func (b *pipeBody) Read(p []byte) (int, error) { return b.pipe.Read(p) }

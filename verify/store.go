@@ -81,11 +81,32 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// storeOrigin is a made-up one: a feed in a store is read without a network.
-const storeOrigin = "http://store.invalid"
+// StoreOrigin begins the URLs in reports on what is in a store: what a server would answer
+// is checked without a network.
+const StoreOrigin = "http://store.invalid"
+
+// StoreSnapshot checks the newest snapshot with a name in a store, as a server gives it to
+// a consumer.
+func StoreSnapshot(ctx context.Context, store storage.Store, name string) (*Report, error) {
+	report, err := served(ctx, store, func(c Config) (*Report, error) {
+		return Snapshot(ctx, StoreOrigin+layout.SnapshotPath(name), c)
+	})
+	var status *StatusError
+	if errors.As(err, &status) {
+		return nil, fmt.Errorf("check %s in the store: %w", layout.SnapshotPath(name), status)
+	}
+	return report, err
+}
 
 // feedOf checks a feed as a server gives it to a consumer.
-func feedOf(ctx context.Context, store storage.Store, feedName string) (report *Report, err error) {
+func feedOf(ctx context.Context, store storage.Store, feedName string) (*Report, error) {
+	return served(ctx, store, func(c Config) (*Report, error) {
+		return Feed(ctx, StoreOrigin+layout.FeedPath(feedName), c)
+	})
+}
+
+// served has what a server gives to a consumer checked.
+func served(ctx context.Context, store storage.Store, check func(Config) (*Report, error)) (report *Report, err error) {
 	var config server.Config
 	if storage.PropertiesOf(store).Remote {
 		config.ReadAhead = readAhead
@@ -95,8 +116,7 @@ func feedOf(ctx context.Context, store storage.Store, feedName string) (report *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	client := &http.Client{Transport: server.Transport(s)}
-	return Feed(ctx, storeOrigin+layout.FeedPath(feedName), Config{HTTPClient: client})
+	return check(Config{HTTPClient: &http.Client{Transport: server.Transport(s)}})
 }
 
 // A storeCheck is the check of what is stored of a feed.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -288,8 +287,7 @@ func versionsOf(conflicts bool) fold.VersionFunc {
 
 // nothingToFold reports whether a feed does not exist.
 func nothingToFold(err error) bool {
-	var status *consumer.StatusError
-	return errors.As(err, &status) && status.StatusCode == http.StatusNotFound
+	return errors.Is(err, consumer.ErrNotFound)
 }
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {

@@ -186,7 +186,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if errors.Is(context.Cause(runCtx), errQuarantine) && onlyEnded(err) {
 		err = nil // the check below tells it
 	}
-	err = at.suggest(ctx, at.explain(err))
+	err = at.suggest(ctx, err)
 	a.warnRefused(stats.Rejected, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities

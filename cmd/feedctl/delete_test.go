@@ -27,11 +27,11 @@ func TestDeleteFeed(t *testing.T) {
 		{[]string{"delete", feed, "--dry-run"}, exitOK, "would delete feed zones: 1 page"},
 		{[]string{"delete", feed, "--yes"}, exitOK, "deleted feed zones: 1 page"},
 		{[]string{"delete", feed, "--yes"}, exitNotFound, "it was deleted"},
-		{[]string{"consume", feed, "--into", sink}, exitNotFound, "the feed was deleted"},
+		{[]string{"consume", feed, "--into", sink}, exitNotFound, "it was deleted"},
 		{[]string{"inspect", feed}, exitNotFound, "deleted"},
 		{[]string{"verify", feed}, exitNotFound, "it was deleted"},
 		{[]string{"repair", feed}, exitNotFound, "feed has no pages"},
-		{[]string{"snapshot", "from-feed", feed}, exitNotFound, "the feed was deleted"},
+		{[]string{"snapshot", "from-feed", feed}, exitNotFound, "it was deleted"},
 		{[]string{"copy", store, copied}, exitOK, ""},
 		{[]string{"verify", copied + "#zones"}, exitNotFound, "it was deleted"},
 	} {

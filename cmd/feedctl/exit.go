@@ -142,7 +142,7 @@ func isNotFound(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return false // a socket that is not there is a server that does not run
 	}
-	return errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
+	return errors.Is(err, consumer.ErrNotFound) || errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrNoPage) || errors.Is(err, chain.ErrPruned) ||
 		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrNoStore) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, outbox.ErrNotCaptured) ||
 		errors.Is(err, couchdb.ErrNotFound)
 }

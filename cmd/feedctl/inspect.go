@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -63,7 +61,7 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	at.config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
 	switch {
 	case f.index:
-		return at.explain(a.inspectSnapshot(ctx, at))
+		return a.inspectSnapshot(ctx, at)
 	case at.store != nil:
 		return at.suggest(ctx, a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.store, at.name, show) }))
 	default:
@@ -218,8 +216,9 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 	name := at.name
 	if at.store == nil {
 		name = at.url
-	} else if err := relative(index); err != nil {
-		return err
+	} else if f := index.Feed; f != nil { // what is shown is the same wherever the store is
+		at, _, _ := strings.Cut(at.title, "#")
+		f.URL, f.Page = strings.TrimPrefix(f.URL, at), strings.TrimPrefix(f.Page, at)
 	}
 	result := snapshotResult(name, index)
 	return a.print(struct {
@@ -242,19 +241,4 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 		}
 		return nil
 	})
-}
-
-// relative takes the made-up origin of the store out of an index.
-func relative(x *snapshot.Index) error {
-	if x.Feed == nil {
-		return nil
-	}
-	for _, ref := range []*string{&x.Feed.URL, &x.Feed.Page} {
-		u, err := url.Parse(*ref)
-		if err != nil {
-			return fmt.Errorf("read index: %w", err)
-		}
-		*ref = u.EscapedPath()
-	}
-	return nil
 }

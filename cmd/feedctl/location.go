@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,18 +9,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
-
-// localOrigin is the made-up origin of a store that is read without a network.
-const localOrigin = "http://store.invalid"
-
-// localReadAhead is what pages that are read ahead from a store may take, in bytes:
-// there is one reader, and the process stays small; see memoryLimit.
-const localReadAhead = 12 << 20
 
 const (
 	credentialsUsage = "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)"
@@ -96,12 +88,12 @@ func (f *clientFlags) config(a *app) (consumer.Config, error) {
 
 // A location is a feed or snapshot to read: on a server or, without a network, in a store.
 type location struct {
-	url    string // that a client asks for
+	url    string // that the client asks for
 	title  string // what it is called: where it is in a store, or the URL
 	config consumer.Config
 	store  storage.Store // nil for a server
 	name   string        // in the store
-	server *server.Server
+	source *fromstore.Source
 }
 
 // locate finds out what the argument of a command means: a URL on a server, STORE#NAME,
@@ -129,22 +121,17 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	if err != nil {
 		return nil, err
 	}
-	local := server.Config{PublicURL: localOrigin}
-	if storage.PropertiesOf(store).Remote {
-		local.ReadAhead = localReadAhead
-	}
-	web, err := server.New(store, local)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	config.HTTPClient = &http.Client{Transport: newLocalTransport(web, store)}
+	title := at.identity()
+	here, _, _ := strings.Cut(title, "#")
+	source := fromstore.New(store, fromstore.Config{Name: here, Logger: a.log})
+	config.Source = source
 	return &location{
-		url:    localOrigin + path(at.name),
-		title:  at.identity(),
+		url:    here + path(at.name),
+		title:  title,
 		config: config,
 		store:  store,
 		name:   at.name,
-		server: web,
+		source: source,
 	}, nil
 }
 
@@ -153,34 +140,9 @@ func (l *location) close() error {
 	if l.store == nil {
 		return nil
 	}
-	// Whatever is still being read, nobody waits for it any more.
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return errors.Join(l.server.Close(ctx), l.store.Close())
+	l.source.Close()
+	return l.store.Close()
 }
-
-// explain makes URLs with the made-up origin in an error such of the store.
-func (l *location) explain(err error) error {
-	if err == nil || l.store == nil {
-		return err
-	}
-	return &localError{err, l}
-}
-
-// named makes URLs with the made-up origin in a text such of the store.
-func (l *location) named(text string) string {
-	store, _, _ := strings.Cut(l.title, "#")
-	return strings.ReplaceAll(text, localOrigin, store)
-}
-
-// A localError is an error of reading from a store.
-type localError struct {
-	err error
-	at  *location
-}
-
-func (e *localError) Error() string { return e.at.named(e.err.Error()) }
-func (e *localError) Unwrap() error { return e.err }
 
 // snapshot returns the URL of the snapshot to begin with, or to start over from: the
 // one of the feed's name if spec is empty, else the one that spec names.
@@ -195,7 +157,7 @@ func (l *location) snapshot(spec string) (string, error) {
 		}
 		return u.String(), nil
 	case spec == "":
-		return localOrigin + layout.SnapshotPath(l.name), nil
+		return l.source.Snapshot(l.name), nil
 	}
 	here, _, _ := strings.Cut(l.title, "#")
 	store, name, whole := strings.Cut(spec, "#")
@@ -209,7 +171,7 @@ func (l *location) snapshot(spec string) (string, error) {
 	if err := layout.CheckName(name); err != nil {
 		return "", usagef("snapshot:NAME of a feed in a store: %w", err)
 	}
-	return localOrigin + layout.SnapshotPath(name), nil
+	return l.source.Snapshot(name), nil
 }
 
 // snapshotOf returns the URL of the snapshot that has a feed's name, where a

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -21,24 +20,15 @@ func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
 	return storage.Info{}, context.Cause(ctx)
 }
 
-// After a signal nobody waits for a store that does not answer.
+// After a signal no one waits for a store that does not answer.
 func TestLocationOfStuckStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stuck{memory.New()}
-		web, err := server.New(store, server.Config{PublicURL: localOrigin})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := &location{store: store, server: web}
+		at := &location{store: store, source: fromstore.New(store, fromstore.Config{})}
 		ctx, signal := context.WithCancel(t.Context())
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, localOrigin+layout.FeedPath("zones"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		time.AfterFunc(time.Second, signal)
-		if response, err := newLocalTransport(web, store).RoundTrip(request); err == nil {
-			response.Body.Close()
-			t.Errorf("status %s", response.Status)
+		if _, err := at.source.Get(ctx, consumer.Request{URL: at.source.Feed("zones")}); err == nil {
+			t.Error("a store that does not answer has a page")
 		}
 		before := time.Now()
 		if err := at.close(); err != nil {

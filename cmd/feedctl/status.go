@@ -129,7 +129,7 @@ func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err er
 	}
 	for p, err := range client.Pages(ctx, at.url, consumer.Latest()) {
 		if err != nil {
-			return newest, at.explain(err)
+			return newest, err
 		}
 		return p.LastModified, nil
 	}

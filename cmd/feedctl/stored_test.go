@@ -192,14 +192,14 @@ func TestWrongStores(t *testing.T) {
 		{file + "#", exitUsage, "names nothing"},
 		{file + "#a/b", exitUsage, "invalid name"},
 		{file + "#a#b", exitUsage, "more than one"},
-		{file + "#none", exitNotFound, strings.TrimPrefix(file, "file:") + "/feeds/none: status 404"},
+		{file + "#none", exitNotFound, strings.TrimPrefix(file, "file:") + "/feeds/none: feed \"none\": feed has no pages"},
 		{"tape:0#zones", exitUsage, "or be STORE#NAME"},
 		{"http://h/feeds/a#zones", exitUsage, "has a fragment"},
 		{"s3://#zones", exitUsage, "without bucket"},
 		{"s3://b/p?regon=x#zones", exitUsage, `unknown parameter "regon"`},
 		{"s3://b/p?endpoint=localhost:9#zones", exitUsage, "want http://HOST:PORT"},
 		{"s3://ann:secret@b/p#zones", exitUsage, "with credentials"},
-		{bucket.String() + "#none", exitNotFound, "/feeds/none: status 404"},
+		{bucket.String() + "#none", exitNotFound, "/feeds/none: feed \"none\": feed has no pages"},
 		{other.String() + "#zones", exitNotFound, "the bucket does not exist"},
 	} {
 		code, _, stderr := feedctl(t, "", "consume", test.arg, "--into", "jsonl:"+filepath.Join(t.TempDir(), "x"))

@@ -73,7 +73,7 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	n := int64(0)
 	for e, err := range client.Entities(ctx, at.url, from) {
 		if err != nil {
-			return at.suggest(ctx, at.explain(err))
+			return at.suggest(ctx, err)
 		}
 		if err := write(ctx, &e.Entity); err != nil {
 			return fmt.Errorf("print entity %s: %w", e.ContentID, err)

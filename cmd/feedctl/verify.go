@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,7 +95,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
-		return at.suggest(ctx, at.explain(err))
+		return at.suggest(ctx, err)
 	}
 	at.rename(report)
 	if err := a.printReport(report); err != nil {
@@ -148,6 +149,8 @@ func isIndex(ctx context.Context, at *location) bool {
 
 func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {
 	switch {
+	case index && at.store != nil:
+		return verify.StoreSnapshot(ctx, at.store, at.name)
 	case index:
 		return verify.Snapshot(ctx, at.url, config)
 	case at.store != nil:
@@ -162,9 +165,10 @@ func (l *location) rename(report *verify.Report) {
 		return
 	}
 	report.URL = l.title
+	here, _, _ := strings.Cut(l.title, "#")
 	for i := range report.Violations {
 		v := &report.Violations[i]
-		v.URL, v.Message = l.named(v.URL), l.named(v.Message)
+		v.URL, v.Message = strings.ReplaceAll(v.URL, verify.StoreOrigin, here), strings.ReplaceAll(v.Message, verify.StoreOrigin, here)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/server"
 )
@@ -47,7 +48,7 @@ func (l *location) feed() string {
 
 // suggest adds to the error of a feed that does not exist the name of the one that may be meant.
 func (l *location) suggest(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(err, chain.ErrNoFeed) && statusCode(err) != http.StatusNotFound {
+	if err == nil || !errors.Is(err, chain.ErrNoFeed) && !errors.Is(err, consumer.ErrNotFound) && statusCode(err) != http.StatusNotFound {
 		return err
 	}
 	if question := suggest.DidYouMean(l.feed(), l.feeds(ctx), ""); question != "" {
@@ -56,14 +57,31 @@ func (l *location) suggest(ctx context.Context, err error) error {
 	return err
 }
 
+// maxListed is how many feeds of a store are taken into account.
+const maxListed = 10_000
+
+// storedFeeds returns names of feeds that are in the store.
+func (l *location) storedFeeds(ctx context.Context) (names []string) {
+	for name, err := range chain.Feeds(ctx, l.store, "") {
+		if err != nil || len(names) == maxListed {
+			break
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
 // feeds returns names of feeds that are where a location is; nil if that cannot be known.
 func (l *location) feeds(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, directoryTime)
+	defer cancel()
+	if l.store != nil {
+		return l.storedFeeds(ctx)
+	}
 	base, _, ok := strings.Cut(l.url, "/feeds/")
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, directoryTime)
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/", nil)
 	if err != nil {
 		return nil

@@ -17,16 +17,14 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 
 	bridge "github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/server"
 	sink "github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
@@ -85,15 +83,11 @@ func publish(ctx context.Context, source string, store storage.Store, index stri
 }
 
 // apply writes the new entities of the feed to the target, which also keeps the position in
-// the feed. The feed is served within this process, at an origin that does not exist.
+// the feed.
 func apply(ctx context.Context, store storage.Store, target string) (n int64, err error) {
-	const origin = "http://store.invalid"
-	handler, err := server.New(store, server.Config{PublicURL: origin})
-	if err != nil {
-		return 0, err
-	}
-	defer handler.Close(ctx)
-	client, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
+	source := fromstore.New(store, fromstore.Config{})
+	defer source.Close()
+	client, err := consumer.New(consumer.Config{Source: source})
 	if err != nil {
 		return 0, err
 	}
@@ -102,7 +96,7 @@ func apply(ctx context.Context, store storage.Store, target string) (n int64, er
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	job := consumer.Job{Client: client, URL: origin + layout.FeedPath(name), Sink: db}
+	job := consumer.Job{Client: client, URL: source.Feed(name), Sink: db}
 	stats, err := job.Run(ctx)
 	return stats.Entities, err
 }

@@ -22,7 +22,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -30,8 +29,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/outbox"
-	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
@@ -128,17 +127,13 @@ func show(ctx context.Context, out io.Writer, events *outbox.DB, database string
 	if err := runner.Drain(ctx); err != nil {
 		return err
 	}
-	const origin = "http://shop.example"
-	handler, err := server.New(store, server.Config{PublicURL: origin})
+	source := fromstore.New(store, fromstore.Config{})
+	defer source.Close()
+	client, err := consumer.New(consumer.Config{Source: source})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, handler.Close(ctx)) }()
-	client, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
-	if err != nil {
-		return err
-	}
-	for e, err := range client.Entities(ctx, origin+"/feeds/orders", consumer.Beginning()) {
+	for e, err := range client.Entities(ctx, source.Feed("orders"), consumer.Beginning()) {
 		if err != nil {
 			return err
 		}

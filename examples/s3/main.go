@@ -15,16 +15,15 @@ import (
 	"io"
 	"iter"
 	"log"
-	"net/http"
 	"os"
 	"os/signal"
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/s3"
 )
@@ -87,20 +86,15 @@ func entity(id string, operation feed.Operation, key, body string) *feed.Entity 
 	}
 }
 
-// readFeed reads the feed like a client of a server. The server runs within this process,
-// at an origin that does not exist.
+// readFeed reads the feed from the store.
 func readFeed(ctx context.Context, out io.Writer, store storage.Store) error {
-	const origin = "http://store.invalid"
-	handler, err := server.New(store, server.Config{PublicURL: origin})
+	source := fromstore.New(store, fromstore.Config{})
+	defer source.Close()
+	client, err := consumer.New(consumer.Config{Source: source})
 	if err != nil {
 		return err
 	}
-	defer handler.Close(ctx)
-	client, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
-	if err != nil {
-		return err
-	}
-	for e, err := range client.Entities(ctx, origin+layout.FeedPath(name), consumer.Beginning()) {
+	for e, err := range client.Entities(ctx, source.Feed(name), consumer.Beginning()) {
 		if err != nil {
 			return err
 		}

@@ -92,6 +92,7 @@ var rooms = map[string]room{
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "page"}},
+	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "feed", "feedstore", "layout", "page", "storage"}},
 	"sink":                     {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
@@ -111,7 +112,7 @@ var rooms = map[string]room{
 	},
 	"replica": {rooms: []string{"chain", "layout", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"fold":    {rooms: []string{"chain", "consumer", "feed", "layout", "producer", "server", "sink", "sink/sqlite", "snapshot", "storage"}},
+	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "producer", "sink", "sink/sqlite", "snapshot", "storage"}},
 	"verify":  {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":  {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 

@@ -4,6 +4,7 @@ package damagetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/layout"
@@ -28,7 +30,7 @@ import (
 
 var all = flag.Bool("all", false, "damage every bit, and have each reader read each time")
 
-const origin = "http://store.invalid"
+const origin = "http://store.example"
 
 // fill writes what is damaged: feed f of pages 1 to 4, the first of which is pruned and the
 // last of which is open, and a snapshot s of two pages.
@@ -82,61 +84,68 @@ type reader struct {
 
 var readers = []reader{
 	{"consume a store", "feeds/", false, func(ctx context.Context, store storage.Store) (string, error) {
-		return consume(ctx, store, server.DirectTransport, feedEntities)
+		return consume(ctx, consumer.Config{}, store, feedEntities)
 	}},
 	{"consume a store of pages too large to be held", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
-		return consumeBy(ctx, consumer.Config{ReadAhead: 64, MaxHeld: 1}, store, server.DirectTransport, feedEntities)
+		return consume(ctx, consumer.Config{ReadAhead: 64, MaxHeld: 1}, store, feedEntities)
 	}},
 	{"consume from a server", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
-		return consume(ctx, store, func(s *server.Server) http.RoundTripper { return server.Transport(s) }, feedEntities)
+		return consumeServed(ctx, store, feedEntities)
 	}},
 	{"read a snapshot", "snapshots/s/", false, func(ctx context.Context, store storage.Store) (string, error) {
-		return consume(ctx, store, server.DirectTransport, snapshotEntities("s"))
+		return consume(ctx, consumer.Config{}, store, snapshotEntities("s"))
 	}},
 	{"read a snapshot from a server", "snapshots/s/", true, func(ctx context.Context, store storage.Store) (string, error) {
-		return consume(ctx, store, func(s *server.Server) http.RoundTripper { return server.Transport(s) }, snapshotEntities("s"))
+		return consumeServed(ctx, store, snapshotEntities("s"))
 	}},
 	{"fold", "", true, func(ctx context.Context, store storage.Store) (string, error) {
 		over := overlay{store, memory.New()}
 		if _, err := fold.Feed(ctx, over, "f", fold.Config{}); err != nil {
 			return "", err
 		}
-		return consume(ctx, over.over, server.DirectTransport, snapshotEntities("f"))
+		return consume(ctx, consumer.Config{}, over.over, snapshotEntities("f"))
 	}},
 }
 
-func feedEntities(ctx context.Context, c *consumer.Client) iter.Seq2[*consumer.Entity, error] {
-	return c.Entities(ctx, origin+"/feeds/f", consumer.Beginning())
+// entitiesOf returns entities that are read from a store with a name.
+type entitiesOf func(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error]
+
+func feedEntities(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error] {
+	return c.Entities(ctx, name+"/feeds/f", consumer.Beginning())
 }
 
-func snapshotEntities(name string) func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error] {
-	return func(ctx context.Context, c *consumer.Client) iter.Seq2[*consumer.Entity, error] {
-		return c.Snapshot(ctx, origin+"/snapshots/"+name, feed.SnapshotPosition{})
+func snapshotEntities(snapshot string) entitiesOf {
+	return func(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error] {
+		return c.Snapshot(ctx, name+"/snapshots/"+snapshot, feed.SnapshotPosition{})
 	}
 }
 
-// consume returns all that a consumer is given.
-func consume(ctx context.Context, store storage.Store, transport func(*server.Server) http.RoundTripper,
-	read func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error],
-) (string, error) {
-	return consumeBy(ctx, consumer.Config{ReadAhead: 4 << 10}, store, transport, read)
+// consume returns all that a consumer of the store is given.
+func consume(ctx context.Context, c consumer.Config, store storage.Store, read entitiesOf) (string, error) {
+	source := fromstore.New(store, fromstore.Config{})
+	defer source.Close()
+	c.Source = source
+	return consumeBy(ctx, c, "", read)
 }
 
-func consumeBy(ctx context.Context, c consumer.Config, store storage.Store, transport func(*server.Server) http.RoundTripper,
-	read func(context.Context, *consumer.Client) iter.Seq2[*consumer.Entity, error],
-) (_ string, err error) {
+// consumeServed returns all that a consumer of a server of the store is given.
+func consumeServed(ctx context.Context, store storage.Store, read entitiesOf) (_ string, err error) {
 	s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	c.HTTPClient, c.Retry.Attempts = &http.Client{Transport: transport(s)}, 1
+	return consumeBy(ctx, consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(s)}}, origin, read)
+}
+
+func consumeBy(ctx context.Context, c consumer.Config, name string, read entitiesOf) (string, error) {
+	c.Retry.Attempts, c.ReadAhead = 1, cmp.Or(c.ReadAhead, 4<<10)
 	client, err := consumer.New(c)
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	for e, err := range read(ctx, client) {
+	for e, err := range read(ctx, client, name) {
 		if err != nil {
 			return "", err
 		}

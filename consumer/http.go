@@ -1,0 +1,311 @@
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/internal/idle"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/snapshot"
+)
+
+const defaultUserAgent = "feedctl"
+
+// maxRedirects is how many redirects one request may take.
+const maxRedirects = 10
+
+// A httpSource asks servers, on behalf of one session.
+type httpSource struct {
+	s           *session
+	client      http.Client // with the redirect rules
+	home        string      // the origin that credentials and headers are for
+	trusted     []string    // further origins
+	credentials Credentials
+}
+
+// newHTTPSource returns the source for the URL that a caller gave, and the URL without its
+// user name and password.
+func newHTTPSource(s *session, raw string) (*httpSource, string, error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, "", err
+	}
+	h := &httpSource{s: s, client: *s.config.HTTPClient, home: origin(u), credentials: s.config.Credentials}
+	if u.User != nil && h.credentials == (Credentials{}) {
+		h.credentials.Username = u.User.Username()
+		h.credentials.Password, _ = u.User.Password()
+	}
+	u.User, u.Fragment = nil, ""
+	h.client.CheckRedirect = h.redirect
+	return h, u.String(), nil
+}
+
+// An httpResponse is the answer of a server, with a body that is decoded and limited.
+type httpResponse struct {
+	url      *url.URL // after redirects
+	status   int
+	header   http.Header
+	body     io.ReadCloser
+	verified bool // the end of body comes only if it has a digest or checksum that it came with
+}
+
+// Get implements [Source]. Its errors are complete. An answer is a 200, a 204, a 206 or a
+// 304.
+func (h *httpSource) Get(parent context.Context, q Request) (*Response, error) {
+	u, err := parseURL(q.URL)
+	if err != nil {
+		return nil, err
+	}
+	u.User = nil
+	if err := h.permit(u); err != nil {
+		return nil, fmt.Errorf("get %s: %w", u, err)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	method := http.MethodGet
+	if q.Head {
+		method = http.MethodHead
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		cancel(nil)
+		return nil, fmt.Errorf("get %s: %w", u, err)
+	}
+	h.setHeader(req)
+	q.setHeader(req.Header)
+	resp, err := h.client.Do(req)
+	if err != nil {
+		cancel(nil)
+		return nil, h.requestError(u.String(), err)
+	}
+	body := &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: h.s.config.IdleTimeout, Least: h.s.config.IdleBytes, Broken: func(err error) error {
+		if ended := h.s.ctx.Err(); ended != nil {
+			return ended
+		}
+		return &transportError{url: u.String(), err: err}
+	}}
+	r := &httpResponse{url: resp.Request.URL, status: resp.StatusCode, header: resp.Header, body: body}
+	answer, err := h.accept(q, r)
+	if err != nil {
+		body.Close()
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (q *Request) setHeader(h http.Header) {
+	if q.ETag != "" {
+		h.Set("If-None-Match", q.ETag)
+	}
+	if q.Wait > 0 {
+		h.Set("Prefer", "wait="+strconv.Itoa(int(q.Wait/time.Second)))
+	}
+	if q.Offset > 0 {
+		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-")
+		h.Set("Accept-Encoding", "identity") // offsets are those of the page as it is
+	}
+}
+
+// accept decides whether r is an answer, makes its body readable, and reads its header.
+func (h *httpSource) accept(q Request, r *httpResponse) (*Response, error) {
+	answer := &Response{URL: redact(r.url.String()), ETag: strings.TrimSpace(r.header.Get("ETag")), Header: r.header}
+	switch r.status {
+	case http.StatusPartialContent:
+		if q.Offset == 0 {
+			return nil, newStatusError(r) // a part was not asked for
+		}
+		answer.Answer = Part
+	case http.StatusOK:
+		answer.Answer = Whole
+	case http.StatusNoContent:
+		answer.Answer = Empty
+	case http.StatusNotModified:
+		answer.Answer = NotModified
+	default:
+		return nil, newStatusError(r)
+	}
+	if (answer.Answer == Whole || answer.Answer == Part) && !q.Head {
+		if want := declaredDigest(r.status, r.header); want != nil {
+			r.body, r.verified = newDigestBody(r.body, r.url.String(), want), true
+		}
+		body, err := decode(r, h.s.config.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		r.body = body
+	}
+	answer.Body, answer.Verified = r.body, r.verified
+	return answer, h.describe(q, r, answer)
+}
+
+// describe reads what a header says of what was asked for.
+func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) error {
+	switch {
+	case answer.Answer == Empty:
+		return nil
+	case answer.Answer == NotModified:
+		if len(r.header.Values("Link")) == 0 {
+			return nil
+		}
+		return describeLinks(r, answer, q.URL)
+	case q.Kind == SnapshotIndex:
+		return h.describeIndex(r, answer)
+	}
+	if err := describePage(r, answer); err != nil || q.Kind == SnapshotPage {
+		return err
+	}
+	if err := describeLinks(r, answer, answer.URL); err != nil {
+		return err
+	}
+	answer.Chain, _ = feed.ParseChain(r.header) // RFC 9651, section 4.2: a field that cannot be read is ignored
+	return nil
+}
+
+func describePage(r *httpResponse, answer *Response) error {
+	boundary, err := page.Boundary(r.header.Get("Content-Type"))
+	if err != nil {
+		return &PageError{URL: answer.URL, Part: -1, Err: fmt.Errorf("%w: %w", ErrMediaType, err)}
+	}
+	answer.Boundary = boundary
+	if value := r.header.Get("Last-Modified"); value != "" {
+		t, err := feed.ParseTime(value)
+		if err != nil {
+			return &PageError{URL: answer.URL, Part: -1, Err: err}
+		}
+		answer.LastModified = t
+	}
+	return nil
+}
+
+// describeLinks reads the links of the page called at.
+func describeLinks(r *httpResponse, answer *Response, at string) error {
+	links, err := feed.ParseLinks(r.url, r.header)
+	if err != nil {
+		return &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
+	}
+	answer.Links = feed.Links{Self: redact(links.Self), Prev: redact(links.Prev), Next: redact(links.Next)}
+	return nil
+}
+
+func (h *httpSource) describeIndex(r *httpResponse, answer *Response) error {
+	if kind, _, err := mime.ParseMediaType(r.header.Get("Content-Type")); err != nil || kind != snapshot.MediaType {
+		return indexError(answer.URL, fmt.Errorf("%w %q: must be %s", ErrMediaType, r.header.Get("Content-Type"), snapshot.MediaType))
+	}
+	if own, err := url.Parse(r.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
+		if own = r.url.ResolveReference(own); h.permit(own) == nil {
+			own.User = nil
+			answer.Own = own.String() // the entry point may lead to another snapshot the next time
+		}
+	}
+	return nil
+}
+
+// requestError makes the error of a request that a server did not answer.
+func (h *httpSource) requestError(target string, err error) error {
+	var repeated *url.Error // repeats the URL
+	if errors.As(err, &repeated) {
+		err = repeated.Err
+	}
+	if errors.Is(err, ErrOrigin) || errors.Is(err, errRedirects) {
+		return fmt.Errorf("get %s: %w", shown(target), err)
+	}
+	return &transportError{url: target, err: err}
+}
+
+// maxProblem is how much of an error's body is read, in bytes.
+const maxProblem = 64 << 10
+
+func newStatusError(r *httpResponse) error {
+	e := &StatusError{URL: redact(r.url.String()), StatusCode: r.status, RetryAfter: backoff.RetryAfter(r.header)}
+	if kind, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); kind != "application/problem+json" {
+		return e
+	}
+	if body, err := decode(r, maxProblem); err == nil {
+		// What cannot be read is no reason to hide the status.
+		if data, err := io.ReadAll(body); err == nil {
+			_ = json.Unmarshal(data, &e.Problem)
+		}
+	}
+	return e
+}
+
+// permit refuses URLs that no request may go to.
+func (h *httpSource) permit(u *url.URL) error {
+	if o := origin(u); o != h.home && !h.s.allowed[o] && !slices.Contains(h.trusted, o) {
+		return fmt.Errorf("%w: %s (the feed is at %s); allow it if you trust it", ErrOrigin, o, h.home)
+	}
+	return nil
+}
+
+// redirect is the http.Client's CheckRedirect. What it copied from the request
+// before is what must not go to another origin, so the header is made anew.
+func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return errRedirects
+	}
+	if next.URL.Scheme != "http" && next.URL.Scheme != "https" {
+		return fmt.Errorf("%w: redirect to scheme %q", ErrOrigin, next.URL.Scheme)
+	}
+	if err := h.permit(next.URL); err != nil {
+		return err
+	}
+	next.URL.User = nil
+	own := next.Header
+	next.Header = make(http.Header)
+	for _, name := range [...]string{"Prefer", "If-None-Match", "Range"} {
+		if values := own.Values(name); len(values) > 0 {
+			next.Header[name] = values
+		}
+	}
+	h.setHeader(next)
+	if own.Get("Range") != "" {
+		next.Header.Set("Accept-Encoding", "identity")
+	}
+	return nil
+}
+
+var errRedirects = errors.New("too many redirects")
+
+// encodings returns the codings to ask a host for. To compress what stays on this
+// machine takes longer than to send it.
+func encodings(host string) string {
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return "identity"
+	}
+	return "gzip, zstd"
+}
+
+// setHeader adds the headers that every request to its origin has.
+func (h *httpSource) setHeader(r *http.Request) {
+	r.Header.Set("User-Agent", defaultUserAgent)
+	r.Header.Set("Accept-Encoding", encodings(r.URL.Hostname()))
+	for _, name := range [...]string{"User-Agent", "Accept-Encoding"} {
+		if values := h.s.config.Header.Values(name); len(values) > 0 {
+			r.Header[name] = values
+		}
+	}
+	if origin(r.URL) != h.home {
+		return
+	}
+	for name, values := range h.s.config.Header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	switch c := h.credentials; {
+	case c.Bearer != "":
+		r.Header.Set("Authorization", "Bearer "+c.Bearer)
+	case c != Credentials{}:
+		r.SetBasicAuth(c.Username, c.Password)
+	}
+}
