@@ -44,45 +44,46 @@ func newBridgeCouchDB(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "couchdb DBURL FEED|STORE#FEED",
 		Short: "Publish the changes of a CouchDB database",
-		Long: `Couchdb publishes what changes in the database at DBURL (CouchDB, Cloudant, PouchDB Server)
+		Long: `Couchdb publishes the changes of the database at DBURL (CouchDB, Cloudant, PouchDB Server)
 to FEED in the store, which is created if it does not exist. Each change becomes one entity:
-Content-Location is the document's id, percent-encoded, and ETag its revision. The body is
+Content-Location is the document's ID, percent-encoded, and ETag its revision. The body is
 the document's JSON as the server wrote it; a tombstone is a DELETE, with a body if it has
 one.
 
-The place in the database is kept in the newest page of the feed, by the same write as the
-entities. So a run that was interrupted or killed continues where it was, and each revision
-is in the feed once, also when the database sends changes again. A second bridge to the same
-feed does no harm.
+The position in the database is kept in the newest page of the feed, by the same write as
+the entities. An interrupted or killed run continues where it was, and each revision is in
+the feed once, even if the database sends changes again. A second bridge to the same feed
+does no harm.
 
-What cannot be published as it is (no id, not UTF-8, above --max-document) goes into
-quarantine beside the feed, and the rest is published: see "feedctl bridge quarantine". If
-more goes there than --max-quarantine allows, the exit status is 6; by default, if all does.
+Documents that cannot be published (no ID, not UTF-8, above --max-document) go into the
+quarantine of the feed, and the others are published: see "feedctl bridge quarantine". If
+there are more than --max-quarantine allows, the exit status is 6; by default, if none can
+be published.
 
-For a feed from which a CouchDB is to be filled again, with the same revisions, conflicts
-and attachments, give --revs --conflicts --design-docs --attachments multipart.
+To replicate to another CouchDB, with the same revisions, conflicts and attachments, use
+--revs --conflicts --design-docs --attachments multipart.
 
---attachments says what becomes of attachments:
-  none       documents are published without
-  stub       the document tells their names, types, sizes and digests (default)
-  inline     they are in the document, in base64
-  multipart  a document with attachments is multipart/related, of any size
+--attachments says how attachments are published:
+  none       documents without attachments
+  stub       the document has their names, types, sizes and digests (default)
+  inline     in the document, in base64
+  multipart  the entity is multipart/related; attachments of any size
 
-A filter is applied by the database. With another one than before, the database is read
-from its beginning again, and what the feed has not got is published.
+Filters are applied by the database. If the filter changes, the database is read from the
+beginning again, and what the feed does not have is published.
 
---snapshot makes a snapshot of the feed's name when everything there is has been published.
-It says at which entity it was made: who begins with it goes on in the feed without a gap.
-It is made from the feed, and no one sees one that is not whole. The last state of each
-document is gathered in a file beside the index, which grows to their size and is kept: an
-interrupted run goes on in it when it is started again, and the next snapshot reads only
-what is new in the feed. With --follow too, the snapshot is made once, and then changes are
-waited for. With --conflicts, it has every leaf revision, tombstones too, so that a CouchDB
-filled from it is equal to the database; that needs --revs from the feed's beginning.
+--snapshot makes a snapshot with the name of the feed when all changes have been published.
+A consumer that starts with it continues in the feed without a gap. The snapshot is computed
+from the feed and becomes visible when it is complete. The last state of each document is
+collected in a file beside the index, which grows to the size of the documents and is kept:
+an interrupted run continues with it, and the next snapshot reads only what is new in the
+feed. With --follow as well, the bridge makes one snapshot and then waits for changes. With
+--conflicts, the snapshot has every leaf revision, including tombstones, so that a CouchDB
+filled from it is equal to the database; this needs --revs from the beginning of the feed.
 
-At the end, or at Ctrl-C with --follow, the statistics of CouchDB's replication protocol are
-printed; the database has them too, in the replication log _local/ID, if the user may write
-there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitQuarantine, exitInterrupted),
+At the end, or at Ctrl-C with --follow, it prints the statistics of CouchDB's replication
+protocol. They are also in the replication log _local/ID of the database, if the user may
+write there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitQuarantine, exitInterrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart
@@ -95,15 +96,15 @@ there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, ex
 	flags := c.Flags()
 	f.source.add(flags)
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the changes")
-	flags.BoolVar(&f.longPoll, "long-poll", false, "with --follow: wait with a request for each change, for proxies that hold back a stream")
+	flags.BoolVar(&f.longPoll, "long-poll", false, "with --follow: use one request for each change, for proxies that buffer streams")
 	flags.IntVar(&f.retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
-	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when everything there is has been published")
+	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when all changes have been published")
 	flags.BoolVar(&f.options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
-	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for filling a CouchDB")
-	flags.StringVar(&f.attachments, "attachments", string(couchdb.Stub), "`WHAT` becomes of attachments: none, stub, inline or multipart")
+	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for replication to CouchDB")
+	flags.StringVar(&f.attachments, "attachments", string(couchdb.Stub), "`FORM` in which attachments are published: none, stub, inline or multipart")
 	flags.BoolVar(&f.options.DesignDocs, "design-docs", false, "publish design documents too")
-	flags.StringVar(&f.filter.Name, "filter", "", "publish what the filter function `DESIGN/NAME` lets through")
-	flags.StringVar(&f.filter.View, "view", "", "publish documents that the view `DESIGN/NAME` has")
+	flags.StringVar(&f.filter.Name, "filter", "", "publish documents that pass the filter function `DESIGN/NAME`")
+	flags.StringVar(&f.filter.View, "view", "", "publish documents in the view `DESIGN/NAME`")
 	flags.StringVar(&f.selector, "selector", "", "publish documents that match a `JSON` selector")
 	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")

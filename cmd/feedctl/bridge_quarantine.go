@@ -22,16 +22,15 @@ func newBridgeQuarantine(a *app) *cobra.Command {
 	var f bridgeQuarantineFlags
 	c := &cobra.Command{
 		Use:   "quarantine FEED|STORE#FEED",
-		Short: "List, or try again, what a bridge could not publish",
+		Short: "List or retry what a bridge could not publish",
 		Long: `Quarantine lists the documents and rows that a bridge could not publish to FEED, and why.
 
-With --retry DBURL it asks the database for these documents again and publishes what can be
-published now, for instance with a higher --max-document; all else is as in the run that
-found them: its filter, --revs and so on. What the database has replaced in the meantime,
-has not got any more, or its filter does not let through now, is taken out. Rows without a
-document id stay in the list. A bridge may be at work at the same time. With --filter,
---view or --selector, the changes are read from their beginning for it, without the
-documents.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+With --retry DBURL it requests these documents again and publishes those that can be
+published now, for instance with a higher --max-document, with the filter and options of the
+run that found them. Entries are removed if the database has replaced or deleted the
+document, or if its filter now excludes it. Rows without a document ID remain in the list. A
+bridge may run at the same time. With --filter, --view or --selector, the changes are read
+from the beginning, without the documents.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl bridge quarantine zones
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),

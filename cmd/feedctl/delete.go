@@ -24,14 +24,14 @@ func newDelete(a *app) *cobra.Command {
 		Use:   "delete FEED|STORE#FEED",
 		Short: "Delete a feed",
 		Long: `Delete removes FEED from the store: its pages, those that "feedctl repair" has moved aside,
-and what a bridge has put into quarantine. It asks first; without a terminal it needs --yes.
-Snapshots stay: see "feedctl snapshot delete".
+and the quarantine of a bridge. It asks for confirmation; without a terminal it needs --yes.
+Snapshots are kept: see "feedctl snapshot delete".
 
-The feed ends at one moment, for all who read it or publish to it. What is published later
-begins a new feed of the same name, whose page numbers continue beyond those of the old
-one: no URL of a page is used twice. A deletion that was interrupted is completed by the
-next one; until then the feed takes no entities. End producers of versions before this
-command first: they do not notice at once that a feed is being deleted.` +
+The feed ends at one moment for all readers and publishers. What is published later begins a
+new feed of the same name, whose page numbers continue after those of the old one, so that
+no URL of a page is used twice. If a deletion is interrupted, run it again; until then the
+feed accepts no entities. First stop producers of versions without this command: they do not
+notice at once that a feed is being deleted.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl delete zones --dry-run
   feedctl delete s3://bucket/prefix#zones --yes`,
@@ -40,7 +40,7 @@ command first: they do not notice at once that a feed is being deleted.` +
 			return runDelete(c.Context(), a, dryRun, yes, args[0])
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "delete nothing, tell what would go")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "delete nothing, print what would be deleted")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }

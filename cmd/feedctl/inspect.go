@@ -27,13 +27,13 @@ func newInspect(a *app) *cobra.Command {
 		Use:   "inspect URL|FEED|STORE#FEED",
 		Short: "Show the pages of a feed: counts, sizes, times and links",
 		Long: `Inspect prints a line for each page of the feed at URL, or of FEED in the store, oldest
-first, and the totals. A feed at a URL is read as a whole, and the sizes are those of the
-BODIES of its entities; of one in the store only the metadata is read, and the sizes are
-those of its pages, in BYTES. With --index the argument is the URL of a snapshot's index, or
-the name of a snapshot in the store, and the index is shown.
+first, and the totals. A feed at a URL is read completely, and the sizes are those of the
+entities' BODIES. Of a feed in the store only the metadata is read, and the sizes are those
+of the pages in BYTES. With --index the argument is the URL of a snapshot's index, or the
+name of a snapshot in the store, and the index is shown.
 
-With --json there is a line {"page":{...}} for each page, then a line {"feed":{...}}; or
-one line {"snapshot":{...}}. The member "bytes" is the size as in the table.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+With --json it prints a line {"page":{...}} for each page and a line {"feed":{...}}, or one
+line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl inspect zones
   feedctl inspect https://data.example.org/feeds/zones --json
   feedctl inspect 's3://bucket/prefix?region=eu-central-1#zones'

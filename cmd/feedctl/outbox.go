@@ -14,16 +14,16 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-const outboxLong = `Outbox publishes what applications write to a PostgreSQL database in their own
-transactions: by calling feedctl.publish, or by changing tables that are captured. An event
-of a transaction that is rolled back is never published, and one of a transaction that is
-committed is published exactly once.
+const outboxLong = `Outbox publishes events that applications write in their own PostgreSQL transactions, by
+calling feedctl.publish or by changing captured tables. Events of a transaction that is
+rolled back are never published; those of a committed transaction are published exactly
+once.
 
   SELECT feedctl.publish('orders', '1017', 'PUT', '{"total": 12.5}');
 
-The database is --db URL, as postgres://USER@HOST/DATABASE?schema=feedctl. What the URL
-leaves out is taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does.
-"run" and "attach" create the tables in the schema, by default "feedctl", if there are none.
+--db URL is the database: postgres://USER@HOST/DATABASE?schema=feedctl. Missing parts are
+taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as by psql. "run" and "attach"
+create the tables in the schema, by default "feedctl", if they do not exist.
 
 Without --store, the pages are in the same database, and rows become pages in one
 transaction. "feedctl serve --store URL" with the same URL serves them.`
@@ -31,7 +31,7 @@ transaction. "feedctl serve --store URL" with the same URL serves them.`
 func newOutbox(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outbox",
-		Short: "Publish what applications write to PostgreSQL in their own transactions",
+		Short: "Publish events written in PostgreSQL transactions",
 		Long:  outboxLong + exitStatus(exitOK, exitError, exitUsage),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products

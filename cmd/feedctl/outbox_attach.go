@@ -25,20 +25,20 @@ func newOutboxAttach(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "attach --db URL --table TABLE --feed FEED",
 		Short: "Publish the changes of a table",
-		Long: `Attach installs triggers that publish the changes of TABLE to FEED, by way of the outbox, in
+		Long: `Attach installs triggers that publish the changes of TABLE to FEED through the outbox, in
 the transactions that make them: a PUT with the row as a JSON object when it is inserted or
 updated, a DELETE when it is deleted or truncated, and both when its key changes. An update
-that changes nothing in --columns publishes nothing. The user must own the table.
+that changes none of --columns publishes nothing. The user must own the table.
 
 The triggers are installed under a lock that waits for transactions that write to the table.
-Other writers are held up for a second at a time, no longer. To attach a table again
-replaces its columns, its key and its feed. Do so after adding a partition to it, too, so
-that a TRUNCATE of this partition alone is published: "feedctl outbox status" names those
-that came later.
+Other writers are blocked for at most a second at a time. Attaching a table again replaces
+its columns, key and feed. Do so after adding a partition, so that a TRUNCATE of this
+partition alone is published: "feedctl outbox status" names partitions that were added
+later.
 
-With --snapshot the present contents become a snapshot with the name of the feed, which
-continues in the feed exactly: new consumers begin with it ("feedctl consume --from
-snapshot"). Writers go on meanwhile. It needs the store that the runner has.` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
+With --snapshot the current contents become a snapshot with the name of the feed, and the
+feed continues exactly where it ends: new consumers start with it ("feedctl consume --from
+snapshot"). Writers are not blocked meanwhile. Use the same --store as for "run".` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
 		Example: `  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
 		Args: cobra.NoArgs,
@@ -52,7 +52,7 @@ snapshot"). Writers go on meanwhile. It needs the store that the runner has.` + 
 	flags.StringVar(&f.capture.Feed, "feed", "", "`FEED` to publish to")
 	flags.StringSliceVar(&f.capture.Key, "key", nil, "`COLUMNS` that are the key, joined by commas (default: the primary key)")
 	flags.StringSliceVar(&f.capture.Columns, "columns", nil, "`COLUMNS` that are published, joined by commas (default: all)")
-	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot of the present contents")
+	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot of the current contents")
 	must(c.MarkFlagRequired("table"))
 	must(c.MarkFlagRequired("feed"))
 	return c

@@ -32,23 +32,24 @@ func newOutboxRun(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run --db URL --feed FEED|--all",
 		Short: "Move committed rows of the outbox to pages",
-		Long: `Run moves the rows of the outbox to the pages of their feeds, as they are committed, until
-Ctrl-C or SIGTERM. Many may run, also on several hosts: one works on a feed, and another
-takes over within seconds when it is gone.
+		Long: `Run moves the rows of the outbox to the pages of their feeds as they are committed, until
+Ctrl-C or SIGTERM. Any number of runners may run, on any number of hosts: one works on each
+feed, and another takes over within seconds if it is gone.
 
-With --all, it does so for all feeds, also those that appear later. If one of them needs
-somebody, that is logged, and the others go on.
+With --all it moves the rows of all feeds, including those that appear later. If a feed
+needs attention, this is logged, and the others continue.
 
-With --store URL the pages are in another store. The feed's checkpoint then says how far the
-outbox has come. A feed that has another one, since the database or the store was restored
-from a backup or belongs to another outbox, is not written to. --adopt makes the outbox
-continue it as it is: rows that are found in the feed are deleted, and all else is moved.
+With --store URL the pages are in another store, and the feed's checkpoint records how far
+the outbox has come. If a feed has an unknown checkpoint, because the database or the store
+was restored from a backup, or because it belongs to another outbox, nothing is written to
+it. --adopt continues such a feed: it deletes rows that are in the feed and moves the
+others.
 
-A row that cannot be published is moved to the table outbox_quarantine, with the reason.
-With --once, the exit status is 6 if these are more than --max-quarantine allows; by
-default, if all rows are among them.
+Rows that cannot be published are moved to the table outbox_quarantine, with the reason.
+With --once, the exit status is 6 if there are more of them than --max-quarantine allows; by
+default, if no row could be published.
 
-With --metrics there are metrics for Prometheus on /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
+With --metrics it serves metrics for Prometheus at /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --all
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --store file:/var/lib/feedctl
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,
@@ -62,7 +63,7 @@ With --metrics there are metrics for Prometheus on /metrics.` + exitStatus(exitO
 	flags.StringSliceVar(&f.feeds, "feed", nil, "`FEED` whose rows are moved; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "move the rows of all feeds")
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
-	flags.BoolVar(&f.adopt, "adopt", false, "first make the outbox continue the feeds as they are")
+	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	sizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
 	f.quarantine.add(flags)

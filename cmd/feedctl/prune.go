@@ -31,16 +31,16 @@ func newPrune(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune FEED|STORE#FEED",
 		Short: "Delete the oldest pages of a feed",
-		Long: `Prune deletes pages from the old end of FEED in the store. At least one of --keep-age,
---keep-pages and --before-snapshot is needed; with several, a page goes only if all of them
-let it go. The newest page never goes, nor does a page that was written in the last hour: a
-producer may still be repeating a publish. It also removes what interrupted writes have
-left in the store at least a day ago.
+		Long: `Prune deletes the oldest pages of FEED in the store. At least one of --keep-age,
+--keep-pages and --before-snapshot is required; with several, a page is deleted only if all
+of them allow it. The newest page is never deleted, nor is a page that was written in the
+last hour: a producer may still be repeating a publish. Prune also removes remains of
+interrupted writes from the store when they are a day old.
 
-With --before-snapshot NAME a page goes only if the newest snapshot NAME (or NAME/ID) holds
-what it says: a new consumer begins with the snapshot. One page that is strictly older than
-the snapshot's createdAt stays as well: a consumer that knows only the specification looks
-for such a page. A consumer that is behind the pages that are left finds a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+With --before-snapshot NAME a page is deleted only if the newest snapshot NAME (or NAME/ID)
+includes its entities: new consumers start with the snapshot. One page that is strictly
+older than the snapshot's createdAt is kept, because consumers that know only the
+specification need it. A consumer whose position is on a deleted page meets a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl prune events --keep-age 30d --dry-run
   feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 7d`,
 		Args: cobra.ExactArgs(1),
@@ -52,7 +52,7 @@ for such a page. A consumer that is behind the pages that are left finds a gap.`
 	durationVar(flags, &f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
 	flags.Int64Var(&f.keepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
 	flags.StringVar(&f.beforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "delete nothing, tell what would go")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "delete nothing, print what would be deleted")
 	c.MarkFlagsOneRequired("keep-age", "keep-pages", "before-snapshot")
 	return c
 }

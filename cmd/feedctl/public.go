@@ -17,12 +17,11 @@ import (
 // publicHelp explains publicFlags.
 const publicHelp = `
 
-The snapshot can also be read from a bucket by plain HTTP, with no feedctl running. Its
-index in the store then lists absolute URLs: with --public-url those under the public root
-of the bucket, or of a CDN before it; with --presign 24h such that the store lets everybody
-read who has them, for that time. S3 limits it to 168h (7 days), and credentials that are
-temporary limit it to their own time. The URL of the index is printed. What "feedctl serve"
-hands out has its own URLs in any case.`
+The snapshot can also be read from a bucket by plain HTTP, without feedctl. Its index then
+lists absolute URLs: with --public-url, URLs under the public root of the bucket or of a
+CDN; with --presign 24h, presigned URLs that anyone may use for that time. S3 limits it to
+168h (7 days) and to the lifetime of temporary credentials. The URL of the index is printed.
+"feedctl serve" always serves its own URLs.`
 
 // publicFlags say how a snapshot in a bucket can be read without feedctl.
 type publicFlags struct {

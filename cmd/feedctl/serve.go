@@ -46,8 +46,9 @@ func newServe(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the feeds and snapshots in the store over HTTP",
-		Long: `Serve hands out the feeds and snapshots in the store over HTTP, or HTTPS with --tls-cert and
---tls-key, and with --writable takes entities for feeds. It prints the URL it listens on.
+		Long: `Serve answers HTTP requests for the feeds and snapshots of the store, or HTTPS requests with
+--tls-cert and --tls-key. With --writable it accepts entities. It prints the URL it listens
+on.
 
   /                        a directory of feeds and snapshots, unless --no-listing is given
   /feeds/FEED              the newest page of a feed, where consumers begin; POST publishes
@@ -55,23 +56,20 @@ func newServe(a *app) *cobra.Command {
   /healthz /readyz         for the supervisor of the process
   /metrics                 for Prometheus
 
-The credentials that a reader or a writer needs are lines "basic USER:PASSWORD" or "bearer
-TOKEN" in a file, or in the variables FEEDCTL_READ_CREDENTIALS and
-FEEDCTL_WRITE_CREDENTIALS; without any, everybody may. A writable server refuses to listen
-on other than a loopback address without credentials for writing, unless
---insecure-allow-anonymous-writes is given.
+Credentials for reading and writing are lines "basic USER:PASSWORD" or "bearer TOKEN" in a
+file, or in the variables FEEDCTL_READ_CREDENTIALS and FEEDCTL_WRITE_CREDENTIALS. Without
+them, access is open to everyone. A writable server without write credentials listens only
+on a loopback address, unless --insecure-allow-anonymous-writes is given.
 
-A store behind a network is read ahead of its readers, with up to 32 MiB of memory. With
---cache, pages that cannot change any more are kept on a local disk besides, up to
---cache-size, and read from there; the directory is for one process alone and may be
-removed when that has ended. There is no cache on disk unless it is asked for: a server
-needs no disk of its own, and behind a CDN, or with a store on a local disk, it gains
-nothing. While a client waits for news of a feed, a store behind a network is asked every
---poll-interval: that is what news take at most, and what is paid for, one request for
-each feed.
+From a remote store, serve reads ahead of its clients, with up to 32 MiB of memory. With
+--cache it also keeps pages that can no longer change on a local disk, up to --cache-size.
+The directory belongs to one process and may be removed when the process has ended. A cache
+is of no use behind a CDN, or with a store on a local disk. While a client waits for new
+entities of a feed, a remote store is polled every --poll-interval, with one request for
+each feed: this is the longest delay, and it determines the cost.
 
-After SIGTERM or Ctrl-C the server takes no more requests, ends those that wait for news,
-lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
+After SIGTERM or Ctrl-C the server accepts no more requests, ends those that wait for new
+entities, finishes the others, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
   feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 20GiB
@@ -86,15 +84,15 @@ lets the others finish, and exits with status 0.` + exitStatus(exitOK, exitError
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
-	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach the server (default: as they ask for it)")
+	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which clients reach the server (default: from the request's Host)")
 	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials of readers")
 	flags.StringVar(&f.writeFile, "write-credentials-file", "", "`FILE` with the credentials of writers")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with the certificate chain, in PEM")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with the private key, in PEM")
-	flags.BoolVar(&f.writable, "writable", false, "take entities by POST")
-	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "let everybody write who can reach the address")
+	flags.BoolVar(&f.writable, "writable", false, "accept entities by POST")
+	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "allow writing by anyone who can reach the address")
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
-	durationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between looks for news of a feed that somebody waits for")
+	durationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between polls of a remote store while clients wait for new entities")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
 	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most this many `BYTES`")
 	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")

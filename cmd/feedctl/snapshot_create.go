@@ -26,9 +26,9 @@ func newSnapshotCreate(a *app) *cobra.Command {
 		Use:   "create NAME|STORE#NAME [FILE|-]",
 		Short: "Make a snapshot of entities from a file",
 		Long: `Create makes a new snapshot NAME in the store of the entities in FILE or, without it, from
-standard input. The forms of input are those of "feedctl publish". The snapshot exists when
-the command has ended with success, and not before: what an interrupted one leaves behind
-is removed by "feedctl snapshot collect".` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+standard input. The input formats are those of "feedctl publish". The snapshot becomes
+visible when the command succeeds. "feedctl snapshot collect" removes the remains of an
+interrupted one.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl snapshot create zones data/zones.ndjson --key /id
   feedctl snapshot create pictures ./pictures --format dir
   feedctl snapshot create s3://bucket/data#zones zones.ndjson --public-url https://cdn.example.org/data

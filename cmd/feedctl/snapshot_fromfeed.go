@@ -26,18 +26,18 @@ func newSnapshotFromFeed(a *app) *cobra.Command {
 	var f snapshotFromFeedFlags
 	c := &cobra.Command{
 		Use:   "from-feed FEED|STORE#FEED",
-		Short: "Make a snapshot of the state that a feed has come to",
-		Long: `From-feed reads FEED in the store from its beginning and makes a snapshot of what it has
-come to: the last state of each thing that was not deleted. The snapshot says at which
-entity it was made, so that a consumer that begins with it continues in the feed without
-loss and without repetition, whatever is published meanwhile.
+		Short: "Make a snapshot of the current state of a feed",
+		Long: `From-feed reads FEED in the store from its beginning and makes a snapshot of the last state
+of each thing that was not deleted. The snapshot records the last entity that it includes,
+so a consumer that starts with it continues in the feed without loss and without repetition,
+whatever is published meanwhile.
 
-The pages before that entity can then be pruned ("feedctl prune --before-snapshot"). Of a
-feed that has been pruned, from-feed reads its newest snapshot of the same name first: keep
+The pages before that entity can then be pruned ("feedctl prune --before-snapshot"). If the
+feed has been pruned, from-feed starts with the newest snapshot of the same name, so keep
 that one.
 
-Of a feed of "feedctl bridge couchdb --conflicts --revs", the snapshot has every leaf
-revision of each document, tombstones too, unless --key says otherwise.
+For a feed of "feedctl bridge couchdb --conflicts --revs", the snapshot has every leaf
+revision of each document, including tombstones, unless --key is given.
 
 The state is kept in a temporary file, not in memory.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl snapshot from-feed zones

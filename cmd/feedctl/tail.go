@@ -29,9 +29,9 @@ func newTail(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail URL|FEED|STORE#FEED",
 		Short: "Print the entities of a feed as they come",
-		Long: `Tail prints the entities of the feed at URL, or of FEED in a store, as they come: one
-line each with Last-Modified, operation, key, Content-ID, media type, size, and the start
-of the body. With --json a line is what "feedctl consume --into -" writes.` +
+		Long: `Tail prints the entities of the feed at URL, or of FEED in a store, as they are published:
+one line each with Last-Modified, operation, key, Content-ID, media type, size, and the
+start of the body. With --json it prints the lines that "feedctl consume --into -" writes.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl tail https://data.example.org/feeds/events
   feedctl tail zones --from beginning --follow=false

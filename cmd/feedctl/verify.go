@@ -32,19 +32,17 @@ func newVerify(a *app) *cobra.Command {
 		Use:   "verify URL|FEED|STORE#FEED",
 		Short: "Check a feed or snapshot against the specification",
 		Long: `Verify reads the whole feed at URL, or FEED in the store, and prints all violations of the
-specification: headers, order of times, links, loops, Content-IDs that occur twice. Of a
-feed in the store it also checks what only the store knows: the chain of hashes, digests and
-gaps.
+specification: headers, order of times, links, loops, duplicate Content-IDs. In a store it
+also checks the chain, the digests of the pages, and that no page is missing.
 
-If the server says that what is at URL is JSON, it is the index of a snapshot, and the
-snapshot is checked. With --index it is taken for one in any case, and a name is that of a
-snapshot in the store.
+If the response for URL is JSON, it is taken for the index of a snapshot, and the snapshot
+is checked. With --index this is always so, and a name is that of a snapshot in the store.
 
-With --state FILE it also finds pages that have changed since the last run with the same
-FILE in another way than by growing at their end.
+With --state FILE it also reports pages that have changed since the last run with the same
+FILE, other than by growing at the end.
 
-With --json it prints a report whose members are described with package verify. Its url says
-of what is in a store where that is: STORE#NAME.` +
+With --json it prints a report, which package verify documents. For a feed or snapshot in a
+store, its url is STORE#NAME.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
