@@ -22,9 +22,10 @@
 // # Publishing
 //
 //   - producer: writes feeds and snapshots
+//   - publish: a client that publishes to a server
 //   - input: reads entities from lines of JSON, multipart and directories
 //   - outbox: publishes from PostgreSQL transactions
-//   - bridge/couchdb: publishes the changes of a CouchDB database
+//   - bridge, bridge/couchdb: publish the changes of databases; couchdb is a client for CouchDB
 //   - fold: makes a snapshot of the last state of each key of a feed
 //
 // # Serving and consuming
