@@ -160,6 +160,12 @@ func (b *batch) tried() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried })
 }
 
+// doubtful reports whether something of the batch may be in the feed: by its own writes, or
+// as its publisher gave it a Content-ID under which it was published before.
+func (b *batch) doubtful() bool {
+	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
+}
+
 func (b *batch) twin(i item) {
 	if b.twins == nil {
 		b.twins = map[idHash][]item{}

@@ -81,10 +81,7 @@ func (f *Feed) run(ctx context.Context) {
 // why not. Other requests may join meanwhile.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
-	check := false // whether items may be in the feed already, beyond what is known
-	for _, i := range b.items {
-		check = check || i.given
-	}
+	check := b.doubtful()
 	var from int64 // the page from which on they may be; 0: not known yet
 	for len(b.items) > 0 {
 		err := f.look(ctx)
@@ -112,8 +109,12 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		if err == nil {
 			continue
 		}
-		// Whatever went wrong, some write may have landed, or may still.
-		f.tail.known, check = false, true
+		// Whatever went wrong, some write may have landed, or may still; but not if a race was
+		// lost with the first. Then only a Content-ID that was given may be in the feed.
+		f.tail.known, check = false, !lostRace(err) || b.doubtful()
+		if !check {
+			b.ids = nil
+		}
 		if lostRace(err) {
 			f.turn.met()
 			continue

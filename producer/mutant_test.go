@@ -43,8 +43,8 @@ var mutants = []mutant{
 		{"chain/reader.go", "} else if known.Number < floor {\n\t\treturn r.cold(ctx)", "} else if known.Number < floor {\n\t\treturn known, nil"},
 	}},
 	{"publish again after an unknown outcome without looking", []edit{
-		{"producer/commit.go", "f.tail.known, check = false, true", "f.tail.known = false"},
-		{"producer/commit.go", "check = check || i.given", "_ = i"},
+		{"producer/commit.go", "check = false, !lostRace(err) || b.doubtful()", "check = false, false"},
+		{"producer/commit.go", "check := b.doubtful()", "check := false"},
 	}},
 	{"take the highest page in the store for the newest", []edit{
 		{"chain/reader.go", "start = max(floor, top-Ahead)", "start = top"},
