@@ -223,6 +223,10 @@ func TestVerbose(t *testing.T) {
 	if !strings.Contains(stderr, "feedctl: took ") || !strings.Contains(stderr, " requests to the store: ") || !strings.Contains(stderr, "PutObject") {
 		t.Errorf("stderr %q", stderr)
 	}
+	_, _, stderr = feedctl(t, zones, "publish", store+"#zones", "-v")
+	if !strings.Contains(stderr, " 18 requests to the store: GetObject 17, PutObject 1\n") {
+		t.Errorf("a publish takes %q, not what docs/s3.md says", stderr)
+	}
 	code, _, stderr := feedctl(t, "", "tail", store+"#none", "--from", "beginning", "--follow=false", "--verbose", "--json")
 	all := strings.Split(strings.TrimSpace(stderr), "\n")
 	var requests requestsJSON
