@@ -31,7 +31,8 @@
 // # Serving and consuming
 //
 //   - server: an http.Handler that serves the feeds and snapshots of a store
-//   - consumer: reads feeds and snapshots, in order and exactly once
+//   - consumer: reads feeds and snapshots, in order and exactly once; consumer/fromstore reads them
+//     in a store
 //   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
 //   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code
 //   - sink/sinktest: the contract of a sink as a test suite
