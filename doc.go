@@ -15,7 +15,8 @@
 // # Stores
 //
 //   - storage: the interface of a store; storage/storagetest is its contract as a test suite
-//   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers
+//   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers; storage/stores
+//     opens a store of any kind by its URL
 //   - chain, feedstore: read the feeds and snapshots of a store
 //   - pagecache: a cache of pages on disk
 //
@@ -34,7 +35,8 @@
 //   - consumer: reads feeds and snapshots, in order and exactly once; consumer/fromstore reads them
 //     in a store
 //   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
-//   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code
+//   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code;
+//     sink/sinks opens one of any kind by its name
 //   - sink/sinktest: the contract of a sink as a test suite
 //
 // # Operating

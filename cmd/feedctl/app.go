@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // app is what all commands share: the global flags and the streams.
@@ -48,7 +49,7 @@ func newApp(s streams) *app {
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: "+storeForms)
+	flags.StringVar(&a.store, "store", "file:./feedctl-data", "`URL` of the store: "+stores.Forms)
 	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
 	flags.BoolVar(&a.json, "json", false, "print results on stdout, and the final error on stderr, as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, print on stderr how long it took and how many requests were made")

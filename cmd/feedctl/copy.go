@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/replica"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 func newCopy(a *app) *cobra.Command {
@@ -84,7 +85,7 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool) (e
 
 // storeOrStored reads an argument that is a store or names something in one.
 func (a *app) storeOrStored(arg string) (store, name string, err error) {
-	if isStoreURL(arg) && !strings.Contains(arg, "#") {
+	if stores.IsURL(arg) && !strings.Contains(arg, "#") {
 		return arg, "", nil
 	}
 	at, err := a.parseStored(arg)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // TestDeleteWhileFollowed deletes a feed that a consumer follows, over HTTP while a request is
@@ -72,7 +73,7 @@ func TestDeleteWhileFollowed(t *testing.T) {
 // when it may proceed.
 func holdPolls(t *testing.T, url string, held chan<- struct{}, proceed <-chan struct{}) string {
 	t.Helper()
-	store, err := drivers().Open(t.Context(), url)
+	store, err := stores.Open(t.Context(), url, stores.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

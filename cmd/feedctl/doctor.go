@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 type doctorFlags struct {
@@ -70,7 +71,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 	}
 	var findings []doctor.Finding
 	var err error
-	if isStoreURL(target) {
+	if stores.IsURL(target) {
 		findings, err = a.examineStore(ctx, target)
 	} else {
 		findings, err = a.examineURL(ctx, f, target)
@@ -89,7 +90,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 
 func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
 	if !isWeb(target) {
-		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), storeForms, directoryHint(target, ""))
+		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, directoryHint(target, ""))
 	}
 	u, err := parseURL(target)
 	if err != nil {
@@ -133,7 +134,7 @@ func (a *app) examineStore(ctx context.Context, target string) (findings []docto
 	if findings, err = doctor.Store(ctx, store); err != nil {
 		return nil, err
 	}
-	if dir, ok := directoryOf(target); ok {
+	if dir, ok := stores.Directory(target); ok {
 		findings = append(findings, doctor.Directory(ctx, dir)...)
 	}
 	return findings, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // A watched is a stream that tells when a text was written to it.
@@ -63,7 +64,7 @@ func TestFollowMissing(t *testing.T) {
 // serveStore serves a store and returns the URL.
 func serveStore(t *testing.T, url string) string {
 	t.Helper()
-	store, err := drivers().Open(t.Context(), url)
+	store, err := stores.Open(t.Context(), url, stores.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 const (
@@ -103,9 +104,9 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	if err != nil {
 		return nil, err
 	}
-	if !isStoreURL(arg) && isURL(arg) {
+	if !stores.IsURL(arg) && isURL(arg) {
 		if !isWeb(arg) {
-			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s%s", sink.Redact(arg), storeForms, directoryHint(arg, "#NAME"))
+			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, "#NAME"))
 		}
 		u, err := parseURL(arg)
 		if err != nil {
@@ -163,7 +164,7 @@ func (l *location) snapshot(spec string) (string, error) {
 	store, name, whole := strings.Cut(spec, "#")
 	where, _, _ := strings.Cut(stored{store, name}.identity(), "#")
 	switch {
-	case whole && (where != here || !isStoreURL(store)), !whole && isURL(spec):
+	case whole && (where != here || !stores.IsURL(store)), !whole && isURL(spec):
 		return "", usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", sink.Redact(spec), here)
 	case !whole:
 		name = spec

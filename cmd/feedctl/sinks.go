@@ -13,30 +13,39 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/sink/couchdb"
-	"github.com/feedctl/feedctl/sink/dir"
-	"github.com/feedctl/feedctl/sink/jsonl"
-	"github.com/feedctl/feedctl/sink/postgres"
-	"github.com/feedctl/feedctl/sink/sqlite"
+	"github.com/feedctl/feedctl/sink/sinks"
 )
 
 // openSink opens the sink that --into names. A credential for it is in the file
 // credentials, or in a variable.
 func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.Sink, error) {
-	sinks := sink.Registry{
-		"-":          jsonl.Stdout(a.data),
-		"couchdb":    a.openCouchDB(credentials),
-		"jsonl":      jsonl.FromSpec,
-		"dir":        dir.FromSpec,
-		"sqlite":     sqlite.FromSpec,
-		"postgres":   postgres.Opener(a.log),
-		"postgresql": postgres.Opener(a.log),
+	o, err := a.sinkOptions(spec, credentials)
+	if err != nil {
+		return nil, err
 	}
-	s, err := sinks.Open(ctx, spec)
+	s, err := sinks.Open(ctx, spec, o)
 	if errors.Is(err, sink.ErrSpec) {
 		return nil, &usageError{err}
 	}
+	at, isCouch := strings.CutPrefix(spec, "couchdb:")
+	if network, ok := errors.AsType[*net.OpError](err); ok && isCouch && network.Op == "dial" {
+		u, _ := url.Parse(at) // it was good enough to be dialled
+		return nil, &hinted{err: err, hint: "starting the server, or another URL: nothing answers at " + u.Host}
+	}
 	return s, err
+}
+
+// sinkOptions returns what is needed to open a sink beside its name.
+func (a *app) sinkOptions(spec, credentials string) (o sinks.Options, err error) {
+	s, err := sink.ParseSpec(spec)
+	if err != nil {
+		return o, &usageError{err}
+	}
+	o = sinks.Options{Output: a.data, Logger: a.log}
+	if s.Scheme == "couchdb" {
+		o.CouchDB, err = a.couchSink(s, credentials)
+	}
+	return o, err
 }
 
 // sinkPause is how long at most is waited before a sink is opened again. To find out
@@ -74,23 +83,6 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 }
 
 const intoCredentialsUsage = "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)"
-
-// openCouchDB opens a database with the credential in a file, or in a variable.
-func (a *app) openCouchDB(credentials string) sink.Opener {
-	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
-		config, err := a.couchSink(s, credentials)
-		if err != nil {
-			return nil, err
-		}
-		opened, err := couchdb.Opener(config)(ctx, s)
-		var network *net.OpError
-		if errors.As(err, &network) && network.Op == "dial" {
-			u, _ := url.Parse(s.Path) // it was good enough to be dialled
-			return nil, &hinted{err: err, hint: "starting the server, or another URL: nothing answers at " + u.Host}
-		}
-		return opened, err
-	}
-}
 
 // couchSink returns the settings for a sink in CouchDB but its URL.
 func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // TestForeignIndexes has objects among the indexes of snapshots that are somebody else's.
@@ -20,7 +21,7 @@ func TestForeignIndexes(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil {
 		t.Fatal(err)
 	}
-	store, err := drivers().Open(t.Context(), url)
+	store, err := stores.Open(t.Context(), url, stores.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestForeignIndexes(t *testing.T) {
 	}
 	// The newest is the newest of the snapshots.
 	mustRun(t, "", "consume", url+"#zones", "--from", "snapshot", "--into", "jsonl:"+filepath.Join(t.TempDir(), "out"))
-	if store, err = drivers().Open(t.Context(), url); err != nil {
+	if store, err = stores.Open(t.Context(), url, stores.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()

@@ -11,11 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/sink/couchdb"
-	"github.com/feedctl/feedctl/sink/dir"
-	"github.com/feedctl/feedctl/sink/jsonl"
-	"github.com/feedctl/feedctl/sink/postgres"
-	"github.com/feedctl/feedctl/sink/sqlite"
+	"github.com/feedctl/feedctl/sink/sinks"
 )
 
 func newStatus(a *app) *cobra.Command {
@@ -68,25 +64,11 @@ func runStatus(ctx context.Context, a *app, credentials string, specs []string) 
 
 // standings reads where the consumers of a sink stand.
 func (a *app) standings(ctx context.Context, spec, credentials string) ([]sink.Standing, error) {
-	s, err := sink.ParseSpec(spec)
+	o, err := a.sinkOptions(spec, credentials)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, err
 	}
-	read := map[string]func(context.Context, sink.Spec) ([]sink.Standing, error){
-		"jsonl": jsonl.Standings, "dir": dir.Standings, "sqlite": sqlite.Standings,
-		"postgres": postgres.Standings, "postgresql": postgres.Standings,
-	}[s.Scheme]
-	if s.Scheme == "couchdb" {
-		config, err := a.couchSink(s, credentials)
-		if err != nil {
-			return nil, err
-		}
-		read = couchdb.Standings(config)
-	}
-	if read == nil {
-		return nil, usagef("sink %q has no position: want jsonl:, dir:, sqlite:, postgres: or couchdb:", sink.Redact(spec))
-	}
-	found, err := read(ctx, s)
+	found, err := sinks.Standings(ctx, spec, o)
 	if errors.Is(err, sink.ErrSpec) {
 		err = &usageError{err}
 	}

@@ -14,53 +14,13 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/file"
-	"github.com/feedctl/feedctl/storage/memory"
 	"github.com/feedctl/feedctl/storage/observe"
-	"github.com/feedctl/feedctl/storage/postgres"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
-	"github.com/feedctl/feedctl/storage/s3"
+	"github.com/feedctl/feedctl/storage/stores"
 )
-
-// drivers returns what opens the stores that there are, and creates none.
-func drivers() storage.Registry {
-	return storage.Registry{
-		"file": file.Open, "memory": memory.Open, "s3": openS3,
-		"postgres": postgres.Open, "postgresql": postgres.Open,
-	}
-}
-
-// creators returns what opens stores for commands that write to them: it makes one where
-// there is none.
-func creators() storage.Registry {
-	r := drivers()
-	r["file"], r["postgres"], r["postgresql"] = file.Create, postgres.Create, postgres.Create
-	return r
-}
 
 // s3Memory is what the S3 driver may hold in buffers, in bytes: pages of the usual
 // size are still read whole, and the process stays small; see memoryLimit.
 const s3Memory = 24 << 20
-
-func openS3(ctx context.Context, u *url.URL) (storage.Store, error) {
-	config, err := s3.ParseURL(u)
-	if err != nil {
-		return nil, err
-	}
-	config.Memory = s3Memory
-	return s3.Connect(ctx, config)
-}
-
-// storeForms is how the URLs of stores are written, for help and errors.
-const storeForms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?schema=feedctl, or memory: for a trial"
-
-// isStoreURL tells the URL of a store, with or without a name after "#", from that
-// of a server and from a name.
-func isStoreURL(arg string) bool {
-	scheme, _, ok := strings.Cut(arg, ":")
-	_, known := drivers()[strings.ToLower(scheme)]
-	return ok && known
-}
 
 // directoryHint returns how the store in a directory is written, as the end of an error about
 // an argument that is its path; "" if it is not a path.
@@ -88,8 +48,8 @@ func (a *app) parseStored(arg string) (stored, error) {
 	at := stored{store: a.store, name: arg}
 	store, name, ok := strings.Cut(arg, "#")
 	switch {
-	case ok && !isStoreURL(store):
-		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s%s", sink.Redact(arg), storeForms, directoryHint(arg, ""))
+	case ok && !stores.IsURL(store):
+		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, ""))
 	case ok && name == "":
 		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
 	case ok && strings.Contains(name, "#"):
@@ -98,12 +58,12 @@ func (a *app) parseStored(arg string) (stored, error) {
 		at = stored{store, name}
 	case isWeb(arg):
 		return stored{}, usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
-	case isStoreURL(arg):
+	case stores.IsURL(arg):
 		return stored{}, usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
 	if err := layout.CheckName(at.name); err != nil {
 		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a URL with a mistake in it, and perhaps a secret
-			err = usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), storeForms)
+			err = usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), stores.Forms)
 		}
 		return stored{}, err
 	}
@@ -114,46 +74,12 @@ func (a *app) parseStored(arg string) (stored, error) {
 // again: not by how its store is reached (working directory, region, endpoint), but
 // by where it is.
 func (s stored) identity() string {
-	u, err := url.Parse(s.store)
-	if err != nil {
+	u := stores.Identity(s.store)
+	if u == nil {
 		return "" // a store with this URL cannot be opened
-	}
-	if dir, ok := directoryOf(s.store); ok {
-		u = &url.URL{Scheme: u.Scheme, Path: filepath.ToSlash(dir)}
-	} else if strings.HasPrefix(u.Scheme, "postgres") {
-		u = databaseOf(u)
-	} else if u.Host != "" {
-		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	}
 	u.Fragment = s.name
 	return u.String()
-}
-
-// databaseOf returns the URL of the schema of a database without what says how, and
-// as whom, it is reached.
-func databaseOf(u *url.URL) *url.URL {
-	query := u.Query()
-	where := url.Values{"schema": {schema.Default}}
-	for _, name := range []string{"host", "port", "dbname", "schema"} {
-		if query.Has(name) {
-			where.Set(name, query.Get(name))
-		}
-	}
-	return &url.URL{Scheme: "postgres", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: where.Encode()}
-}
-
-// directoryOf returns the directory of a store that is one.
-func directoryOf(store string) (string, bool) {
-	u, err := url.Parse(store)
-	if err != nil {
-		return "", false
-	}
-	dir, err := file.ParseURL(u)
-	if err != nil {
-		return "", false
-	}
-	dir, err = filepath.Abs(dir)
-	return dir, err == nil
 }
 
 // An access says what a command wants of a store, and so whether it may make one and how
@@ -182,8 +108,8 @@ func (a *app) openNamed(ctx context.Context, arg string) (store storage.Store, n
 
 // openStoreAt opens a store by its URL.
 func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (storage.Store, error) {
-	if !isStoreURL(rawURL) {
-		return nil, usagef("--store %q is not %s%s", sink.Redact(rawURL), storeForms, directoryHint(rawURL, ""))
+	if !stores.IsURL(rawURL) {
+		return nil, usagef("--store %q is not %s%s", sink.Redact(rawURL), stores.Forms, directoryHint(rawURL, ""))
 	}
 	if strings.Contains(rawURL, "#") {
 		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
@@ -191,12 +117,8 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (stor
 	if err := checkStoreURL(rawURL); err != nil {
 		return nil, err
 	}
-	registry := drivers()
-	if want.create {
-		registry = creators()
-	}
 	store, err := await(ctx, a, storePatience(rawURL, want.follow), func() (storage.Store, error) {
-		return registry.Open(ctx, rawURL)
+		return stores.Open(ctx, rawURL, stores.Options{Create: want.create, Memory: s3Memory})
 	})
 	if err != nil {
 		return nil, hintInit(err, rawURL)
@@ -241,17 +163,9 @@ func checkStoreURL(rawURL string) error {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return usagef("store %q is no URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), storeForms)
+		return usagef("store %q is no URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), stores.Forms)
 	}
-	switch scheme {
-	case "file":
-		_, err = file.ParseURL(u)
-	case "s3":
-		_, err = s3.ParseURL(u)
-	case "memory":
-		_, err = memory.Open(context.Background(), u)
-	}
-	if err != nil {
+	if err := stores.Check(u); err != nil {
 		return usagef("store %q: %w", sink.Redact(rawURL), err)
 	}
 	return nil

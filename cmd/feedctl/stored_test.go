@@ -28,6 +28,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 const zones = `{"name":"Europe/Zürich","offset":1}
@@ -371,7 +372,7 @@ func TestStaticSnapshot(t *testing.T) {
 // of a store, below /data, and nothing else; and that of a server of its feeds.
 func publicBucket(t *testing.T, rawURL string) (public, feeds string) {
 	t.Helper()
-	store, err := drivers().Open(t.Context(), rawURL)
+	store, err := stores.Open(t.Context(), rawURL, stores.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

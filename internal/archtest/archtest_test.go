@@ -62,6 +62,7 @@ var rooms = map[string]room{
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/observe":         {rooms: []string{"storage"}},
 	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/stores":          {rooms: []string{"storage", "storage/..."}},
 	"storage/postgres":        {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
@@ -99,6 +100,7 @@ var rooms = map[string]room{
 	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
 	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
+	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "sink", "sink/..."}},
 	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},

@@ -88,15 +88,16 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 
 // Migrate brings the schema of the store to the newest version; see [schema.Migrate].
 func Migrate(ctx context.Context, u *url.URL, dryRun bool) (schema.Plan, error) {
-	config, name, err := parse(u)
+	config, name, err := ParseURL(u)
 	if err != nil {
 		return schema.Plan{}, err
 	}
 	return schema.Migrate(ctx, config.ConnConfig, name, dryRun)
 }
 
-// parse reads the URL of a store.
-func parse(u *url.URL) (config *pgxpool.Config, name string, err error) {
+// ParseURL reads the URL of a store, as the package documentation describes it, and returns the
+// settings of its connections and the name of its schema.
+func ParseURL(u *url.URL) (config *pgxpool.Config, name string, err error) {
 	rest, name, err := schema.Cut(u)
 	if err != nil {
 		return nil, "", err
@@ -114,7 +115,7 @@ func parse(u *url.URL) (config *pgxpool.Config, name string, err error) {
 }
 
 func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(config *pgx.ConnConfig, name string) error) (*Store, error) {
-	config, name, err := parse(u)
+	config, name, err := ParseURL(u)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,70 @@
+// Package sinks opens a sink of any kind by its name, such as "jsonl:out.jsonl" or
+// "postgres://db/shop?table=zones". A program that uses one kind needs only the package of that
+// sink, and one with tables of its own sink/pgxsink or sink/sqlsink.
+package sinks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/feedctl/feedctl/consumer"
+	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/sink/dir"
+	"github.com/feedctl/feedctl/sink/jsonl"
+	"github.com/feedctl/feedctl/sink/postgres"
+	"github.com/feedctl/feedctl/sink/sqlite"
+)
+
+// Options are what a name does not tell.
+type Options struct {
+	// Output is where the sink "-" writes; nil: there is no such sink.
+	Output io.Writer
+	// CouchDB is how a database in CouchDB is reached; its URL is in the name.
+	CouchDB couch.Config
+	// Logger is told what goes into quarantine; nil for none.
+	Logger *slog.Logger
+}
+
+// Open opens the sink that spec names: see package sink. The error matches [sink.ErrSpec] if the
+// name is wrong, [sink.ErrLocked] if another consumer has the sink open, and
+// [sink.ErrUnavailable] if its server does not answer for now.
+func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
+	r := sink.Registry{
+		"couchdb":    couchdb.Opener(o.CouchDB),
+		"dir":        dir.FromSpec,
+		"jsonl":      jsonl.FromSpec,
+		"postgres":   postgres.Opener(o.Logger),
+		"postgresql": postgres.Opener(o.Logger),
+		"sqlite":     sqlite.FromSpec,
+	}
+	if o.Output != nil {
+		r["-"] = jsonl.Stdout(o.Output)
+	}
+	return r.Open(ctx, spec)
+}
+
+// Standings reads where the consumers of the sink that spec names stand. It makes nothing, and a
+// consumer may have the sink open. The error matches [sink.ErrSpec] if the sink has no position.
+func Standings(ctx context.Context, spec string, o Options) ([]sink.Standing, error) {
+	s, err := sink.ParseSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	switch s.Scheme {
+	case "couchdb":
+		return couchdb.Standings(o.CouchDB)(ctx, s)
+	case "dir":
+		return dir.Standings(ctx, s)
+	case "jsonl":
+		return jsonl.Standings(ctx, s)
+	case "postgres", "postgresql":
+		return postgres.Standings(ctx, s)
+	case "sqlite":
+		return sqlite.Standings(ctx, s)
+	}
+	return nil, fmt.Errorf("%w: sink %q has no position: want jsonl:, dir:, sqlite:, postgres: or couchdb:", sink.ErrSpec, sink.Redact(spec))
+}
