@@ -48,6 +48,9 @@ type Report struct {
 	Feeds     int // that the target has now
 	Snapshots Stats
 	Pages     Stats // of feeds
+	// Complete is when the target last had all that the source had when a look at it began;
+	// zero if it has not had that yet.
+	Complete time.Time
 }
 
 // A Copy is the copying of a store, or of what has one name in it.
@@ -170,7 +173,7 @@ func (c *Copy) pass(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	c.update(func(r *Report) { r.Feeds = len(feeds) })
+	c.update(func(r *Report) { r.Feeds, r.Complete = len(feeds), time.Now() })
 	return nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
@@ -17,6 +19,7 @@ import (
 
 func newCopy(a *app) *cobra.Command {
 	var follow bool
+	var metrics string
 	c := &cobra.Command{
 		Use:   "copy STORE|STORE#NAME STORE",
 		Short: "Copy feeds and snapshots to another store while they are in use",
@@ -41,14 +44,15 @@ refused and left as it is.` + exitStatus(exitOK, exitError, exitUsage, exitNotFo
   feedctl copy 'postgres://feedctl@db.example.org/shop' file:./copy --json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runCopy(c.Context(), a, args[0], args[1], follow)
+			return runCopy(c.Context(), a, args[0], args[1], follow, metrics)
 		},
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "copy what is published until a signal comes")
+	c.Flags().StringVar(&metrics, "metrics", "", metricsUsage)
 	return c
 }
 
-func runCopy(ctx context.Context, a *app, source, target string, follow bool) (err error) {
+func runCopy(ctx context.Context, a *app, source, target string, follow bool, address string) (err error) {
 	fromURL, name, err := a.storeOrStored(source)
 	if err != nil {
 		return err
@@ -73,6 +77,11 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool) (e
 	}
 	defer closing(&err, to.Close, "store")
 	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.log})
+	stopMetrics, err := a.serveMetrics(address, copyMetrics(c.Report))
+	if err != nil {
+		return err
+	}
+	defer closing(&err, stopMetrics, "metrics")
 	stop := a.progress("copy", func() status {
 		r := c.Report()
 		return status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
@@ -81,6 +90,18 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool) (e
 	err = c.Run(ctx)
 	stop()
 	return errors.Join(hintCopy(err), a.printCopied(c.Report(), sink.Redact(source), sink.Redact(target)))
+}
+
+// copyMetrics are the counts of a copy, for Prometheus.
+func copyMetrics(report func() replica.Report) prometheus.Collector {
+	return &metrics[replica.Report]{"feedctl_copy_", []metric[replica.Report]{
+		{name: "feeds", help: "Feeds that the target has.", value: func(r replica.Report) int64 { return int64(r.Feeds) }},
+		{name: "entities_total", help: "Entities of feeds that were copied.", value: func(r replica.Report) int64 { return r.Pages.Entities }},
+		{name: "pages_total", help: "Pages of feeds that were begun.", value: func(r replica.Report) int64 { return r.Pages.Pages }},
+		{name: "snapshot_pages_total", help: "Pages of snapshots that were copied.", value: func(r replica.Report) int64 { return r.Snapshots.Pages }},
+		{name: "bytes_total", help: "Bytes of these pages.", value: func(r replica.Report) int64 { return r.Pages.Bytes + r.Snapshots.Bytes }},
+		{name: "last_complete_timestamp_seconds", help: "When the target last had all that the source had.", time: func(r replica.Report) time.Time { return r.Complete }},
+	}, report}
 }
 
 // storeOrStored reads an argument that is a store or names something in one.

@@ -2,13 +2,38 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
+	"github.com/feedctl/feedctl/replica"
+	"github.com/feedctl/feedctl/storage/memory"
 )
+
+// TestCopyMetrics has the time at which the copy was last complete.
+func TestCopyMetrics(t *testing.T) {
+	from, to := memory.New(), memory.New()
+	c := replica.New(from, to, replica.Config{})
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		newApp(streams{}).metricsHandler(copyMetrics(c.Report)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	const complete = "\nfeedctl_copy_last_complete_timestamp_seconds 1"
+	if got := scrape(); strings.Contains(got, complete) || !strings.Contains(got, "\nfeedctl_copy_entities_total 0\n") {
+		t.Errorf("before it was complete:\n%s", got)
+	}
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := scrape(); !strings.Contains(got, complete) {
+		t.Errorf("after it was complete:\n%s", got)
+	}
+}
 
 // TestCopy copies a feed and a snapshot from each kind of store to each.
 func TestCopy(t *testing.T) {
