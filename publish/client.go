@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
@@ -43,9 +42,8 @@ type Config struct {
 
 // A Client publishes to one feed on a server. It may be used by several goroutines.
 type Client struct {
-	config  Config
-	http    http.Client
-	buffers sync.Pool // of *[]byte
+	config Config
+	http   http.Client
 }
 
 // A Receipt tells what became of entities that were published.
@@ -93,10 +91,10 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Publish publishes entities in their order, and returns when they are durable. An entity without
-// a Content-ID is given one, in place: so what it is not known of whether it was published, after
-// an error, can be published again, soon, and is in the feed once. Of a stream no request is
-// repeated, as it cannot be read again.
+// Publish publishes entities in their order, and returns when they are durable. It sets the
+// ContentID of entities that have none. After an error some of the entities may have been
+// published: to publish all of them again, soon, does not publish any of them twice. The request
+// with an entity that has a Stream is not repeated, as that cannot be read again.
 //
 // An answer other than 2xx is a [consumer.StatusError]. The receipt counts what was published
 // before the error.
@@ -145,19 +143,15 @@ func whole(entities []*feed.Entity) (n int) {
 }
 
 func (c *Client) publishWhole(ctx, sending context.Context, entities []*feed.Entity) (Receipt, error) {
-	buf, _ := c.buffers.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
-	}
-	defer c.buffers.Put(buf)
-	boundary, err := encode(buf, entities)
+	// Not a buffer that is used again: a transport may read it after the answer.
+	boundary, document, err := encode(entities)
 	if err != nil {
 		return Receipt{}, err
 	}
 	header := http.Header{"Content-Type": {page.ContentType(boundary)}}
 	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	for n := 1; ; n++ {
-		receipt, err := c.post(sending, header, bytes.NewReader(*buf), int64(len(*buf)))
+		receipt, err := c.post(sending, header, bytes.NewReader(document), int64(len(document)))
 		if err == nil || n == c.config.Attempts || !mayRepeat(err) {
 			return receipt, err
 		}
@@ -172,12 +166,13 @@ func (c *Client) publishWhole(ctx, sending context.Context, entities []*feed.Ent
 }
 
 // encode makes a multipart document of the entities, with a boundary that occurs in none.
-func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
+func encode(entities []*feed.Entity) (boundary string, document []byte, err error) {
+	document = make([]byte, 0, bodies(entities)+512*int64(len(entities)))
 	for {
-		boundary, *buf = page.NewBoundary(), (*buf)[:0]
-		*buf, err = appendParts(*buf, boundary, entities)
+		boundary = page.NewBoundary()
+		document, err = appendParts(document[:0], boundary, entities)
 		if !errors.Is(err, page.ErrBoundaryInBody) {
-			return boundary, err
+			return boundary, document, err
 		}
 	}
 }

@@ -14,8 +14,8 @@ const (
 	batchBytes    = 1 << 20
 )
 
-// A queue passes entities from whoever reads the input to whoever publishes
-// it, in order. The publisher takes what is there as soon as the reader has nothing
+// A queue passes entities from the goroutine that reads the input to the one that
+// publishes it, in order. The publisher takes what is there as soon as the reader has nothing
 // to do: when it waits for more of the input, or a batch is full. So a slow input is
 // published entity by entity, a fast one in large batches, and nothing waits for a
 // timer.
@@ -66,10 +66,10 @@ func newQueue(room int64) *queue {
 	return q
 }
 
-// fit keeps all that is on its way on no more pages than Content-IDs are recognised
-// on. What was killed half-way is recognised by whoever publishes it again,
-// however often that happens and wherever he cuts the input. Pages may be half full,
-// and an entity has up to half a KiB of headers.
+// fit keeps all that is on its way on no more pages than Content-IDs are recognized
+// on. What was published before a crash is recognized when it is published again,
+// however often that happens and however the input is cut into batches. Pages may be
+// half full, and an entity has up to half a KiB of headers.
 func (q *queue) fit(pageEntities int, pageBytes int64) {
 	const pages = 16
 	entities := min(pages*int64(pageEntities), pages*pageBytes/(2*512))
@@ -184,7 +184,7 @@ func bodies(entities []*feed.Entity) (bytes int64) {
 	return bytes
 }
 
-// watch wakes whoever waits when ctx ends. The returned function ends that.
+// watch wakes all that wait when ctx ends. The returned function ends that.
 func (q *queue) watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		q.mu.Lock()

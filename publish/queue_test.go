@@ -141,7 +141,7 @@ func TestQueueWaitsForTheReader(t *testing.T) {
 	}
 }
 
-// Whoever reads a stream must not be asked for the next entity before it has
+// The reader of a stream must not be asked for the next entity before it has
 // been used up.
 func TestQueueWaitsForStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestQueueEndsWithContext(t *testing.T) {
 		go func() { ok = q.add(ctx, &feed.Entity{Stream: strings.NewReader("large")}) }()
 		synctest.Wait()
 		if ok {
-			t.Error("add goes on")
+			t.Error("add has taken another entity")
 		}
 	})
 }
