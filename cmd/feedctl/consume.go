@@ -41,10 +41,9 @@ func newConsume(a *app) *cobra.Command {
 position in the feed together with the data, so a run that was interrupted or killed
 continues where it was, and each entity takes effect exactly once.
 
-The feed is at URL on a server or, with no server needed, in a store: FEED in the one of
---store, or STORE#FEED. A store is read with the rights that it grants to this user, in
-place of credentials for a server. A sink that was filled from one place may go on with the
-same feed at another: the last Content-ID is looked for there.
+The feed is at URL on a server or, without a server, in a store: FEED in --store, or
+STORE#FEED. A store is read with the access rights of this user. A sink may continue with
+the same feed at another URL or store: consume looks for its last Content-ID there.
 
 The sink is one of:
   jsonl:FILE           one line of JSON for each entity
@@ -59,19 +58,19 @@ The sink is one of:
                        apart. What comes from CouchDB with its revisions (bridge couchdb
                        --revs) is stored as it was.
 
-With --columns a table in PostgreSQL has fields of the bodies, which are JSON, as columns
-with types: NAME=POINTER:TYPE, joined by commas. An entity that does not fit is put into the
-table feedctl_quarantine, with its Content-ID and the reason, and the rest is kept; with
---strict the first one ends the command, and nothing of its batch is kept.
+With --columns a table in PostgreSQL has typed columns with values of the JSON bodies:
+NAME=POINTER:TYPE, joined by commas. Entities that do not fit go into the table
+feedctl_quarantine, with Content-ID and reason; with --strict the first one ends the
+command, and nothing of its batch is kept.
 
-The credential for a database in CouchDB is a line in --into-credentials-file or
+The credential for a CouchDB database is a line in --into-credentials-file or
 FEEDCTL_INTO_CREDENTIALS: see "feedctl bridge couchdb --help". Documents that the database
-refuses are logged and left out; how many they were, and why, is printed at the end.
+refuses are logged and skipped; their number and some reasons are printed at the end.
 
-If all entities went into quarantine, or were refused, the exit status is 6: most likely the
-columns, or the database, are wrong. --max-quarantine sets another limit: a number of
-entities, or a percentage. A number ends the command as soon as it is exceeded, a percentage
-at the end or after 1,000 entities. What was consumed until then stays.
+If all entities went into quarantine or were refused, the exit status is 6: most likely the
+columns or the database are wrong. --max-quarantine sets another limit, a number of entities
+or a percentage. A number ends the command as soon as it is exceeded, a percentage at the
+end or after 1,000 entities. What was consumed until then is kept.
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -82,20 +81,20 @@ Without a position in the sink, --from says where to begin:
                 snapshot:NAME with another one in that store
   TIME          with the entities since that time (RFC 3339)
 
-A gap is when the feed no longer has what comes after the sink's position. --on-gap says
-what to do then:
+There is a gap if the feed no longer has the entities after the sink's position. --on-gap
+says what to do then:
   fail      end with exit status 4; nothing is applied (default)
-  replay    apply again everything from the position's time on that is left
-  snapshot  start over from the snapshot. The sink keeps what it has: things that were
-            deleted meanwhile stay in it; for an exact copy begin with an empty one
+  replay    apply everything again that the feed has from the position's time on
+  snapshot  start over from the snapshot. The sink keeps things that were deleted in the
+            gap; for an exact copy use an empty sink
 
-Without --follow, consume ends at the end of the feed. With it, it waits for more: a server
-is asked to answer when there is something new, a directory and a database tell, and a
-bucket is read again and again, at most every 10 seconds while nothing comes. It also waits
-for a feed that cannot be reached or does not exist yet, and for a sink that cannot be
-reached when it begins. A sink that is away later, for more than about half a minute, ends
-it. Ctrl-C and SIGTERM commit what was applied and end it; the next run continues there.
-After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
+Without --follow, consume ends at the end of the feed. With --follow it waits for new
+entities: by long-polls to a server, by notifications from a directory or database, and by
+polling a bucket, at intervals of up to 10 seconds. It also waits for a feed that cannot be
+reached or does not exist yet, and for a sink that is unavailable at the start. If the sink
+is unavailable later, for more than about half a minute, consume ends. Ctrl-C and SIGTERM
+commit what was applied and end it; the next run continues there. After SIGTERM the exit
+status is 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
@@ -118,7 +117,7 @@ After SIGTERM the exit status is 0.` + exitStatus(exitOK, exitError, exitUsage, 
 	flags.BoolVar(&f.follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&f.from, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
-	flags.StringVar(&f.onGap, "on-gap", "fail", "`POLICY` where the feed has lost what comes next: fail, replay or snapshot")
+	flags.StringVar(&f.onGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	sizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
 	f.quarantine.add(flags)

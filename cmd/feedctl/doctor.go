@@ -27,20 +27,19 @@ func newDoctor(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [URL|STORE]",
 		Short: "Find out what is wrong with a store, or with the way to a feed",
-		Long: `Doctor tries out what producers and consumers rely on, and prints what it found, why that
-matters, and how to mend it.
+		Long: `Doctor tests what producers and consumers rely on, and prints its findings, why they matter,
+and how to fix them.
 
-Of a store (by default the one of --store) it examines permissions, the clock, reading in
-parts, and whether the server refuses writes that come too late, without which two producers
-would overwrite each other's entities. For that it writes a few small objects and removes
-them again. Of a directory it examines the file system, too.
+In a store (by default that of --store) it checks permissions, the clock, range reads, and
+conditional writes, without which two producers would overwrite each other's entities. It
+writes a few small objects and removes them. For a directory it also checks the file system.
 
-Of a URL of a feed, or of a server that has one, it examines the way there: the certificate,
-the clock, whether a proxy or CDN strips Link, ETag or Last-Modified, caches the newest
-page, changes pages or compresses them wrongly, and whether requests can wait for news. That
-takes as long as --wait.
+For the URL of a feed, or of a server with feeds, it checks the connection: the certificate,
+the clock, whether a proxy or CDN removes Link, ETag or Last-Modified, caches the newest
+page, changes pages or compresses them wrongly, and whether long-polls work, which takes as
+long as --wait.
 
-A finding is "ok", "skipped" (it could not be tried out), "warning" (it works, but could be
+A finding is "ok", "skipped" (it could not be tested), "warning" (it works, but could be
 better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
 		Example: `  feedctl doctor https://data.example.org/feeds/zones
   feedctl doctor 's3://bucket/prefix?region=eu-central-1'

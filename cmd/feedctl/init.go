@@ -16,12 +16,12 @@ func newInit(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [STORE]",
 		Short: "Make an empty store",
-		Long: `Init makes an empty store at the URL STORE, by default that of --store, if there is none: a
-directory, or a schema with its tables in a PostgreSQL database. A bucket must exist. A
-store that is there already is left as it is, and that is success.
+		Long: `Init creates an empty store at the URL STORE, by default that of --store: a directory, or a
+schema with its tables in a PostgreSQL database. A bucket must exist. If there is a store
+already, init changes nothing and succeeds.
 
-Commands that write make the store that they need: publish, bridge, outbox attach and run,
-snapshot create, copy. All others, serve among them, need one that exists.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+Commands that write also create the store: publish, bridge, outbox attach and run, snapshot
+create, copy. All others, including serve, need an existing store.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl init file:/var/lib/feedctl
   feedctl init 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),

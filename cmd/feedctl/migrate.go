@@ -18,13 +18,13 @@ func newMigrate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate [STORE]",
 		Short: "Bring the schema of a store to the version of this program",
-		Long: `Migrate brings what a store is made of to the newest version that this program knows: of a
-store in PostgreSQL its tables and procedures, those of the outbox among them, in one
-transaction. Directories and buckets have one version so far, and nothing is to be done.
+		Long: `Migrate migrates the tables and procedures of a store in PostgreSQL, including those of the
+outbox, to the newest version that this program knows, in one transaction. Directories and
+buckets have only one version and need no migration.
 
-No other command migrates. Programs that know the version before the newest one can read and
-write a store that was migrated, and this program one that was not, so that servers and
-publishers can be updated before or after it, one by one. An error that asks for it says so.
+No other command migrates. Programs that know the previous version can use a migrated store,
+and this program can use one that was not migrated, so servers and publishers can be updated
+one by one, before or after the migration. An error says if a migration is required.
 
 The user must own the schema. With --dry-run, migrate prints the statements instead.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl' --dry-run

@@ -21,11 +21,11 @@ func newOutboxDetach(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "detach --db URL (--table TABLE | --feed FEED)",
 		Short: "Publish the changes of a table no more",
-		Long: `Detach removes the triggers and all else that attach has made. What has been published
-stays, and what is in the outbox is still moved.
+		Long: `Detach removes the triggers and everything else that attach has created. Published entities
+remain, and rows in the outbox are still moved.
 
-A table that was dropped leaves things behind, too. It is detached by its feed, or by the
-name that it had when it was attached.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+Dropping a table leaves functions behind. Detach a dropped table by its feed, or by its name
+when it was attached.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products
   feedctl outbox detach --db postgres://owner@db.example.org/shop --feed products`,
 		Args: cobra.NoArgs,

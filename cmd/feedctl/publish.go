@@ -46,17 +46,17 @@ The input is one of:
   dir        FILE is a directory: one entity for each file, its path the key.
   raw        the whole input is the body of one entity, of any size.
 
-Publishing is idempotent where entities have a Content-ID (--content-id, or a header in
-multipart): one that is in the newest pages of the feed already is not published again. So
-if it is not clear whether something was published, publish it again, soon.
+Publishing is idempotent if entities have a Content-ID (--content-id, or a header in
+multipart): an entity whose Content-ID is on one of the 16 newest pages is not published
+again. If it is unknown whether something was published, publish it again soon.
 
-With --resume STATE the number of entities that are durable is kept in the file STATE, and
-the next run with the same STATE and input continues behind them. After a kill, some of the
-entities that follow may be in the feed already, so this wants Content-IDs. Each feed and
-input has a STATE of its own: that of another is refused.
+With --resume STATE the file STATE records how many entities are durable, and the next run
+with the same STATE and input continues after them. After a kill, some of the following
+entities may be in the feed already, so use Content-IDs. Each feed and input needs its own
+STATE: that of another one is rejected.
 
-Ctrl-C finishes the batch that is being written and says how many entities of the input
-were published. With --to, a request that fails then is not repeated.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+Ctrl-C finishes the batch that is being written and reports how many entities of the input
+were published. With --to, a request that fails then is not retried.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir

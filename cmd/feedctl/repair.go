@@ -21,24 +21,24 @@ func newRepair(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repair FEED|STORE#FEED...",
 		Short: "Bring back feeds that lost objects in the store",
-		Long: `Repair looks for pages of each FEED in the store that are missing or torn, and prints what
-it would do. With --apply it does it. A feed that lacks nothing is left as it is. With --all
-it takes all feeds in the store, which may be given as STORE instead of by --store.
+		Long: `Repair looks for missing and incomplete pages of each FEED in the store, and prints what it
+would do. With --apply it does it. A feed without damage is not changed. With --all it
+examines all feeds in the store, which may be given as STORE instead of by --store.
 
-Where the body of a page is left (in a directory, a page is two files), its metadata is
-written again; the digest in the next page proves it right. A page that is torn, as by a
-copy made while others wrote, is cut back to its last whole entity. As a last resort the
-feed ends with the last page that is whole: the pages beyond are moved aside, below
-feeds/FEED/aside/ in the store, and what they hold is listed. If the oldest pages are
-missing, the feed begins with the next one, as if they had been pruned.
+If the body of a page exists (in a directory, a page is two files), its metadata is restored
+and verified by the digest in the next page. An incomplete page, such as in a copy made
+during writes, is cut back to its last complete entity. As a last resort the feed ends with
+the last complete page: the pages after it are moved aside, below feeds/FEED/aside/ in the
+store, and their entities are listed. If the oldest pages are missing, the feed begins with
+the next one, as if they had been pruned.
 
-Better than any of this is the missing object from a backup: look at the output without
---apply first. Stop all that publishes to the feed. Consumers that have read what is moved
-aside will find a gap. A repair that was interrupted is completed by the next one. The
-bytes of pages that the feed keeps are not read: see "feedctl verify".
+If a backup has the missing object, restore that instead: look at the output without --apply
+first. Stop everything that publishes to the feed. Consumers that have read entities that
+are moved aside meet a gap. If a repair is interrupted, run it again. Repair does not read
+the bodies of pages that the feed keeps: see "feedctl verify".
 
-A feed that cannot be repaired does not keep the others from it. With --json, the result for
-each feed is an object on a line of its own.` +
+If a feed cannot be repaired, the others still are. With --json, the result for each feed is
+a line with an object.` +
 			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted) + `
 
 The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed needs it.`,

@@ -15,10 +15,10 @@ func newSnapshotCollect(a *app) *cobra.Command {
 	var minAge time.Duration
 	c := &cobra.Command{
 		Use:   "collect NAME|STORE#NAME",
-		Short: "Delete what interrupted snapshots have left behind",
-		Long: `Collect deletes pages in the store that belong to no index of the snapshot NAME: what is
-left of a "snapshot create" or "snapshot from-feed" that was interrupted. It leaves pages
-alone that are younger than --min-age: they may be of one that is running.` + exitStatus(exitOK, exitError, exitUsage),
+		Short: "Delete the remains of interrupted snapshots",
+		Long: `Collect deletes pages in the store that belong to no index of the snapshot NAME: the remains
+of an interrupted "snapshot create" or "snapshot from-feed". Pages younger than --min-age
+are kept, since they may belong to a running command.` + exitStatus(exitOK, exitError, exitUsage),
 		Example: `  feedctl snapshot collect zones --min-age 48h`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ func newSnapshotDelete(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete NAME|STORE#NAME ID",
 		Short: "Delete a snapshot",
-		Long: `Delete removes the snapshot ID of NAME from the store, its index first: a consumer that is
-reading it gets an error, not half of it.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
+		Long: `Delete removes the snapshot ID of NAME from the store, its index first. A consumer that is
+reading it gets an error, not an incomplete snapshot.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
 		Example: `  feedctl snapshot delete zones 20260102T030405.678Z-c5xnp2qa`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
