@@ -15,7 +15,7 @@ import (
 // unknownRoot begins the URL of a feed in an index whose writer does not know where
 // the feed is served: an absolute URL is required, and this one leads nowhere (RFC
 // 6761, section 6.4).
-const unknownRoot = "http://store.invalid"
+const unknownRoot = "http://unknown.invalid"
 
 // ErrPresign: the store cannot make URLs that are their own credential.
 var ErrPresign = errors.New("store cannot presign URLs")

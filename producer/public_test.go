@@ -67,7 +67,7 @@ func TestPublicIndex(t *testing.T) {
 			page: func(id string, n int) string {
 				return "https://bucket.example/" + layout.SnapshotPage("s", id, n) + "?valid=1h0m0s"
 			},
-			feed: position("http://store.invalid"),
+			feed: position("http://unknown.invalid"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

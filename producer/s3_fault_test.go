@@ -301,7 +301,7 @@ func goOn(t *testing.T, p path, store storage.Store, land func()) {
 		if got := visibleIDs(t, store); !slices.Equal(got, slices.Concat(before, more)) {
 			t.Fatalf("the feed has %v", got)
 		}
-		report, err := verify.Store(t.Context(), store, testFeed)
+		report, err := verify.Store(t.Context(), store, testFeed, "")
 		if err != nil || len(report.Violations) > 0 {
 			t.Fatalf("verify: %v, %v", report, err)
 		}

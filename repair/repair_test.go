@@ -93,7 +93,7 @@ func sound(t *testing.T, store storage.Store, name string) {
 	t.Helper()
 	before := read(t, store, name)
 	if len(before) > 0 {
-		report, err := verify.Store(t.Context(), store, name)
+		report, err := verify.Store(t.Context(), store, name, "")
 		if err == nil {
 			err = report.Err()
 		}
@@ -179,7 +179,7 @@ func TestLostObjects(t *testing.T) {
 					t.Fatal(err)
 				}
 				harmless := strings.HasSuffix(c.lost, "5")
-				report, err := verify.Store(ctx, store, name)
+				report, err := verify.Store(ctx, store, name, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,6 +30,8 @@ type Config struct {
 	// MaxViolations is how many violations are listed; 0 means 10,000. Others
 	// are only counted.
 	MaxViolations int
+
+	renamed *string // see Report
 }
 
 const (

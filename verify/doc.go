@@ -40,7 +40,7 @@
 // and each violation is an object with
 //
 //	rule     its name, such as "time-order": see the constants of type Rule
-//	url      of the page or index, with the made-up origin http://store.invalid in a store; for
+//	url      of the page or index, in a store with the name of that, or a path; for
 //	         what only the store knows, the object's key
 //	page     number of the page among those checked, from 1 for the oldest; 0 if it is about none of them
 //	part     number of the entity in the page, from 0; -1 if it is about none

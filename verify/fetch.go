@@ -148,6 +148,10 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 	response, err := f.client.Do(request)
 	if err != nil {
 		body.stop()
+		var repeated *url.Error // repeats the URL
+		if errors.As(err, &repeated) {
+			err = repeated.Err
+		}
 		return nil, body.explain(err)
 	}
 	body.timer.Reset(f.stall)

@@ -53,11 +53,12 @@ type Report struct {
 	// configuration does not ask for it.
 	State *State `json:"-"`
 
-	max int // violations to list
+	max     int     // violations to list
+	renamed *string // what takes the place of servedOrigin; nil if nothing was asked for there
 }
 
 func newReport(kind, url string, c Config) *Report {
-	return &Report{URL: url, Kind: kind, Violations: []Violation{}, max: cmp.Or(c.MaxViolations, defaultMaxViolations)}
+	return &Report{URL: url, Kind: kind, Violations: []Violation{}, max: cmp.Or(c.MaxViolations, defaultMaxViolations), renamed: c.renamed}
 }
 
 // Err returns all violations joined, each a [*Violation], or nil if there are
@@ -80,9 +81,22 @@ func (r *Report) add(rule Rule, url, format string, args ...any) {
 
 // addPart records a violation that is about a part.
 func (r *Report) addPart(rule Rule, url string, part int, offset int64, format string, args ...any) {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = r.shown(text)
+		}
+	}
 	r.addViolation(Violation{
 		Rule: rule, URL: url, Part: part, Offset: offset, Message: fmt.Sprintf(format, args...), Remedy: rule.Remedy(),
 	})
+}
+
+// shown returns a URL, or another string, as the report has it.
+func (r *Report) shown(url string) string {
+	if path, ok := strings.CutPrefix(url, servedOrigin); ok && r.renamed != nil {
+		return *r.renamed + path
+	}
+	return url
 }
 
 func (r *Report) addViolation(v Violation) {

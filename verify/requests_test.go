@@ -40,7 +40,7 @@ func TestStoreRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	find := store.reads.Swap(0)
-	report, err := verify.Store(t.Context(), store, "zones")
+	report, err := verify.Store(t.Context(), store, "zones", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,10 @@ import (
 // not visible and not checked; but what is beyond it must be an orphan: no further away
 // than [chain.Ahead], and saying nothing else (see [chain.Page.Proves]).
 //
-// What is wrong with the feed is in the report. The error is about what kept it
-// from being checked; it is [chain.ErrNoFeed] if there is no such feed.
-func Store(ctx context.Context, store storage.Store, feedName string) (*Report, error) {
+// What is wrong with the feed is in the report, in which URLs begin with base: the name of
+// the store, such as file:///srv/data, or nothing, so that they are paths. The error is
+// about what kept it from being checked; it is [chain.ErrNoFeed] if there is no such feed.
+func Store(ctx context.Context, store storage.Store, feedName, base string) (*Report, error) {
 	if err := layout.CheckName(feedName); err != nil {
 		return nil, err
 	}
@@ -41,14 +42,14 @@ func Store(ctx context.Context, store storage.Store, feedName string) (*Report, 
 		stored.report.finish(func(url string) int { return stored.numbers[url] })
 		return stored.report, nil
 	}
-	served, err := feedOf(ctx, seenStore{store, stored.seen}, feedName)
+	asServed, err := served(ctx, seenStore{store, stored.seen}, base, layout.FeedPath(feedName), Feed)
 	if err != nil {
 		return nil, err
 	}
 	report := stored.report
-	report.First, report.Last = served.First, served.Last
-	report.Omitted += served.Omitted
-	for _, v := range served.Violations {
+	report.First, report.Last = asServed.First, asServed.Last
+	report.Omitted += asServed.Omitted
+	for _, v := range asServed.Violations {
 		stored.numbers[v.URL] = v.Page
 		report.addViolation(v)
 	}
@@ -81,32 +82,26 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// StoreOrigin begins the URLs in reports on what is in a store: what a server would answer
-// is checked without a network.
-const StoreOrigin = "http://store.invalid"
-
-// StoreSnapshot checks the newest snapshot with a name in a store, as a server gives it to
-// a consumer.
-func StoreSnapshot(ctx context.Context, store storage.Store, name string) (*Report, error) {
-	report, err := served(ctx, store, func(c Config) (*Report, error) {
-		return Snapshot(ctx, StoreOrigin+layout.SnapshotPath(name), c)
-	})
+// StoreSnapshot checks the newest snapshot with a name in a store, as a server gives it to a
+// consumer. URLs in the report begin with base, as for [Store].
+func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) (*Report, error) {
+	report, err := served(ctx, store, base, layout.SnapshotPath(name), Snapshot)
 	var status *StatusError
 	if errors.As(err, &status) {
-		return nil, fmt.Errorf("check %s in the store: %w", layout.SnapshotPath(name), status)
+		return nil, fmt.Errorf("check %s: %w", base+layout.SnapshotPath(name), status)
 	}
 	return report, err
 }
 
-// feedOf checks a feed as a server gives it to a consumer.
-func feedOf(ctx context.Context, store storage.Store, feedName string) (*Report, error) {
-	return served(ctx, store, func(c Config) (*Report, error) {
-		return Feed(ctx, StoreOrigin+layout.FeedPath(feedName), c)
-	})
-}
+// servedOrigin is where what is in a store is asked for: of a server in this process, as its
+// answers have HTTP URLs in any case (specification, section "Pagination").
+const servedOrigin = "http://localhost"
 
-// served has what a server gives to a consumer checked.
-func served(ctx context.Context, store storage.Store, check func(Config) (*Report, error)) (report *Report, err error) {
+// served has what a server gives to a consumer checked, under URLs that begin with base in
+// the report.
+func served(ctx context.Context, store storage.Store, base, path string,
+	check func(ctx context.Context, url string, c Config) (*Report, error),
+) (report *Report, err error) {
 	var config server.Config
 	if storage.PropertiesOf(store).Remote {
 		config.ReadAhead = readAhead
@@ -116,7 +111,15 @@ func served(ctx context.Context, store storage.Store, check func(Config) (*Repor
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return check(Config{HTTPClient: &http.Client{Transport: server.Transport(s)}})
+	report, err = check(ctx, servedOrigin+path, Config{HTTPClient: &http.Client{Transport: server.Transport(s)}, renamed: &base})
+	if err != nil {
+		return nil, err
+	}
+	report.URL = report.shown(report.URL)
+	for i := range report.Violations {
+		report.Violations[i].URL = report.shown(report.Violations[i].URL)
+	}
+	return report, nil
 }
 
 // A storeCheck is the check of what is stored of a feed.

@@ -102,7 +102,7 @@ func TestCleanStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newStore(t, 2)
 			change(store)
-			report, err := verify.Store(t.Context(), store, "zones")
+			report, err := verify.Store(t.Context(), store, "zones", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestStoreRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newStore(t, 20)
 			c.change(t, store)
-			report, err := verify.Store(t.Context(), store, "zones")
+			report, err := verify.Store(t.Context(), store, "zones", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,10 +249,10 @@ func TestStoreRules(t *testing.T) {
 }
 
 func TestStoreErrors(t *testing.T) {
-	if _, err := verify.Store(t.Context(), memory.New(), "zones"); !errors.Is(err, chain.ErrNoFeed) {
+	if _, err := verify.Store(t.Context(), memory.New(), "zones", ""); !errors.Is(err, chain.ErrNoFeed) {
 		t.Errorf("no feed: %v", err)
 	}
-	if _, err := verify.Store(t.Context(), memory.New(), "../zones"); !errors.Is(err, layout.ErrName) {
+	if _, err := verify.Store(t.Context(), memory.New(), "../zones", ""); !errors.Is(err, layout.ErrName) {
 		t.Errorf("bad name: %v", err)
 	}
 }

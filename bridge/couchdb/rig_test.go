@@ -270,7 +270,7 @@ func (r *rig) verify() {
 	if len(r.events()) == 0 {
 		return
 	}
-	report, err := verify.Store(r.t.Context(), r.store, testFeed)
+	report, err := verify.Store(r.t.Context(), r.store, testFeed, "")
 	if err != nil || len(report.Violations) > 0 {
 		r.t.Errorf("verify: %v, %+v", err, report)
 	}

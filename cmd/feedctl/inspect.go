@@ -217,8 +217,7 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 	if at.store == nil {
 		name = at.url
 	} else if f := index.Feed; f != nil { // what is shown is the same wherever the store is
-		at, _, _ := strings.Cut(at.title, "#")
-		f.URL, f.Page = strings.TrimPrefix(f.URL, at), strings.TrimPrefix(f.Page, at)
+		f.URL, f.Page = strings.TrimPrefix(f.URL, at.base()), strings.TrimPrefix(f.Page, at.base())
 	}
 	result := snapshotResult(name, index)
 	return a.print(struct {

@@ -136,6 +136,12 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	}, nil
 }
 
+// base returns what the URLs of what is in the store begin with.
+func (l *location) base() string {
+	store, _, _ := strings.Cut(l.title, "#")
+	return store
+}
+
 // close lets go of the store.
 func (l *location) close() error {
 	if l.store == nil {
@@ -160,7 +166,7 @@ func (l *location) snapshot(spec string) (string, error) {
 	case spec == "":
 		return l.source.Snapshot(l.name), nil
 	}
-	here, _, _ := strings.Cut(l.title, "#")
+	here := l.base()
 	store, name, whole := strings.Cut(spec, "#")
 	where, _, _ := strings.Cut(stored{store, name}.identity(), "#")
 	switch {

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,7 +94,9 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if err != nil {
 		return at.suggest(ctx, err)
 	}
-	at.rename(report)
+	if at.store != nil {
+		report.URL = at.title
+	}
 	if err := a.printReport(report); err != nil {
 		return err
 	}
@@ -148,26 +149,13 @@ func isIndex(ctx context.Context, at *location) bool {
 func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {
 	switch {
 	case index && at.store != nil:
-		return verify.StoreSnapshot(ctx, at.store, at.name)
+		return verify.StoreSnapshot(ctx, at.store, at.name, at.base())
 	case index:
 		return verify.Snapshot(ctx, at.url, config)
 	case at.store != nil:
-		return verify.Store(ctx, at.store, at.name)
+		return verify.Store(ctx, at.store, at.name, at.base())
 	}
 	return verify.Feed(ctx, at.url, config)
-}
-
-// rename has the report of what is in a store say where that is.
-func (l *location) rename(report *verify.Report) {
-	if l.store == nil {
-		return
-	}
-	report.URL = l.title
-	here, _, _ := strings.Cut(l.title, "#")
-	for i := range report.Violations {
-		v := &report.Violations[i]
-		v.URL, v.Message = strings.ReplaceAll(v.URL, verify.StoreOrigin, here), strings.ReplaceAll(v.Message, verify.StoreOrigin, here)
-	}
 }
 
 func (a *app) printReport(report *verify.Report) error {

@@ -318,6 +318,23 @@ func TestOptionalInterfaces(t *testing.T) {
 	}
 }
 
+// TestNoMadeUpOrigin: what is in a store is read through feedstore, and not by way of a URL
+// at which there is nothing.
+func TestNoMadeUpOrigin(t *testing.T) {
+	const origin = "store.invalid"
+	for path, file := range sources(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && strings.Contains(text.Value, origin) {
+				t.Errorf("%s has a URL with the host %s", file.set.Position(n.Pos()), origin)
+			}
+			return true
+		})
+	}
+}
+
 // A source is a file of Go.
 type source struct {
 	set    *token.FileSet

@@ -166,7 +166,7 @@ func verified(ctx context.Context, store storage.Store, key string) bool {
 		report, err := verify.Snapshot(ctx, origin+"/snapshots/"+name, verify.Config{HTTPClient: &http.Client{Transport: server.Transport(s)}})
 		return err == nil && len(report.Violations) == 0
 	}
-	report, err := verify.Store(ctx, store, "f")
+	report, err := verify.Store(ctx, store, "f", "")
 	return err == nil && len(report.Violations) == 0
 }
 
