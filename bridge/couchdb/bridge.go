@@ -120,6 +120,8 @@ type run struct {
 // A state is what a checkpoint says of the source beside [bridge.Checkpoint].
 type state struct {
 	Instance string `json:"instance,omitempty"`
+	// Log is the id of the replication log, which has another one if the feed is in another store.
+	Log string `json:"log,omitempty"`
 	// Known is a record that the replication log had before this was written.
 	Known *mark `json:"known,omitempty"`
 	// Conflicts: all leaf revisions were published.
@@ -128,7 +130,7 @@ type state struct {
 
 // State returns what the next checkpoint says.
 func (s *run) State() any {
-	s.state.Known = s.bridge.log.known.Load()
+	s.state.Known, s.state.Log = s.bridge.log.known.Load(), s.bridge.log.id(s.bridge.config.Source.URL())
 	return s.state
 }
 
@@ -143,7 +145,7 @@ func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 		return nil, err
 	}
 	if reselected {
-		from.known = nil
+		from.known, from.log = nil, ""
 	}
 	s.state.Conflicts = b.config.Conflicts
 	s.reader = newReader(b, s, from)
@@ -156,7 +158,7 @@ func (b *Bridge) prepare(core *bridge.Run, at bridge.Checkpoint) (*run, origin, 
 	if err := at.State(&s.state); err != nil {
 		return nil, origin{}, err
 	}
-	from := origin{since: at.Since, session: at.Session, known: s.state.Known, source: at.Source}
+	from := origin{since: at.Since, session: at.Session, known: s.state.Known, log: s.state.Log, source: at.Source}
 	if from.source == b.config.Source.URL() {
 		from.source = ""
 	}

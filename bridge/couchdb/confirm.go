@@ -21,6 +21,7 @@ type origin struct {
 	since   json.RawMessage
 	session string // that has come to since
 	known   *mark
+	log     string // id of the replication log then; "": made of what is known of the feed
 	source  string // URL of the database then, if it was another; or empty
 	behind  bool   // the source was found not to have what it had
 }
@@ -34,12 +35,11 @@ func (r *reader) confirm(ctx context.Context) error {
 	if o.since == nil && o.source == "" || r.only != nil && o.source == "" {
 		return nil
 	}
-	log, err := b.log.read(ctx, cmp.Or(o.source, b.config.Source.URL()))
+	log, own, err := r.confirming(ctx)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(log.History, func(s couchdb.Session) bool { return s.SessionID == o.session })
-	known := at >= 0 || o.known != nil && o.known.in(log)
+	at, known := o.in(log)
 	if o.source != "" && !known && !b.config.Moved {
 		return b.foreign(o.source)
 	}
@@ -69,10 +69,36 @@ func (r *reader) confirm(ctx context.Context) error {
 			r.beginAnew(o.since)
 		}
 	}
-	if o.source == "" { // else the log has another name from now on
+	if own {
 		b.log.known.Store(mark)
 	}
 	return nil
+}
+
+// confirming returns the replication log that knows the place where the feed is, and whether
+// it has the same id from now on. A feed that was in another store then had another log.
+func (r *reader) confirming(ctx context.Context) (log *couchdb.Log, own bool, err error) {
+	b, o := r.bridge, r.origin
+	id := b.log.id(cmp.Or(o.source, b.config.Source.URL()))
+	log, err = b.log.read(ctx, id)
+	if _, known := o.in(log); err != nil || known || o.log == "" || o.log == id {
+		return log, o.source == "", err
+	}
+	then, err := b.log.read(ctx, o.log)
+	if _, known := o.in(then); err != nil || !known {
+		return log, o.source == "", err
+	}
+	return then, false, nil
+}
+
+// in returns the index of the session that has come to the place in the history of a log, -1 if
+// there is none, and whether the log knows the place.
+func (o *origin) in(log *couchdb.Log) (at int, known bool) {
+	if log == nil {
+		return -1, false
+	}
+	at = slices.IndexFunc(log.History, func(s couchdb.Session) bool { return s.SessionID == o.session })
+	return at, at >= 0 || o.known != nil && o.known.in(log)
 }
 
 func markOf(s couchdb.Session) *mark {
@@ -108,7 +134,7 @@ func (r *reader) isBack(ctx context.Context, since json.RawMessage) (bool, error
 // error is errBehind, and the reader has to begin from what the feed says.
 func (r *reader) reconfirm(ctx context.Context, _ json.RawMessage, _ error) error {
 	if known := r.bridge.log.known.Load(); known != nil {
-		log, err := r.bridge.log.read(ctx, r.bridge.config.Source.URL())
+		log, err := r.bridge.log.read(ctx, r.bridge.log.id(r.bridge.config.Source.URL()))
 		if err != nil {
 			return err
 		}

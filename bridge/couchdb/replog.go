@@ -87,10 +87,10 @@ func (l *replicationLog) beginAt(start json.RawMessage) {
 	l.start = start
 }
 
-// read returns the log as the source has it, under the URL that it had then. It is empty if
-// the source has none, or does not give it.
-func (l *replicationLog) read(ctx context.Context, source string) (*couchdb.Log, error) {
-	log, err := l.source.ReplicationLog(ctx, l.id(source))
+// read returns the log with an id as the source has it. It is empty if the source has none,
+// or does not give it.
+func (l *replicationLog) read(ctx context.Context, id string) (*couchdb.Log, error) {
+	log, err := l.source.ReplicationLog(ctx, id)
 	if errors.Is(err, couchdb.ErrUnauthorized) || errors.Is(err, couchdb.ErrForbidden) {
 		return new(couchdb.Log), nil // if it is about the whole database, that is to come
 	}
