@@ -16,13 +16,8 @@ import (
 // maxSnapshots is how many snapshots are remembered to exist.
 const maxSnapshots = 1024
 
-// Limits of what can be read.
-const (
-	// maxIndex is the largest index, in bytes.
-	maxIndex = 64 << 20
-	// MaxSnapshotPage is the highest number of a page of a snapshot that a key has room for.
-	MaxSnapshotPage = 999_999
-)
+// MaxSnapshotPage is the highest number of a page of a snapshot that a key has room for.
+const MaxSnapshotPage = 999_999
 
 // Errors of snapshots, to be matched with [errors.Is].
 var (
@@ -53,11 +48,11 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 	return newest, nil
 }
 
-// SnapshotIndex returns the index of a snapshot as it is stored, but for the references to
-// its pages, and to the feed in this store that it was made of: they are paths, as package
-// layout has them. Others, which are for readers of the store itself and may expire, are
-// replaced.
-func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Index, error) {
+// SnapshotIndex returns the index of a snapshot as it is stored, without its pages and but for
+// the references to the feed in this store that it was made of: they are paths, as package
+// layout has them, which has those of the pages too. Others, which are for readers of the
+// store itself and may expire, are replaced. It was verified as a whole, in bounded memory.
+func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {
 	key := layout.SnapshotIndex(name, id)
 	object, err := r.store.Get(ctx, key, 0, -1)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -66,19 +61,12 @@ func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	defer object.Body.Close()
-	if object.Size > maxIndex {
-		return nil, fmt.Errorf("read index %s: it has %d bytes, more than %d", key, object.Size, maxIndex)
-	}
-	data, err := io.ReadAll(object.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read index %s: %w", key, err)
-	}
-	index, err := snapshot.DecodeStored(id, object.Meta.Data, data)
-	if err != nil {
+	index, err := snapshot.ReadStored(id, object.Meta.Data, object.Body)
+	switch {
+	case errors.Is(err, snapshot.ErrMetadata), errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrInvalid):
 		return nil, r.Corrupt(key, err)
-	}
-	for n := range index.Pages {
-		index.Pages[n] = layout.SnapshotPagePath(name, id, n)
+	case err != nil:
+		return nil, fmt.Errorf("read index %s: %w", key, err)
 	}
 	if index.Feed == nil {
 		return index, nil

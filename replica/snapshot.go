@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func copySnapshot(ctx context.Context, from, to storage.Store, name, id string, 
 	case !errors.Is(err, storage.ErrNotFound):
 		return stats, err
 	}
-	if stats, err = copyPages(ctx, from, to, name, id, len(index.Pages), memory); errors.Is(err, storage.ErrNotFound) {
+	if stats, err = copyPages(ctx, from, to, name, id, index.PageCount, memory); errors.Is(err, storage.ErrNotFound) {
 		if _, gone := from.Stat(ctx, info.Key); errors.Is(gone, storage.ErrNotFound) {
 			return stats, nil // deleted meanwhile
 		}
@@ -93,7 +94,7 @@ func copyPages(ctx context.Context, from, to storage.Store, name, id string, pag
 }
 
 // readIndex returns the index of a snapshot, and its bytes.
-func readIndex(ctx context.Context, from storage.Store, name, id string) (storage.Info, *snapshot.Index, []byte, error) {
+func readIndex(ctx context.Context, from storage.Store, name, id string) (storage.Info, *snapshot.Stored, []byte, error) {
 	o, err := from.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
 	if err != nil {
 		return storage.Info{}, nil, nil, err
@@ -102,7 +103,7 @@ func readIndex(ctx context.Context, from storage.Store, name, id string) (storag
 	if err = errors.Join(err, o.Body.Close()); err != nil {
 		return storage.Info{}, nil, nil, err
 	}
-	index, err := snapshot.DecodeStored(id, o.Meta.Data, data)
+	index, err := snapshot.ReadStored(id, o.Meta.Data, bytes.NewReader(data))
 	return o.Info, index, data, err
 }
 

@@ -9,13 +9,15 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// maxIndexes limits the indexes that are remembered, in bytes.
-const maxIndexes = 4 << 20
+// maxIndexes is how many indexes are remembered.
+const maxIndexes = 1024
 
 // An indexResource is the resource of a snapshot's index. What is served differs
 // from what is stored in that all URLs are absolute.
@@ -27,10 +29,13 @@ type indexResource struct {
 	location string // of the index, if it was asked for as the newest
 }
 
-// A servedIndex is an index as it is served to the clients of one base URL.
+// A servedIndex is an index as it is served to the clients of one base URL. Its body is made
+// when it is sent: it is head, the URLs of the pages, which differ in their numbers only, and
+// tail.
 type servedIndex struct {
 	representation
-	body []byte
+	head, page, tail string
+	pages            int
 }
 
 // stat implements resource.
@@ -39,11 +44,7 @@ func (x *indexResource) stat(ctx context.Context) (*representation, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := served.representation
-	rep.location = x.location
-	rep.immutable = x.location == ""
-	rep.hosted = x.server.publicURL == ""
-	return &rep, nil
+	return x.represent(served), nil
 }
 
 // open implements resource.
@@ -52,17 +53,25 @@ func (x *indexResource) open(ctx context.Context, offset, length int64) (*repres
 	if err != nil {
 		return nil, nil, err
 	}
-	rep, err := x.stat(ctx)
-	if err != nil {
-		return nil, nil, err
+	body := served.body()
+	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
+		return nil, nil, fmt.Errorf("make index %s: %w", x.key, err)
 	}
-	if length < 0 {
-		length = rep.stored
+	if length >= 0 {
+		body = io.LimitReader(body, length)
 	}
-	return rep, io.NopCloser(io.NewSectionReader(bytes.NewReader(served.body), offset, length)), nil
+	return x.represent(served), io.NopCloser(body), nil
 }
 
-// load returns the index. One at a time is made ready, as each takes memory.
+func (x *indexResource) represent(served *servedIndex) *representation {
+	rep := served.representation
+	rep.location = x.location
+	rep.immutable = x.location == ""
+	rep.hosted = x.server.publicURL == ""
+	return &rep
+}
+
+// load returns the index, which was verified as a whole. One at a time is made ready.
 func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	s, key := x.server, x.base+" "+x.key
 	if served, ok := s.indexes.Get(key); ok {
@@ -81,22 +90,78 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := resolve(index, x.base); err != nil {
-		return nil, fmt.Errorf("resolve references in index %s: %w", x.key, err)
-	}
-	body, err := json.Marshal(index)
+	served, err := x.prepare(index)
 	if err != nil {
-		return nil, fmt.Errorf("encode index %s: %w", x.key, err)
+		return nil, fmt.Errorf("make index %s: %w", x.key, err)
 	}
-	digest := sha256.Sum256(body)
-	served := &servedIndex{body: body, representation: representation{
+	return s.indexes.Add(key, served, 1), nil
+}
+
+// prepare makes the index ready to be served.
+func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
+	index.Pages = []string{layout.SnapshotPagePath(x.name, x.id, 0)}
+	if err := resolve(&index.Index, x.base); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(&index.Index)
+	if err != nil {
+		return nil, err
+	}
+	page, err := json.Marshal(index.Pages[0])
+	if err != nil {
+		return nil, err
+	}
+	const pages = `"pages":[` // in a string the quotes would have escapes
+	before, after, _ := strings.Cut(string(text), pages+string(page))
+	served := &servedIndex{head: before + pages, page: strings.TrimSuffix(string(page), `0"`), tail: after, pages: index.PageCount}
+	hash := sha256.New()
+	size, err := io.Copy(hash, served.body())
+	if err != nil {
+		return nil, err
+	}
+	digest := hash.Sum(nil)
+	served.representation = representation{
 		contentType: snapshot.MediaType,
-		tag:         shortDigest(hex.EncodeToString(digest[:])),
+		tag:         shortDigest(hex.EncodeToString(digest)),
 		modified:    index.CreatedAt,
-		stored:      int64(len(body)),
-		digest:      func(context.Context) ([]byte, error) { return digest[:], nil },
-	}}
-	return s.indexes.Add(key, served, len(body)), nil
+		stored:      size,
+		digest:      func(context.Context) ([]byte, error) { return digest, nil },
+	}
+	return served, nil
+}
+
+// body returns the whole body.
+func (i *servedIndex) body() io.Reader { return &indexBody{index: i} }
+
+// An indexBody makes the body of an index as it is read.
+type indexBody struct {
+	index *servedIndex
+	next  int // page that comes next
+	ended bool
+	buf   bytes.Buffer
+}
+
+// Read implements [io.Reader].
+func (b *indexBody) Read(p []byte) (int, error) {
+	const enough = 32 << 10
+	if b.buf.Len() == 0 {
+		if b.next == 0 && !b.ended {
+			b.buf.WriteString(b.index.head)
+		}
+		for ; b.next < b.index.pages && b.buf.Len() < enough; b.next++ {
+			if b.next > 0 {
+				b.buf.WriteByte(',')
+			}
+			b.buf.WriteString(b.index.page)
+			b.buf.Write(strconv.AppendInt(b.buf.AvailableBuffer(), int64(b.next), 10))
+			b.buf.WriteByte('"')
+		}
+		if b.next == b.index.pages && !b.ended {
+			b.buf.WriteString(b.index.tail)
+			b.ended = true
+		}
+	}
+	return b.buf.Read(p)
 }
 
 // resolve makes the references of an index absolute. A path in it begins at the

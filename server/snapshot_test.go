@@ -155,3 +155,40 @@ func TestIndexForOthers(t *testing.T) {
 		t.Errorf("position in the feed is %+v", f)
 	}
 }
+
+// TestLargeIndex: an index is made as it is sent; what it is does not depend on where a range
+// of it begins.
+func TestLargeIndex(t *testing.T) {
+	store := memory.New()
+	const pages = 3000
+	index := writeSnapshot(t, store, "s", 1)
+	key := layout.SnapshotIndex("s", index.ID)
+	index.Pages = nil
+	for n := range pages {
+		index.Pages = append(index.Pages, layout.SnapshotPagePath("s", index.ID, n))
+	}
+	data, err := json.Marshal(index)
+	check(t, err)
+	info, err := store.Stat(t.Context(), key)
+	check(t, err)
+	_, err = store.Replace(t.Context(), key, info.Version, storage.Meta{ContentType: info.Meta.ContentType}, storage.Bytes(data))
+	check(t, err)
+	c := inside(t, newServer(t, store, server.Config{}))
+	whole := c.get(t, "/snapshots/s")
+	served, err := snapshot.Parse(whole.body)
+	check(t, err)
+	for n, page := range served.Pages {
+		if page != c.url+layout.SnapshotPagePath("s", index.ID, n) {
+			t.Fatalf("page %d is %s", n, page)
+		}
+	}
+	if len(served.Pages) != pages || whole.Header.Get("Repr-Digest") != reprDigest(whole.body) || whole.Header.Get("Content-Length") != itoa(len(whole.body)) {
+		t.Errorf("%d pages, header %v", len(served.Pages), whole.Header)
+	}
+	for _, from := range []int{0, 1, 40_000, len(whole.body) - 1} {
+		to := min(from+50_000, len(whole.body)-1)
+		if got := c.get(t, "/snapshots/s", "Range: bytes="+itoa(from)+"-"+itoa(to)); string(got.body) != string(whole.body[from:to+1]) {
+			t.Errorf("range from %d: %s, %d bytes", from, got.Status, len(got.body))
+		}
+	}
+}

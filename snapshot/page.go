@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,29 +50,6 @@ type IndexInfo struct {
 
 // Encode returns the metadata to store with an index.
 func (i IndexInfo) Encode() ([]byte, error) { return encode(i) }
-
-// DecodeStored reads the index of the snapshot with an ID as it lies in a store, with the
-// metadata that IndexInfo.Encode wrote; none if an older program wrote it. The error matches
-// ErrMetadata or ErrInvalid, or ErrDigest if the index is not what was written.
-func DecodeStored(id string, metadata, data []byte) (*Index, error) {
-	if len(metadata) > 0 {
-		var info IndexInfo
-		if err := decode(metadata, &info); err != nil {
-			return nil, err
-		}
-		if sum := sha256.Sum256(data); info.SHA256 != hex.EncodeToString(sum[:]) {
-			return nil, fmt.Errorf("%w: it has the SHA-256 %x, not %s as its metadata says", ErrDigest, sum, info.SHA256)
-		}
-	}
-	x, err := Decode(data)
-	if err == nil && x.ID != id {
-		err = fmt.Errorf("%w: it is that of snapshot %s", ErrInvalid, x.ID)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return x, nil
-}
 
 func encode(info any) ([]byte, error) {
 	data, err := json.Marshal(info)

@@ -260,7 +260,7 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	var made *snapshotJSON
 	switch {
 	case err == nil:
-		snapshot := snapshotResult(b.at.name, index)
+		snapshot := snapshotResult(b.at.name, index, len(index.Pages))
 		made = &snapshot
 	case b.flags.follow && nothingToFold(err):
 		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.name)

@@ -219,7 +219,7 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 	} else if f := index.Feed; f != nil { // what is shown is the same wherever the store is
 		f.URL, f.Page = strings.TrimPrefix(f.URL, at.base()), strings.TrimPrefix(f.Page, at.base())
 	}
-	result := snapshotResult(name, index)
+	result := snapshotResult(name, index, len(index.Pages))
 	return a.print(struct {
 		Snapshot snapshotJSON `json:"snapshot"`
 	}{result}, func(w io.Writer) error {

@@ -112,9 +112,9 @@ type snapshotJSON struct {
 	URL string `json:"url,omitempty"`
 }
 
-func snapshotResult(name string, x *snapshot.Index) snapshotJSON {
-	result := snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: len(x.Pages), Feed: x.Feed}
-	if x.Entities > 0 || len(x.Pages) == 0 {
+func snapshotResult(name string, x *snapshot.Index, pages int) snapshotJSON {
+	result := snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: pages, Feed: x.Feed}
+	if x.Entities > 0 || pages == 0 {
 		result.Entities = &x.Entities
 	}
 	return result

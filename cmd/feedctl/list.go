@@ -157,6 +157,6 @@ func (l *lister) snapshot(ctx context.Context, name string) error {
 		bytes += entry.Size
 	}
 	return l.print(listJSON{
-		Kind: "snapshot", Name: name, Pages: int64(len(index.Pages)), Newest: &newestJSON{index.Entities, bytes, index.CreatedAt},
+		Kind: "snapshot", Name: name, Pages: int64(index.PageCount), Newest: &newestJSON{index.Entities, bytes, index.CreatedAt},
 	})
 }

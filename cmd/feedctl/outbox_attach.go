@@ -104,6 +104,6 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox
 	if err != nil {
 		return nil, err
 	}
-	result := snapshotResult(f.capture.Feed, index)
+	result := snapshotResult(f.capture.Feed, index, len(index.Pages))
 	return &result, nil
 }

@@ -148,7 +148,7 @@ func snapshotEntry(ctx context.Context, store storage.Store, feedName, spec stri
 
 // readIndex reads the index of a snapshot in the store, the newest if id is
 // empty.
-func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Index, err error) {
+func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Stored, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, err
 	}
@@ -167,11 +167,7 @@ func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *sn
 		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
 	}
 	defer closing(&err, object.Body.Close, "index")
-	data, err := io.ReadAll(object.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
-	}
-	index, err := snapshot.DecodeStored(id, object.Meta.Data, data)
+	index, err := snapshot.ReadStored(id, object.Meta.Data, object.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
 	}

@@ -87,7 +87,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 
 // printSnapshot tells of a snapshot that was made.
 func (a *app) printSnapshot(ctx context.Context, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
-	result := snapshotResult(name, index)
+	result := snapshotResult(name, index, len(index.Pages))
 	var err error
 	if result.URL, err = public.indexURL(ctx, store, name, index.ID); err != nil {
 		return fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)

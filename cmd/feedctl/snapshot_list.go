@@ -65,7 +65,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			if err != nil {
 				return err
 			}
-			list = append(list, snapshotResult(name, index))
+			list = append(list, snapshotResult(name, &index.Index, index.PageCount))
 		}
 	}
 	return a.print(list, func(w io.Writer) error {

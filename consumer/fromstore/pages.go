@@ -166,8 +166,8 @@ func (s *Source) index(ctx context.Context, at place) (*consumer.Response, error
 	if err != nil {
 		return nil, err
 	}
-	for n := range index.Pages {
-		index.Pages[n] = s.name + index.Pages[n]
+	for n := range index.PageCount {
+		index.Pages = append(index.Pages, s.name+layout.SnapshotPagePath(at.snapshot, at.id, n))
 	}
 	if f := index.Feed; f != nil {
 		for _, reference := range []*string{&f.URL, &f.Page} {
@@ -176,7 +176,7 @@ func (s *Source) index(ctx context.Context, at place) (*consumer.Response, error
 			}
 		}
 	}
-	return &consumer.Response{URL: s.name + at.path(), Index: index, Body: noBody{}}, nil
+	return &consumer.Response{URL: s.name + at.path(), Index: &index.Index, Body: noBody{}}, nil
 }
 
 // noBody is the body of an answer without one.

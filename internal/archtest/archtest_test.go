@@ -55,7 +55,7 @@ var rooms = map[string]room{
 	"internal/tcp":       {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
-	"snapshot":           {rooms: []string{"feed", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"snapshot":           {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":                 {},
