@@ -17,6 +17,7 @@
 //   - storage: the interface of a store; storage/storagetest is its contract as a test suite
 //   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers; storage/stores
 //     opens a store of any kind by its URL
+//   - storage/stores: opens any store by its URL
 //   - chain, feedstore: read the feeds and snapshots of a store
 //   - pagecache: a cache of pages on disk
 //
@@ -37,6 +38,7 @@
 //   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
 //   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code;
 //     sink/sinks opens one of any kind by its name
+//   - sink/sinks: opens any sink by its name
 //   - sink/sinktest: the contract of a sink as a test suite
 //
 // # Operating
