@@ -85,7 +85,7 @@ func (h *httpSource) Get(parent context.Context, q Request) (*Response, error) {
 	}
 	h.setHeader(req)
 	q.setHeader(req.Header)
-	resp, err := h.client.Do(req)
+	resp, err := h.client.Do(req) //nolint:bodyclose // body closes it
 	if err != nil {
 		cancel(nil)
 		return nil, h.requestError(u.String(), err)

@@ -85,7 +85,7 @@ func TestOperations(t *testing.T) {
 		{"stat", "a/c", storage.ErrNotFound, false}, {"list", "a/", nil, false}, {"list", "b/", nil, false},
 		{"delete", "a/b", nil, false}, {"stat", "lost", fault.ErrInjected, true},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seen{}), cmp.Comparer(func(a, b error) bool { return a == b })); diff != "" { //nolint:errorlint // they are the same values
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seen{}), cmp.Comparer(func(a, b error) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 }
