@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
@@ -42,8 +44,9 @@ type Config struct {
 
 // A Client publishes to one feed on a server. It may be used by several goroutines.
 type Client struct {
-	config Config
-	http   http.Client
+	config  Config
+	http    http.Client
+	buffers sync.Pool // of *[]byte
 }
 
 // A Receipt tells what became of entities that were published.
@@ -117,7 +120,7 @@ func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) 
 			receipt, err = c.publishWhole(ctx, sending, entities[:n])
 		} else {
 			n = 1
-			receipt, err = c.post(sending, entityHeader(entities[0]), entities[0].Stream, entities[0].Size)
+			receipt, err = c.post(sending, entityHeader(entities[0]), entities[0].Stream, nil, entities[0].Size)
 		}
 		total.add(receipt)
 		if err != nil {
@@ -142,16 +145,30 @@ func whole(entities []*feed.Entity) (n int) {
 	return n
 }
 
-func (c *Client) publishWhole(ctx, sending context.Context, entities []*feed.Entity) (Receipt, error) {
-	// Not a buffer that is used again: a transport may read it after the answer.
-	boundary, document, err := encode(entities)
+func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Entity) (Receipt, error) {
+	buf, _ := c.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	var sending atomic.Int32 // bodies that a transport may still read, even after the answer
+	defer func() {
+		if sending.Load() == 0 {
+			c.buffers.Put(buf)
+		}
+	}()
+	boundary, err := encode(buf, entities)
 	if err != nil {
 		return Receipt{}, err
+	}
+	open := func() (io.ReadCloser, error) {
+		sending.Add(1)
+		return &document{Reader: bytes.NewReader(*buf), sending: &sending}, nil
 	}
 	header := http.Header{"Content-Type": {page.ContentType(boundary)}}
 	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	for n := 1; ; n++ {
-		receipt, err := c.post(sending, header, bytes.NewReader(document), int64(len(document)))
+		body, _ := open()
+		receipt, err := c.post(within, header, body, open, int64(len(*buf)))
 		if err == nil || n == c.config.Attempts || !mayRepeat(err) {
 			return receipt, err
 		}
@@ -166,13 +183,12 @@ func (c *Client) publishWhole(ctx, sending context.Context, entities []*feed.Ent
 }
 
 // encode makes a multipart document of the entities, with a boundary that occurs in none.
-func encode(entities []*feed.Entity) (boundary string, document []byte, err error) {
-	document = make([]byte, 0, bodies(entities)+512*int64(len(entities)))
+func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
 	for {
 		boundary = page.NewBoundary()
-		document, err = appendParts(document[:0], boundary, entities)
+		*buf, err = appendParts((*buf)[:0], boundary, entities)
 		if !errors.Is(err, page.ErrBoundaryInBody) {
-			return boundary, document, err
+			return boundary, err
 		}
 	}
 }
@@ -188,6 +204,18 @@ func appendParts(buf []byte, boundary string, entities []*feed.Entity) (_ []byte
 	return page.AppendClose(buf, boundary), nil
 }
 
+// A document is the body of a request, which its transport closes when it reads no more.
+type document struct {
+	*bytes.Reader
+	once    sync.Once
+	sending *atomic.Int32
+}
+
+func (d *document) Close() error {
+	d.once.Do(func() { d.sending.Add(-1) })
+	return nil
+}
+
 // entityHeader returns the header of a request whose body is the entity's.
 func entityHeader(e *feed.Entity) http.Header {
 	h := make(http.Header)
@@ -199,13 +227,14 @@ func entityHeader(e *feed.Entity) http.Header {
 	return h
 }
 
-func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, size int64) (_ Receipt, err error) {
+// post sends a request, whose body again, if not nil, opens once more.
+func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, again func() (io.ReadCloser, error), size int64) (_ Receipt, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.URL, body)
 	if err != nil {
 		return Receipt{}, err
 	}
 	request.Header = header.Clone()
-	request.ContentLength = size
+	request.ContentLength, request.GetBody = size, again
 	switch auth := c.config.Credentials; {
 	case auth.Bearer != "":
 		request.Header.Set("Authorization", "Bearer "+auth.Bearer)
