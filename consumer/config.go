@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,23 +132,23 @@ type Client struct {
 
 // New returns a Client, or an error if c cannot be right.
 func New(c Config) (*Client, error) {
-	setDefault(&c.MaxWhole, 1<<20)
-	setDefault(&c.MaxPage, 16<<30)
-	setDefault(&c.ReadAhead, 1<<20)
-	setDefault(&c.MaxHeld, 4<<20)
-	setDefault(&c.MaxPages, 10_000_000)
-	setDefault(&c.Concurrency, 4)
-	setDefault(&c.Wait, 30*time.Second)
-	setDefault(&c.PollInterval, 10*time.Second)
-	setDefault(&c.HeaderTimeout, 30*time.Second)
-	setDefault(&c.IdleTimeout, 30*time.Second)
+	c.MaxWhole = cmp.Or(c.MaxWhole, 1<<20)
+	c.MaxPage = cmp.Or(c.MaxPage, 16<<30)
+	c.ReadAhead = cmp.Or(c.ReadAhead, 1<<20)
+	c.MaxHeld = cmp.Or(c.MaxHeld, 4<<20)
+	c.MaxPages = cmp.Or(c.MaxPages, 10_000_000)
+	c.Concurrency = cmp.Or(c.Concurrency, 4)
+	c.Wait = cmp.Or(c.Wait, 30*time.Second)
+	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 30*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Second)
 	if c.Follow {
-		setDefault(&c.Retry.Attempts, -1)
+		c.Retry.Attempts = cmp.Or(c.Retry.Attempts, -1)
 	}
-	setDefault(&c.Retry.Attempts, 8)
-	setDefault(&c.Retry.Min, 250*time.Millisecond)
-	setDefault(&c.Retry.Max, 30*time.Second)
-	setDefault(&c.Retry.MaxRetryAfter, 5*time.Minute)
+	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, 8)
+	c.Retry.Min = cmp.Or(c.Retry.Min, 250*time.Millisecond)
+	c.Retry.Max = cmp.Or(c.Retry.Max, 30*time.Second)
+	c.Retry.MaxRetryAfter = cmp.Or(c.Retry.MaxRetryAfter, 5*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -170,12 +171,6 @@ func New(c Config) (*Client, error) {
 		client.allowed[origin(u)] = true
 	}
 	return client, nil
-}
-
-func setDefault[T int | int64 | time.Duration](p *T, value T) {
-	if *p == 0 {
-		*p = value
-	}
 }
 
 func (c *Config) check() error {

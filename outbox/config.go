@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,10 +59,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.MaxRows, 5000)
-	def(&c.MaxBytes, 4<<20)
-	def(&c.Poll, 5*time.Millisecond)
-	def(&c.Lease, 5*time.Second)
+	c.MaxRows = cmp.Or(c.MaxRows, 5000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 4<<20)
+	c.Poll = cmp.Or(c.Poll, 5*time.Millisecond)
+	c.Lease = cmp.Or(c.Lease, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -69,13 +70,6 @@ func (c Config) withDefaults() Config {
 		c.Producer.Logger = c.Logger
 	}
 	return c
-}
-
-func def[T comparable](value *T, to T) {
-	var zero T
-	if *value == zero {
-		*value = to
-	}
 }
 
 func (c Config) validate() error {

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,13 +72,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def(&c.MaxPageBytes, 1<<20)
-	def(&c.MaxPageEntities, 10_000)
-	def(&c.MaxWaiting, 32<<20)
-	def(&c.Linger, 5*time.Millisecond)
-	def(&c.MaxClockSkew, time.Minute)
-	def(&c.RetryFor, time.Minute)
-	def(&c.SpoolDir, os.TempDir())
+	c.MaxPageBytes = cmp.Or(c.MaxPageBytes, 1<<20)
+	c.MaxPageEntities = cmp.Or(c.MaxPageEntities, 10_000)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 32<<20)
+	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Minute)
+	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
+	c.SpoolDir = cmp.Or(c.SpoolDir, os.TempDir())
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -85,13 +86,6 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-func def[T comparable](value *T, to T) {
-	var zero T
-	if *value == zero {
-		*value = to
-	}
 }
 
 func (c Config) validate() error {

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -64,7 +65,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	if err := layout.CheckName(name); err != nil {
 		return report, err
 	}
-	def(&policy.MinAge, minPruneAge)
+	policy.MinAge = cmp.Or(policy.MinAge, minPruneAge)
 	switch {
 	case policy.KeepAge <= 0 && policy.KeepPages <= 0 && policy.Before <= 0 && policy.Entry.IsZero():
 		return report, fmt.Errorf("the policy has no rule: say what to keep")

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -69,11 +70,11 @@ func WriteSnapshot(ctx context.Context, store storage.Store, name string, entiti
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("write snapshot: %w", err)
 	}
-	def(&c.MaxPageBytes, 1<<20)
-	def(&c.Concurrency, 24)
-	def(&c.RetryFor, time.Minute)
-	def(&c.SpoolDir, os.TempDir())
-	def(&c.CreatedAt, time.Now())
+	c.MaxPageBytes = cmp.Or(c.MaxPageBytes, 1<<20)
+	c.Concurrency = cmp.Or(c.Concurrency, 24)
+	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
+	c.SpoolDir = cmp.Or(c.SpoolDir, os.TempDir())
+	c.CreatedAt = cmp.Or(c.CreatedAt, time.Now())
 	if c.Feed != nil && c.Feed.LastModified.Before(c.CreatedAt) {
 		c.CreatedAt = c.Feed.LastModified
 	}
@@ -172,7 +173,7 @@ func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, er
 	}
 	stored := *e
 	stored.Operation = ""
-	def(&stored.LastModified, w.config.CreatedAt)
+	stored.LastModified = cmp.Or(stored.LastModified, w.config.CreatedAt)
 	if err := stored.Check(false); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,18 +94,18 @@ type Config struct {
 const defaultReadAhead = 32 << 20
 
 func (c Config) withDefaults(store storage.Store) Config {
-	set(&c.MaxBody, 16<<30)
-	set(&c.MaxEntity, 4<<30)
-	set(&c.MaxPublishes, 512)
-	set(&c.MaxProducers, 64)
-	set(&c.MaxWait, time.Minute)
-	set(&c.MaxWaiters, 10_000)
-	set(&c.PollInterval, time.Second)
+	c.MaxBody = cmp.Or(c.MaxBody, 16<<30)
+	c.MaxEntity = cmp.Or(c.MaxEntity, 4<<30)
+	c.MaxPublishes = cmp.Or(c.MaxPublishes, 512)
+	c.MaxProducers = cmp.Or(c.MaxProducers, 64)
+	c.MaxWait = cmp.Or(c.MaxWait, time.Minute)
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, 10_000)
+	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	if storage.PropertiesOf(store).Remote || c.Cache != nil {
-		set(&c.ReadAhead, defaultReadAhead)
+		c.ReadAhead = cmp.Or(c.ReadAhead, defaultReadAhead)
 	}
-	set(&c.Timeout, 30*time.Second)
-	set(&c.MaxCoded, 8)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.MaxCoded = cmp.Or(c.MaxCoded, 8)
 	c.Producer.MaxEntity = c.MaxEntity
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -113,13 +114,6 @@ func (c Config) withDefaults(store storage.Store) Config {
 		c.Producer.Logger = c.Logger
 	}
 	return c
-}
-
-func set[T comparable](value *T, to T) {
-	var zero T
-	if *value == zero {
-		*value = to
-	}
 }
 
 func (c Config) validate() error {

@@ -127,7 +127,7 @@ func (t *target) put(key string, e *feed.Entity) error {
 		return err
 	}
 	if size > MaxBody {
-		return &TooLargeError{key, e.ContentID, size, MaxBody}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: MaxBody, Of: "a value of PostgreSQL"}
 	}
 	t.begin('P', key, e)
 	t.buf = content.AppendHeaders(t.buf[:0], e.Header)
@@ -143,7 +143,7 @@ func (t *target) put(key string, e *feed.Entity) error {
 		return err
 	}
 	if n > MaxBody {
-		return &TooLargeError{key, e.ContentID, -1, MaxBody}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: MaxBody, Of: "a value of PostgreSQL"}
 	}
 	return t.spool.finish()
 }

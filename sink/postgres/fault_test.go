@@ -440,7 +440,7 @@ func testTooLarge(t *testing.T, w *world) {
 	}
 	e := entity(2, "large", "")
 	e.Stream, e.Size = zeros{}, postgres.MaxBody+1
-	var large *postgres.TooLargeError
+	var large *sink.TooLargeError
 	if err := tryWrite(t.Context(), k, e); !errors.As(err, &large) || large.Key != "large" || large.Size != postgres.MaxBody+1 {
 		t.Errorf("a large body: %v", err)
 	}

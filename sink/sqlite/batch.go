@@ -20,26 +20,6 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// A TooLargeError is returned for an entity that is too large for a row. Nothing
-// of its batch is kept.
-type TooLargeError struct {
-	Key       string
-	ContentID string
-	// Size of the body in bytes; -1 if it is only known to be above the limit.
-	Size int64
-	// Limit of a whole row, in bytes.
-	Limit int64
-}
-
-// Error names the key and the Content-ID.
-func (e *TooLargeError) Error() string {
-	size := "more bytes"
-	if e.Size >= 0 {
-		size = fmt.Sprintf("%d bytes", e.Size)
-	}
-	return fmt.Sprintf("entity %q with key %q has %s than SQLite takes in a row (%d): use the sink dir or jsonl", e.ContentID, e.Key, size, e.Limit)
-}
-
 func (t *target) Begin(ctx context.Context) error {
 	t.conn.SetInterrupt(ctx.Done())
 	return nil
@@ -125,16 +105,16 @@ func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int
 		}
 		defer file.Close()
 		if n > t.limit {
-			return &TooLargeError{key, e.ContentID, -1, t.limit}
+			return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: t.limit, Of: "a row of SQLite"}
 		}
 		stream, size = file, n
 	}
 	if size > t.limit {
-		return &TooLargeError{key, e.ContentID, size, t.limit}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "a row of SQLite"}
 	}
 	row, err := t.insertRow(key, e, size)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
-		return &TooLargeError{key, e.ContentID, size, t.limit}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "a row of SQLite"}
 	}
 	if err != nil {
 		return err

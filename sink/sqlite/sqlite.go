@@ -19,7 +19,7 @@
 // end, so that large bodies are written without holding them in memory.
 //
 // A body of more than 1 MiB is written piece by piece and is always a BLOB. No
-// body can be larger than SQLite's limit, about 10^9 bytes: [TooLargeError].
+// body can be larger than SQLite's limit, about 10^9 bytes: [sink.TooLargeError].
 //
 // # Exactly once
 //

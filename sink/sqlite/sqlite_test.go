@@ -211,7 +211,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		e := entity("large", "text/plain", "")
 		e.Stream, e.Size = zeros{}, size
-		var large *sqlite.TooLargeError
+		var large *sink.TooLargeError
 		if err := b.Apply(t.Context(), e); !errors.As(err, &large) || large.Key != "large" || large.ContentID != e.ContentID || large.Size != size {
 			t.Errorf("%d bytes: %v", size, err)
 		}

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,23 +114,17 @@ type Options struct {
 	Log *slog.Logger
 }
 
-func setDefault[T int | time.Duration](p *T, value T) {
-	if *p == 0 {
-		*p = value
-	}
-}
-
 func (o *Options) setDefaults() {
-	setDefault(&o.BatchRows, 1000)
-	setDefault(&o.BatchBytes, 1<<20)
-	setDefault(&o.MaxWhole, 1<<20)
-	setDefault(&o.Heartbeat, 10*time.Second)
-	setDefault(&o.MinRetry, 250*time.Millisecond)
-	setDefault(&o.MaxRetry, 30*time.Second)
+	o.BatchRows = cmp.Or(o.BatchRows, 1000)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 1<<20)
+	o.MaxWhole = cmp.Or(o.MaxWhole, 1<<20)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.MinRetry = cmp.Or(o.MinRetry, 250*time.Millisecond)
+	o.MaxRetry = cmp.Or(o.MaxRetry, 30*time.Second)
 	if o.Feed == Normal {
-		setDefault(&o.Attempts, 8)
+		o.Attempts = cmp.Or(o.Attempts, 8)
 	} else {
-		setDefault(&o.Attempts, -1)
+		o.Attempts = cmp.Or(o.Attempts, -1)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
