@@ -279,6 +279,13 @@ type listJSON struct {
 	Error  string      `json:"error,omitempty"`  // it is damaged
 }
 
+// listedJSON is printed by "list" of a server, one for each line.
+type listedJSON struct {
+	Kind string `json:"kind"` // "feed" or "snapshot"
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
 type newestJSON struct {
 	Entities int64     `json:"entities"`
 	Bytes    int64     `json:"bytes"`

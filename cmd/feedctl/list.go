@@ -12,40 +12,56 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
 type listFlags struct {
-	limit int
-	after string
+	limit  int
+	after  string
+	client clientFlags
 }
 
 func newList(a *app) *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
-		Use:   "list [STORE]",
-		Short: "List the feeds and snapshots in a store",
+		Use:   "list [STORE|URL]",
+		Short: "List the feeds and snapshots in a store or on a server",
 		Long: `List prints a line for each feed and each name of snapshots in the store, by default that of
 --store, as it finds them: feeds first, both in the order of their names. Of a feed it tells
 how many pages it has, entities and bytes of the newest of them, and its age: that of the
 newest entity. Of a name of snapshots it tells pages, entities, bytes and age of the newest.
+One that is damaged has a line with the error instead; the exit status is then 5.
 
 It takes a few requests for each line, however large a feed is, and prints it at once. With
 --limit and --after it pages through a store with very many. With --json, each line is an
-object.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+object.
+
+With the URL of a server, it prints the names and URLs that the server lists, with a request
+for each 1,000. --credentials-file and the flags after it are for this.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
 		Example: `  feedctl list file:/var/lib/feedctl
-  feedctl list 's3://bucket/prefix?region=eu-central-1' --limit 100 --after zones --json`,
+  feedctl list 's3://bucket/prefix?region=eu-central-1' --limit 100 --after zones --json
+  feedctl list https://data.example.org`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if len(args) == 1 && isWeb(args[0]) {
+				return listServer(c.Context(), a, args[0], &f)
+			}
 			return runList(c.Context(), a, a.storeOf(args), &f)
 		},
 	}
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after this `NUMBER` of lines (default: no limit)")
 	c.Flags().StringVar(&f.after, "after", "", "begin after this `NAME`, of feeds and of snapshots")
+	c.Flags().StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
+	c.Flags().StringArrayVar(&f.client.headers, "header", nil, headerUsage)
 	return c
 }
 
-func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err error) {
+// check finds what is wrong with the flags.
+func (f *listFlags) check() error {
 	if f.limit < 0 {
 		return usagef("invalid --limit %d: must not be negative", f.limit)
 	}
@@ -54,13 +70,31 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 			return usagef("--after: %w", err)
 		}
 	}
+	return nil
+}
+
+func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err error) {
 	store, err := a.openStoreAt(ctx, rawURL, access{})
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
 	l := &lister{app: a, store: store, now: time.Now(), left: f.limit}
-	for name, err := range chain.Feeds(ctx, store, f.after) {
+	if err := l.all(ctx, f.after); err != nil {
+		return err
+	}
+	if l.damaged > 0 {
+		return fmt.Errorf("list %s: %w: %s", sink.Redact(rawURL), errDamaged, plural(l.damaged, "feed or snapshot", "feeds and snapshots"))
+	}
+	return nil
+}
+
+// errDamaged is wrapped by the error of a list with lines that say what is damaged.
+var errDamaged = fmt.Errorf("%w: see the lines with an error", chain.ErrCorrupt)
+
+// all prints all lines.
+func (l *lister) all(ctx context.Context, after string) error {
+	for name, err := range chain.Feeds(ctx, l.store, after) {
 		if err == nil {
 			err = l.feed(ctx, name)
 		}
@@ -68,7 +102,7 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 			return err
 		}
 	}
-	for name, err := range chain.Snapshots(ctx, store, f.after) {
+	for name, err := range chain.Snapshots(ctx, l.store, after) {
 		if err == nil {
 			err = l.snapshot(ctx, name)
 		}
@@ -81,25 +115,33 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 
 // A lister prints line after line.
 type lister struct {
-	app   *app
-	store storage.Store
-	now   time.Time
-	left  int // lines to print; 0: no limit
-	lines int
-	done  bool
+	app     *app
+	store   storage.Store
+	now     time.Time
+	left    int   // lines to print; 0: no limit
+	lines   int   // printed
+	damaged int64 // of them with an error
+	done    bool
 }
 
-func (l *lister) print(line listJSON) error {
+// print prints a line: as JSON, or as text writes it, below a line with the titles.
+func (l *lister) print(line any, titles string, text func(io.Writer) error) error {
 	if l.lines == 0 && !l.app.json {
-		if _, err := fmt.Fprintf(l.app.out, listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE"); err != nil {
+		if _, err := io.WriteString(l.app.out, titles); err != nil {
 			return err
 		}
 	}
 	l.lines++
 	l.done = l.lines == l.left
-	return l.app.print(line, func(w io.Writer) error {
+	return l.app.print(line, text)
+}
+
+// stored prints the line of what is in a store.
+func (l *lister) stored(line listJSON) error {
+	titles := fmt.Sprintf(listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE")
+	return l.print(line, titles, func(w io.Writer) error {
 		if line.Error != "" {
-			_, err := fmt.Fprintf(w, "%-8s  %-40s  %s\n", line.Kind, line.Name, printable(line.Error))
+			_, err := fmt.Fprintf(w, listedFormat, line.Kind, line.Name, printable(line.Error))
 			return err
 		}
 		_, err := fmt.Fprintf(w, listFormat, line.Kind, line.Name, formatCount(line.Pages), formatCount(line.Newest.Entities),
@@ -108,27 +150,40 @@ func (l *lister) print(line listJSON) error {
 	})
 }
 
+// broken prints the line of what is damaged in a store, and does not hide what comes after it.
+func (l *lister) broken(kind, name string, err error) error {
+	l.damaged++
+	return l.stored(listJSON{Kind: kind, Name: name, Error: err.Error()})
+}
+
+// isDamaged reports whether an error is about what a store holds, and not about the way there.
+func isDamaged(err error) bool { return isInvalid(err) || errors.Is(err, storage.ErrLayout) }
+
 // listFormat has columns of fixed width, since no line waits for the next.
 const listFormat = "%-8s  %-40s  %10s  %15s  %12s  %s\n"
 
-// feed prints a feed. One that is damaged is named, and does not hide those after it; one
-// without pages is not a feed.
+const listedFormat = "%-8s  %-40s  %s\n"
+
+// feed prints a feed. One without pages is not a feed.
 func (l *lister) feed(ctx context.Context, name string) error {
 	reader := chain.NewReader(l.store, name)
 	p, err := reader.Newest(ctx)
 	switch {
 	case errors.Is(err, chain.ErrNoFeed):
 		return nil
-	case errors.Is(err, chain.ErrCorrupt):
-		return l.print(listJSON{Kind: "feed", Name: name, Error: err.Error()})
+	case isDamaged(err):
+		return l.broken("feed", name, err)
 	case err != nil:
 		return err
 	}
 	floor, err := reader.Floor(ctx)
-	if err != nil {
+	switch {
+	case isDamaged(err):
+		return l.broken("feed", name, err)
+	case err != nil:
 		return err
 	}
-	return l.print(listJSON{
+	return l.stored(listJSON{
 		Kind: "feed", Name: name, Pages: p.Number - floor + 1, Newest: &newestJSON{int64(p.Entities), p.Size, p.Last},
 	})
 }
@@ -136,7 +191,10 @@ func (l *lister) feed(ctx context.Context, name string) error {
 // snapshot prints the newest snapshot of a name.
 func (l *lister) snapshot(ctx context.Context, name string) error {
 	ids, err := producer.Snapshots(ctx, l.store, name)
-	if err != nil || len(ids) == 0 {
+	switch {
+	case isDamaged(err):
+		return l.broken("snapshot", name, err)
+	case err != nil || len(ids) == 0:
 		return err
 	}
 	id := ids[len(ids)-1]
@@ -144,8 +202,8 @@ func (l *lister) snapshot(ctx context.Context, name string) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil // deleted meanwhile
-	case isInvalid(err):
-		return l.print(listJSON{Kind: "snapshot", Name: name, Error: err.Error()})
+	case isDamaged(err):
+		return l.broken("snapshot", name, err)
 	case err != nil:
 		return err
 	}
@@ -156,7 +214,7 @@ func (l *lister) snapshot(ctx context.Context, name string) error {
 		}
 		bytes += entry.Size
 	}
-	return l.print(listJSON{
+	return l.stored(listJSON{
 		Kind: "snapshot", Name: name, Pages: int64(index.PageCount), Newest: &newestJSON{index.Entities, bytes, index.CreatedAt},
 	})
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,7 +13,6 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/suggest"
-	"github.com/feedctl/feedctl/server"
 )
 
 // directoryTime is how long a server may take to list its feeds, and maxDirectory how long the
@@ -82,26 +79,8 @@ func (l *location) feeds(ctx context.Context) []string {
 	if !ok {
 		return nil
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/", nil)
+	directory, err := readDirectory(ctx, l.config, base+"/")
 	if err != nil {
-		return nil
-	}
-	request.Header = l.config.Header.Clone()
-	request.Header.Set("Accept", "application/json")
-	switch c := l.config.Credentials; {
-	case c.Bearer != "":
-		request.Header.Set("Authorization", "Bearer "+c.Bearer)
-	case c.Username != "":
-		request.SetBasicAuth(c.Username, c.Password)
-	}
-	client := http.Client{Transport: l.config.HTTPClient.Transport, CheckRedirect: noRedirect}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
-	var directory server.Directory
-	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxDirectory)).Decode(&directory) != nil {
 		return nil
 	}
 	var names []string
