@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// ChainHeader is the response header field that says where a page is in the
-// chain of pages. It is not of the specification: readers do without it.
+// ChainHeader is the response header field that gives the position of a page in
+// the chain of pages. It is not part of the specification; readers work without it.
 const ChainHeader = "Feedctl-Chain"
 
-// A Chain says where a page is in the chain of pages: the digest of a page
-// stands for all pages up to it. Digests are opaque, in hex, and empty if the
-// page does not say.
+// A Chain is the position of a page in the chain of pages. The digest of a page
+// covers all pages up to it. Digests are opaque, in hex, and empty if unknown.
 //
-// The pages of a feed whose store was restored to an older state have other
-// digests from there on. So a page whose Prev is not the Self of the page
-// before it is of another timeline of the feed.
+// After a store has been restored to an older state, new pages of its feeds have
+// different digests. A page whose Prev is not the Self of the page before it
+// therefore belongs to another timeline of the feed.
 type Chain struct {
-	Self string // of the page; empty as long as it may grow
-	Prev string // of the page before; empty in the first page of the feed
+	Self string // digest of the page; empty while it may grow
+	Prev string // digest of the page before; empty in the first page of the feed
 }
 
 // Header returns the value of [ChainHeader], a dictionary of byte sequences (RFC
-// 9651, section 3.2), or "" if c says nothing.
+// 9651, section 3.2), or "" if c has no digests.
 func (c Chain) Header() string {
 	var b []byte
 	for _, m := range [...]struct{ key, digest string }{{"self", c.Self}, {"prev", c.Prev}} {
@@ -42,15 +41,14 @@ func (c Chain) Header() string {
 	return string(b)
 }
 
-// Contradicts reports whether c and d cannot be of the same page of one timeline.
+// Contradicts reports whether c and d cannot describe the same page of one timeline.
 func (c Chain) Contradicts(d Chain) bool { return Differ(c.Self, d.Self) || Differ(c.Prev, d.Prev) }
 
-// Differ reports whether two digests are given and are not the same.
+// Differ reports whether two digests are both known and not equal.
 func Differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// ParseChain reads [ChainHeader]. Members that it does not know are left alone.
-// Without the field the Chain is zero; a field that cannot be read is a
-// [*HeaderError].
+// ParseChain parses [ChainHeader]. Unknown members are ignored. If the field is
+// missing, the Chain is zero; if it is malformed, the error is a [*HeaderError].
 func ParseChain(h http.Header) (Chain, error) {
 	var c Chain
 	value := strings.Join(h.Values(ChainHeader), ",")
@@ -73,8 +71,8 @@ func ParseChain(h http.Header) (Chain, error) {
 	return c, nil
 }
 
-// splitMembers splits a dictionary at the commas between its members: not at
-// those in strings and inner lists.
+// splitMembers splits a dictionary at the commas between its members, but not at
+// commas within strings and inner lists.
 func splitMembers(value string) []string {
 	var members []string
 	quoted, depth, start := false, 0, 0

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Field is a header field that the model has no member for.
+// A Field is a header field for which [Entity] has no member.
 type Field struct {
 	Name, Value string
 }
 
 // An Entity is one part of a page.
 type Entity struct {
-	// ContentID names the event, uniquely within the feed; the value of the
-	// Content-ID header as it is written, with its angle brackets if it has
-	// any. Empty in snapshots; a producer gives one to an entity without.
+	// ContentID identifies the entity uniquely within its feed. It is the value
+	// of the Content-ID header unchanged, including any angle brackets. Empty in
+	// snapshots; a producer assigns one to an entity that has none.
 	ContentID string
 	// Operation is empty in snapshots.
 	Operation Operation
@@ -22,19 +22,19 @@ type Entity struct {
 	// seconds.
 	LastModified time.Time
 	ContentType  string
-	// ContentLocation names the thing that the entity is about: the value of
-	// the Content-Location header, a percent-encoded URI reference. May be
-	// empty. See [Entity.Key] and [EncodeKey].
+	// ContentLocation is the key of the entity, percent-encoded: the value of
+	// the Content-Location header, a URI reference. It may be empty. See
+	// [Entity.Key] and [EncodeKey].
 	ContentLocation string
-	// Header has all other fields, in order.
+	// Header holds all other fields, in order.
 	Header []Field
 	// Body is the whole body, if Stream is nil.
 	Body []byte
-	// Stream gives the body of an entity that is too large to hold. It can be
-	// read once, and before the next entity.
+	// Stream reads the body of an entity that is too large to hold in memory. It
+	// can be read once, before the next entity is read.
 	Stream io.Reader
-	// Size is the size of Stream in bytes, or -1 if it is not known before it
-	// is read. It means nothing if Stream is nil.
+	// Size is the size of Stream in bytes, or -1 if unknown. It has no meaning
+	// if Stream is nil.
 	Size int64
 }
 
@@ -43,21 +43,21 @@ type Entity struct {
 type Position struct {
 	// LastModified of the entity, in whole seconds as on the wire.
 	LastModified time.Time `json:"lastModified,omitzero"`
-	// ContentID may be empty: then the position is a time, and entities of
-	// that very second may be seen again.
+	// ContentID may be empty. The position is then a time, and entities of that
+	// second may be read again.
 	ContentID string `json:"contentId,omitempty"`
-	// Page is the URL of the page that the entity was on: where to look first.
+	// Page is the URL of the page that the entity was on, which is searched first.
 	Page string `json:"page,omitempty"`
-	// Prev is the digest of the page before that one, in hex: see [Chain]. It is
-	// empty if the server did not say, or the position was taken by a program
-	// that did not ask.
+	// Prev is the digest of the page before that one, in hex; see [Chain]. It is
+	// empty if the server did not send one or the position was written by an
+	// earlier version.
 	Prev string `json:"prev,omitempty"`
 	// Feed is the URL of the feed's entry point when the position was taken. At
-	// another one, Page and Prev mean nothing, and the Content-ID is looked for
-	// in the whole feed: it may be the same feed at another place.
+	// any other URL, Page and Prev have no meaning and the whole feed is searched
+	// for the Content-ID, since it may be the same feed after a move.
 	Feed string `json:"feed,omitempty"`
-	// Committed is when a consumer committed it, by its clock, in milliseconds; zero if it
-	// did not, or was of an earlier version.
+	// Committed is when a consumer committed the position, by its clock, in whole
+	// milliseconds. It is zero if none did or an earlier version wrote it.
 	Committed time.Time `json:"committed,omitzero"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
@@ -71,5 +71,5 @@ type SnapshotPosition struct {
 	Entities int    `json:"entities"`
 }
 
-// IsZero reports whether p is the beginning of the feed.
+// IsZero reports whether p is before the first entity.
 func (p Position) IsZero() bool { return p == Position{} }

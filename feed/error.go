@@ -11,14 +11,14 @@ var (
 	ErrInvalidHeader = errors.New("header is invalid")
 )
 
-// A HeaderError tells which header of what cannot be used. Part counts from 0
-// and Offset is in bytes from the start of the page, as in [page.Part]; where
-// the header does not belong to a part that was read, Part is -1.
+// A HeaderError describes a header field that is missing or invalid. Part counts
+// from 0 and Offset is in bytes from the start of the page, as in [page.Part].
+// Part is -1 if the header was not read from a part.
 type HeaderError struct {
 	Part   int
 	Offset int64
 	Name   string
-	Value  string // as it was found; empty if the header is missing
+	Value  string // as received; empty if the header is missing
 	Err    error
 }
 

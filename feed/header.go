@@ -9,17 +9,17 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Limits of what [Entity.Check] accepts, in bytes. Every reader with the
-// default limits of package page can read what it accepts.
+// Limits that [Entity.Check] enforces, in bytes. An entity within them can be read
+// by any reader with the default limits of package page.
 const (
 	MaxContentID = 1024
 	MaxHeader    = 32 << 10 // all names and values together
 )
 
 // AppendHeader appends the header of e to dst and returns it: Last-Modified,
-// Content-Type, Content-ID, Operation-Type and Content-Location (those of them
-// that e has), then the further fields in their order. Content-Length is left
-// to package page. The fields share one new piece of memory.
+// Content-Type, Content-ID, Operation-Type and Content-Location (the last three
+// only if set), then the other fields in order. Content-Length is left to package
+// page. The fields share one allocation.
 func (e *Entity) AppendHeader(dst page.Header) page.Header {
 	_, size := e.HeaderSize()
 	b := fieldBuffer{fields: dst, text: make([]byte, 0, size)}
@@ -44,8 +44,8 @@ func (e *Entity) AppendHeader(dst page.Header) page.Header {
 	return b.fields
 }
 
-// HeaderSize returns how many fields [Entity.AppendHeader] appends, and how many bytes
-// their names and values have together.
+// HeaderSize returns the number of fields that [Entity.AppendHeader] appends, and the
+// total size of their names and values in bytes.
 func (e *Entity) HeaderSize() (fields, size int) {
 	add := func(name, value int) {
 		fields++
@@ -68,12 +68,11 @@ func (e *Entity) HeaderSize() (fields, size int) {
 	return fields, size
 }
 
-// A fieldBuffer makes fields whose names and values lie one after the other in
-// text.
+// A fieldBuffer builds fields whose names and values are adjacent in text.
 type fieldBuffer struct {
 	fields page.Header
 	text   []byte
-	start  int // of the name or value that is being written
+	start  int // of the name or value being written
 }
 
 func (b *fieldBuffer) cut() []byte {
@@ -95,10 +94,9 @@ func (b *fieldBuffer) add(name, value string) {
 	b.value()
 }
 
-// Check reports whether e can be published in a feed (feedEntity) or a
-// snapshot: whether a reader gets back exactly what e holds. The error is a
-// [*HeaderError]. LastModified and, in a feed, an empty ContentID are left to
-// the producer.
+// Check reports whether e can be published in a feed (feedEntity) or a snapshot
+// and read back unchanged. The error is a [*HeaderError]. Check ignores
+// LastModified, and an empty ContentID in a feed: the producer sets them.
 func (e *Entity) Check(feedEntity bool) error {
 	if e.ContentType == "" {
 		return refuse(contentType, "", ErrMissingHeader, "give the media type of the body, such as application/json")
@@ -142,7 +140,7 @@ func (e *Entity) checkOperation(feedEntity bool) error {
 	return refuse(operationType, string(e.Operation), ErrInvalidHeader, "give PUT, PATCH or DELETE")
 }
 
-// checkField checks a field that the model has no member for.
+// checkField checks a field for which Entity has no member.
 func checkField(f Field) error {
 	if f.Name == "" {
 		return refuse(`""`, f.Value, ErrInvalidHeader, "the name is empty")
@@ -153,14 +151,14 @@ func checkField(f Field) error {
 		}
 	}
 	if knownName(f.Name) != "" {
-		return refuse(f.Name, f.Value, ErrInvalidHeader, "set the entity's member of that name, not a further field")
+		return refuse(f.Name, f.Value, ErrInvalidHeader, "set the entity's field of that name instead")
 	}
 	return checkValue(f.Name, f.Value)
 }
 
-// checkValue checks that every reader gets a value as it went in: valid UTF-8
-// without control characters other than tab (RFC 9110, section 5.5), and no white
-// space around it.
+// checkValue checks that readers will get the value unchanged: it must be valid UTF-8
+// without control characters other than tab (RFC 9110, section 5.5), and neither begin
+// nor end with white space.
 func checkValue(name, value string) error {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -176,7 +174,7 @@ func checkValue(name, value string) error {
 	return nil
 }
 
-// checkURI checks that a value has nothing but printable ASCII without spaces.
+// checkURI checks that a value consists of printable ASCII other than space.
 func checkURI(name, value string) error {
 	for i, c := range value {
 		switch {
@@ -189,7 +187,7 @@ func checkURI(name, value string) error {
 	return nil
 }
 
-// isToken reports whether c may be in a field name (RFC 9110, section 5.6.2).
+// isToken reports whether c may occur in a field name (RFC 9110, section 5.6.2).
 func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0

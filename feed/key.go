@@ -2,9 +2,8 @@ package feed
 
 import "net/url"
 
-// Key returns the name of the thing that the entity is about: ContentLocation
-// without its percent-encoding, or as it stands if it is not well encoded.
-// Empty if there is no ContentLocation.
+// Key returns the key of the entity: ContentLocation with its percent-encoding
+// undone, or unchanged if the encoding is invalid. It is empty if ContentLocation is.
 func (e *Entity) Key() string {
 	key, err := url.PathUnescape(e.ContentLocation)
 	if err != nil {
@@ -13,9 +12,9 @@ func (e *Entity) Key() string {
 	return key
 }
 
-// EncodeKey returns the Content-Location for a key of any bytes: all but the
-// unreserved characters of RFC 3986, section 2.3, percent-encoded. [Entity.Key]
-// gives the key back.
+// EncodeKey returns the Content-Location for a key, which may hold any bytes: it
+// percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
+// [Entity.Key] decodes it.
 func EncodeKey(key string) string {
 	encoded := 0
 	for i := range len(key) {

@@ -9,19 +9,18 @@ import (
 	"github.com/tomnomnom/linkheader"
 )
 
-// Links are the links of a page that the specification knows, as absolute
-// URLs; "" where there is none.
+// Links are the links of a page that the specification defines, as absolute
+// URLs. A missing link is "".
 type Links struct {
 	Self, Prev, Next string
 }
 
-// ParseLinks reads the Link headers (RFC 8288) of a page whose URL is base.
-// Relations are compared without regard to case; one link may have several. A
-// target without angle brackets, as in the specification's example, is read as
-// well. Links with other relations, and links that say that they are about
-// something else (anchor), are ignored. A link with one of our relations that is
-// not an HTTP URL, two that differ, or a target without its closing bracket are
-// a [*HeaderError].
+// ParseLinks parses the Link headers (RFC 8288) of a page whose URL is base.
+// Relation types are case-insensitive; one link may have several. A target without
+// angle brackets, as in the specification's example, is accepted. Links with other
+// relation types and links with another context (anchor) are ignored. The error is
+// a [*HeaderError] if a target is not an HTTP URL, if two targets of one relation
+// differ, or if the closing bracket of a target is missing.
 func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	var links Links
 	for _, value := range h.Values("Link") {
@@ -32,7 +31,7 @@ func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	return links, nil
 }
 
-// read reads one Link header.
+// read parses one Link header.
 func (l *Links) read(base *url.URL, value string) error {
 	plain, err := plainLinks(value)
 	if err != nil {

@@ -7,21 +7,19 @@ import (
 	"github.com/tomnomnom/linkheader"
 )
 
-// ows is the white space that may stand between the parts of a header (RFC 9110,
-// section 5.6.3).
+// ows is the optional white space of RFC 9110, section 5.6.3.
 const ows = " \t"
 
 // A linkValue is one element of a Link header (RFC 8288, section 3).
 type linkValue struct {
 	target    string
-	bracketed bool   // the target stands in angle brackets
-	rel       string // the first parameter rel; later ones do not count
-	anchored  bool   // there is a parameter anchor: the link is about something else
+	bracketed bool   // the target is in angle brackets
+	rel       string // the first rel parameter; later ones are ignored (RFC 8288, section 3.3)
+	anchored  bool   // has an anchor parameter: the link has another context
 }
 
-// Package linkheader splits at every comma and semicolon, also inside <> and
-// quotes, where they belong to the text. These two stand for them there;
-// neither can be in a header.
+// Package linkheader splits at every comma and semicolon, even inside <> and
+// quotes. These placeholders replace them there; neither can occur in a header.
 const hiddenComma, hiddenSemicolon = "\x00", "\x01"
 
 var (
@@ -29,9 +27,9 @@ var (
 	showSeparators = strings.NewReplacer(hiddenComma, ",", hiddenSemicolon, ";").Replace
 )
 
-// plainLinks puts a Link header into the form that package linkheader can split: with
-// brackets, no white space around "=", no escapes, one rel, and nothing that does not
-// matter here.
+// plainLinks rewrites a Link header into a form that package linkheader can split: with
+// brackets, without white space around "=", escapes or repeated rel parameters, and
+// without the parameters that are not used here.
 func plainLinks(value string) (string, error) {
 	var plain linkheader.Links
 	for value != "" {
@@ -44,7 +42,7 @@ func plainLinks(value string) (string, error) {
 			if !link.bracketed {
 				continue // an empty element of the list
 			}
-			link.target = "#" // the base, as "" is, which linkheader drops
+			link.target = "#" // resolves to the base like "", which linkheader drops
 		}
 		p := linkheader.Link{URL: hideSeparators(link.target), Rel: hideSeparators(strings.ReplaceAll(link.rel, `"`, ""))}
 		if link.anchored {
@@ -58,14 +56,14 @@ func plainLinks(value string) (string, error) {
 	return plain.String(), nil
 }
 
-// cutLink cuts the first link, up to and with its comma, off s. It reads as
-// appendix B.2 of RFC 8288 says, and a target without brackets besides.
+// cutLink cuts the first link and the comma after it off s. It follows appendix B.2 of
+// RFC 8288, but also accepts a target without brackets.
 func cutLink(s string) (link linkValue, rest string, err error) {
 	s = strings.TrimLeft(s, ows)
 	if inside, ok := strings.CutPrefix(s, "<"); ok {
 		link.bracketed = true
 		if link.target, s, ok = strings.Cut(inside, ">"); !ok {
-			return linkValue{}, "", fmt.Errorf("%w: there is no > after <%.200s", ErrInvalidHeader, inside)
+			return linkValue{}, "", fmt.Errorf("%w: missing > after <%.200s", ErrInvalidHeader, inside)
 		}
 	} else {
 		end := bareEnd(s)
@@ -90,8 +88,8 @@ func cutLink(s string) (link linkValue, rest string, err error) {
 	return link, rest, nil
 }
 
-// bareEnd returns where a target without brackets ends: at a semicolon, or at a
-// comma after which another link may begin. Other commas belong to the URL.
+// bareEnd returns the length of a target without brackets, which ends at a semicolon or
+// at a comma after which another link may begin. Other commas belong to the URL.
 func bareEnd(s string) int {
 	for i := range len(s) {
 		switch {
@@ -102,7 +100,7 @@ func bareEnd(s string) int {
 	return len(s)
 }
 
-// cutLinkParam cuts the first parameter off s, and leaves the separator after it.
+// cutLinkParam cuts the first parameter off s. The separator after it remains in rest.
 func cutLinkParam(s string) (name, value, rest string) {
 	end := strings.IndexAny(s, "=;,")
 	if end < 0 {
@@ -125,8 +123,8 @@ func cutLinkParam(s string) (name, value, rest string) {
 	return name, strings.TrimRight(s[:end], ows), s[end:]
 }
 
-// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4), whose opening quote
-// is gone already, off s and undoes its escapes.
+// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4) without its opening quote
+// off s and undoes its escapes.
 func cutQuoted(s string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An Operation says what happened to the thing an entity is about: the value
-// of the Operation-Type header without its "http-equiv=".
+// An Operation says what an entity does to its key: it is the value of the
+// Operation-Type header without "http-equiv=".
 type Operation string
 
 // The operations of the specification (section "Operation-Type").
@@ -16,12 +16,11 @@ const (
 	Delete Operation = "DELETE"
 )
 
-// operationPrefix stands before the operation in an Operation-Type header.
+// operationPrefix precedes the operation in an Operation-Type header.
 const operationPrefix = "http-equiv="
 
-// ParseOperation reads the value of an Operation-Type header. "http-equiv="
-// may be missing, and upper and lower case are the same. The error is a
-// [*HeaderError].
+// ParseOperation parses the value of an Operation-Type header. It ignores case, and
+// "http-equiv=" may be missing. The error is a [*HeaderError].
 func ParseOperation(value string) (Operation, error) {
 	if o, ok := parseOperation(value); ok {
 		return o, nil
@@ -49,8 +48,8 @@ func errOperation() error {
 // "http-equiv=PUT".
 func (o Operation) HeaderValue() string { return operationPrefix + string(o) }
 
-// foldEqual reports whether two ASCII texts are equal but for upper and lower
-// case. It does not allocate.
+// foldEqual reports whether two ASCII texts are equal under case folding. It does
+// not allocate.
 func foldEqual[T string | []byte](a T, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Names of the headers that the model has a member for.
+// Names of the headers for which Entity has a member.
 const (
 	lastModified    = "Last-Modified"
 	contentType     = "Content-Type"
@@ -19,15 +19,15 @@ const (
 	contentLength   = "Content-Length"
 )
 
-// Parse fills e from a part. Content-Type is required; in a feed (feedEntity)
-// also Last-Modified, Content-ID and Operation-Type. In a snapshot the
-// specification wants Last-Modified as well, but other producers leave it out:
-// it is the zero time then. What is missing or cannot be read is a [*HeaderError], and e is
-// then of no use.
+// Parse fills e from a part. Content-Type is required, and in a feed (feedEntity)
+// also Last-Modified, Content-ID and Operation-Type. The specification requires
+// Last-Modified in a snapshot too, but some producers omit it; it is then the zero
+// time. If a field is missing or invalid, the error is a [*HeaderError] and the
+// contents of e are unspecified.
 //
-// Parse is made to be called with the same e again and again: it reuses the
-// array of e.Header, and strings that are the same as before. Strings never
-// point into the part; Body and Stream do, and are valid as long as the part's.
+// Parse may be called with the same e for each part: it reuses the array of
+// e.Header and strings that have not changed. Strings never point into the part.
+// Body and Stream do, and are valid as long as those of the part.
 func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 	old := *e
 	*e = Entity{Header: old.Header[:0], Body: p.Body, Stream: p.Stream, Size: -1}
@@ -40,7 +40,7 @@ func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 			if name == contentLength && bytes.Equal(f.Value, p.Header.Get(name)) {
 				continue // RFC 9110, section 8.6
 			}
-			return headerError(p, name, f.Value, fmt.Errorf("%w: it occurs twice in one entity", ErrInvalidHeader))
+			return headerError(p, name, f.Value, fmt.Errorf("%w: occurs twice in one entity", ErrInvalidHeader))
 		}
 		switch name {
 		case lastModified:
@@ -83,8 +83,7 @@ func headerError(p *page.Part, name string, value []byte, err error) error {
 	return &HeaderError{Part: p.Index, Offset: p.Offset, Name: name, Value: string(value), Err: err}
 }
 
-// missing returns the name of the first required header that e has no value
-// for, or "".
+// missing returns the name of the first required header that e lacks, or "".
 func (e *Entity) missing(feedEntity bool) string {
 	switch {
 	case feedEntity && e.LastModified.IsZero():
@@ -106,8 +105,8 @@ func parseDate(value []byte) (time.Time, bool) {
 	return parseOtherDate(string(value))
 }
 
-// knownName returns the name as the model writes it, or "" if the model has no
-// member for it.
+// knownName returns the canonical name of a header, or "" if Entity has no member
+// for it.
 func knownName[T string | []byte](name T) string {
 	known := ""
 	switch len(name) {
@@ -149,20 +148,20 @@ func (s *fieldSet) add(name string) bool {
 	return true
 }
 
-// texts copies the texts of one header into one piece of memory.
+// texts copies the names and values of one header into a single allocation.
 type texts struct {
 	all strings.Builder
 	max int
 }
 
-// size sets how much memory the texts of h need at most.
+// size adds the size of the names and values of h to the capacity to allocate.
 func (t *texts) size(h page.Header) {
 	for _, f := range h {
 		t.max += len(f.Name) + len(f.Value)
 	}
 }
 
-// copy returns src as a string: the old one if that is the same.
+// copy returns src as a string, reusing old if it is equal.
 func (t *texts) copy(src []byte, old string) string {
 	if string(src) == old {
 		return old

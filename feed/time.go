@@ -16,14 +16,14 @@ func Milliseconds(t time.Time) time.Time {
 	return t.UTC().Add(-time.Duration(t.Nanosecond() % int(time.Millisecond)))
 }
 
-// FormatTime writes t as an HTTP date in the preferred form (RFC 9110, section
-// 5.6.7, IMF-fixdate), rounded down to the second. Years must have four digits.
+// FormatTime formats t as an HTTP date in the preferred form (RFC 9110, section
+// 5.6.7, IMF-fixdate), rounded down to the second. The year must have four digits.
 func FormatTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// ParseTime reads an HTTP date (RFC 9110, section 5.6.7) in any of its forms:
-// IMF-fixdate, RFC 850 and asctime. A day of the month with one digit is
-// accepted in all of them. Two-digit years are 1969 to 2068. The result is in
-// UTC. The error is a [*HeaderError] that names Last-Modified.
+// ParseTime parses an HTTP date (RFC 9110, section 5.6.7) in any of its forms:
+// IMF-fixdate, RFC 850 and asctime. A one-digit day of the month is accepted in
+// all of them. Two-digit years are 1969 to 2068. The result is in UTC. The error
+// is a [*HeaderError] that names Last-Modified.
 func ParseTime(s string) (time.Time, error) {
 	if t, ok := parseFixdate(s); ok {
 		return t, nil
@@ -38,7 +38,7 @@ func errDate() error {
 	return fmt.Errorf("%w: not an HTTP date such as %q", ErrInvalidHeader, "Mon, 27 Nov 2023 03:10:00 GMT")
 }
 
-// parseOtherDate reads everything but a well-formed IMF-fixdate.
+// parseOtherDate parses the forms that parseFixdate does not.
 func parseOtherDate(s string) (time.Time, bool) {
 	for _, form := range [...]string{
 		"Mon, _2 Jan 2006 15:04:05 GMT",
@@ -52,7 +52,7 @@ func parseOtherDate(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseFixdate reads the one form that nearly every date has, without
+// parseFixdate parses an IMF-fixdate, the form of nearly all dates, without
 // allocating.
 func parseFixdate[T string | []byte](s T) (time.Time, bool) {
 	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
@@ -74,7 +74,7 @@ func parseFixdate[T string | []byte](s T) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t := time.Date(year, month, day, hour, minute, second, 0, time.UTC)
-	return t, t.Day() == day // else the month has no such day
+	return t, t.Day() == day // false if the month does not have that day
 }
 
 func isWeekday[T string | []byte](s T) bool { return indexName(s, "MonTueWedThuFriSatSun") >= 0 }
@@ -84,7 +84,7 @@ func monthOf[T string | []byte](s T) (time.Month, bool) {
 	return time.January + time.Month(i), i >= 0
 }
 
-// indexName returns which of the names, of three letters each, s is; -1 if it is not one of them.
+// indexName returns the index of s in names, each of three letters, or -1.
 func indexName[T string | []byte](s T, names string) int {
 	for i := 0; i < len(names); i += 3 {
 		if s[0] == names[i] && s[1] == names[i+1] && s[2] == names[i+2] {
@@ -94,7 +94,7 @@ func indexName[T string | []byte](s T, names string) int {
 	return -1
 }
 
-// number reads decimal digits, few enough not to overflow.
+// number parses decimal digits. The caller limits their number so that n does not overflow.
 func number[T string | []byte](digits T) (n int, ok bool) {
 	for i := range len(digits) {
 		d := digits[i] - '0'
