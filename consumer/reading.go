@@ -178,10 +178,7 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	parts := r.seen // if nothing was left to read
 	for p, err := range r.s.parser.Parts() {
 		if err != nil {
-			if wrong := r.verify(); wrong != nil {
-				return wrong // and what is wrong here may come of that
-			}
-			return r.fault(err)
+			return r.unlessDamaged(r.fault(err))
 		}
 		parts = r.first + p.Index + 1
 		if more, err := r.part(p, fn); err != nil || !more {
@@ -205,7 +202,7 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		return true, nil
 	}
 	if err := feed.Parse(&e.Entity, p, r.index == ""); err != nil {
-		return false, r.partError(index, p.Offset, err)
+		return false, r.unlessDamaged(r.partError(index, p.Offset, err))
 	}
 	if e.LastModified.IsZero() {
 		r.s.warnUndated(r.index)
@@ -252,6 +249,16 @@ func (r *reading) verify() error {
 		return r.fault(err)
 	}
 	return nil
+}
+
+// unlessDamaged reads body to its end, if that says whether it is as it was sent, and returns
+// the error that says that it is not: what else is wrong may come of that. Otherwise it
+// returns err.
+func (r *reading) unlessDamaged(err error) error {
+	if wrong := r.verify(); wrong != nil {
+		return wrong
+	}
+	return err
 }
 
 // partError makes the error of an entity that cannot be read. It says itself

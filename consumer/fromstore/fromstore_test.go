@@ -300,3 +300,48 @@ func TestDamage(t *testing.T) {
 		t.Errorf("%d bytes were read of %d", counted.bytes, size)
 	}
 }
+
+// A countingSink counts entities. It keeps the position in memory.
+type countingSink struct {
+	at       feed.Position
+	entities int
+}
+
+func (s *countingSink) Position(context.Context) (feed.Position, error)  { return s.at, nil }
+func (s *countingSink) Begin(context.Context) (consumer.Batch, error)    { return s, nil }
+func (s *countingSink) Apply(context.Context, *feed.Entity) error        { s.entities++; return nil }
+func (s *countingSink) Commit(_ context.Context, at feed.Position) error { s.at = at; return nil }
+func (s *countingSink) Rollback(context.Context) error                   { return nil }
+func (s *countingSink) Close() error                                     { return nil }
+
+// TestLargePageIsDamaged: when a page is not held, and entities of it were committed before it
+// turns out to be damaged, the position is moved back to before it; of a snapshot, too.
+func TestLargePageIsDamaged(t *testing.T) {
+	store := memory.New()
+	publish(t, store, 0, 7)
+	index, err := producer.WriteSnapshot(t.Context(), store, "s", func(yield func(*feed.Entity, error) bool) {
+		for i := range 3 {
+			if !yield(&feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(i), Body: []byte("state"), LastModified: time.Now()}, nil) {
+				return
+			}
+		}
+	}, producer.SnapshotConfig{SpoolDir: t.TempDir()})
+	check(t, err)
+	for key, begin := range map[string]func(*fromstore.Source) consumer.Start{
+		layout.FeedPage("f", 2):               func(*fromstore.Source) consumer.Start { return consumer.Beginning() },
+		layout.SnapshotPage("s", index.ID, 0): func(s *fromstore.Source) consumer.Start { return consumer.FromSnapshot(s.Snapshot("s")) },
+	} {
+		client, source := newClient(t, damagedStore{store, key, nil, new(reads)}, consumer.Config{MaxHeld: 1, ReadAhead: 64})
+		sink := new(countingSink)
+		job := consumer.Job{Client: client, URL: source.Feed("f"), Sink: sink, From: begin(source), BatchEntities: 1}
+		stats, err := job.Run(t.Context())
+		if !errors.Is(err, chain.ErrCorrupt) || stats.Entities == 0 {
+			t.Fatalf("%s: %+v, %v", key, stats, err)
+		}
+		if at := sink.at.Snapshot; strings.HasPrefix(key, "snapshots/") && (at == nil || at.Page != 0 || at.Entities != 0) {
+			t.Errorf("%s: the position is %+v", key, sink.at)
+		} else if strings.HasPrefix(key, "feeds/") && (sink.at.ContentID != "<2>" || sink.at.Page != name+"/feeds/f/pages/1") {
+			t.Errorf("%s: the position is %+v", key, sink.at)
+		}
+	}
+}
