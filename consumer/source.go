@@ -121,7 +121,25 @@ func (s *session) try(q Request) (*response, error) {
 		cancel(nil)
 		return nil, err
 	}
+	if s.web == nil {
+		resp.Body = &sourceBody{resp.Body, s, q.URL}
+	}
 	return &response{resp, func() { cancel(nil) }}, nil
+}
+
+// A sourceBody is the body of an answer of a [Source], whose errors are those of a request.
+type sourceBody struct {
+	io.ReadCloser
+	s   *session
+	url string
+}
+
+func (b *sourceBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = b.s.requestError(b.url, err, nil)
+	}
+	return n, err
 }
 
 // pollMargin is how much later than asked for the answer of a held request may be.

@@ -11,6 +11,7 @@ package fromstore
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -94,7 +95,19 @@ func (s *Source) Get(ctx context.Context, q consumer.Request) (*consumer.Respons
 	if err != nil {
 		return nil, &sourceError{err}
 	}
+	r.Body = sourceBody{r.Body}
 	return r, nil
+}
+
+// A sourceBody is a body whose errors are those of the source.
+type sourceBody struct{ io.ReadCloser }
+
+func (b sourceBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = &sourceError{err}
+	}
+	return n, err
 }
 
 // A sourceError is an error of reading the store.

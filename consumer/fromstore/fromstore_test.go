@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -343,5 +344,31 @@ func TestLargePageIsDamaged(t *testing.T) {
 		} else if strings.HasPrefix(key, "feeds/") && (sink.at.ContentID != "<2>" || sink.at.Page != name+"/feeds/f/pages/1") {
 			t.Errorf("%s: the position is %+v", key, sink.at)
 		}
+	}
+}
+
+// A failingOnce store has a body that breaks off, once.
+type failingOnce struct {
+	storage.Store
+	failed *bool
+}
+
+func (s failingOnce) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	object, err := s.Store.Get(ctx, key, offset, length)
+	if err == nil && !*s.failed {
+		*s.failed = true
+		object.Body = io.NopCloser(io.MultiReader(io.LimitReader(object.Body, object.Size/2), iotest.ErrReader(errors.New("connection lost"))))
+	}
+	return object, err
+}
+
+// TestBodyBreaksOff: a page whose body breaks off is read again.
+func TestBodyBreaksOff(t *testing.T) {
+	store := memory.New()
+	publish(t, store, 0, 5)
+	failed := false
+	client, source := newClient(t, failingOnce{store, &failed}, consumer.Config{Retry: consumer.RetryConfig{Min: time.Millisecond}})
+	if all, _ := seen(t, client.Entities(t.Context(), source.Feed("f"), consumer.Beginning())); len(all) != 5 || !failed {
+		t.Errorf("%d entities, failed: %t", len(all), failed)
 	}
 }
