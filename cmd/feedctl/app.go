@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/stores"
 )
@@ -19,9 +21,9 @@ import (
 // app is what all commands share: the global flags and the streams.
 type app struct {
 	streams
-	console *console  // err, and the progress line on it
-	output  *output   // out
-	data    io.Writer // standard output for entities: as they are, but on a terminal escaped
+	console *console.Console // err, and the progress line on it
+	output  *output          // out
+	data    io.Writer        // standard output for entities: as they are, but on a terminal escaped
 	log     *slog.Logger
 
 	begun    time.Time
@@ -39,7 +41,7 @@ type app struct {
 }
 
 func newApp(s streams) *app {
-	con, out := &console{w: s.err}, newOutput(s.out)
+	con, out := console.New(s.err), newOutput(s.out)
 	data := s.out
 	if s.screen {
 		data = out
@@ -115,7 +117,7 @@ func writeJSON(w io.Writer, v any) error {
 
 // printError tells the user why the command ends.
 func (a *app) printError(err error) {
-	a.console.clear()
+	a.console.Clear()
 	hint := hint(err)
 	if a.json {
 		// Standard error is the last resort: if it fails, there is nobody to tell.
@@ -127,6 +129,15 @@ func (a *app) printError(err error) {
 	if hint != "" {
 		fmt.Fprintf(a.err, "Try: %s\n", hint)
 	}
+}
+
+// progress shows the status of a command while it runs. The returned function ends that.
+func (a *app) progress(verb string, read func() progress.Status) (stop func()) {
+	d := progress.Display{Log: a.log}
+	if a.terminal {
+		d.Terminal = a.console
+	}
+	return d.Show(verb, read)
 }
 
 // closing adds the error of closing a resource to the command's own.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -45,7 +46,7 @@ type sourceFlags struct {
 func (f *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for the database (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.StringVar(&f.index, "index", "", "`FILE` that knows which revisions the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
-	sizeVar(flags, &f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
+	units.SizeVar(flags, &f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
 }
 
 // sourceHelp tells how to reach a database.

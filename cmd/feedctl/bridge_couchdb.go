@@ -18,6 +18,8 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -240,9 +242,9 @@ func sum(now, earlier bridge.Progress) bridge.Progress {
 	return now
 }
 
-func (b *bridging) status() status {
+func (b *bridging) status() progress.Status {
 	p := b.progress()
-	return status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
+	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
 }
 
 // run publishes and, if asked to, makes a snapshot before it waits for more.
@@ -306,13 +308,13 @@ func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *
 
 // write writes what a person wants to know.
 func (r *replicationJSON) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "published %s of %s to %s", plural(r.published, "entity", "entities"), r.Source, r.Feed)
+	_, err := fmt.Fprintf(w, "published %s of %s to %s", human.Plural(r.published, "entity", "entities"), r.Source, r.Feed)
 	for _, more := range []struct {
 		n    int64
 		what string
 	}{{r.Quarantined, "put into quarantine"}, {r.Repeated, "were in the feed already"}} {
 		if err == nil && more.n > 0 {
-			_, err = fmt.Fprintf(w, ", %s %s", formatCount(more.n), more.what)
+			_, err = fmt.Fprintf(w, ", %s %s", human.Count(more.n), more.what)
 		}
 	}
 	if err == nil {
@@ -324,7 +326,7 @@ func (r *replicationJSON) write(w io.Writer) error {
 		}
 	}
 	if err == nil && r.Snapshot != nil {
-		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", r.Snapshot.Name, r.Snapshot.ID, plural(*r.Snapshot.Entities, "entity", "entities"))
+		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", r.Snapshot.Name, r.Snapshot.ID, human.Plural(*r.Snapshot.Entities, "entity", "entities"))
 	}
 	return err
 }
@@ -335,8 +337,8 @@ func writeSession(w io.Writer, s couch.Session) error {
   revisions  %s looked for in the feed, %s missing there
   sequences  %s to %s
   time       %s to %s
-`, formatCount(s.DocsRead), formatCount(s.DocsWritten), formatCount(s.DocWriteFailures),
-		formatCount(s.MissingChecked), formatCount(s.MissingFound),
+`, human.Count(s.DocsRead), human.Count(s.DocsWritten), human.Count(s.DocWriteFailures),
+		human.Count(s.MissingChecked), human.Count(s.MissingFound),
 		shortSequence(s.StartLastSeq), shortSequence(s.EndLastSeq), s.StartTime, s.EndTime)
 	return err
 }
@@ -344,7 +346,7 @@ func writeSession(w io.Writer, s couch.Session) error {
 // shortSequence returns the beginning of a sequence, which may have hundreds of bytes.
 func shortSequence(seq json.RawMessage) string {
 	const most = 24
-	text := printable(strings.Trim(string(seq), `"`))
+	text := human.Printable(strings.Trim(string(seq), `"`))
 	if len(text) > most {
 		return text[:most] + "..."
 	}

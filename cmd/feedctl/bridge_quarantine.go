@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -78,7 +79,7 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 	if thing.ID == "" {
 		what = fmt.Sprintf("row %.100q", thing.Row)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s: %s\n", formatTime(thing.Since), what, printable(thing.Reason))
+	_, err := fmt.Fprintf(w, "%s  %s: %s\n", human.Time(thing.Since), what, human.Printable(thing.Reason))
 	return err
 }
 
@@ -94,8 +95,8 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored,
 		return hintSource(err)
 	}
 	return a.print(report, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "published %s; %s taken out of quarantine, %s left\n", plural(report.Published, "entity", "entities"),
-			formatCount(report.Removed), formatCount(report.Left))
+		_, err := fmt.Fprintf(w, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
+			human.Count(report.Removed), human.Count(report.Left))
 		return err
 	})
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 )
@@ -119,7 +121,7 @@ status is 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, 
 	flags.StringVar(&f.key, "key", "", "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location")
 	flags.StringVar(&f.onGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
-	sizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
+	units.SizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
 	f.quarantine.add(flags)
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	f.client.add(flags)
@@ -231,12 +233,12 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 	aside := ""
 	switch {
 	case result.Refused > 0:
-		aside = ", which refused " + plural(result.Refused, "document", "documents")
+		aside = ", which refused " + human.Plural(result.Refused, "document", "documents")
 	case result.Quarantined > 0:
-		aside = ", " + plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
+		aside = ", " + human.Plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
 	}
 	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "consumed %s into %s%s\n", plural(stats.Entities, "entity", "entities"), into, aside)
+		_, err := fmt.Fprintf(w, "consumed %s into %s%s\n", human.Plural(stats.Entities, "entity", "entities"), into, aside)
 		return err
 	})
 }

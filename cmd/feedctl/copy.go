@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/replica"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -82,9 +84,9 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 		return err
 	}
 	defer closing(&err, stopMetrics, "metrics")
-	stop := a.progress("copy", func() status {
+	stop := a.progress("copy", func() progress.Status {
 		r := c.Report()
-		return status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
+		return progress.Status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
 	})
 	defer stop()
 	err = c.Run(ctx)
@@ -130,8 +132,8 @@ func (a *app) printCopied(r replica.Report, source, target string) error {
 		SnapshotPages: r.Snapshots.Pages, Bytes: r.Pages.Bytes + r.Snapshots.Bytes,
 	}
 	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", plural(result.Entities, "entity", "entities"),
-			plural(result.Pages, "page", "pages"), plural(result.SnapshotPages, "page", "pages"), formatBytes(result.Bytes), target)
+		_, err := fmt.Fprintf(w, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", human.Plural(result.Entities, "entity", "entities"),
+			human.Plural(result.Pages, "page", "pages"), human.Plural(result.SnapshotPages, "page", "pages"), human.Bytes(result.Bytes), target)
 		return err
 	})
 }

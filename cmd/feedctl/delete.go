@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -66,8 +67,8 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err e
 		if dryRun {
 			verb = "would delete"
 		}
-		_, err := fmt.Fprintf(w, "%s feed %s: %s and %s (%s)\n", verb, name, plural(report.Pages, "page", "pages"),
-			plural(report.Objects, "other object", "other objects"), formatBytes(report.Bytes))
+		_, err := fmt.Fprintf(w, "%s feed %s: %s and %s (%s)\n", verb, name, human.Plural(report.Pages, "page", "pages"),
+			human.Plural(report.Objects, "other object", "other objects"), human.Bytes(report.Bytes))
 		return err
 	})
 }
@@ -82,7 +83,7 @@ func (a *app) confirmDelete(ctx context.Context, store storage.Store, name strin
 	if err != nil {
 		return suggestFeed(ctx, store, name, err)
 	}
-	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, plural(report.Pages, "page", "pages"), formatBytes(report.Bytes))
+	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
 	answer := make(chan string, 1)
 	go func() { // which ends with the process if no answer comes
 		line, err := bufio.NewReader(in).ReadString('\n')

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
@@ -101,7 +102,7 @@ func (l *lister) named(kind string, entry server.DirectoryEntry) error {
 		return fmt.Errorf("the server lists a %s: %v", kind, err) //nolint:errorlint // not an error of usage
 	}
 	return l.print(listedJSON{kind, entry.Name, entry.URL}, fmt.Sprintf(listedFormat, "KIND", "NAME", "URL"), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, listedFormat, kind, entry.Name, printable(entry.URL))
+		_, err := fmt.Fprintf(w, listedFormat, kind, entry.Name, human.Printable(entry.URL))
 		return err
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/doctor"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -54,7 +56,7 @@ better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK,
 		},
 	}
 	flags := c.Flags()
-	durationVar(flags, &f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
+	units.DurationVar(flags, &f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
 	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
 	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
 	flags.StringArrayVar(&f.client.allowOrigins, "allow-origin", nil, allowOriginUsage)
@@ -82,7 +84,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 		return err
 	}
 	if n := doctor.Problems(findings); n > 0 {
-		return fmt.Errorf("examine %s: %w: %s", target, errUnwell, plural(int64(n), "problem", "problems"))
+		return fmt.Errorf("examine %s: %w: %s", target, errUnwell, human.Plural(int64(n), "problem", "problems"))
 	}
 	return nil
 }
@@ -143,16 +145,16 @@ func (a *app) printFindings(findings []doctor.Finding) error {
 	return a.print(doctorJSON{doctor.Problems(findings), findings}, func(w io.Writer) error {
 		rows := make([][]string, len(findings))
 		for i, f := range findings {
-			rows[i] = []string{strings.ToUpper(string(f.Level)), f.Check, printable(f.Found)}
+			rows[i] = []string{strings.ToUpper(string(f.Level)), f.Check, human.Printable(f.Found)}
 		}
-		if err := writeTable(w, []string{"RESULT", "CHECK", "FOUND"}, rows); err != nil {
+		if err := human.WriteTable(w, []string{"RESULT", "CHECK", "FOUND"}, rows); err != nil {
 			return err
 		}
 		for _, f := range findings {
 			if f.Fix == "" {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "\n%s %s: %s\n  why: %s\n  fix: %s\n", f.Level, f.Check, printable(f.Found), f.Why, printable(f.Fix)); err != nil {
+			if _, err := fmt.Fprintf(w, "\n%s %s: %s\n  why: %s\n  fix: %s\n", f.Level, f.Check, human.Printable(f.Found), f.Why, human.Printable(f.Fix)); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -86,8 +87,8 @@ func (a *app) inspectPages(at *location, each func(show func(pageJSON) error) er
 					return err
 				}
 			}
-			_, err := fmt.Fprintf(w, pageRow, formatCount(p.Entities), formatBytes(p.Bytes),
-				formatTime(p.First), formatTime(p.Last), p.links(), printable(p.URL))
+			_, err := fmt.Fprintf(w, pageRow, human.Count(p.Entities), human.Bytes(p.Bytes),
+				human.Time(p.First), human.Time(p.Last), p.links(), human.Printable(p.URL))
 			return err
 		})
 	})
@@ -97,8 +98,8 @@ func (a *app) inspectPages(at *location, each func(show func(pageJSON) error) er
 	return a.print(struct {
 		Feed feedJSON `json:"feed"`
 	}{total}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s, %s, %s\n", plural(total.Pages, "page", "pages"),
-			plural(total.Entities, "entity", "entities"), formatBytes(total.Bytes))
+		_, err := fmt.Fprintf(w, "%s, %s, %s\n", human.Plural(total.Pages, "page", "pages"),
+			human.Plural(total.Entities, "entity", "entities"), human.Bytes(total.Bytes))
 		return err
 	})
 }
@@ -225,16 +226,16 @@ func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
 	}{result}, func(w io.Writer) error {
 		rows := [][2]string{
 			{"id", index.ID},
-			{"created", formatTime(index.CreatedAt)},
-			{"pages", formatCount(int64(len(index.Pages)))},
+			{"created", human.Time(index.CreatedAt)},
+			{"pages", human.Count(int64(len(index.Pages)))},
 			{"entities", result.formatEntities()},
 		}
 		if index.Feed != nil {
 			rows = append(rows, [2]string{"feed", index.Feed.URL}, [2]string{"page", index.Feed.Page},
-				[2]string{"position", formatTime(index.Feed.LastModified) + " " + index.Feed.ContentID})
+				[2]string{"position", human.Time(index.Feed.LastModified) + " " + index.Feed.ContentID})
 		}
 		for _, row := range rows {
-			if _, err := fmt.Fprintf(w, "%-9s %s\n", row[0], printable(row[1])); err != nil {
+			if _, err := fmt.Fprintf(w, "%-9s %s\n", row[0], human.Printable(row[1])); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/repair"
 	"github.com/feedctl/feedctl/snapshot"
 )
@@ -125,7 +126,7 @@ func (s *snapshotJSON) formatEntities() string {
 	if s.Entities == nil {
 		return "unknown"
 	}
-	return formatCount(*s.Entities)
+	return human.Count(*s.Entities)
 }
 
 // deletedJSON is printed by "snapshot delete".

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
@@ -84,7 +85,7 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 		return err
 	}
 	if l.damaged > 0 {
-		return fmt.Errorf("list %s: %w: %s", sink.Redact(rawURL), errDamaged, plural(l.damaged, "feed or snapshot", "feeds and snapshots"))
+		return fmt.Errorf("list %s: %w: %s", sink.Redact(rawURL), errDamaged, human.Plural(l.damaged, "feed or snapshot", "feeds and snapshots"))
 	}
 	return nil
 }
@@ -141,11 +142,11 @@ func (l *lister) stored(line listJSON) error {
 	titles := fmt.Sprintf(listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE")
 	return l.print(line, titles, func(w io.Writer) error {
 		if line.Error != "" {
-			_, err := fmt.Fprintf(w, listedFormat, line.Kind, line.Name, printable(line.Error))
+			_, err := fmt.Fprintf(w, listedFormat, line.Kind, line.Name, human.Printable(line.Error))
 			return err
 		}
-		_, err := fmt.Fprintf(w, listFormat, line.Kind, line.Name, formatCount(line.Pages), formatCount(line.Newest.Entities),
-			formatBytes(line.Newest.Bytes), formatDuration(l.now.Sub(line.Newest.Time)))
+		_, err := fmt.Fprintf(w, listFormat, line.Kind, line.Name, human.Count(line.Pages), human.Count(line.Newest.Entities),
+			human.Bytes(line.Newest.Bytes), human.Duration(l.now.Sub(line.Newest.Time)))
 		return err
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/producer"
@@ -79,7 +81,7 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "changes of %s are published to %s\n", result.Table, result.Feed)
 		if s := result.Snapshot; s != nil && err == nil {
-			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, plural(*s.Entities, "entity", "entities"))
+			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, human.Plural(*s.Entities, "entity", "entities"))
 		}
 		return err
 	})
@@ -93,7 +95,7 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox
 	}
 	defer closing(&err, store.Close, "store")
 	var entities atomic.Int64
-	stop := a.progress("snapshot", func() status { return status{Entities: entities.Load(), Lag: -1} })
+	stop := a.progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
 	defer stop()
 	index, err := db.AttachSnapshot(ctx, f.capture, config, producer.SnapshotConfig{
 		Progress: func(n int64, _ int) { entities.Store(n) },

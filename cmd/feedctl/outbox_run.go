@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 )
@@ -65,7 +68,7 @@ With --metrics it serves metrics for Prometheus at /metrics.` + exitStatus(exitO
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
-	sizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
+	units.SizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
 	f.quarantine.add(flags)
 	c.MarkFlagsOneRequired("feed", "all")
 	c.MarkFlagsMutuallyExclusive("feed", "all")
@@ -255,8 +258,8 @@ func (m *movers) each(f func(name string, s outbox.Stats)) {
 	}
 }
 
-func (m *movers) status() status {
-	s := status{Lag: -1}
+func (m *movers) status() progress.Status {
+	s := progress.Status{Lag: -1}
 	m.each(func(_ string, one outbox.Stats) {
 		s.Entities += one.Rows
 		s.Bytes += one.Bytes
@@ -273,9 +276,9 @@ func (m *movers) print() error {
 		for _, r := range result {
 			bad := ""
 			if r.Quarantined > 0 {
-				bad = ", " + plural(r.Quarantined, "row", "rows") + " into quarantine"
+				bad = ", " + human.Plural(r.Quarantined, "row", "rows") + " into quarantine"
 			}
-			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", plural(r.Moved, "entity", "entities"), r.Feed, bad); err != nil {
+			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", human.Plural(r.Moved, "entity", "entities"), r.Feed, bad); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 )
@@ -84,9 +85,9 @@ func printOutboxStatus(w io.Writer, s outbox.Status) error {
 		if f.Runner != "" {
 			runner = f.Runner
 		}
-		rows[n] = []string{f.Feed, formatCount(f.Waiting), formatBytes(f.Bytes), formatDuration(f.Lag), formatCount(f.Quarantined), runner}
+		rows[n] = []string{f.Feed, human.Count(f.Waiting), human.Bytes(f.Bytes), human.Duration(f.Lag), human.Count(f.Quarantined), runner}
 	}
-	err := writeTable(w, []string{"FEED", "WAITING", "BYTES", "LAG", "QUARANTINED", "RUNNER"}, rows)
+	err := human.WriteTable(w, []string{"FEED", "WAITING", "BYTES", "LAG", "QUARANTINED", "RUNNER"}, rows)
 	for _, f := range s.Feeds {
 		if err == nil && f.Table != nil {
 			err = printCapturedTable(w, f.Feed, f.Table)
@@ -98,7 +99,7 @@ func printOutboxStatus(w io.Writer, s outbox.Status) error {
 			who = "prepared as " + t.Prepared
 		}
 		_, err = fmt.Fprintf(w, "The rows of a transaction wait until it ends: open for %s, %s, user %s, application %q\n",
-			formatDuration(time.Since(t.Since)), who, t.User, t.Application)
+			human.Duration(time.Since(t.Since)), who, t.User, t.Application)
 	}
 	return err
 }

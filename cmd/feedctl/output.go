@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"text/tabwriter"
-	"time"
+
+	"github.com/feedctl/feedctl/internal/console"
 )
 
 // An output is standard output. It keeps the first error of writing to it: cobra does
@@ -16,7 +13,7 @@ type output struct {
 	err error
 }
 
-func newOutput(w io.Writer) *output { return &output{w: &escaper{w: w}} }
+func newOutput(w io.Writer) *output { return &output{w: console.Escape(w)} }
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
@@ -24,79 +21,4 @@ func (o *output) Write(p []byte) (int, error) {
 		o.err = err
 	}
 	return n, err
-}
-
-// writeTable writes rows in aligned columns under a header.
-func writeTable(w io.Writer, header []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(header, "\t"))
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
-// formatCount writes 1234567 as "1,234,567".
-func formatCount(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
-
-// formatBytes writes a size in binary units: "1.5 MiB".
-func formatBytes(n int64) string {
-	if n < 1024 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	value, unit := float64(n)/1024, 0
-	for value >= 1024 && unit < len("KMGTPE")-1 {
-		value /= 1024
-		unit++
-	}
-	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[unit])
-}
-
-// formatTime writes a time in UTC, and nothing for the zero time.
-func formatTime(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-// formatDuration writes a duration with the precision a reader can use.
-func formatDuration(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Minute:
-		return d.Truncate(time.Second).String()
-	case d < time.Hour:
-		return trimZero(d.Truncate(time.Second).String())
-	case d < 48*time.Hour:
-		return trimZero(d.Truncate(time.Minute).String())
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
-
-// trimZero makes "5m" of "5m0s".
-func trimZero(d string) string {
-	if strings.HasSuffix(d, "m0s") {
-		return strings.TrimSuffix(d, "0s")
-	}
-	return d
-}
-
-// plural returns the count and the noun: "1 entity", "2 entities".
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return formatCount(n) + " " + many
 }

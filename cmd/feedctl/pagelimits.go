@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/units"
+)
 
 // pageLimits are the flags that say when a feed's page is full.
 type pageLimits struct {
@@ -10,7 +14,7 @@ type pageLimits struct {
 
 // add adds the flags. What note says is added to their help.
 func (l *pageLimits) add(flags *pflag.FlagSet, note string) {
-	sizeVar(flags, &l.bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
+	units.SizeVar(flags, &l.bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
 	flags.IntVar(&l.entities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities"+note)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
@@ -49,7 +51,7 @@ specification need it. A consumer whose position is on a deleted page meets a ga
 		},
 	}
 	flags := c.Flags()
-	durationVar(flags, &f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
+	units.DurationVar(flags, &f.keepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
 	flags.Int64Var(&f.keepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
 	flags.StringVar(&f.beforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "delete nothing, print what would be deleted")
@@ -93,7 +95,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 			left = fmt.Sprintf("page %d remains", report.Newest)
 		}
 		_, err := fmt.Fprintf(w, "%s %s (%s) of %s; %s", verb,
-			plural(report.Pages, "page", "pages"), formatBytes(report.Bytes), name, left)
+			human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes), name, left)
 		if err == nil && result.Reason != "" {
 			_, err = fmt.Fprintf(w, ": %s", result.Reason)
 		}
@@ -101,7 +103,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 			_, err = fmt.Fprintln(w)
 		}
 		if err == nil && result.BytesSwept > 0 {
-			_, err = fmt.Fprintf(w, "removed %s that interrupted writes had left in the store\n", formatBytes(result.BytesSwept))
+			_, err = fmt.Fprintf(w, "removed %s that interrupted writes had left in the store\n", human.Bytes(result.BytesSwept))
 		}
 		return err
 	})
@@ -117,9 +119,9 @@ func (f *pruneFlags) kept(policy producer.PrunePolicy, report producer.PruneRepo
 	case f.beforeSnapshot != "" && report.Floor >= policy.Before-1:
 		return fmt.Sprintf("snapshot %s was made at page %d, and one older page stays for consumers that look for it", f.beforeSnapshot, policy.Before)
 	case f.keepAge > 0:
-		return fmt.Sprintf("no older page is without an entity of the last %v", (*duration)(&f.keepAge))
+		return fmt.Sprintf("no older page is without an entity of the last %v", (*units.Duration)(&f.keepAge))
 	case f.keepPages > 0:
-		return fmt.Sprintf("there are no more than %s pages", formatCount(f.keepPages))
+		return fmt.Sprintf("there are no more than %s pages", human.Count(f.keepPages))
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
@@ -32,7 +33,7 @@ type publicFlags struct {
 func (f *publicFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
-	durationVar(flags, &f.presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
+	units.DurationVar(flags, &f.presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
 	c.MarkFlagsMutuallyExclusive("public-url", "presign")
 }
 

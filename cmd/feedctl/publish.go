@@ -14,6 +14,8 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/publish"
@@ -139,8 +141,8 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		published.Store(r.Published)
 		bytes.Store(r.Bytes)
 	}
-	stop := a.progress("publish", func() status {
-		return status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.size, Lag: -1}
+	stop := a.progress("publish", func() progress.Status {
+		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.size, Lag: -1}
 	})
 	defer stop()
 	done, err := im.Run(ctx)
@@ -159,11 +161,11 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return stateAdvice(err) // how much of this input is in the feed is not known
 	}
 	if err != nil {
-		return fmt.Errorf("publish %s to %s: after %s: %w", src.name, name, plural(result.Read, "entity", "entities"), err)
+		return fmt.Errorf("publish %s to %s: after %s: %w", src.name, name, human.Plural(result.Read, "entity", "entities"), err)
 	}
 	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", plural(result.Published, "entity", "entities"), name,
-			plural(result.Duplicates, "duplicate", "duplicates"))
+		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,
+			human.Plural(result.Duplicates, "duplicate", "duplicates"))
 		return err
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/human"
 )
 
 // errQuarantine is wrapped by the error of a command that put too much into quarantine.
@@ -72,7 +74,7 @@ func (l *quarantineLimit) check(aside, all int64, where string) error {
 		return nil
 	}
 	return &hinted{
-		err:  fmt.Errorf("%w: %s of %s: %s", errQuarantine, formatCount(aside), plural(all, "entity", "entities"), where),
+		err:  fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(aside), human.Plural(all, "entity", "entities"), where),
 		hint: "a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/repair"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -147,7 +149,7 @@ func (r *repairer) feed(ctx context.Context, store storage.Store, name, arg stri
 			text = result.Error + "\n"
 		}
 	}
-	r.app.console.clear()
+	r.app.console.Clear()
 	return r.app.print(result, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
@@ -158,8 +160,8 @@ func (r *repairer) feed(ctx context.Context, store storage.Store, name, arg stri
 func (r *repairer) progress(name string) {
 	switch now := time.Now(); {
 	case r.app.terminal:
-		r.app.console.show(fmt.Sprintf("repair: %s, now %s", plural(int64(r.examined), "feed", "feeds"), printable(name)))
-	case now.Sub(r.logged) >= logEvery:
+		r.app.console.Show(fmt.Sprintf("repair: %s, now %s", human.Plural(int64(r.examined), "feed", "feeds"), human.Printable(name)))
+	case now.Sub(r.logged) >= progress.LogEvery:
 		r.logged = now
 		r.app.log.Info("progress", "command", "repair", "feeds", r.examined, "feed", name)
 	}
@@ -167,18 +169,18 @@ func (r *repairer) progress(name string) {
 
 // result returns an error if something is left to repair.
 func (r *repairer) result() error {
-	r.app.console.clear()
+	r.app.console.Clear()
 	switch {
 	case !r.several && len(r.failed) > 0:
 		return r.failed[0]
 	case len(r.failed) > 0:
-		return fmt.Errorf("repair: %d of %s failed, the first because: %w", len(r.failed), plural(int64(r.examined), "feed", "feeds"), r.failed[0])
+		return fmt.Errorf("repair: %d of %s failed, the first because: %w", len(r.failed), human.Plural(int64(r.examined), "feed", "feeds"), r.failed[0])
 	case r.apply || len(r.damaged) == 0:
 		return nil
 	}
 	err := fmt.Errorf("repair %s: the feed needs it: %w", r.damaged[0], errNeedsRepair)
 	if r.several {
-		err = fmt.Errorf("repair: %d of %s need it: %w", len(r.damaged), plural(int64(r.examined), "feed", "feeds"), errNeedsRepair)
+		err = fmt.Errorf("repair: %d of %s need it: %w", len(r.damaged), human.Plural(int64(r.examined), "feed", "feeds"), errNeedsRepair)
 	}
 	return &hinted{err, "the missing objects from a backup, or --apply"}
 }
@@ -193,7 +195,7 @@ func describeRepair(r *repair.Report) string {
 			if s.Proven {
 				proof = ", which the digest in the next page proves"
 			}
-			fmt.Fprintf(&b, "restore page %d with %s%s\n", s.Page, plural(int64(s.Entities), "entity", "entities"), proof)
+			fmt.Fprintf(&b, "restore page %d with %s%s\n", s.Page, human.Plural(int64(s.Entities), "entity", "entities"), proof)
 		case repair.RaiseFloor:
 			fmt.Fprintf(&b, "make page %d the oldest one\n", s.Page)
 		case repair.MoveAside:
@@ -228,16 +230,16 @@ func describeLoss(l repair.Loss) string {
 	if l.Entities < 0 {
 		b.WriteString("all entities")
 	} else {
-		b.WriteString(plural(int64(l.Entities), "entity", "entities"))
+		b.WriteString(human.Plural(int64(l.Entities), "entity", "entities"))
 	}
 	if !l.First.IsZero() || !l.Last.IsZero() {
 		fmt.Fprintf(&b, " of %s to %s", formatBound(l.First), formatBound(l.Last))
 	}
 	switch {
 	case l.FirstID != "":
-		fmt.Fprintf(&b, ", Content-ID %s to %s", printable(l.FirstID), printable(l.LastID))
+		fmt.Fprintf(&b, ", Content-ID %s to %s", human.Printable(l.FirstID), human.Printable(l.LastID))
 	case l.LastID != "":
-		fmt.Fprintf(&b, ", Content-ID up to %s", printable(l.LastID))
+		fmt.Fprintf(&b, ", Content-ID up to %s", human.Printable(l.LastID))
 	}
 	if l.Aside != "" {
 		b.WriteString("; kept aside")

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/feedctl/feedctl/storage/stores"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // feedctl runs a command line in this process.

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/accesslog"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/tcp"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
@@ -92,9 +94,9 @@ entities, finishes the others, and exits with status 0.` + exitStatus(exitOK, ex
 	flags.BoolVar(&f.writable, "writable", false, "accept entities by POST")
 	flags.BoolVar(&f.anonymousWrites, "insecure-allow-anonymous-writes", false, "allow writing by anyone who can reach the address")
 	flags.StringVar(&f.readyFile, "ready-file", "", "write the URL into `FILE` when the server is ready")
-	durationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between polls of a remote store while clients wait for new entities")
+	units.DurationVar(flags, &f.pollInterval, "poll-interval", time.Second, "`TIME` between polls of a remote store while clients wait for new entities")
 	flags.StringVar(&f.cache, "cache", "", "keep pages in `DIR`")
-	sizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most this many `BYTES`")
+	units.SizeVar(flags, &f.cacheSize, "cache-size", defaultCacheSize, "with --cache: keep at most this many `BYTES`")
 	flags.BoolVar(&f.noListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	flags.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or - for stdout, in combined log format, without queries")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
@@ -125,7 +127,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	logged, closeLog, err := a.logAccess(handler, f.accessLog)
+	logged, closeLog, err := accesslog.Open(f.accessLog, handler, a.out, a.log)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
 )
@@ -106,14 +107,14 @@ func (a *app) warnRefused(r consumer.Rejected, into string) {
 	if r.Refused == 0 || a.json {
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, plural(r.Refused, "document", "documents"))
+	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, human.Plural(r.Refused, "document", "documents"))
 	stubs := false
 	for _, refusal := range r.Refusals {
-		fmt.Fprintf(a.err, "  %s: %s\n", printable(refusal.ID), printable(refusal.Reason))
+		fmt.Fprintf(a.err, "  %s: %s\n", human.Printable(refusal.ID), human.Printable(refusal.Reason))
 		stubs = stubs || strings.HasPrefix(refusal.Reason, missingStub)
 	}
 	if more := r.Refused - int64(len(r.Refusals)); more > 0 {
-		fmt.Fprintf(a.err, "  and %s more: see the log\n", formatCount(more))
+		fmt.Fprintf(a.err, "  and %s more: see the log\n", human.Count(more))
 	}
 	if stubs {
 		fmt.Fprintln(a.err, "Try: a feed made with \"feedctl bridge couchdb --attachments inline\" or \"multipart\": this one has attachments by name only")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
 )
 
@@ -25,7 +27,7 @@ are kept, since they may belong to a running command.` + exitStatus(exitOK, exit
 			return runSnapshotCollect(c.Context(), a, args[0], minAge)
 		},
 	}
-	durationVar(c.Flags(), &minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
+	units.DurationVar(c.Flags(), &minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
 	return c
 }
 
@@ -40,7 +42,7 @@ func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Dur
 		return err
 	}
 	return a.print(collectedJSON{Name: name, PagesDeleted: int64(n)}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "deleted %s\n", plural(int64(n), "page", "pages"))
+		_, err := fmt.Fprintf(w, "deleted %s\n", human.Plural(int64(n), "page", "pages"))
 		return err
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
@@ -72,7 +74,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 		return err
 	}
 	var c counter
-	stop := a.progress("snapshot", func() status { return c.status(src.size) })
+	stop := a.progress("snapshot", func() progress.Status { return c.status(src.size) })
 	defer stop()
 	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.name, src.entities)), producer.SnapshotConfig{
 		PublicURL: f.public.publicURL,
@@ -94,7 +96,7 @@ func (a *app) printSnapshot(ctx context.Context, store storage.Store, name strin
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "made snapshot %s/%s of %s on %s\n", name, index.ID,
-			plural(index.Entities, "entity", "entities"), plural(int64(len(index.Pages)), "page", "pages"))
+			human.Plural(index.Entities, "entity", "entities"), human.Plural(int64(len(index.Pages)), "page", "pages"))
 		if err == nil && result.URL != "" {
 			_, err = fmt.Fprintln(w, result.URL)
 		}
@@ -119,6 +121,6 @@ func (c *counter) count(entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed
 	}
 }
 
-func (c *counter) status(total int64) status {
-	return status{Entities: c.entities.Load(), Bytes: c.bytes.Load(), Total: total, Lag: -1}
+func (c *counter) status(total int64) progress.Status {
+	return progress.Status{Entities: c.entities.Load(), Bytes: c.bytes.Load(), Total: total, Lag: -1}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -115,12 +116,12 @@ type latestProgress struct {
 
 func (l *latestProgress) set(p consumer.Progress) { l.p.Store(&p) }
 
-func (l *latestProgress) status() status {
+func (l *latestProgress) status() progress.Status {
 	p := l.p.Load()
 	if p == nil {
-		return status{Lag: -1}
+		return progress.Status{Lag: -1}
 	}
-	s := status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
+	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
 	if p.Newest.IsZero() {
 		s.Lag = -1
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -75,8 +76,8 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			if s.Feed != nil {
 				feed = s.Feed.Page
 			}
-			rows[i] = []string{s.Name, s.ID, formatTime(s.CreatedAt), strconv.Itoa(s.Pages), s.formatEntities(), feed}
+			rows[i] = []string{s.Name, s.ID, human.Time(s.CreatedAt), strconv.Itoa(s.Pages), s.formatEntities(), feed}
 		}
-		return writeTable(w, []string{"NAME", "ID", "CREATED", "PAGES", "ENTITIES", "FEED PAGE"}, rows)
+		return human.WriteTable(w, []string{"NAME", "ID", "CREATED", "PAGES", "ENTITIES", "FEED PAGE"}, rows)
 	})
 }

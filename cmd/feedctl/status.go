@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
@@ -57,7 +59,7 @@ func runStatus(ctx context.Context, a *app, credentials string, specs []string) 
 		}
 	}
 	if !a.json && len(rows) > 0 {
-		failures = append(failures, writeTable(a.out, []string{"SINK", "NAME", "POSITION", "COMMITTED", "LAG", "FEED"}, rows))
+		failures = append(failures, human.WriteTable(a.out, []string{"SINK", "NAME", "POSITION", "COMMITTED", "LAG", "FEED"}, rows))
 	}
 	return errors.Join(failures...)
 }
@@ -121,14 +123,14 @@ func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err er
 func (s *statusJSON) row() []string {
 	lag, place := "-", formatPosition(s.Position)
 	if s.LagSeconds != nil {
-		lag = formatDuration(time.Duration(*s.LagSeconds * float64(time.Second)))
+		lag = human.Duration(time.Duration(*s.LagSeconds * float64(time.Second)))
 	}
-	return []string{s.Sink, orDash(s.Name), place, formatTime(s.Position.Committed), lag, printable(orDash(s.Position.Feed))}
+	return []string{s.Sink, cmp.Or(s.Name, "-"), place, human.Time(s.Position.Committed), lag, human.Printable(cmp.Or(s.Position.Feed, "-"))}
 }
 
 func formatPosition(p feed.Position) string {
 	if p.Snapshot != nil {
-		return "in a snapshot, page " + formatCount(int64(p.Snapshot.Page))
+		return "in a snapshot, page " + human.Count(int64(p.Snapshot.Page))
 	}
-	return formatTime(p.LastModified)
+	return human.Time(p.LastModified)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink/jsonl"
 )
@@ -117,22 +118,22 @@ func writeEntity(w io.Writer, e *feed.Entity) error {
 	if key == "" {
 		key = "-"
 	}
-	_, err = fmt.Fprintf(w, "%s  %-6s  %s  %s  %s  %s  %s\n", formatTime(e.LastModified), e.Operation,
-		printable(key), printable(e.ContentID), printable(e.ContentType), size, body)
+	_, err = fmt.Fprintf(w, "%s  %-6s  %s  %s  %s  %s  %s\n", human.Time(e.LastModified), e.Operation,
+		human.Printable(key), human.Printable(e.ContentID), human.Printable(e.ContentType), size, body)
 	return err
 }
 
 // preview returns the start of the body and the size of the whole.
 func preview(e *feed.Entity) (text, size string, err error) {
 	start := e.Body
-	size = formatBytes(int64(len(e.Body)))
+	size = human.Bytes(int64(len(e.Body)))
 	if e.Stream != nil {
 		if start, err = io.ReadAll(io.LimitReader(e.Stream, previewBytes+1)); err != nil {
 			return "", "", err
 		}
 		size = "large"
 		if e.Size >= 0 {
-			size = formatBytes(e.Size)
+			size = human.Bytes(e.Size)
 		}
 	}
 	more := ""
@@ -145,5 +146,5 @@ func preview(e *feed.Entity) (text, size string, err error) {
 	if bytes.IndexByte(start, 0) >= 0 {
 		return "(binary)", size, nil
 	}
-	return printable(string(start)) + more, size, nil
+	return human.Printable(string(start)) + more, size, nil
 }

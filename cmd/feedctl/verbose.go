@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/human"
 )
 
 // A tally counts requests by their operation.
@@ -36,7 +38,7 @@ func (a *app) printRequests() {
 	if !a.verbose {
 		return
 	}
-	a.console.clear()
+	a.console.Clear()
 	took := time.Since(a.begun)
 	requests := make(map[string]uint64)
 	for _, counter := range a.counters {
@@ -62,7 +64,7 @@ func requestsText(requests map[string]uint64, to string) string {
 	for _, operation := range slices.Sorted(maps.Keys(requests)) {
 		n := int64(requests[operation])
 		total += n
-		each = append(each, operation+" "+formatCount(n))
+		each = append(each, operation+" "+human.Count(n))
 	}
-	return fmt.Sprintf(", %s %s: %s", plural(total, "request", "requests"), to, strings.Join(each, ", "))
+	return fmt.Sprintf(", %s %s: %s", human.Plural(total, "request", "requests"), to, strings.Join(each, ", "))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
@@ -101,7 +102,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 		return err
 	}
 	if n := len(report.Violations) + report.Omitted; n > 0 {
-		return fmt.Errorf("verify %s: %w: %s", arg, errInvalidFeed, plural(int64(n), "violation", "violations"))
+		return fmt.Errorf("verify %s: %w: %s", arg, errInvalidFeed, human.Plural(int64(n), "violation", "violations"))
 	}
 	return writeState(f.state, report.State)
 }
@@ -161,16 +162,16 @@ func check(ctx context.Context, at *location, index bool, config verify.Config) 
 func (a *app) printReport(report *verify.Report) error {
 	return a.print(report, func(w io.Writer) error {
 		for i := range report.Violations {
-			if _, err := fmt.Fprintln(w, printable(report.Violations[i].Error())); err != nil {
+			if _, err := fmt.Fprintln(w, human.Printable(report.Violations[i].Error())); err != nil {
 				return err
 			}
 		}
 		found := "no violations"
 		if n := len(report.Violations) + report.Omitted; n > 0 {
-			found = plural(int64(n), "violation", "violations")
+			found = human.Plural(int64(n), "violation", "violations")
 		}
-		_, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", report.URL, plural(int64(report.Pages), "page", "pages"),
-			plural(report.Entities, "entity", "entities"), formatBytes(report.Bytes), found)
+		_, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", report.URL, human.Plural(int64(report.Pages), "page", "pages"),
+			human.Plural(report.Entities, "entity", "entities"), human.Bytes(report.Bytes), found)
 		return err
 	})
 }

@@ -30,7 +30,7 @@ func (a *app) tellMissing(at *location) {
 	}
 	at.config.Missing = func(ctx context.Context) {
 		name := at.feed()
-		a.console.clear()
+		a.console.Clear()
 		fmt.Fprintf(a.err, "feedctl: waiting for feed %q, which does not exist yet%s\n", name, suggest.DidYouMean(name, at.feeds(ctx), ""))
 	}
 }

@@ -54,6 +54,11 @@ var rooms = map[string]room{
 	"internal/suggest":   {},
 	"internal/tcp":       {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":     {},
+	"internal/accesslog": {},
+	"internal/console":   {},
+	"internal/human":     {},
+	"internal/progress":  {rooms: []string{"internal/console", "internal/human"}},
+	"internal/units":     {libraries: []string{"github.com/spf13/pflag"}},
 	"feed":               {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":           {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 

@@ -1,6 +1,8 @@
-package main
+// Package accesslog logs the requests that a server has answered.
+package accesslog
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,20 +27,20 @@ type accessLog struct {
 	failed bool // the last line could not be written
 }
 
-// logAccess returns a handler that also appends to the access log of this name: a file, or "-"
-// for standard output. Without a name it returns h.
-func (a *app) logAccess(h http.Handler, name string) (logged http.Handler, closeLog func() error, err error) {
+// Open returns a handler that also appends to the access log of this name: a file, or "-"
+// for stdout. Without a name it returns h. That a line cannot be written is logged.
+func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logged http.Handler, closeLog func() error, err error) {
 	switch name {
 	case "":
 		return h, func() error { return nil }, nil
 	case "-":
-		return &accessLog{handler: h, log: a.log, w: a.out}, func() error { return nil }, nil
+		return &accessLog{handler: h, log: log, w: stdout}, func() error { return nil }, nil
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open access log: %w", err)
 	}
-	return &accessLog{handler: h, log: a.log, w: file}, file.Close, nil
+	return &accessLog{handler: h, log: log, w: file}, file.Close, nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -100,7 +102,7 @@ func (w *countingWriter) line(r *http.Request, begun time.Time) string {
 	}
 	return fmt.Sprintf("%s - - [%s] %s %d %d %s %s\n", host, begun.Format("02/Jan/2006:15:04:05 -0700"),
 		strconv.QuoteToASCII(r.Method+" "+r.URL.EscapedPath()+" "+r.Proto), status, w.bytes,
-		strconv.QuoteToASCII(plainReferer(r.Referer())), strconv.QuoteToASCII(orDash(r.UserAgent())))
+		strconv.QuoteToASCII(plainReferer(r.Referer())), strconv.QuoteToASCII(cmp.Or(r.UserAgent(), "-")))
 }
 
 // plainReferer returns a URL without what may be a secret in it.
@@ -110,11 +112,4 @@ func plainReferer(referer string) string {
 		return "-"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

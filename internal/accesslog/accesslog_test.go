@@ -1,4 +1,4 @@
-package main
+package accesslog
 
 import (
 	"bytes"
@@ -15,8 +15,7 @@ import (
 
 func TestAccessLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "access.log")
-	a := newApp(streams{out: io.Discard, err: io.Discard})
-	handler, closeLog, err := a.logAccess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler, closeLog, err := Open(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
 			defer panic(http.ErrAbortHandler)
@@ -24,7 +23,7 @@ func TestAccessLog(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}
 		_, _ = io.Copy(w, strings.NewReader("hello"))
-	}), name)
+	}), io.Discard, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package units has flags for sizes and times with units.
+package units
 
 import (
 	"errors"
@@ -12,20 +13,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sizeVar adds a flag for a number of bytes: 1048576, 64KiB or 1MB.
-func sizeVar(flags *pflag.FlagSet, p *int64, name string, value int64, usage string) {
+// SizeVar adds a flag for a number of bytes: 1048576, 64KiB or 1MB.
+func SizeVar(flags *pflag.FlagSet, p *int64, name string, value int64, usage string) {
 	*p = value
-	flags.Var((*size)(p), name, usage)
+	flags.Var((*Size)(p), name, usage)
 }
 
-// durationVar adds a flag for a time: 90s, 4h30m or 7d.
-func durationVar(flags *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+// DurationVar adds a flag for a time: 90s, 4h30m or 7d.
+func DurationVar(flags *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
 	*p = value
-	flags.Var((*duration)(p), name, usage)
+	flags.Var((*Duration)(p), name, usage)
 }
 
-// A size is a flag's number of bytes.
-type size int64
+// A Size is a flag's number of bytes.
+type Size int64
 
 // units of a size, in bytes: those of IEC 80000-13, and the powers of ten of SI.
 var units = map[string]float64{
@@ -37,7 +38,7 @@ var units = map[string]float64{
 var sizeForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
 
 // Set implements [pflag.Value].
-func (s *size) Set(text string) error {
+func (s *Size) Set(text string) error {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil {
 		return errors.New("is not a size: want bytes as 1048576, 64KiB or 1MB")
@@ -47,19 +48,19 @@ func (s *size) Set(text string) error {
 		return fmt.Errorf("has an unknown unit %q: want B, KB, MB, GB, TB, KiB, MiB, GiB or TiB", m[2])
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		*s = size(n)
+		*s = Size(n)
 		return nil
 	}
 	number, err := strconv.ParseFloat(m[1], 64)
 	if number *= unit; err != nil || number >= math.MaxInt64 {
 		return errors.New("is too large")
 	}
-	*s = size(number)
+	*s = Size(number)
 	return nil
 }
 
 // String implements [pflag.Value].
-func (s *size) String() string {
+func (s *Size) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[strings.ToLower(unit)]); *s != 0 && int64(*s)%n == 0 {
 			return fmt.Sprintf("%d%s", int64(*s)/n, unit)
@@ -69,17 +70,17 @@ func (s *size) String() string {
 }
 
 // Type implements [pflag.Value].
-func (s *size) Type() string { return "size" }
+func (s *Size) Type() string { return "size" }
 
-// A duration is a flag's time: as [time.ParseDuration] reads it, with days and weeks before.
-type duration time.Duration
+// A Duration is a flag's time: as [time.ParseDuration] reads it, with days and weeks before.
+type Duration time.Duration
 
 const day = 24 * time.Hour
 
 var days = regexp.MustCompile(`^(?:([0-9]{1,4})w)?(?:([0-9]{1,6})d)?(.*)$`)
 
 // Set implements [pflag.Value].
-func (d *duration) Set(text string) error {
+func (d *Duration) Set(text string) error {
 	m := days.FindStringSubmatch(text)
 	total := time.Duration(0)
 	for i, unit := range []time.Duration{7 * day, day} {
@@ -94,12 +95,12 @@ func (d *duration) Set(text string) error {
 		}
 		total += rest
 	}
-	*d = duration(total)
+	*d = Duration(total)
 	return nil
 }
 
 // String implements [pflag.Value].
-func (d *duration) String() string {
+func (d *Duration) String() string {
 	if *d == 0 {
 		return "0" // which pflag knows for no default
 	}
@@ -114,4 +115,4 @@ func (d *duration) String() string {
 }
 
 // Type implements [pflag.Value].
-func (d *duration) Type() string { return "duration" }
+func (d *Duration) Type() string { return "duration" }

@@ -1,24 +1,26 @@
-package main
+package console
 
 import (
 	"fmt"
 	"io"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// An escaper writes text to a terminal, or to a log that ends up on one. Servers, feeds and
-// stores have a say in the text, so it escapes the characters that act on a terminal or
-// change the order of what is read: control characters other than line feed and tab, format
-// characters such as those for bidirectional text (other than joiners), line and paragraph
-// separators, and bytes that are not UTF-8. The escapes are those of JSON (RFC 8259,
-// section 7), so that a JSON text keeps its meaning.
+// An escaper is the writer that [Escape] returns.
 type escaper struct {
 	w    io.Writer
 	rest []byte // the start of a character whose end has not been written yet
 }
+
+// Escape returns a writer for text to a terminal, or to a log that ends up on one. Servers,
+// feeds and stores have a say in the text, so it escapes the characters that act on a terminal or
+// change the order of what is read: control characters other than line feed and tab, format
+// characters such as those for bidirectional text (other than joiners), line and paragraph
+// separators, and bytes that are not UTF-8. The escapes are those of JSON (RFC 8259,
+// section 7), so that a JSON text keeps its meaning.
+func Escape(w io.Writer) io.Writer { return &escaper{w: w} }
 
 func (e *escaper) Write(p []byte) (int, error) {
 	text := p
@@ -58,21 +60,4 @@ func harmful(r rune) bool {
 		return false
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
-// printable returns text for one column of a line: characters that are not for print become
-// "\ufffd", breaks and tabs become spaces. An empty text becomes "-".
-func printable(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }

@@ -1,4 +1,4 @@
-package main
+package human
 
 import (
 	"strings"
@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-func TestFormatCount(t *testing.T) {
+func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", 7: "7", 999: "999", 1000: "1,000", 1234567: "1,234,567", 100000: "100,000", -1234: "-1,234",
 	} {
-		if got := formatCount(n); got != want {
-			t.Errorf("formatCount(%d) = %q, want %q", n, got, want)
+		if got := Count(n); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
 		}
 	}
 }
 
-func TestFormatBytes(t *testing.T) {
+func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 5 << 40: "5.0 TiB", 1<<63 - 1: "8.0 EiB",
 	} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("formatBytes(%d) = %q, want %q", n, got, want)
+		if got := Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}
 	}
 }
 
-func TestFormatDuration(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second:                  "0s",
 		0:                             "0s",
@@ -37,15 +37,15 @@ func TestFormatDuration(t *testing.T) {
 		47*time.Hour + 59*time.Minute: "47h59m",
 		72 * time.Hour:                "3d",
 	} {
-		if got := formatDuration(d); got != want {
-			t.Errorf("formatDuration(%v) = %q, want %q", d, got, want)
+		if got := Duration(d); got != want {
+			t.Errorf("Duration(%v) = %q, want %q", d, got, want)
 		}
 	}
 }
 
 func TestWriteTable(t *testing.T) {
 	var b strings.Builder
-	if err := writeTable(&b, []string{"PAGE", "N"}, [][]string{{"1", "10"}, {"12345", "2"}}); err != nil {
+	if err := WriteTable(&b, []string{"PAGE", "N"}, [][]string{{"1", "10"}, {"12345", "2"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := "PAGE   N\n1      10\n12345  2\n"
@@ -63,8 +63,8 @@ func TestPrintable(t *testing.T) {
 		"bad\xffutf":      "bad\ufffdutf",
 		"left\u202eright": "left\ufffdright",
 	} {
-		if got := printable(text); got != want {
-			t.Errorf("printable(%q) = %q, want %q", text, got, want)
+		if got := Printable(text); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package progress shows how far a command has come, and how long it will take.
+package progress
 
 import (
 	"log/slog"
@@ -6,16 +7,19 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/human"
 )
 
 // How often progress is shown on a terminal, and logged elsewhere.
 const (
-	showEvery = 200 * time.Millisecond
-	logEvery  = 10 * time.Second
+	ShowEvery = 200 * time.Millisecond
+	LogEvery  = 10 * time.Second
 )
 
-// status is how far a command has come.
-type status struct {
+// A Status is how far a command has come.
+type Status struct {
 	Entities int64
 	Bytes    int64
 	// Total is the number of bytes that Bytes will reach; 0 if not known.
@@ -27,12 +31,17 @@ type status struct {
 	Pending int64
 }
 
-// progress shows the status of a command while it runs: as a line on a
-// terminal, as log lines elsewhere. The returned function ends that.
-func (a *app) progress(verb string, read func() status) (stop func()) {
-	every := logEvery
-	if a.terminal {
-		every = showEvery
+// A Display is where progress is shown: as a line on a terminal, as log lines elsewhere.
+type Display struct {
+	Terminal *console.Console // nil: none
+	Log      *slog.Logger
+}
+
+// Show shows the status of a command while it runs. The returned function ends that.
+func (d Display) Show(verb string, read func() Status) (stop func()) {
+	every := LogEvery
+	if d.Terminal != nil {
+		every = ShowEvery
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -44,11 +53,13 @@ func (a *app) progress(verb string, read func() status) (stop func()) {
 		for {
 			select {
 			case <-done:
-				a.console.clear()
+				if d.Terminal != nil {
+					d.Terminal.Clear()
+				}
 				return
 			case now := <-tick.C:
 				e.add(now, read())
-				a.showProgress(verb, &e)
+				d.show(verb, &e)
 			}
 		}
 	})
@@ -58,9 +69,9 @@ func (a *app) progress(verb string, read func() status) (stop func()) {
 	})
 }
 
-func (a *app) showProgress(verb string, e *estimator) {
-	if a.terminal {
-		a.console.show(e.line(verb))
+func (d Display) show(verb string, e *estimator) {
+	if d.Terminal != nil {
+		d.Terminal.Show(e.line(verb))
 		return
 	}
 	last := e.last().status
@@ -79,7 +90,7 @@ func (a *app) showProgress(verb string, e *estimator) {
 	if eta, ok := e.eta(); ok {
 		attrs = append(attrs, slog.Duration("eta", eta.Truncate(time.Second)))
 	}
-	a.log.Info("progress", attrs...)
+	d.Log.Info("progress", attrs...)
 }
 
 // window is how far back an estimator looks for the rate of entities, which should follow what
@@ -92,7 +103,7 @@ const (
 
 type sample struct {
 	at     time.Time
-	status status
+	status Status
 }
 
 // An estimator tells the rate and the remaining time from the last samples.
@@ -101,7 +112,7 @@ type estimator struct {
 	done, took float64 // what was done and the seconds that it took, both with their weight
 }
 
-func (e *estimator) add(at time.Time, s status) {
+func (e *estimator) add(at time.Time, s Status) {
 	if len(e.samples) > 0 {
 		e.weigh(e.last(), sample{at, s})
 	}
@@ -125,7 +136,7 @@ func (e *estimator) weigh(from, to sample) {
 
 // rest is what remains, in bytes, changes or nanoseconds of the feed's time, whichever is
 // known; negative if none is.
-func (s status) rest() float64 {
+func (s Status) rest() float64 {
 	switch {
 	case s.Total > 0:
 		return float64(s.Total - s.Bytes)
@@ -163,18 +174,18 @@ func (e *estimator) eta() (time.Duration, bool) {
 func (e *estimator) line(verb string) string {
 	last := e.last().status
 	parts := []string{
-		plural(last.Entities, "entity", "entities"),
-		formatBytes(last.Bytes),
-		formatCount(int64(e.rate())) + "/s",
+		human.Plural(last.Entities, "entity", "entities"),
+		human.Bytes(last.Bytes),
+		human.Count(int64(e.rate())) + "/s",
 	}
 	if last.Lag >= 0 {
-		parts = append(parts, "lag "+formatDuration(last.Lag))
+		parts = append(parts, "lag "+human.Duration(last.Lag))
 	}
 	if last.Pending > 0 {
-		parts = append(parts, formatCount(last.Pending)+" pending")
+		parts = append(parts, human.Count(last.Pending)+" pending")
 	}
 	if eta, ok := e.eta(); ok {
-		parts = append(parts, "ETA "+formatDuration(eta))
+		parts = append(parts, "ETA "+human.Duration(eta))
 	}
 	return verb + ": " + strings.Join(parts, ", ")
 }
