@@ -2,11 +2,11 @@ package verify
 
 import "net/http"
 
-// Config says how to check. The zero value is fit for use.
+// Config configures a check. The zero value is ready to use.
 type Config struct {
-	// HTTPClient makes the requests; nil for one with the defaults of net/http.
-	// A request whose header takes longer than a minute is given up, and one whose
-	// body takes longer than that for 64 KiB or what is left.
+	// HTTPClient makes the requests; nil means a client with the defaults of net/http.
+	// A request fails if its response header takes longer than a minute, or 64 KiB of
+	// its body, or the rest, do.
 	HTTPClient *http.Client
 	// Credentials and Header go with every request to the origin (scheme, host
 	// and port) of the URL that is checked, and to no other.
@@ -15,20 +15,20 @@ type Config struct {
 	// AllowOrigins are further origins ("https://pages.example.com") that links and
 	// redirects may lead to. They get neither Credentials nor Header.
 	AllowOrigins []string
-	// KeepState asks for the report's State, which takes some 250 bytes and a URL for
-	// each page. So does Since.
+	// KeepState sets the report's State, which takes about 250 bytes and a URL for
+	// each page. Since implies it.
 	KeepState bool
-	// Since is the state of an earlier visit: it makes the check find pages that
-	// have changed since. It is not written to.
+	// Since is the State of an earlier check; pages that have changed since are
+	// violations of Changed. It is not modified.
 	Since *State
-	// TempDir is where temporary files are made, of 32 bytes an entity and some 200
-	// bytes a page; empty for the system's usual place.
+	// TempDir is the directory of temporary files, which take 32 bytes per entity and
+	// about 200 bytes per page; empty means that of os.TempDir.
 	TempDir string
-	// MaxPages is how many pages are checked at most: links that are made up for each
-	// request never end. 0 means 10,000,000.
+	// MaxPages limits the number of pages that are checked, in case a server generates
+	// links without end. 0 means 10,000,000.
 	MaxPages int
-	// MaxViolations is how many violations are listed; 0 means 10,000. Others
-	// are only counted.
+	// MaxViolations limits how many violations are listed; the rest are counted. 0
+	// means 10,000.
 	MaxViolations int
 
 	renamed *string // see Report

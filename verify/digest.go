@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// digests are those of a Repr-Digest header that can be checked; nil if not
-// given.
+// digests are the digests in a Repr-Digest header that can be checked; nil if
+// absent.
 type digests struct{ sha256, sha512 []byte }
 
 // reprDigests reads Repr-Digest (RFC 9530): a dictionary of byte sequences (RFC
-// 8941). Digests by other algorithms are passed over.
+// 8941). Other algorithms are skipped.
 func reprDigests(h http.Header) (digests, error) {
 	var d digests
 	for member := range strings.SplitSeq(strings.Join(h.Values("Repr-Digest"), ","), ",") {
@@ -35,7 +35,7 @@ func reprDigests(h http.Header) (digests, error) {
 	return d, nil
 }
 
-// check compares the digests with those of the bytes as they came.
+// check compares the digests with those of the bytes received.
 func (d digests) check(report *Report, url string, sha256, sha512 hash.Hash) {
 	for _, c := range []struct {
 		name string

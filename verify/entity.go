@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A pageCheck is the check of one page.
+// A pageCheck checks one page.
 type pageCheck struct {
 	*visit
 	url   string
@@ -34,7 +34,8 @@ type pageCheck struct {
 	bodies     io.Writer  // the digest and the search
 }
 
-// entities checks the parts of a page. The error is not about the page.
+// entities checks the parts of a page. Errors are those of the check; violations go
+// to the report.
 func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	digest := sha256.New()
 	digest.Write([]byte(boundary))
@@ -70,8 +71,8 @@ func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	return nil
 }
 
-// entity checks one part and writes it to the digest. The error is a
-// [*page.Error], or not about the page.
+// entity checks one part and writes it to the digest. The error is a [*page.Error]
+// or one of the check.
 func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	at := partCheck{pageCheck: c, part: part.Index, offset: part.Offset, header: part.Header}
 	at.modified()
@@ -96,7 +97,7 @@ func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
 	if line := c.delimiters.found; line >= 0 {
 		at.report.addPart(PageFormat, c.url, part.Index, part.Offset,
-			"its body has a line, at byte %d, that begins with the page's delimiter: readers that look for delimiters find another body", line)
+			"its body has a line, at byte %d, that begins with the page's delimiter: readers that search for delimiters see a different body", line)
 	}
 	if hasLength && string(declared) != strconv.FormatInt(size, 10) {
 		at.violates(ContentLength, "its Content-Length is %q, its body has %d bytes", declared, size)
@@ -104,7 +105,7 @@ func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	return nil
 }
 
-// appendFramed appends a header so that no two headers look alike.
+// appendFramed appends an unambiguous encoding of a header.
 func appendFramed(dst []byte, h page.Header) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(h)))
 	for _, f := range h {
@@ -123,7 +124,7 @@ func copyBody(w io.Writer, part *page.Part) (size int64, err error) {
 	return int64(n), err
 }
 
-// finish checks what is known when the page has been read to its end.
+// finish makes the checks that need the whole page.
 func (c *pageCheck) finish() {
 	if c.isFeed() && c.whole && c.dated && !c.now.LastModified.IsZero() && !c.now.LastModified.Equal(c.newest) {
 		c.report.add(PageTime, c.url, "its Last-Modified is %s, that of its newest entity %s",
@@ -142,7 +143,7 @@ func (c *pageCheck) finish() {
 	}
 }
 
-// A partCheck is the check of one entity's header.
+// A partCheck checks one entity's header.
 type partCheck struct {
 	*pageCheck
 	part   int
@@ -154,8 +155,7 @@ func (c *partCheck) violates(rule Rule, format string, args ...any) {
 	c.report.addPart(rule, c.url, c.part, c.offset, format, args...)
 }
 
-// once returns the value of a header that may be there once. A second one is a
-// violation.
+// once returns the value of an optional header that may occur only once.
 func (c *partCheck) once(name string) (value []byte, ok bool) {
 	n := 0
 	for _, f := range c.header {
@@ -171,7 +171,7 @@ func (c *partCheck) once(name string) (value []byte, ok bool) {
 	return value, n > 0
 }
 
-// required returns the value of a header that must be there.
+// required returns the value of a header that must occur exactly once.
 func (c *partCheck) required(name string) (value []byte, ok bool) {
 	value, ok = c.once(name)
 	if !ok {
@@ -182,7 +182,7 @@ func (c *partCheck) required(name string) (value []byte, ok bool) {
 	return value, len(value) > 0
 }
 
-// modified checks Last-Modified, also against the entity before.
+// modified checks Last-Modified, also against the previous entity.
 func (c *partCheck) modified() {
 	value, ok := c.required("Last-Modified")
 	if !ok {

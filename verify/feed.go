@@ -13,10 +13,10 @@ import (
 // Feed checks the feed with the entry point url: the URL of its newest page, or
 // any other of its pages.
 //
-// What is wrong with the feed is in the report. The error is about what kept it
-// from being checked: ctx ended, the temporary file could not be written, or
-// the entry point does not answer (see [StatusError]). An entry point that answers
-// 204 is that of an empty feed.
+// Violations are in the report. Feed returns an error only if it could not check
+// the feed: ctx ended, a temporary file could not be written, or the entry point
+// is not available (see [StatusError]). An entry point that answers 204 is that of
+// an empty feed.
 func Feed(ctx context.Context, url string, c Config) (report *Report, err error) {
 	v, err := newVisit(ctx, c, "feed", url)
 	if err != nil {
@@ -39,7 +39,7 @@ func Feed(ctx context.Context, url string, c Config) (report *Report, err error)
 	return v.report, v.finish()
 }
 
-// A feedWalk goes back to the oldest page, then forward over all.
+// A feedWalk goes back to the oldest page, then forward over all pages.
 type feedWalk struct {
 	*visit
 	cut    bool       // there may be pages before the oldest one listed
@@ -69,11 +69,11 @@ func (v *visit) ask(method, url string) (seen, error) {
 	}
 	var s seen
 	links, err := feed.ParseLinks(response.Request.URL, response.Header)
-	s.links, s.hasLinks = links, err == nil // what is wrong with them is said when the page is read
+	s.links, s.hasLinks = links, err == nil // errors are reported when the page is read
 	if t, err := feed.ParseTime(response.Header.Get("Last-Modified")); err == nil {
 		s.modified = t
 	}
-	s.chain, _ = feed.ParseChain(response.Header) // as links
+	s.chain, _ = feed.ParseChain(response.Header) // reported when the page is read
 	return s, response.Body.Close()
 }
 
@@ -81,7 +81,7 @@ func (v *visit) ask(method, url string) (seen, error) {
 func (w *feedWalk) crawl(entry string) error {
 	s, err := w.head(entry)
 	if hasStatus(err, http.StatusNoContent) {
-		return nil // there is no page without entities to show
+		return nil // an empty feed has no pages
 	}
 	if err != nil {
 		return fmt.Errorf("check feed %s: %w", entry, err)
@@ -91,7 +91,7 @@ func (w *feedWalk) crawl(entry string) error {
 	for s.links.Prev != "" {
 		prev := s.links.Prev
 		if w.pages.count >= w.most {
-			w.report.add(Loop, at, "it is %d pages from the entry point, and its rel=prev leads to a still older one", w.pages.count)
+			w.report.add(Loop, at, "it is %d pages from the entry point, and its rel=prev leads to an even older one", w.pages.count)
 			w.cut = true
 			break
 		}
@@ -118,31 +118,31 @@ func (w *feedWalk) crawl(entry string) error {
 	return w.pages.err
 }
 
-// permanent returns the URL of the page at the entry point, which may be
-// another name of the newest page: its rel=self, if that is a page
-// with the same prev. If that cannot be told, reading the page tells why.
+// permanent returns the URL of the page at the entry point, which may be an alias
+// of the newest page: its rel=self, unless there is no page there or one with
+// another prev. If HEAD fails otherwise, reading the page reports the error.
 func (w *feedWalk) permanent(entry string, s seen) string {
 	if s.links.Self == "" || s.links.Self == entry {
 		return entry
 	}
 	self, err := w.head(s.links.Self)
-	// A prev that is missing may have been removed by now.
+	// If prev is missing, it may have been pruned by now.
 	otherPage := err == nil && self.links.Prev != "" && self.links.Prev != s.links.Prev
 	if isGone(err) || otherPage {
-		return entry // where its self link will be found wrong
+		return entry // reading it reports the wrong self link
 	}
 	return s.links.Self
 }
 
-// hasNoPrev reports whether a page has no link to an older one, now.
+// hasNoPrev reports whether a page has no link to an older one at this time.
 func (v *visit) hasNoPrev(url string) bool {
 	s, err := v.head(url)
 	return err == nil && s.hasLinks && s.links.Prev == ""
 }
 
-// pruned returns the first page after the i-th that is still there and has no
-// prev: the pages before it have been pruned since they were listed. It returns
-// i if the error that the i-th page was answered with has another reason.
+// pruned returns the first page after the i-th that still exists and has no prev:
+// the pages before it have been pruned since they were listed. It returns i if err,
+// from reading the i-th page, has another cause.
 func (w *feedWalk) pruned(i int, err error) int {
 	for j := i + 1; isGone(err) && j < w.pages.count; j++ {
 		var s seen
@@ -153,7 +153,7 @@ func (w *feedWalk) pruned(i int, err error) int {
 	return i
 }
 
-// walk reads the listed pages, and those that follow the last of them.
+// walk reads the listed pages and those that follow the last of them.
 func (w *feedWalk) walk() error {
 	for i := 0; i < w.pages.count; i++ {
 		p := w.pages.at(i)
@@ -190,8 +190,8 @@ func (w *feedWalk) walk() error {
 	return nil
 }
 
-// checkChain checks that the digests that the i-th page names are those of the page
-// before it and of itself, as HEAD said.
+// checkChain checks the digests that the i-th page names against the page before it
+// and against those that HEAD returned.
 func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
 	p := w.pages.at(i)
 	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
@@ -202,7 +202,7 @@ func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
 	}
 	for _, d := range [...]struct{ name, head, get string }{{"self", p.chain.Self, now.Self}, {"prev", p.chain.Prev, now.Prev}} {
 		if d.head != "" && d.get != "" && d.head != d.get {
-			w.report.add(Timeline, p.url, "HEAD gives %s=%s as its place in the chain, GET gives %s", d.name, d.head, d.get)
+			w.report.add(Timeline, p.url, "HEAD gives %s=%s as its digest in the chain, GET gives %s", d.name, d.head, d.get)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 		return
 	}
 	url := w.pages.at(i).url
-	// The link may have been removed since the crawl; then HEAD knows, too.
+	// The link may have been removed since the crawl; then HEAD shows that, too.
 	if s, err := w.head(url); err != nil || s.links.Prev != prev {
 		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
 	} else if prev != "" {
@@ -247,7 +247,7 @@ func (w *feedWalk) checkNext(i int, next string) {
 	switch {
 	case next == "":
 	case !w.pages.has(next) && w.pages.count >= w.most:
-		w.report.add(Loop, url, "it is the last of %d pages, and its rel=next leads to a still newer one", w.pages.count)
+		w.report.add(Loop, url, "it is the last of %d pages, and its rel=next leads to an even newer one", w.pages.count)
 	case !w.pages.has(next):
 		w.pages.add(listed{url: next})
 	case !w.cut: // else the loop was found on the way back
@@ -264,7 +264,7 @@ func link(url string) string {
 
 // duplicates reports the Content-IDs that occur more than once.
 func (v *visit) duplicates() error {
-	return v.ids.duplicates(func(first, again sighting) {
+	return v.ids.duplicates(func(first, again occurrence) {
 		v.report.addPart(DuplicateID, v.pages.at(int(again.page)).url, int(again.part), again.offset,
 			"its Content-ID is that of part %d of page %d, %s", first.part, first.page+1, v.pages.at(int(first.page)).url)
 	})

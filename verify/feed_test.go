@@ -478,7 +478,7 @@ func TestMaxViolations(t *testing.T) {
 		}
 	}
 	report := s.check(verify.Config{MaxViolations: 2})
-	if len(report.Violations) != 2 || report.Omitted != 4 || !strings.Contains(report.Err().Error(), "4 violations more") {
+	if len(report.Violations) != 2 || report.Omitted != 4 || !strings.Contains(report.Err().Error(), "4 more violations") {
 		t.Errorf("%d listed, %d omitted: %v", len(report.Violations), report.Omitted, report.Err())
 	}
 }

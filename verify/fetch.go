@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A server has stallLimit for its header, and then for each stallBytes of a body or
-// what is left of it.
+// A server may take stallLimit for the header, and for each stallBytes of a body or
+// the rest of it.
 const (
 	stallLimit = time.Minute
 	stallBytes = 64 << 10
@@ -21,15 +21,15 @@ const (
 
 var errStalled = errors.New("the server is too slow")
 
-// ErrOrigin: a link or a redirect leads to an origin that was not allowed.
-var ErrOrigin = errors.New("another origin, which was not allowed")
+// ErrOrigin means that a link or a redirect leads to an origin that is not allowed.
+var ErrOrigin = errors.New("origin is not allowed")
 
 // A fetcher makes requests.
 type fetcher struct {
 	client      http.Client
 	header      http.Header
 	credentials Credentials
-	origin      string // that header and credentials are for
+	origin      string // the only one that gets header and credentials
 	allowed     map[string]bool
 	stall       time.Duration
 }
@@ -42,7 +42,7 @@ func newFetcher(c Config, rawURL string) (*fetcher, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("check %q: not an absolute HTTP URL", rawURL)
 	case u.User != nil:
-		return nil, fmt.Errorf("check %q: give the credentials beside the URL, not in it", u.Redacted())
+		return nil, fmt.Errorf("check %q: pass credentials separately, not in the URL", u.Redacted())
 	}
 	f := &fetcher{header: c.Header, credentials: c.Credentials, origin: origin(u), stall: stallLimit, allowed: make(map[string]bool)}
 	for _, raw := range c.AllowOrigins {
@@ -80,7 +80,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// permit refuses URLs that no request may go to.
+// permit returns an error if requests to u are not allowed.
 func (f *fetcher) permit(u *url.URL) error {
 	if o := origin(u); o != f.origin && !f.allowed[o] {
 		return fmt.Errorf("%w: %s (the check began at %s); allow it if you trust it", ErrOrigin, o, f.origin)
@@ -88,8 +88,8 @@ func (f *fetcher) permit(u *url.URL) error {
 	return nil
 }
 
-// authorize puts in what is for our origin, and takes it out for others: a
-// redirected request begins with the headers of the one before it.
+// authorize sets header and credentials for our origin, and removes them for
+// others: a redirected request starts with the headers of the one before it.
 func (f *fetcher) authorize(r *http.Request) {
 	r.Header.Del("Authorization")
 	for name := range f.header {
@@ -108,18 +108,18 @@ func (f *fetcher) authorize(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+f.credentials.Bearer)
 		}
 	}
-	// Set last: the bytes as they are stored are what is checked.
+	// Set last: the stored bytes are checked, without a content coding.
 	r.Header.Set("Accept-Encoding", "identity")
 }
 
-// A StatusError is an answer other than 200 to the first request of a check.
+// A StatusError is a response other than 200 to the first request of a check.
 type StatusError struct{ StatusCode int }
 
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered %d %s, not 200", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// isGone reports whether an error says that a page does not exist.
+// isGone reports whether err is a response that says that a page does not exist.
 func isGone(err error) bool {
 	return hasStatus(err, http.StatusNotFound, http.StatusGone)
 }
@@ -129,8 +129,8 @@ func hasStatus(err error, codes ...int) bool {
 	return errors.As(err, &status) && slices.Contains(codes, status.StatusCode)
 }
 
-// do makes a request and returns the answer if it is 200. The caller closes the
-// body.
+// do makes a request and returns the response if its status is 200. The caller
+// closes the body.
 func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response, error) {
 	stallable, cancel := context.WithCancelCause(ctx)
 	request, err := http.NewRequestWithContext(stallable, method, rawURL, nil)
@@ -163,20 +163,20 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 	return response, nil
 }
 
-// A stallReader reads a body, and gives up if it comes too slowly.
+// A stallReader reads a body, and fails if it arrives too slowly.
 type stallReader struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	limit  time.Duration
-	came   int // bytes since the timer was set
-	body   io.ReadCloser
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+	limit    time.Duration
+	received int // bytes since the timer was set
+	body     io.ReadCloser
 }
 
 func (r *stallReader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
-	if r.came += n; r.came >= stallBytes {
-		r.came = 0
+	if r.received += n; r.received >= stallBytes {
+		r.received = 0
 		r.timer.Reset(r.limit)
 	}
 	if err != nil && err != io.EOF {

@@ -14,45 +14,45 @@ import (
 	"slices"
 )
 
-// idsInMemory is how many Content-IDs are held in memory, 32 bytes each, until
-// they go to disk.
+// idsInMemory is how many Content-IDs, of 32 bytes each, are held in memory before
+// they are written to disk.
 const idsInMemory = 1 << 17
 
-// A sighting is where a Content-ID was seen.
-type sighting struct {
+// An occurrence is one use of a Content-ID.
+type occurrence struct {
 	id     [16]byte // the beginning of the Content-ID's SHA-256
 	page   uint32
 	part   uint32
 	offset int64
 }
 
-const sightingSize = 32
+const occurrenceSize = 32
 
-func (s sighting) compare(o sighting) int {
+func (s occurrence) compare(o occurrence) int {
 	return cmp.Or(bytes.Compare(s.id[:], o.id[:]), cmp.Compare(s.page, o.page), cmp.Compare(s.part, o.part))
 }
 
-func (s sighting) append(b []byte) []byte {
+func (s occurrence) append(b []byte) []byte {
 	b = append(b, s.id[:]...)
 	b = binary.BigEndian.AppendUint32(b, s.page)
 	b = binary.BigEndian.AppendUint32(b, s.part)
 	return binary.BigEndian.AppendUint64(b, uint64(s.offset))
 }
 
-func decodeSighting(b []byte) sighting {
-	return sighting{
+func decodeOccurrence(b []byte) occurrence {
+	return occurrence{
 		id: [16]byte(b), page: binary.BigEndian.Uint32(b[16:]), part: binary.BigEndian.Uint32(b[20:]),
 		offset: int64(binary.BigEndian.Uint64(b[24:])),
 	}
 }
 
-// ids finds Content-IDs that occur twice, by sorting them: sorted runs on disk,
-// merged at the end. Memory does not depend on how many there are.
+// ids finds duplicate Content-IDs by an external merge sort. Memory does not depend on
+// their number.
 type ids struct {
 	dir  string
-	max  int // sightings in memory
-	held []sighting
-	file *os.File // all runs, one after the other; nil as long as there is none
+	max  int // occurrences in memory
+	held []occurrence
+	file *os.File // all runs, one after another; nil while there are none
 	ends []int64  // of the runs in the file
 }
 
@@ -65,22 +65,22 @@ func (s *ids) add(id []byte, page, part int, offset int64) error {
 		}
 	}
 	sum := sha256.Sum256(id)
-	s.held = append(s.held, sighting{id: [16]byte(sum[:]), page: uint32(page), part: uint32(part), offset: offset})
+	s.held = append(s.held, occurrence{id: [16]byte(sum[:]), page: uint32(page), part: uint32(part), offset: offset})
 	return nil
 }
 
-// spill writes the sightings in memory to disk, as one sorted run.
+// spill writes the occurrences in memory to disk as one sorted run.
 func (s *ids) spill() error {
 	if s.file == nil {
 		file, err := os.CreateTemp(s.dir, "feedctl-verify-*")
 		if err != nil {
-			return fmt.Errorf("make room for Content-IDs: %w", err)
+			return fmt.Errorf("create a temporary file for Content-IDs: %w", err)
 		}
 		s.file = file
 	}
-	slices.SortFunc(s.held, sighting.compare)
+	slices.SortFunc(s.held, occurrence.compare)
 	w := bufio.NewWriter(s.file)
-	record := make([]byte, 0, sightingSize)
+	record := make([]byte, 0, occurrenceSize)
 	for _, one := range s.held {
 		if _, err := w.Write(one.append(record[:0])); err != nil {
 			return fmt.Errorf("write Content-IDs to %s: %w", s.file.Name(), err)
@@ -93,14 +93,14 @@ func (s *ids) spill() error {
 	if len(s.ends) > 0 {
 		start = s.ends[len(s.ends)-1]
 	}
-	s.ends = append(s.ends, start+int64(len(s.held))*sightingSize)
+	s.ends = append(s.ends, start+int64(len(s.held))*occurrenceSize)
 	s.held = s.held[:0]
 	return nil
 }
 
-// duplicates calls found for each sighting of a Content-ID after its first.
-func (s *ids) duplicates(found func(first, again sighting)) error {
-	slices.SortFunc(s.held, sighting.compare)
+// duplicates calls found for each occurrence of a Content-ID after its first.
+func (s *ids) duplicates(found func(first, again occurrence)) error {
+	slices.SortFunc(s.held, occurrence.compare)
 	merge := merger{{memory: s.held}}
 	start := int64(0)
 	for _, end := range s.ends {
@@ -119,7 +119,7 @@ func (s *ids) duplicates(found func(first, again sighting)) error {
 	}
 	merge = kept
 	heap.Init(&merge)
-	var first sighting
+	var first occurrence
 	for started := false; len(merge) > 0; started = true {
 		next := merge[0].next
 		if started && next.id == first.id {
@@ -140,7 +140,7 @@ func (s *ids) duplicates(found func(first, again sighting)) error {
 	return nil
 }
 
-// close removes what is on disk.
+// close removes the temporary file.
 func (s *ids) close() error {
 	if s.file == nil {
 		return nil
@@ -148,14 +148,14 @@ func (s *ids) close() error {
 	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
 }
 
-// A run gives a sorted run of sightings, from memory or from disk.
+// A run reads a sorted run of occurrences from memory or from disk.
 type run struct {
-	memory []sighting
+	memory []occurrence
 	disk   *bufio.Reader
-	next   sighting
+	next   occurrence
 }
 
-// advance reads the next sighting; false at the end.
+// advance reads the next occurrence; it returns false at the end.
 func (s *run) advance() (bool, error) {
 	if s.disk == nil {
 		if len(s.memory) == 0 {
@@ -164,17 +164,17 @@ func (s *run) advance() (bool, error) {
 		s.next, s.memory = s.memory[0], s.memory[1:]
 		return true, nil
 	}
-	var record [sightingSize]byte
+	var record [occurrenceSize]byte
 	if _, err := io.ReadFull(s.disk, record[:]); errors.Is(err, io.EOF) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("read Content-IDs back: %w", err)
 	}
-	s.next = decodeSighting(record[:])
+	s.next = decodeOccurrence(record[:])
 	return true, nil
 }
 
-// A merger is a heap of runs, the one with the smallest sighting on top.
+// A merger is a heap of runs, the one with the smallest occurrence on top.
 type merger []*run
 
 func (m merger) Len() int           { return len(m) }

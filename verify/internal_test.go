@@ -32,9 +32,9 @@ func TestDuplicates(t *testing.T) {
 				first[id] = i
 			}
 		}
-		if err := seen.duplicates(func(first, again sighting) {
+		if err := seen.duplicates(func(first, again occurrence) {
 			if int64(first.page*10+first.part) != first.offset || int64(again.page*10+again.part) != again.offset {
-				t.Errorf("a sighting was mixed up: %+v %+v", first, again)
+				t.Errorf("occurrences are mixed up: %+v %+v", first, again)
 			}
 			got = append(got, fmt.Sprint(first.offset, again.offset))
 		}); err != nil {

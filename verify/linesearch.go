@@ -2,22 +2,22 @@ package verify
 
 import "bytes"
 
-// A lineSearch looks for the first line of a body that begins with a page's
-// delimiter. A body is written to it in pieces.
+// A lineSearch finds the first line of a body that begins with a page's delimiter.
+// The body is written to it in pieces.
 type lineSearch struct {
 	pattern []byte // LF and the delimiter
-	found   int64  // where the line begins, in bytes; -1 if there is none
+	found   int64  // offset of the line, in bytes; -1 if there is none
 
 	size int64  // of what was written
 	tail []byte // the end of it, shorter than the pattern
 }
 
-// reset makes the search begin with a new body, at the start of a line.
+// reset starts the search of a new body, at the start of a line.
 func (s *lineSearch) reset() {
 	s.found, s.size, s.tail = -1, 0, append(s.tail[:0], '\n')
 }
 
-// Write searches in what came before, as far as it matters, and in b.
+// Write searches in b, and across its border with what was written before.
 func (s *lineSearch) Write(b []byte) (int, error) {
 	start := s.size
 	s.size += int64(len(b))

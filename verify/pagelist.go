@@ -11,37 +11,37 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// listBlock is how many pages of a list go to disk at a time.
+// listBlock is how many pages of a list are written to disk at a time.
 const listBlock = 256
 
-// A listed page is one that is to be read.
+// A listed page is one to be read.
 type listed struct {
 	url string
-	// The page has no valid link to itself, so other pages may know it by
+	// The page has no valid link to itself, so other pages may link to it by
 	// another URL.
 	nameless bool
-	// What HEAD said; the zero time if the page was not asked for by HEAD.
+	// From HEAD; zero if there was no HEAD request for the page.
 	modified time.Time
 	chain    feed.Chain
 	final    bool // it had a next link
 }
 
-// A pageList has the pages of a check, in a temporary file: memory is about 16
-// bytes a page. A failure of the file is kept in err; the list is then of no use.
+// A pageList lists the pages of a check in a temporary file; it takes about 16 bytes
+// of memory per page. An error of the file is kept in err; the list is then unusable.
 type pageList struct {
 	dir   string
 	count int
-	// The first of them were added newest first.
+	// The first ones, up to here, were added newest first.
 	backward int
 	seen     urlSet
 
-	file   *os.File // blocks, one after the other; nil as long as there is none
+	file   *os.File // blocks, one after another; nil while there are none
 	starts []int64  // of the blocks in the file
 	end    int64
 	tail   []listed // not in the file yet
 
-	number int      // of the block that was read last, if block is not nil
-	block  []listed // that one
+	number int      // of block
+	block  []listed // the block read last, or nil
 	err    error
 }
 
@@ -54,7 +54,7 @@ func (l *pageList) add(p listed) {
 	}
 }
 
-// reverse turns the list around: its oldest page was added last.
+// reverse reverses the list: its oldest page was added last.
 func (l *pageList) reverse() { l.backward = l.count }
 
 // has reports whether a page with this URL is in the list.
@@ -100,7 +100,7 @@ func (l *pageList) spill() {
 	}
 	if l.file == nil {
 		if l.file, l.err = os.CreateTemp(l.dir, "feedctl-verify-*"); l.err != nil {
-			l.err = fmt.Errorf("make room for the list of pages: %w", l.err)
+			l.err = fmt.Errorf("create a temporary file for the list of pages: %w", l.err)
 			return
 		}
 	}
@@ -139,7 +139,7 @@ func (l *pageList) load(number int) {
 	}
 }
 
-// close removes what is on disk.
+// close removes the temporary file.
 func (l *pageList) close() error {
 	if l.file == nil {
 		return nil
@@ -176,8 +176,8 @@ func decodeListed(b []byte) (p listed, rest []byte) {
 	return p, b
 }
 
-// A urlSet has hashes of URLs, of 64 bits each. Among 10^9 URLs one is mistaken for
-// another in one of 10^10 checks.
+// A urlSet is a set of 64-bit hashes of URLs. Among 10^9 URLs, the probability that a
+// lookup is wrong is about 10^-10.
 type urlSet struct {
 	seed  maphash.Seed
 	table []uint64 // open addressing; 0 is free

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A Violation says where what is violated. It is an error.
-type Violation struct { //nolint:errname // it is a finding first, and what reports are made of
+// A Violation is one violation of a rule. It is an error.
+type Violation struct { //nolint:errname // primarily an element of a report
 	Rule    Rule   `json:"rule"`
 	URL     string `json:"url"`
 	Page    int    `json:"page"`   // among the pages checked, from 1 for the oldest; 0 for none
 	Part    int    `json:"part"`   // from 0; -1 for none
-	Offset  int64  `json:"offset"` // of the part, or with PageFormat of the place, in bytes; -1 for none
+	Offset  int64  `json:"offset"` // of the part, or with PageFormat of the error, in bytes; -1 for none
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }
@@ -49,12 +49,12 @@ type Report struct {
 	Violations []Violation `json:"violations"`
 	Omitted    int         `json:"omitted,omitempty"`
 
-	// State is what was seen, for [Config.Since] of the next visit; nil if the
-	// configuration does not ask for it.
+	// State is what the check saw, for [Config.Since] of the next one; nil unless
+	// the Config has KeepState or Since.
 	State *State `json:"-"`
 
 	max     int     // violations to list
-	renamed *string // what takes the place of servedOrigin; nil if nothing was asked for there
+	renamed *string // replaces servedOrigin in URLs; nil if nothing was requested from it
 }
 
 func newReport(kind, url string, c Config) *Report {
@@ -69,17 +69,17 @@ func (r *Report) Err() error {
 		all = append(all, &r.Violations[i])
 	}
 	if r.Omitted > 0 {
-		all = append(all, fmt.Errorf("and %d violations more", r.Omitted))
+		all = append(all, fmt.Errorf("and %d more violations", r.Omitted))
 	}
 	return errors.Join(all...)
 }
 
-// add records a violation that is about a page as a whole.
+// add records a violation by a page or an index as a whole.
 func (r *Report) add(rule Rule, url, format string, args ...any) {
 	r.addPart(rule, url, -1, -1, format, args...)
 }
 
-// addPart records a violation that is about a part.
+// addPart records a violation by a part.
 func (r *Report) addPart(rule Rule, url string, part int, offset int64, format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -91,7 +91,7 @@ func (r *Report) addPart(rule Rule, url string, part int, offset int64, format s
 	})
 }
 
-// shown returns a URL, or another string, as the report has it.
+// shown returns a URL, or any other string, as it appears in the report.
 func (r *Report) shown(url string) string {
 	if path, ok := strings.CutPrefix(url, servedOrigin); ok && r.renamed != nil {
 		return *r.renamed + path
@@ -117,7 +117,7 @@ func (r *Report) finish(number func(url string) int) {
 	})
 }
 
-// saw counts an entity's time.
+// saw records an entity's time.
 func (r *Report) saw(t time.Time) {
 	if r.First.IsZero() {
 		r.First = t

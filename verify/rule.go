@@ -1,22 +1,22 @@
 package verify
 
-// A Rule is what a violation violates.
+// A Rule is the name of a rule that a feed or snapshot must follow.
 type Rule string
 
 // The rules for pages of feeds and snapshots.
 const (
-	// Reachable: every URL that is linked or listed answers 200, to the end.
+	// Reachable: every URL that is linked or listed answers 200 with a complete body.
 	Reachable Rule = "reachable"
 	// MediaType: a page is multipart with a boundary, an index is
 	// application/json, and neither has a content coding that was not asked for.
 	MediaType Rule = "media-type"
-	// PageHeader: a page has a Last-Modified that is an HTTP date.
+	// PageHeader: a page has a Last-Modified header with an HTTP date.
 	PageHeader Rule = "page-header"
-	// PageFormat: a page is a multipart document after RFC 2046 with at least
-	// one part and a closing delimiter.
+	// PageFormat: a page is a multipart document (RFC 2046) with at least one part
+	// and a closing delimiter.
 	PageFormat Rule = "page-format"
 	// EntityHeader: an entity has Last-Modified and Content-Type, and in a feed
-	// Content-ID and Operation-Type; each once, and readable.
+	// Content-ID and Operation-Type; each once and well-formed.
 	EntityHeader Rule = "entity-header"
 	// OperationType: it is PUT, PATCH or DELETE.
 	OperationType Rule = "operation-type"
@@ -24,23 +24,23 @@ const (
 	ContentLength Rule = "content-length"
 	// ReprDigest: if given, it is the digest of the page (RFC 9530).
 	ReprDigest Rule = "repr-digest"
-	// Changed: a page that was seen on an earlier visit is as it was then, but
-	// for entities appended to the newest page and links that may come and go.
+	// Changed: a page seen by an earlier check has not changed, except for entities
+	// appended to the newest page, and links.
 	Changed Rule = "changed"
 )
 
 // The rules for feeds.
 const (
-	// LinkSyntax: the Link headers can be read (RFC 8288).
+	// LinkSyntax: the Link headers are well-formed (RFC 8288).
 	LinkSyntax Rule = "link-syntax"
 	// SelfLink: a page has a link to itself.
 	SelfLink Rule = "self-link"
-	// Symmetry: the prev of a page's next is the page, and the other way round.
+	// Symmetry: a page is the prev of its next page and the next of its prev page.
 	Symmetry Rule = "symmetry"
-	// Loop: following links never leads back.
+	// Loop: following links never leads back to a page.
 	Loop Rule = "loop"
-	// Timeline: the digest that a page has, if it says so, is the one that the
-	// page after it names: else the two are of two timelines of the feed.
+	// Timeline: the digest that a page declares, if it does, is the one that the next
+	// page names; otherwise the two belong to different timelines of the feed.
 	Timeline Rule = "timeline"
 	// Head: HEAD and GET give the same Link and Last-Modified.
 	Head Rule = "head"
@@ -58,7 +58,7 @@ const (
 
 // The rules for snapshots.
 const (
-	// IndexSchema: the index is valid after the specification's JSON schema.
+	// IndexSchema: the index is valid according to the specification's JSON schema.
 	IndexSchema Rule = "index-schema"
 	// AbsoluteURL: the URLs in an index are absolute.
 	AbsoluteURL Rule = "absolute-url"
@@ -75,34 +75,34 @@ const (
 	Chain Rule = "chain"
 	// BodyDigest: the SHA-256 in a page's metadata is that of its body.
 	BodyDigest Rule = "body-digest"
-	// Metadata: what a page's metadata says of its entities is so, it says nothing else, and
+	// Metadata: a page's metadata is true of its entities and has no unknown members, and
 	// the Content-Type of the object is that of the page.
 	Metadata Rule = "metadata"
 	// Gap: no page is missing between the floor and the newest page.
 	Gap Rule = "gap"
-	// StrayObject: nothing else is among a feed's pages.
+	// StrayObject: there are no other objects among a feed's pages.
 	StrayObject Rule = "stray-object"
 )
 
-// Remedy says what to do about a violation of the rule.
+// Remedy returns what to do about a violation of the rule.
 func (r Rule) Remedy() string {
 	switch r {
 	case Reachable:
-		return "see that the server answers 200 for this URL, and run again"
+		return "make the server answer 200 for this URL, and run again"
 	case MediaType:
 		return `serve pages as multipart/mixed; boundary="..." and indexes as application/json, with the coding that was asked for`
 	case PageHeader:
 		return "add Last-Modified to the page, as an HTTP date"
 	case PageFormat:
-		return "write the page after RFC 2046, section 5.1, up to the closing delimiter; do not serve half a page"
+		return "write the page as RFC 2046, section 5.1 says, up to the closing delimiter; do not serve incomplete pages"
 	case EntityHeader:
-		return "have the producer write the header, once, in the form of the specification"
+		return "make the producer write the header, once, in the form of the specification"
 	case OperationType:
 		return "write http-equiv=PUT, http-equiv=PATCH or http-equiv=DELETE"
 	case ContentLength:
 		return "write the number of bytes of the body, or no Content-Length"
 	case ReprDigest:
-		return "look for what changes pages on their way (proxy, cache, disk); the digest is over the bytes as served"
+		return "find what changes pages on their way (proxy, cache, disk); the digest is that of the bytes as served"
 	case Changed:
 		return "restore the page from a copy; consumers that have read it will not read it again"
 	case LinkSyntax:
@@ -110,35 +110,35 @@ func (r Rule) Remedy() string {
 	case SelfLink:
 		return "link each page to its own permanent URL with rel=self"
 	case Symmetry:
-		return "correct the links, so that next and prev of neighbours name each other"
+		return "correct the links so that the next and prev of adjacent pages name each other"
 	case Loop:
-		return "correct the links, so that the oldest page has no prev and the newest no next"
+		return "correct the links so that the oldest page has no prev and the newest no next"
 	case Timeline:
-		return "the store was restored to an older state: restart every server, purge every cache before them, and run again"
+		return "the store was restored to an older state: restart every server, purge every cache in front of them, and run again"
 	case Head:
-		return "answer HEAD with the headers of GET; look for a cache that keeps an old answer"
+		return "answer HEAD with the headers of GET; check for a cache that holds an old response"
 	case TimeOrder:
-		return "see to the producer's clock: a new entity gets the time of the one before it if the clock is behind"
+		return "check the producer's clock; if it is behind, a new entity must get the time of the one before it"
 	case PageTime:
 		return "give the page the Last-Modified of its last entity"
 	case DuplicateID:
-		return "see that the producer names events, not things, and that a retry does not publish twice"
+		return "make sure that Content-IDs name events, not the things they are about, and that a retry does not publish twice"
 	case Caching:
-		return "send Cache-Control: immutable only with a page that has a next link; purge caches that have seen it"
+		return "send Cache-Control: immutable only with a page that has a next link; purge caches that hold the page"
 	case IndexSchema:
-		return "write the index after the specification's JSON schema"
+		return "write the index according to the specification's JSON schema"
 	case AbsoluteURL:
 		return "write URLs with scheme and host into the index"
 	case CreatedAt:
 		return "round createdAt down to a whole second that is not later than the feed position"
 	case EntityCount:
-		return "make the snapshot anew"
+		return "create the snapshot again"
 	case Gap:
 		return "stop the producers and restore the missing pages from a backup, or use \"feedctl repair\""
 	case Chain, BodyDigest, Metadata:
-		return "stop the producers and restore the object from a copy; it was not written by feedctl or was damaged since"
+		return "stop the producers and restore the object from a copy; it was not written by feedctl or has been damaged since"
 	case StrayObject:
-		return "find out who wrote it, and delete it"
+		return "find out where it came from, and delete it"
 	}
 	return ""
 }

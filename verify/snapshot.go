@@ -15,12 +15,11 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// maxIndex limits an index, in bytes: that of some 300,000 pages.
+// maxIndex limits an index, in bytes: enough for about 300,000 pages.
 const maxIndex = 32 << 20
 
-// Snapshot checks the snapshot whose index is at url. What is wrong with the
-// snapshot is in the report; the error is about what kept it from being
-// checked, as for [Feed].
+// Snapshot checks the snapshot whose index is at url. Violations are in the report;
+// Snapshot returns an error only if it could not check the snapshot, as [Feed] does.
 func Snapshot(ctx context.Context, url string, c Config) (report *Report, err error) {
 	v, err := newVisit(ctx, c, "snapshot", url)
 	if err != nil {
@@ -52,20 +51,20 @@ func Snapshot(ctx context.Context, url string, c Config) (report *Report, err er
 		}
 	}
 	if index.Entities > 0 && v.whole == v.pages.count && v.report.Entities != index.Entities {
-		v.report.add(EntityCount, url, "it says %d entities, its pages have %d", index.Entities, v.report.Entities)
+		v.report.add(EntityCount, url, "it says %d entities, but its pages have %d", index.Entities, v.report.Entities)
 	}
 	return v.report, v.finish()
 }
 
-// index checks an index and lists its pages. It returns nil if there is nothing
-// to go on with.
+// index checks an index and lists its pages. It returns nil if the index cannot be
+// used.
 func (v *visit) index(at string, response *http.Response) (*snapshot.Index, error) {
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxIndex+1))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, v.unreachable(at, fmt.Errorf("the body ends after %d bytes: %w", len(data), err))
 	}
 	if len(data) > maxIndex {
-		v.report.add(IndexSchema, at, "it has more than %d bytes, and was not read", maxIndex)
+		v.report.add(IndexSchema, at, "it is larger than %d bytes and was not read", maxIndex)
 		return nil, nil
 	}
 	v.indexHeaders(at, response.Header, data)
@@ -104,13 +103,13 @@ func (v *visit) indexHeaders(at string, h http.Header, data []byte) {
 	declared.check(v.report, at, short, long)
 }
 
-// feedPosition checks the place in a feed that an index names.
+// feedPosition checks the position in a feed that an index names.
 func (v *visit) feedPosition(at string, index *snapshot.Index) {
 	if !absolute(index.Feed.URL) {
 		v.report.add(AbsoluteURL, at, "feed.url is %.200q", index.Feed.URL)
 	}
 	if index.CreatedAt.After(feed.Truncate(index.Feed.LastModified)) {
-		v.report.add(CreatedAt, at, "its createdAt is %v, later than %v, where it says the feed goes on", index.CreatedAt, index.Feed.LastModified)
+		v.report.add(CreatedAt, at, "its createdAt is %v, later than its feed position, %v", index.CreatedAt, index.Feed.LastModified)
 	}
 }
 

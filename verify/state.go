@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A State is what a check has seen. It marshals to JSON, to be kept and given
-// to the next check as [Config.Since].
+// A State is what a check has seen, for [Config.Since] of the next one. It marshals
+// to JSON.
 type State struct {
 	URL   string      `json:"url"`
 	Pages []PageState `json:"pages"` // oldest first; those that could be read
@@ -21,7 +21,7 @@ type PageState struct {
 	Digest       Sum       `json:"digest"` // of boundary, headers and bodies of the entities
 	Size         int64     `json:"size"`   // of the page, in bytes
 	SHA256       Sum       `json:"sha256"` // of the page
-	// Final says that the page must never change again: it had a next link, or
+	// Final means that the page must never change again: it had a next link or
 	// belongs to a snapshot. Otherwise entities may be appended.
 	Final bool `json:"final"`
 }
@@ -42,24 +42,23 @@ func (s *Sum) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// change says how a page differs from what it was in a way that is not allowed,
-// or "". The prefix is the Digest of the first was.Entities entities of the page
-// as it is now.
+// change describes a change of a page that is not allowed, or returns "". The prefix
+// is the Digest of the first was.Entities entities of the page as it is now.
 func change(was, now PageState, prefix Sum) string {
 	switch {
 	case was.Final && (was.Size != now.Size || was.SHA256 != now.SHA256):
-		return fmt.Sprintf("it had %d bytes with SHA-256 %x on an earlier visit and could not change any more, and has %d bytes with %x",
+		return fmt.Sprintf("it had %d bytes with SHA-256 %x on an earlier visit and must not change, but has %d bytes with %x",
 			was.Size, was.SHA256, now.Size, now.SHA256)
 	case !was.Final && now.Entities < was.Entities:
-		return fmt.Sprintf("it had %d entities on an earlier visit, and has %d", was.Entities, now.Entities)
+		return fmt.Sprintf("it had %d entities on an earlier visit, but has %d", was.Entities, now.Entities)
 	case !was.Final && prefix != was.Digest:
 		return fmt.Sprintf("its first %d entities are not what they were on an earlier visit", was.Entities)
 	}
 	return ""
 }
 
-// compareOrder reports pages of the earlier visit that are gone or have moved.
-// Pages may vanish at the beginning of a feed only.
+// compareOrder reports pages of the earlier visit that are gone or have moved. Pages
+// may vanish only at the beginning of a feed.
 func (v *visit) compareOrder(since *State) {
 	if since == nil {
 		return
@@ -81,23 +80,23 @@ func (v *visit) compareOrder(since *State) {
 	for _, was := range since.Pages[kept:] {
 		switch n := numbers[was.URL]; {
 		case n == 0:
-			v.report.add(Changed, was.URL, "it was there on an earlier visit and is gone, and an older page is still there")
+			v.report.add(Changed, was.URL, "it existed on an earlier visit and is gone, but an older page still exists")
 		case n < before:
-			v.report.add(Changed, was.URL, "it was after page %s on an earlier visit, and is before it", v.pages.at(before-1).url)
+			v.report.add(Changed, was.URL, "it was after page %s on an earlier visit, but is before it now", v.pages.at(before-1).url)
 		default:
 			before = n
 		}
 	}
 }
 
-// compareReplaced looks whether a feed that has no page in common with the
-// earlier visit can have come about by pruning.
+// compareReplaced reports a feed that has no page in common with the earlier visit,
+// unless that can be due to pruning.
 func (v *visit) compareReplaced(since *State) {
 	if len(since.Pages) == 0 || v.report.First.IsZero() {
 		return
 	}
 	if last := since.Pages[len(since.Pages)-1].LastModified; v.report.First.Before(last) {
-		v.report.add(Changed, v.report.URL, "none of the %d pages of an earlier visit is there, and the oldest entity is of %v, not later than %v: it is another feed",
+		v.report.add(Changed, v.report.URL, "none of the %d pages of an earlier visit exists, but the oldest entity is from %v, before %v: it is another feed",
 			len(since.Pages), v.report.First, last)
 	}
 }

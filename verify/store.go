@@ -17,15 +17,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Store checks a feed in a store: first what is stored (the hash chain, the
-// metadata of pages against their bodies, gaps), then what a consumer sees of
-// it, as [Feed] does. Pages below the floor, and orphans beyond the newest page, are
-// not visible and not checked; but what is beyond it must be an orphan: no further away
-// than [chain.Ahead], and saying nothing else (see [chain.Page.Proves]).
+// Store checks a feed in a store: first what is stored (the hash chain, gaps, and
+// the metadata of pages against their bodies), then what a consumer sees, as [Feed]
+// does. Pages below the floor and orphans beyond the newest page are invisible and not
+// checked; but pages beyond the newest one must be orphans: at most [chain.Ahead] pages
+// away, and not overdue (see [chain.Page.Overdue]).
 //
-// What is wrong with the feed is in the report, in which URLs begin with base: the name of
-// the store, such as file:///srv/data, or nothing, so that they are paths. The error is
-// about what kept it from being checked; it is [chain.ErrNoFeed] if there is no such feed.
+// Violations are in the report. URLs in it begin with base: the name of the store, such as
+// file:///srv/data, or "" for paths only. Store returns an error only if it could not check
+// the feed; it matches [chain.ErrNoFeed] if the feed does not exist.
 func Store(ctx context.Context, store storage.Store, feedName, base string) (*Report, error) {
 	if err := layout.CheckName(feedName); err != nil {
 		return nil, err
@@ -57,18 +57,18 @@ func Store(ctx context.Context, store storage.Store, feedName, base string) (*Re
 	return report, nil
 }
 
-// readAhead is what pages that are read ahead from a store behind a network may take,
-// in bytes: there is one reader.
+// readAhead limits the memory for pages read ahead from a remote store, in bytes. There
+// is only one reader.
 const readAhead = 12 << 20
 
-// A seenStore does not ask again for what says an object that was seen and cannot
+// A seenStore answers Stat without a request for objects that were read before and cannot
 // change.
 type seenStore struct {
 	storage.Store
 	seen map[string]storage.Info
 }
 
-// maxSeen is how much of what was seen is kept, in bytes.
+// maxSeen limits the size of storeCheck.seen, in bytes.
 const maxSeen = 8 << 20
 
 // Unwrap returns the store below.
@@ -82,8 +82,8 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// StoreSnapshot checks the newest snapshot with a name in a store, as a server gives it to a
-// consumer. URLs in the report begin with base, as for [Store].
+// StoreSnapshot checks the newest snapshot with a name in a store, as a server serves it to
+// a consumer. URLs in the report begin with base, as for [Store].
 func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) (*Report, error) {
 	report, err := served(ctx, store, base, layout.SnapshotPath(name), Snapshot)
 	var status *StatusError
@@ -93,12 +93,11 @@ func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) 
 	return report, err
 }
 
-// servedOrigin is where what is in a store is asked for: of a server in this process, as its
-// answers have HTTP URLs in any case (specification, section "Pagination").
+// servedOrigin is the origin of the server in this process that serves the store: links in
+// responses are HTTP URLs (specification, section "Pagination").
 const servedOrigin = "http://localhost"
 
-// served has what a server gives to a consumer checked, under URLs that begin with base in
-// the report.
+// served runs check against a server in this process. URLs in the report begin with base.
 func served(ctx context.Context, store storage.Store, base, path string,
 	check func(ctx context.Context, url string, c Config) (*Report, error),
 ) (report *Report, err error) {
@@ -122,7 +121,7 @@ func served(ctx context.Context, store storage.Store, base, path string,
 	return report, nil
 }
 
-// A storeCheck is the check of what is stored of a feed.
+// A storeCheck checks the objects of a feed in a store.
 type storeCheck struct {
 	store   storage.Store
 	feed    string
@@ -142,14 +141,14 @@ func (s *storeCheck) check(ctx context.Context) error {
 	if err := s.ends(ctx); err != nil {
 		return err
 	}
-	next := s.floor // the number that should come
+	next := s.floor // the number of the page that must follow
 	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
 		if err != nil {
 			return err
 		}
 		n, err := layout.ParseFeedPage(s.feed, entry.Key)
 		if err != nil {
-			s.report.add(StrayObject, entry.Key, "it is among the pages and is none")
+			s.report.add(StrayObject, entry.Key, "it is among the pages but is not a page")
 			continue
 		}
 		if n > s.newest { // perhaps it was published a moment ago
@@ -161,8 +160,8 @@ func (s *storeCheck) check(ctx context.Context) error {
 		case n < s.floor:
 			continue
 		case n > s.newest+chain.Ahead:
-			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is further away than a producer that died can have left it", s.newest)
-			return nil // one such is enough: all that follow are lost in the same way
+			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is further away than a killed producer can have left it", s.newest)
+			return nil // reported once: all pages that follow are lost for the same reason
 		case n > s.newest:
 			if err := s.orphan(ctx, n); err != nil {
 				return err
@@ -179,7 +178,7 @@ func (s *storeCheck) check(ctx context.Context) error {
 	return nil
 }
 
-// orphan reports a page beyond the newest one that no producer is going to link.
+// orphan reports a page beyond the newest one that no producer will link.
 func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 	key := layout.FeedPage(s.feed, n)
 	info, err := s.store.Stat(ctx, key)
@@ -220,7 +219,7 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	case err == nil:
 		s.newest = newest.Number
 	case errors.Is(err, chain.ErrCorrupt):
-		// What is wrong is said when the page is read, or found to be missing.
+		// The cause is reported when the page is read, or found to be missing.
 		s.endless = true
 		return s.highest(ctx)
 	default:
@@ -229,8 +228,8 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	return nil
 }
 
-// highest takes the page with the highest number for the newest, where the
-// chain does not tell.
+// highest takes the page with the highest number as the newest, for a chain that
+// is broken.
 func (s *storeCheck) highest(ctx context.Context) error {
 	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
 		if err != nil {
@@ -243,7 +242,7 @@ func (s *storeCheck) highest(ctx context.Context) error {
 	return nil
 }
 
-// gap reports that the pages from n up to and without end are missing.
+// gap reports that the pages from n up to but not including end are missing.
 func (s *storeCheck) gap(n, end int64) {
 	if n >= end {
 		return
@@ -305,14 +304,14 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 	return nil
 }
 
-// members are those of a page's metadata (docs/storage-format.md).
+// members are the members of a page's metadata (docs/storage-format.md).
 var members = []string{
 	"format", "feed", "page", "boundary", "entities", "firstMs", "lastMs", "lastContentId", "sha256",
 	"prev", "closed", "checkpoint", "settled", "crc32c",
 }
 
-// record checks what readers of a page's metadata do not look at: members that they do not
-// know, which may be ones that they know and were damaged, and the Content-Type.
+// record checks what readers of a page's metadata ignore: unknown members, which may be
+// known ones that were damaged, and the Content-Type.
 func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 	var found map[string]json.RawMessage
 	if err := json.Unmarshal(info.Meta.Data, &found); err != nil {
@@ -320,7 +319,7 @@ func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !slices.Contains(members, name) {
-			s.report.add(Metadata, info.Key, "its metadata has the member %.100q, which does not belong there", name)
+			s.report.add(Metadata, info.Key, "its metadata has the unknown member %.100q", name)
 		}
 	}
 	if want := page.ContentType(p.Boundary); info.Meta.ContentType != want {
@@ -328,29 +327,29 @@ func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 	}
 }
 
-// keep keeps what was seen of a page, as long as there is room.
+// keep keeps the info of a page for seenStore, while there is room.
 func (s *storeCheck) keep(info storage.Info) {
-	const around = 512
-	if size := around + len(info.Meta.Data); s.seenSize+size <= maxSeen {
+	const overhead = 512
+	if size := overhead + len(info.Meta.Data); s.seenSize+size <= maxSeen {
 		s.seen[info.Key] = info
 		s.seenSize += size
 	}
 }
 
-// link checks how a page follows the one before it, which may be unknown.
+// link checks that a page follows the one before it, which is nil if unknown.
 func (s *storeCheck) link(key string, before, p *chain.Page) {
 	if !p.Closed && p.Number < s.newest {
-		s.report.add(Chain, key, "it is open, and page %d follows it", p.Number+1)
+		s.report.add(Chain, key, "it is open, but page %d follows it", p.Number+1)
 	}
 	switch {
 	case p.Number == 1 && p.Prev != "":
-		s.report.add(Chain, key, "it is the first page, and names %s as the page before it", p.Prev)
+		s.report.add(Chain, key, "it is the first page, but names %s as the page before it", p.Prev)
 	case p.Number > 1 && p.Prev == "":
 		s.report.add(Chain, key, "it does not name the page before it")
 	case before != nil && p.Prev != before.Digest():
 		s.report.add(Chain, key, "it names %s as the page before it, which is %s", p.Prev, before.Digest())
 	}
 	if before != nil && p.First.Before(before.Last) {
-		s.report.add(Metadata, key, "its first entity is of %v, the last one before it of %v", p.First, before.Last)
+		s.report.add(Metadata, key, "its first entity is from %v, the last one before it from %v", p.First, before.Last)
 	}
 }

@@ -25,7 +25,7 @@ type bodyCheck struct {
 	lastID      []byte
 }
 
-// body reads the stored body of the page. The error is about reading.
+// body checks the stored body of the page. It returns only read errors.
 func (c *bodyCheck) body(stored io.Reader) error {
 	sum := sha256.New()
 	source := &bodyReader{reader: io.TeeReader(stored, sum)}
@@ -37,7 +37,7 @@ func (c *bodyCheck) body(stored io.Reader) error {
 	c.report.Entities += int64(c.entities)
 	c.report.Bytes += source.size
 	if source.size != c.page.Size {
-		c.report.add(BodyDigest, c.key, "its body should have %d bytes, and has %d", c.page.Size, source.size)
+		c.report.add(BodyDigest, c.key, "its body should have %d bytes, but has %d", c.page.Size, source.size)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != c.page.SHA256 {
 		c.report.add(BodyDigest, c.key, "its metadata says SHA-256 %s, its body has %s", c.page.SHA256, got)
@@ -49,19 +49,19 @@ func (c *bodyCheck) body(stored io.Reader) error {
 	return nil
 }
 
-// closing checks that nothing but the closing delimiter of a closed page follows
-// the entities. An entity appended behind more would never be seen.
+// closing checks that only the closing delimiter of a closed page follows the
+// entities. After anything else, an appended entity would never be seen.
 func (c *bodyCheck) closing(size int64) {
 	end := c.end
 	if c.page.Closed {
 		end += int64(len(page.AppendClose(nil, c.page.Boundary)))
 	}
 	if size != end {
-		c.report.add(PageFormat, c.key, "its body should end with byte %d, and has %d", end, size)
+		c.report.add(PageFormat, c.key, "its body should end at byte %d, but has %d bytes", end, size)
 	}
 }
 
-// parts reads the entities, and reports whether all could be read.
+// parts reads the entities and reports whether all could be read.
 func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 	reader := page.NewReader(whole, c.page.Boundary, page.ReaderOptions{MaxWhole: maxWhole})
 	for part, err := range reader.Parts() {
@@ -74,13 +74,13 @@ func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 		}
 		if part.Stream != nil {
 			if _, err := io.Copy(io.Discard, part.Stream); err != nil {
-				continue // the next part is this error
+				continue // Parts yields the error next
 			}
 		}
 		c.entities++
 		c.end = reader.Offset()
 		c.lastID = append(c.lastID[:0], part.Header.Get("Content-ID")...)
-		// What cannot be read is reported by the check from outside.
+		// Errors are reported by the check over HTTP that follows.
 		c.last, _ = feed.ParseTime(string(part.Header.Get("Last-Modified")))
 		if part.Index == 0 {
 			c.first = c.last
@@ -89,19 +89,19 @@ func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 	return true
 }
 
-// compare compares what was read with what the metadata says.
+// compare compares the entities with the metadata.
 func (c *bodyCheck) compare() {
 	p := c.page
 	if p.Entities != c.entities {
-		c.report.add(Metadata, c.key, "its metadata says %d entities, it has %d", p.Entities, c.entities)
+		c.report.add(Metadata, c.key, "its metadata says %d entities, but it has %d", p.Entities, c.entities)
 	}
 	if !c.first.IsZero() && !feed.Truncate(p.First).Equal(c.first) {
-		c.report.add(Metadata, c.key, "its metadata says that the first entity is of %v, and it is of %v", p.First, c.first)
+		c.report.add(Metadata, c.key, "its metadata says that the first entity is from %v, but it is from %v", p.First, c.first)
 	}
 	if !c.last.IsZero() && !feed.Truncate(p.Last).Equal(c.last) {
-		c.report.add(Metadata, c.key, "its metadata says that the last entity is of %v, and it is of %v", p.Last, c.last)
+		c.report.add(Metadata, c.key, "its metadata says that the last entity is from %v, but it is from %v", p.Last, c.last)
 	}
 	if !bytes.Equal(c.lastID, []byte(p.LastContentID)) {
-		c.report.add(Metadata, c.key, "its metadata says that the last Content-ID is %q, and it is %q", p.LastContentID, c.lastID)
+		c.report.add(Metadata, c.key, "its metadata says that the last Content-ID is %q, but it is %q", p.LastContentID, c.lastID)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// maxWhole is the size of bodies that are held in memory, in bytes.
+// maxWhole is the size up to which bodies are held in memory, in bytes.
 const maxWhole = 64 << 10
 
 // A visit is one check of a feed or a snapshot.
@@ -31,7 +31,7 @@ type visit struct {
 	scratch []byte
 
 	pages pageList  // oldest first
-	most  int       // pages to list
+	most  int       // pages to list, at most
 	whole int       // pages that could be read to their closing delimiter
 	last  time.Time // Last-Modified of the entity read last
 }
@@ -70,7 +70,7 @@ func (v *visit) finish() error {
 	return v.pages.err
 }
 
-// unreachable records a request that came to nothing, unless it is our own end.
+// unreachable records a request that failed, and returns an error if ctx has ended.
 func (v *visit) unreachable(url string, err error) error {
 	if v.ctx.Err() != nil {
 		return fmt.Errorf("check %s: %w", url, context.Cause(v.ctx))
@@ -79,7 +79,7 @@ func (v *visit) unreachable(url string, err error) error {
 	return nil
 }
 
-// A seen page is what the headers of an answer say.
+// seen is what the headers of a response say about a page.
 type seen struct {
 	links    feed.Links
 	hasLinks bool // they could be read
@@ -87,8 +87,8 @@ type seen struct {
 	chain    feed.Chain
 }
 
-// read checks an answer to GET for the i-th page. The error is not about the
-// page.
+// read checks the response to GET for the i-th page. Errors are those of the
+// check; violations by the page go to the report.
 func (v *visit) read(i int, response *http.Response) (seen, error) {
 	c := pageCheck{visit: v, url: v.pages.at(i).url, index: i}
 	c.now.URL = c.url
@@ -126,7 +126,7 @@ func (v *visit) read(i int, response *http.Response) (seen, error) {
 	return s, nil
 }
 
-// A bodyReader reads the body of a page, counts, and remembers why it ended.
+// A bodyReader reads the body of a page, counts its bytes and keeps the first error.
 type bodyReader struct {
 	reader io.Reader
 	size   int64
@@ -142,7 +142,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest: the epilogue, or all of a page that is none.
+// drain reads the rest: the epilogue, or everything if it is not a page.
 func (b *bodyReader) drain() {
 	if b.err == nil {
 		_, b.err = io.Copy(io.Discard, b)
@@ -167,7 +167,7 @@ func (c *pageCheck) headers(response *http.Response) seen {
 	}
 	c.selfLink(s.links.Self, response.Request.URL)
 	if s.links.Next == "" && isImmutable(response.Header) {
-		c.report.add(Caching, c.url, "it has no next link, so may still change, and is declared immutable")
+		c.report.add(Caching, c.url, "it has no next link and so may still change, but is declared immutable")
 	}
 	return s
 }
@@ -187,8 +187,8 @@ func (c *pageCheck) lastModified(h http.Header) time.Time {
 	return t
 }
 
-// selfLink checks that a page links to itself, under the URL that leads to it or
-// the one that this was redirected to.
+// selfLink checks that a page links to itself, by the URL that was requested or
+// the one that the request was redirected to.
 func (c *pageCheck) selfLink(self string, answered *url.URL) {
 	switch self {
 	case "":
@@ -199,7 +199,7 @@ func (c *pageCheck) selfLink(self string, answered *url.URL) {
 	}
 }
 
-// boundary returns the boundary of a page that can be read as multipart.
+// boundary returns the boundary of a page, if it is multipart.
 func (c *pageCheck) boundary(h http.Header) (string, bool) {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		c.report.add(MediaType, c.url, "it has Content-Encoding %q, which was not asked for", coding)
@@ -211,13 +211,12 @@ func (c *pageCheck) boundary(h http.Header) (string, bool) {
 		return "", false
 	}
 	if !quotesEnd(h.Get("Content-Type")) {
-		c.report.add(MediaType, c.url, "its Content-Type is %q, where a quote has no end", h.Get("Content-Type"))
+		c.report.add(MediaType, c.url, "its Content-Type is %q, with an unterminated quoted string", h.Get("Content-Type"))
 	}
 	return boundary, true
 }
 
-// weekday returns the day of t, and whether that is the one that text, an HTTP date,
-// begins with.
+// weekday returns the day of t, and whether text, an HTTP date, begins with it.
 func weekday(text string, t time.Time) (day string, ok bool) {
 	day = t.Weekday().String()
 	return day, strings.HasPrefix(strings.TrimSpace(text), day[:3])
@@ -238,7 +237,7 @@ func quotesEnd(value string) bool {
 	return !quoted
 }
 
-// isImmutable reports whether Cache-Control says so (RFC 8246).
+// isImmutable reports whether Cache-Control contains immutable (RFC 8246).
 func isImmutable(h http.Header) bool {
 	for _, value := range h.Values("Cache-Control") {
 		for directive := range strings.SplitSeq(value, ",") {
