@@ -146,7 +146,7 @@ func (c *crowd) follow(conn net.Conn, ready func()) error {
 	r := bufio.NewReaderSize(conn, 2<<10)
 	etag := ""
 	for {
-		request := "GET " + layout.FeedPath("bench") + " HTTP/1.1\r\nHost: bench\r\nAccept-Encoding: identity\r\n"
+		request := "GET " + layout.FeedPath("bench") + " HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\n"
 		if etag != "" {
 			request += "If-None-Match: " + etag + "\r\nPrefer: wait=60\r\n"
 		}
