@@ -1,11 +1,12 @@
-// Package layout is the one place that knows names, storage keys and URL paths.
+// Package layout defines the names, storage keys and URL paths of feeds and
+// snapshots. No other package builds or parses them.
 //
 // Keys in a store:
 //
 //	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
 //	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
-//	feeds/<feed>/aside/<12 digits>-<tag>      a page that a repair has taken out of the feed
-//	feeds/<feed>/quarantine/<name>            what a bridge could not publish, and why
+//	feeds/<feed>/aside/<12 digits>-<tag>      a page that a repair took out of the feed
+//	feeds/<feed>/quarantine/<name>            an entity that a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
 //	snapshots/<name>/pages/<id>/<6 digits>    one page of a snapshot, numbered from 0
 //
@@ -32,14 +33,14 @@ var ErrName = errors.New("invalid name")
 // MaxName is the longest name of a feed or snapshot, in bytes.
 const MaxName = 100
 
-// CheckName reports whether name may name a feed or a snapshot: 1 to 100
-// characters of a-z, A-Z, 0-9, ".", "_" and "-", beginning with a letter or a
-// digit, and without "..". Such a name is itself in a URL path, a file name
-// and an S3 key.
+// CheckName returns an error that matches [ErrName] unless name is valid for a feed
+// or snapshot: 1 to 100 characters of a-z, A-Z, 0-9, ".", "_" and "-", beginning with
+// a letter or a digit, and without "..". A valid name needs no escaping in a URL
+// path, a file name or an S3 key.
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: it is empty", ErrName)
+		return fmt.Errorf("%w: empty", ErrName)
 	case len(name) > MaxName:
 		return fmt.Errorf("%w %.20q...: longer than %d bytes", ErrName, name, MaxName)
 	case strings.Contains(name, ".."):
@@ -75,21 +76,20 @@ func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedP
 // oldest page.
 func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
 
-// FeedAside returns the prefix of the keys of pages that a repair has taken out of a
-// feed.
+// FeedAside returns the prefix of the keys of pages that a repair took out of a feed.
 func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }
 
 // FeedAsidePage returns the key of a state of page n that was taken out of a feed. The
-// tag, of A-Z, a-z and 0-9, tells states of one page apart.
+// tag, of A-Z, a-z and 0-9, distinguishes states of the same page.
 func FeedAsidePage(feed string, n int64, tag string) string {
 	return fmt.Sprintf("%s%012d-%s", FeedAside(feed), n, tag)
 }
 
-// FeedQuarantine returns the prefix of the keys of what a bridge could not publish in
-// a feed.
+// FeedQuarantine returns the prefix of the keys of entities that a bridge could not
+// publish in a feed.
 func FeedQuarantine(feed string) string { return FeedsPrefix + feed + "/quarantine/" }
 
-// ParseFeedPage returns the page number in a key made by [FeedPage].
+// ParseFeedPage returns the page number in a key returned by [FeedPage].
 func ParseFeedPage(feed, key string) (int64, error) {
 	digits, ok := strings.CutPrefix(key, FeedPages(feed))
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -99,19 +99,18 @@ func ParseFeedPage(feed, key string) (int64, error) {
 	return n, nil
 }
 
-// SnapshotIndexes returns the prefix of the keys of a snapshot's indexes. Ids
-// sort by creation time, so the last key under it is the newest index.
+// SnapshotIndexes returns the prefix of the keys of a snapshot's indexes. IDs
+// sort by creation time, so the last key with the prefix is the newest index.
 func SnapshotIndexes(name string) string { return SnapshotsPrefix + name + "/index/" }
 
 // SnapshotIndex returns the key of the index of one snapshot.
 func SnapshotIndex(name, id string) string { return SnapshotIndexes(name) + id }
 
-// snapshotID is the time when a snapshot was begun, and something random.
+// snapshotID matches the time at which a snapshot was begun, and a random suffix.
 var snapshotID = regexp.MustCompile(`^\d{8}T\d{6}(\.\d{3})?Z-[a-z0-9]+$`)
 
-// ParseSnapshotIndex returns the id in a key made by [SnapshotIndex] with the id of a
-// snapshot that was written here, such as "20260102T030405.678Z-c5xnp2qa". Any other key is
-// of somebody else's object.
+// ParseSnapshotIndex returns the ID in a key returned by [SnapshotIndex]. The ID must have
+// the form that feedctl writes, such as "20260102T030405.678Z-c5xnp2qa".
 func ParseSnapshotIndex(name, key string) (id string, err error) {
 	id, ok := strings.CutPrefix(key, SnapshotIndexes(name))
 	if !ok || !snapshotID.MatchString(id) {

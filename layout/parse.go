@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ParseFeedPageURL returns the feed and the number in the URL of a page: one
-// whose path ends in what [FeedPagePath] makes.
+// ParseFeedPageURL returns the feed and the page number in the URL of a page, whose
+// path must end in the result of [FeedPagePath].
 func ParseFeedPageURL(ref string) (feed string, n int64, err error) {
 	u, err := url.Parse(ref)
 	if err != nil {

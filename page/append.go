@@ -8,13 +8,13 @@ import (
 )
 
 // AppendPart appends a part to dst, which is a page without its closing
-// delimiter, or empty. The fields are written in the order of h, Content-Length
-// last; one that is in h is left out.
+// delimiter, or empty. The fields are written in the order of h, followed by the
+// actual Content-Length; a Content-Length in h is omitted.
 //
-// The error matches [ErrBoundary] if boundary is not one of RFC 2046,
+// The error matches [ErrBoundary] if boundary is invalid (RFC 2046, section 5.1.1),
 // [ErrBoundaryInBody] if it occurs in body (start another page with another
-// boundary), [ErrInvalidFieldText] if a field name is not a token or a value
-// has CR, LF or NUL. On an error dst is returned as it was.
+// boundary), or [ErrInvalidFieldText] if a field name is not a token or a value
+// contains CR, LF or NUL. On error, dst is returned unchanged.
 func AppendPart(dst []byte, boundary string, h Header, body []byte) ([]byte, error) {
 	out, err := appendHeader(dst, boundary, h, int64(len(body)))
 	if err == nil && Occurs(boundary, body) {
@@ -44,7 +44,7 @@ func appendHeader(dst []byte, boundary string, h Header, size int64) ([]byte, er
 		return nil, fmt.Errorf("%w: %q", ErrBoundary, boundary)
 	}
 	if size < 0 {
-		return nil, fmt.Errorf("%w: %d is not a size", ErrContentLength, size)
+		return nil, fmt.Errorf("%w: negative size %d", ErrContentLength, size)
 	}
 	out := append(dst, "--"...)
 	out = append(out, boundary...)
@@ -71,7 +71,7 @@ func appendHeader(dst []byte, boundary string, h Header, size int64) ([]byte, er
 	return append(out, "\r\n\r\n"...), nil
 }
 
-// AppendClose appends the closing delimiter of a page, which must have a part.
+// AppendClose appends the closing delimiter to a page, which must have a part.
 func AppendClose(dst []byte, boundary string) []byte {
 	dst = append(dst, "--"...)
 	dst = append(dst, boundary...)

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	maxBoundary         = 70  // of what is written (RFC 2046, section 5.1.1)
-	maxReadableBoundary = 256 // of what is read
+	maxBoundary         = 70  // when writing (RFC 2046, section 5.1.1)
+	maxReadableBoundary = 256 // when reading
 )
 
 // NewBoundary returns a random boundary of 130 bits.
@@ -24,17 +24,17 @@ func ContentType(boundary string) string {
 // Occurs reports whether "--" and the boundary occur in body, so that body
 // cannot be a part of a page with this boundary.
 func Occurs(boundary string, body []byte) bool {
-	// On the stack for every boundary that may be written.
+	// The capacity suffices for every writable boundary, so pattern stays on the stack.
 	pattern := append(make([]byte, 0, len("--")+maxBoundary), "--"...)
 	return bytes.Contains(body, append(pattern, boundary...))
 }
 
-// Boundary returns the boundary of a page from its Content-Type. It takes any
-// subtype of multipart, and the boundary quoted or bare, also with characters
-// that would need quotes, in typographic quotes, or with the closing quote
-// missing. White space at its end is cut off. The error matches
-// [ErrNotMultipart], or [ErrBoundary] if the boundary is missing, contradictory,
-// longer than 256 bytes, or has control characters.
+// Boundary returns the boundary of a page from its Content-Type. It accepts any
+// subtype of multipart, and a boundary that is quoted or bare, even if it contains
+// characters that require quotes, is in typographic quotes or lacks the closing
+// quote. Trailing white space is removed. The error matches [ErrNotMultipart], or
+// [ErrBoundary] if the boundary is missing, contradictory, longer than 256 bytes
+// or has control characters.
 func Boundary(contentType string) (string, error) {
 	mediaType, params, _ := strings.Cut(contentType, ";")
 	kind, subtype, _ := strings.Cut(strings.TrimSpace(mediaType), "/")
@@ -55,12 +55,12 @@ func Boundary(contentType string) (string, error) {
 		boundary = value
 	}
 	if boundary == "" {
-		return "", fmt.Errorf("%w: none in %q", ErrBoundary, contentType)
+		return "", fmt.Errorf("%w: missing in %q", ErrBoundary, contentType)
 	}
 	return boundary, nil
 }
 
-// cutParam cuts the first parameter, up to and with its semicolon, off s.
+// cutParam cuts the first parameter and the semicolon after it off s.
 func cutParam(s string) (name, value, rest string) {
 	end := strings.IndexAny(s, ";=")
 	if end < 0 || s[end] == ';' {
@@ -88,8 +88,8 @@ func cutParam(s string) (name, value, rest string) {
 	return name, value, rest
 }
 
-// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4), whose opening quote
-// is gone already, off s and undoes its escapes.
+// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4) without its opening
+// quote off s and undoes its escapes.
 func cutQuoted(s string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -106,8 +106,8 @@ func cutQuoted(s string) (value, rest string) {
 	return b.String(), ""
 }
 
-// readable reports whether a page with this boundary can be read. That is more
-// than may be written, since others write more.
+// readable reports whether a page with this boundary can be read. It accepts more
+// than writable, since other writers do not keep to RFC 2046.
 func readable(boundary string) bool {
 	for i := range len(boundary) {
 		if c := boundary[i]; c < ' ' || c == 0x7f {
@@ -117,7 +117,7 @@ func readable(boundary string) bool {
 	return 0 < len(boundary) && len(boundary) <= maxReadableBoundary
 }
 
-// writable reports whether boundary keeps to RFC 2046, section 5.1.1.
+// writable reports whether boundary conforms to RFC 2046, section 5.1.1.
 func writable(boundary string) bool {
 	for i := range len(boundary) {
 		if !isBoundaryChar(boundary[i]) {

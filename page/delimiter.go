@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// maxPadding is how much white space may follow a delimiter on its line. A
-// longer line is not a delimiter line: it could not be looked at in bounded
-// memory.
+// maxPadding limits the white space after a delimiter on its line, in bytes. A
+// longer line is not a delimiter line, so that memory stays bounded.
 const maxPadding = 1024
 
 // A delimiter is a delimiter line: "--", the boundary, "--" if it is the
@@ -24,13 +23,13 @@ type verdict int
 const (
 	absent verdict = iota
 	present
-	undecided // the bytes at hand end too early
+	undecided // more bytes are needed
 )
 
-// A matcher knows what the delimiter lines of a page look like.
+// A matcher recognizes the delimiter lines of a page.
 type matcher struct {
 	pattern []byte // "\n--" boundary
-	colon   bool   // there is a colon in the boundary
+	colon   bool   // the boundary contains a colon
 }
 
 func (m *matcher) reset(boundary string) {
@@ -38,10 +37,10 @@ func (m *matcher) reset(boundary string) {
 	m.colon = strings.Contains(boundary, ":")
 }
 
-// match tells whether data, which is at the start of a line, begins with a
-// delimiter line. The page ends with data if ended is set: then a closing
-// delimiter needs no line break. Any other does, since what follows it is lost
-// and it may have been the start of some longer line of a body.
+// match reports whether data, which is at the start of a line, begins with a
+// delimiter line. If ended is set, the page ends with data, and a closing delimiter
+// needs no line break. Any other delimiter does: without one it may be the start of
+// a longer line of a truncated body.
 func (m *matcher) match(data []byte, ended bool) (delimiter, verdict) {
 	dash := m.pattern[1:]
 	if !bytes.HasPrefix(data, dash) {
@@ -93,9 +92,9 @@ func skipPadding(b []byte) []byte {
 	return b[n:]
 }
 
-// search looks in data for a line break that is followed by a delimiter line,
-// and returns the index of its LF. If there is none, the search goes on from
-// the index that it returns once data has become longer.
+// search searches data for a line break followed by a delimiter line and returns
+// the index of its LF. If there is none, it returns the index from which to
+// continue the search once data is longer.
 func (m *matcher) search(data []byte, from int, ended bool) (int, delimiter, verdict) {
 	for {
 		i := bytes.Index(data[from:], m.pattern)

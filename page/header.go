@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Get returns the value of the first field with this name, which is compared
-// without regard to case. It is nil if there is none, and not nil otherwise.
+// Get returns the value of the first field with the given case-insensitive name.
+// It is nil only if there is no such field.
 func (h Header) Get(name string) []byte {
 	for _, f := range h {
 		if equalFold(f.Name, name) {
@@ -16,7 +16,7 @@ func (h Header) Get(name string) []byte {
 	return nil
 }
 
-// equalFold reports whether a and b are equal but for the case of ASCII letters.
+// equalFold reports whether a and b are equal under ASCII case folding.
 func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -36,13 +36,13 @@ func lower(c byte) byte {
 	return c
 }
 
-// isToken reports whether name is a token (RFC 9110, section 5.6.2), as the
-// name of a field must be.
+// isToken reports whether name is a token (RFC 9110, section 5.6.2), as a field
+// name must be.
 func isToken(name []byte) bool {
 	return len(name) > 0 && tokenLength(name) == len(name)
 }
 
-// tokenLength returns how many characters of a token b begins with.
+// tokenLength returns the length of the token at the start of b.
 func tokenLength(b []byte) int {
 	for i, c := range b {
 		if letter := c | 0x20; letter < 'a' || 'z' < letter {
@@ -54,8 +54,7 @@ func tokenLength(b []byte) int {
 	return len(b)
 }
 
-// isTokenMark reports whether c is a digit or another character of a token that
-// is not a letter.
+// isTokenMark reports whether c is a token character other than a letter.
 func isTokenMark(c byte) bool {
 	// One bit for each ASCII character.
 	const (
@@ -68,15 +67,14 @@ func isTokenMark(c byte) bool {
 	return c < 128 && high>>(c-64)&1 != 0
 }
 
-// parseFields reads the fields of the header that data begins with into h, up to
-// the blank line at its end. It returns the length of the header block and that
-// of the blank line; or, with ok unset, where a line starts that is malformed,
-// folded or incomplete, or about the end of a block that has other control
-// characters than it should.
+// parseFields parses the header at the start of data into h, up to the blank line
+// that ends it. It returns the length of the header block and of the blank line. If
+// ok is false, length is the offset of a line that is malformed, folded or
+// incomplete, or the block contains an invalid control character.
 //
-// What h has is overwritten. It should be the header of the part before, since
-// most parts have the same fields, and comparing a name with one that was checked
-// is faster than checking it.
+// The contents of h are overwritten. It should be the header of the part before:
+// most parts have the same field names, and comparing a name with a valid one is
+// faster than checking it.
 func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
 	at, crs, fields := 0, 0, 0
 	for {
@@ -115,8 +113,7 @@ func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
 	return h, at, blank, ok
 }
 
-// badControl returns the index of the first NUL, or CR that is not part of a line
-// break, in a header block; or -1.
+// badControl returns the index of the first NUL or bare CR in a header block, or -1.
 func badControl(block []byte) int {
 	for i, c := range block {
 		if c == 0 || c == '\r' && block[i+1] != '\n' {
@@ -127,10 +124,10 @@ func badControl(block []byte) int {
 }
 
 // unfold joins the folded lines of a header block in place: a line break and the
-// white space around it become one space (RFC 9112, section 5.2). The line is
-// filled up with spaces, so that all others stay where they are.
+// white space around it become one space (RFC 9112, section 5.2). The joined line
+// is padded with spaces, so that the offsets of the other lines do not change.
 func unfold(block []byte) {
-	end, fill := 0, 0 // of the text of the line before; of what it is to fill
+	end, fill := 0, 0 // the end of the previous line's text, and of its padding
 	for at := 0; at < len(block); {
 		next := at + bytes.IndexByte(block[at:], '\n') + 1
 		text := bytes.TrimRight(block[at:next], " \t\r\n")
@@ -155,14 +152,14 @@ func fillSpace(block []byte, from, to int) {
 	}
 }
 
-// Content-Length as a header gives it, if it does not give a number.
+// Results of contentLength other than a length.
 const (
-	noLength  = -1 // there is no such field
-	badLength = -2 // not a number of bytes, too large for one, or contradictory
+	noLength  = -1 // the field is missing
+	badLength = -2 // the field is invalid, too large or contradictory
 )
 
-// contentLength returns the value of Content-Length, noLength or badLength. It
-// may be given more than once if it is the same each time (RFC 9110, 8.6).
+// contentLength returns the value of Content-Length, noLength or badLength. The
+// field may be repeated with the same value (RFC 9110, section 8.6).
 func contentLength(h Header) int64 {
 	const name = "Content-Length"
 	length := int64(noLength)
@@ -195,7 +192,7 @@ func parseLength(digits []byte) int64 {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// trimSpace cuts off the white space around a value (OWS in RFC 9110).
+// trimSpace removes leading and trailing white space (OWS in RFC 9110).
 func trimSpace(b []byte) []byte {
 	for len(b) > 0 && isSpace(b[0]) {
 		b = b[1:]

@@ -1,6 +1,5 @@
-// Package page reads and writes pages: multipart documents after RFC 2046,
-// section 5.1, as the datareplication.io specification uses them. It knows
-// parts, headers and boundaries, and nothing of HTTP clients, storage or feeds.
+// Package page reads and writes pages: multipart documents (RFC 2046, section
+// 5.1) as the datareplication.io specification uses them.
 package page
 
 import (
@@ -8,8 +7,8 @@ import (
 	"fmt"
 )
 
-// A Field is one header field of a part. What a [Reader] hands out points into
-// the reader's buffer and is valid until the next part is read.
+// A Field is one header field of a part. A field from a [Reader] points into the
+// reader's buffer and is valid until the next part is read.
 type Field struct {
 	Name, Value []byte
 }
@@ -24,15 +23,15 @@ var (
 	ErrMalformedHeader  = errors.New("malformed header")
 	ErrHeaderTooLarge   = errors.New("header block exceeds the limit")
 	ErrPartTooLarge     = errors.New("part exceeds the limit")
-	ErrContentLength    = errors.New("delimiter is not where Content-Length promised")
+	ErrContentLength    = errors.New("body length differs from Content-Length")
 	ErrBoundary         = errors.New("invalid boundary")
 	ErrBoundaryInBody   = errors.New("boundary occurs in a body")
 	ErrNotMultipart     = errors.New("content type is not multipart")
 	ErrInvalidFieldText = errors.New("header field contains a character that is not allowed")
 )
 
-// An Error tells where in a page a violation was found. Part counts from 0 and
-// is -1 before the first part; Offset is in bytes from the start of the page.
+// An Error describes why and where reading a page failed. Part counts from 0 and is
+// -1 before the first part; Offset is in bytes from the start of the page.
 type Error struct {
 	Part   int
 	Offset int64

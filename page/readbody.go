@@ -1,19 +1,18 @@
 package page
 
-// A bodyScan is how far the end of a body, or of the preamble, is known. Its
-// members count from the start of the window.
+// A bodyScan is the state of the search for the end of a body or of the preamble.
+// Its offsets are relative to the start of the window.
 type bodyScan struct {
-	lineStart bool // there may be a delimiter line right at the start
+	lineStart bool // a delimiter line may begin at the start of the window
 	crlf      bool // a CR before the LF is part of the line break
-	from      int  // the search goes on here
-	known     int  // this many bytes belong to the body for certain
-	found     bool // and they are all of it; a line break and a delimiter follow
-	lineBreak int
+	from      int  // where the search continues
+	known     int  // number of bytes known to belong to the body
+	found     bool // known is the whole body; a line break and a delimiter follow
+	lineBreak int  // length of that line break
 	line      delimiter
 }
 
-// readBody makes the body of the part whole if it is not too large, and else a
-// stream.
+// readBody sets the part's Body, or its Stream if the body is too large.
 func (r *Reader) readBody() error {
 	limit := int64(r.maxWhole)
 	if r.maxPart > 0 {
@@ -29,7 +28,7 @@ func (r *Reader) readBody() error {
 			return err
 		}
 	}
-	size := int64(r.body.known) // or more, if it is over the limit
+	size := int64(r.body.known) // a lower bound if it exceeds the limit
 	switch {
 	case size <= limit:
 		r.part.Body = r.window.bytes()[:size:size]
@@ -45,8 +44,8 @@ func (r *Reader) readBody() error {
 	}
 }
 
-// trustLength makes n bytes the body if a delimiter follows them. If none does,
-// the body is still to be searched for.
+// trustLength ends the body after n bytes if a delimiter follows them. Otherwise
+// the end of the body must still be searched for.
 func (r *Reader) trustLength(n int) error {
 	for {
 		switch r.delimiterAt(n) {
@@ -59,7 +58,7 @@ func (r *Reader) trustLength(n int) error {
 			return nil
 		}
 		if r.window.err != nil {
-			return nil // truncated or not, the search will tell
+			return nil // the search will find out whether the page is truncated
 		}
 		if err := r.more(); err != nil {
 			return err
@@ -68,7 +67,7 @@ func (r *Reader) trustLength(n int) error {
 }
 
 // delimiterAt ends the body after n bytes if a line break and a delimiter line
-// are there.
+// follow.
 func (r *Reader) delimiterAt(n int) verdict {
 	data := r.window.bytes()
 	if len(data) <= n {
@@ -77,7 +76,7 @@ func (r *Reader) delimiterAt(n int) verdict {
 	lineBreak := 0
 	switch rest := data[n:]; {
 	case rest[0] == '\n' && r.body.crlf && n > 0 && data[n-1] == '\r':
-		return absent // it is in the middle of a line break
+		return absent // n is in the middle of a line break
 	case rest[0] == '\n':
 		lineBreak = 1
 	case rest[0] == '\r' && len(rest) == 1:
@@ -99,8 +98,8 @@ func (r *Reader) delimiterAt(n int) verdict {
 	return v
 }
 
-// extendBody searches on until more bytes are known to belong to the body, or
-// the delimiter after it is found.
+// extendBody continues the search until more bytes are known to belong to the body
+// or the delimiter after it is found.
 func (r *Reader) extendBody() error {
 	for b, before := &r.body, r.body.known; ; {
 		if b.lineStart {
@@ -118,7 +117,7 @@ func (r *Reader) extendBody() error {
 	}
 }
 
-// matchLineStart looks for a delimiter line at the start of the window.
+// matchLineStart checks for a delimiter line at the start of the window.
 func (r *Reader) matchLineStart() {
 	line, v := r.matcher.match(r.window.bytes(), r.window.ended())
 	switch v {
@@ -129,8 +128,7 @@ func (r *Reader) matchLineStart() {
 	}
 }
 
-// searchBody looks for a delimiter line in the part of the window that was not
-// searched yet.
+// searchBody searches the part of the window not yet searched for a delimiter line.
 func (r *Reader) searchBody() {
 	b, data := &r.body, r.window.bytes()
 	at, line, v := r.matcher.search(data, b.from, r.window.ended())
@@ -143,8 +141,8 @@ func (r *Reader) searchBody() {
 	}
 }
 
-// checkLength fails if a strict reader was promised another size of the body,
-// the rest of which is known.
+// checkLength returns an error if the reader is strict and Content-Length is not
+// size. The rest of the body must be known.
 func (r *Reader) checkLength(size int64) error {
 	if r.strict && r.length != noLength && r.length != size {
 		return r.fail(ErrContentLength, r.window.offset()+int64(r.body.known))
@@ -152,7 +150,7 @@ func (r *Reader) checkLength(size int64) error {
 	return nil
 }
 
-// skipBody consumes what is left of a streamed body, or the preamble.
+// skipBody consumes the rest of a streamed body, or the preamble.
 func (r *Reader) skipBody() error {
 	if r.stream != nil {
 		defer r.closeStream()

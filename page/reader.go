@@ -12,59 +12,56 @@ const (
 	defaultMaxWhole  = 1 << 20
 )
 
-// ReaderOptions are the limits of a [Reader]. The zero value is fit for use.
+// ReaderOptions are the limits of a [Reader]. The zero value means the defaults.
 type ReaderOptions struct {
 	// MaxHeader limits the header block of a part, in bytes without the blank
 	// line that ends it. 0 means 64 KiB.
 	MaxHeader int
 	// MaxPart limits the body of a part, in bytes. 0 means no limit.
 	MaxPart int64
-	// MaxWhole is the size in bytes up to which bodies are handed out whole. A
-	// larger body is handed out as a stream. 0 means 1 MiB. The buffer of a
-	// Reader grows with the parts up to MaxWhole + MaxHeader + 64 KiB; the header
-	// of a stream is copied.
+	// MaxWhole is the largest body returned in [Part].Body, in bytes; larger
+	// bodies are streamed. 0 means 1 MiB. The buffer of a Reader grows as needed
+	// up to MaxWhole + MaxHeader + 64 KiB. The header of a streamed part is
+	// copied.
 	MaxWhole int
-	// Strict refuses a part whose Content-Length is not the length of its body.
-	// Otherwise a wrong Content-Length is passed over.
+	// Strict rejects a part whose Content-Length is not the length of its body.
+	// Otherwise a wrong Content-Length is ignored.
 	Strict bool
 }
 
-// A Part is a part of a page. Whatever it points to is valid until the next
-// part is read.
+// A Part is a part of a page. It is valid until the next part is read.
 type Part struct {
 	// Index of the part in its page, from 0.
 	Index int
 	// Offset of the part's delimiter line, in bytes from the start of the page.
 	Offset int64
 	Header Header
-	// Body is the whole body, not nil even if it is empty; or nil if there is a
-	// Stream.
+	// Body is the whole body. It is nil if and only if Stream is set.
 	Body []byte
-	// Stream gives a body that is larger than [ReaderOptions.MaxWhole]. What is
-	// not read of it is skipped. Where the page is cut or refused, Read returns
-	// an [*Error] and not io.EOF.
+	// Stream reads a body larger than [ReaderOptions.MaxWhole]. Any unread rest is
+	// skipped. If the page is truncated or exceeds a limit, Read returns an
+	// [*Error], never io.EOF.
 	Stream io.Reader
 }
 
-// A Reader reads the parts of a page from an [io.Reader], in memory that
-// depends on its limits and not on the page.
+// A Reader reads the parts of a page from an [io.Reader], in memory bounded by
+// its options, not by the size of the page.
 //
-// It reads what RFC 2046 allows, and more, since not all writers keep to it:
-// lines may end with CRLF or LF; a delimiter line is "--", the boundary, "--"
-// if it is the closing one, and up to 1 KiB of white space; what is before the
-// first and after the closing delimiter is ignored, and the latter needs no
-// line break; header lines may be folded, and are unfolded. The line break
-// before a delimiter line is not part of the body; a CR before an LF belongs to
-// this line break if the delimiter line that began the part ended with CRLF, or
-// if Content-Length says so.
+// It accepts more than RFC 2046 allows, since not all writers conform to it. Lines
+// may end with CRLF or LF. A delimiter line is "--", the boundary, "--" if it is
+// the closing one, and up to 1 KiB of white space. Everything before the first and
+// after the closing delimiter is ignored; the closing delimiter needs no line
+// break. Folded header lines are unfolded. The line break before a delimiter line
+// is not part of the body. A CR before an LF belongs to this line break if the
+// delimiter line that began the part ended with CRLF, or if Content-Length says so.
 //
-// Content-Length (RFC 9110, section 8.6) is used to skip a body. If there is no
-// delimiter after as many bytes, it is wrong, and the body ends at the first
-// delimiter; see also [ReaderOptions.Strict]. A body that is handed out as a
-// stream always ends at the first delimiter.
+// Content-Length (RFC 9110, section 8.6) is used to find the end of a body
+// quickly. If no delimiter follows after that many bytes, it is wrong, and the body
+// ends at the first delimiter; see also [ReaderOptions.Strict]. A streamed body
+// always ends at the first delimiter.
 //
-// Reading stops at the closing delimiter. The epilogue, and so the end of the
-// source, is left to the caller.
+// Reading stops at the closing delimiter. The rest of the source, the epilogue, is
+// left unread.
 type Reader struct {
 	strict    bool
 	maxHeader int
@@ -77,15 +74,15 @@ type Reader struct {
 	part    Part
 
 	header      Header // of part
-	headerMoves int    // what window.moves was when header was made
-	block       []byte // what header points into if the body is a stream
+	headerMoves int    // window.moves when header was parsed
+	block       []byte // backs header if the body is a stream
 	length      int64  // Content-Length of part, or noLength, or badLength
 	stream      *stream
 	err         error // sticky
 }
 
-// NewReader returns a Reader of a page from r. The boundary is as [Boundary]
-// returns it; one that is not valid is reported with the first part.
+// NewReader returns a Reader of a page from r. The boundary is as returned by
+// [Boundary]; an invalid one is reported when the first part is read.
 func NewReader(r io.Reader, boundary string, o ReaderOptions) *Reader {
 	d := &Reader{
 		strict:    o.Strict,
@@ -98,8 +95,8 @@ func NewReader(r io.Reader, boundary string, o ReaderOptions) *Reader {
 	return d
 }
 
-// Reset makes r read another page. It keeps options and buffers, so that it
-// allocates nothing. Parts of the page before are no longer valid.
+// Reset makes r read another page. It keeps the options and reuses the buffers.
+// Parts of the previous page are no longer valid.
 func (r *Reader) Reset(src io.Reader, boundary string) {
 	r.closeStream()
 	r.window.reset(src)
@@ -113,10 +110,9 @@ func (r *Reader) Reset(src io.Reader, boundary string) {
 	}
 }
 
-// Parts returns an iterator over the parts that have not been read yet. The
-// part it yields is the same variable each time. An error ends the iteration
-// and is yielded last, with a nil part; it is an [*Error], and every further
-// iteration yields it again.
+// Parts returns an iterator over the parts not yet read. It yields the same *Part
+// each time. An error, which is an [*Error], is yielded with a nil part and ends the
+// iteration; further iterations yield it again.
 func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	return func(yield func(*Part, error) bool) {
 		for {
@@ -128,9 +124,9 @@ func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	}
 }
 
-// Offset returns how many bytes of the page come before the delimiter that ends
-// the part yielded last: the part, and the line break after it, end there. As
-// long as its Stream is not read to the end, it is where the Stream stands.
+// Offset returns the offset in the page of the delimiter line after the part
+// yielded last. While that part has an unread Stream, it is the offset of the
+// Stream instead.
 func (r *Reader) Offset() int64 {
 	if !r.body.found || r.stream != nil && r.body.known > 0 {
 		return r.window.offset()
@@ -138,8 +134,8 @@ func (r *Reader) Offset() int64 {
 	return r.window.offset() + int64(r.body.known+r.body.lineBreak)
 }
 
-// Last reports whether the part yielded last is known to be the last one: the closing
-// delimiter follows it. If it has a Stream, that is known when it was read to the end.
+// Last reports whether the part yielded last is followed by the closing delimiter. For
+// a part with a Stream, this is known only once the Stream has been read to its end.
 func (r *Reader) Last() bool { return r.part.Index >= 0 && r.body.found && r.body.line.closing }
 
 // next reads the next part. It returns nil after the last one.
@@ -171,14 +167,14 @@ func (r *Reader) next() (*Part, error) {
 	return &r.part, nil
 }
 
-// fail makes err, found at offset, the error of the page.
+// fail records err, found at offset, as the error of the page.
 func (r *Reader) fail(err error, offset int64) error {
 	r.err = &Error{Part: r.part.Index, Offset: offset, Err: err}
 	return r.err
 }
 
-// more makes the window longer, or finds out that it ends the page. When that
-// is known already, the page is truncated.
+// more extends the window or learns that the page ends with it. If that is already
+// known, the page is truncated.
 func (r *Reader) more() error {
 	switch err := r.window.more(); err {
 	case nil:

@@ -6,9 +6,8 @@ import "bytes"
 // consumed, and the blank line after it. The window keeps it, since the fields
 // point into it.
 func (r *Reader) readHeader() error {
-	// Most headers are in the window as a whole, and as they should be. For the
-	// others, reading starts over, carefully. A delimiter line could pass for a
-	// field only if the boundary has a colon.
+	// Fast path: most headers are well-formed and entirely in the window. A
+	// delimiter line can be mistaken for a field only if the boundary has a colon.
 	h, length, blank, ok := parseFields(r.knownFields(), r.window.bytes())
 	if !ok || length > r.maxHeader || r.matcher.colon {
 		var err error
@@ -29,7 +28,7 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// knownFields returns the header of the part before, if it still is in memory.
+// knownFields returns the header of the part before, if it is still in memory.
 func (r *Reader) knownFields() Header {
 	if r.headerMoves != r.window.moves {
 		clear(r.header)
@@ -57,7 +56,7 @@ func (r *Reader) parseHeader(length, blank int) (Header, error) {
 // findHeaderEnd returns the length of the header block at the start of the
 // window, and that of the blank line after it.
 func (r *Reader) findHeaderEnd() (length, blank int, err error) {
-	line, searched := 0, 0 // where the line starts; how far its end was looked for
+	line, searched := 0, 0 // start of the line; how far it was searched for its end
 	for {
 		data := r.window.bytes()
 		for {
@@ -94,8 +93,8 @@ func (r *Reader) headerTooLarge() error {
 	return r.fail(ErrHeaderTooLarge, r.window.offset()+int64(r.maxHeader))
 }
 
-// refuseDelimiter fails if data, the lines of a header from index line on,
-// begins with a delimiter line.
+// refuseDelimiter returns an error if data, the lines of a header from offset line
+// on, begins with a delimiter line.
 func (r *Reader) refuseDelimiter(data []byte, line int) error {
 	if len(data) == 0 || data[0] != '-' {
 		return nil
@@ -106,9 +105,9 @@ func (r *Reader) refuseDelimiter(data []byte, line int) error {
 	return r.fail(ErrMalformedHeader, r.window.offset()+int64(line))
 }
 
-// settleHeader makes the fields point to where the header is now: into the
-// window, which may have moved while the body was looked for, or into memory of
-// its own if the body is a stream.
+// settleHeader updates the fields to point to the current place of the header: the
+// window, whose bytes may have moved during the search for the end of the body, or
+// a copy if the body is a stream.
 func (r *Reader) settleHeader() {
 	header := r.window.kept()
 	if r.part.Stream != nil {

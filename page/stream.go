@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-var errStale = errors.New("read body of a part: the next part has been read already")
+var errStale = errors.New("read body of part: the next part has already been read")
 
-// A stream is the body of a part that is larger than MaxWhole. Each such part
-// has its own, so that one that is kept too long cannot read from another part.
+// A stream is the body of a part that is larger than MaxWhole. Each part has a new
+// one, so that a stale stream cannot read from a later part.
 type stream struct {
-	r    *Reader // nil once the part is over
+	r    *Reader // nil once the next part is read
 	read int64
 }
 
@@ -63,8 +63,7 @@ func (s *stream) consume(n int) {
 	s.read += int64(n)
 }
 
-// skipStream consumes what is left of the streamed body, and checks it as if
-// it were read.
+// skipStream consumes the rest of the streamed body, with the same checks as Read.
 func (r *Reader) skipStream() error {
 	for {
 		n, err := r.stream.available()

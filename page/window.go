@@ -3,24 +3,24 @@ package page
 import "io"
 
 const (
-	firstBuffer   = 64 << 10 // a window's buffer begins with this size
-	bufferSlack   = 64 << 10 // and may exceed what it must hold by this much
-	minRead       = 4 << 10  // do not ask the source for less, unless at the limit
-	maxEmptyReads = 100      // then the source is broken
+	firstBuffer   = 64 << 10 // initial size of a window's buffer
+	bufferSlack   = 64 << 10 // room in the buffer beyond the largest header and body
+	minRead       = 4 << 10  // smallest read, unless the buffer is at its limit
+	maxEmptyReads = 100      // then more returns io.ErrNoProgress
 )
 
-// A window shows the part of a page that has been read and not yet consumed.
-// Its bytes stay where they are until the next call of more, so slices of them
-// may be handed out. Bytes consumed last can be kept, and then move with it.
+// A window holds the bytes of a page that have been read but not consumed. They do
+// not move until the next call of more, so slices of them may be returned to
+// callers. The bytes consumed last can be kept, and then move with the window.
 type window struct {
 	src io.Reader
-	err error // what the source ended with; nil while it may have more
+	err error // how the source ended; nil while it may have more
 
 	buf      []byte
 	pos, end int   // buf[pos:end] is the window
-	keep     int   // so many bytes before pos are still needed
-	moves    int   // how often the bytes were moved or given up
-	base     int64 // where in the page buf[0] is
+	keep     int   // number of bytes before pos that are still needed
+	moves    int   // how often the bytes were moved or discarded
+	base     int64 // offset of buf[0] in the page
 	max      int   // limit of len(buf)
 }
 
@@ -34,19 +34,19 @@ func (w *window) bytes() []byte { return w.buf[w.pos:w.end] }
 
 func (w *window) kept() []byte { return w.buf[w.pos-w.keep : w.pos] }
 
-// ended reports whether the page is known to end where the window ends.
+// ended reports whether the page is known to end with the window.
 func (w *window) ended() bool { return w.err == io.EOF }
 
-// offset returns where in the page the window starts.
+// offset returns the offset of the window in the page.
 func (w *window) offset() int64 { return w.base + int64(w.pos) }
 
-// size returns how much of the page has been read.
+// size returns the number of bytes of the page that have been read.
 func (w *window) size() int64 { return w.base + int64(w.end) }
 
 func (w *window) advance(n int) { w.pos += n }
 
-// more makes the window longer, or finds out that the source has ended, which
-// a look at ended tells. Once the source has ended, more returns its error.
+// more extends the window or learns that the source has ended; see ended. Once the
+// source has ended, more returns its error.
 func (w *window) more() error {
 	if w.err != nil {
 		return w.err
@@ -65,7 +65,7 @@ func (w *window) more() error {
 }
 
 // makeRoom moves the window to the start of the buffer if there is little room
-// behind it, and doubles the buffer if that is not enough.
+// after it, and doubles the buffer if that is not enough.
 func (w *window) makeRoom() {
 	if len(w.buf)-w.end >= minRead {
 		return

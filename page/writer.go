@@ -9,7 +9,7 @@ import (
 
 // A Writer writes a page to an [io.Writer], in several writes for each part.
 // After an error it writes nothing more: the page has no closing delimiter, and
-// so no reader takes it for complete.
+// readers can tell that it is truncated.
 type Writer struct {
 	w        io.Writer
 	boundary string
@@ -18,12 +18,12 @@ type Writer struct {
 	err      error
 }
 
-// NewWriter returns a Writer of a page with this boundary; see [NewBoundary].
+// NewWriter returns a Writer of a page with the given boundary; see [NewBoundary].
 func NewWriter(w io.Writer, boundary string) *Writer {
 	return &Writer{w: w, boundary: boundary}
 }
 
-var errClosed = errors.New("write page: it is closed")
+var errClosed = errors.New("write page: already closed")
 
 // WritePart writes a part as [AppendPart] does, with the same errors.
 func (w *Writer) WritePart(h Header, body []byte) error {
@@ -42,10 +42,9 @@ func (w *Writer) WritePart(h Header, body []byte) error {
 	return w.endPart()
 }
 
-// WriteStream writes a part whose body is read from body and has size bytes. It
-// holds 32 KiB of it in memory. If the body has another size or contains the
-// boundary, the error matches [ErrContentLength] or [ErrBoundaryInBody]; what was
-// written by then is of no use.
+// WriteStream writes a part with a body of size bytes, which it reads from body in
+// chunks of 32 KiB. If the body has another size or contains the boundary, the error
+// matches [ErrContentLength] or [ErrBoundaryInBody], and the page is incomplete.
 func (w *Writer) WriteStream(h Header, size int64, body io.Reader) error {
 	if w.err != nil {
 		return w.err
@@ -59,9 +58,8 @@ func (w *Writer) WriteStream(h Header, size int64, body io.Reader) error {
 	return w.endPart()
 }
 
-// Close writes the closing delimiter. A page without parts cannot be (RFC 2046,
-// section 5.1): the error matches [ErrNoParts]. Close does not close the
-// underlying writer.
+// Close writes the closing delimiter. It does not close the underlying writer. A page
+// must have a part (RFC 2046, section 5.1): otherwise the error matches [ErrNoParts].
 func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err
@@ -86,8 +84,8 @@ func (w *Writer) writeHeader(h Header, size int64) error {
 	return w.write(buf)
 }
 
-// copyBody copies the body and looks for the boundary in it. What could be the
-// start of a boundary is carried over to the next chunk.
+// copyBody copies the body and checks that it does not contain the boundary. The end
+// of each chunk, which may be the start of a boundary, is carried over to the next.
 func (w *Writer) copyBody(size int64, body io.Reader) error {
 	const chunk = 32 << 10
 	pattern := []byte("--" + w.boundary)
@@ -97,7 +95,7 @@ func (w *Writer) copyBody(size int64, body io.Reader) error {
 		n, err := body.Read(buf[carried:])
 		fresh := buf[carried : carried+n]
 		if copied += int64(n); copied > size {
-			return w.fail(fmt.Errorf("write part %d: %w: body is longer than the %d bytes promised", w.parts, ErrContentLength, size))
+			return w.fail(fmt.Errorf("write part %d: %w: body is longer than %d bytes", w.parts, ErrContentLength, size))
 		}
 		seen := buf[:carried+n]
 		if bytes.Contains(seen, pattern) {
@@ -113,7 +111,7 @@ func (w *Writer) copyBody(size int64, body io.Reader) error {
 		case err == io.EOF && copied == size:
 			return nil
 		case err == io.EOF:
-			return w.fail(fmt.Errorf("write part %d: %w: body has %d bytes, promised were %d", w.parts, ErrContentLength, copied, size))
+			return w.fail(fmt.Errorf("write part %d: %w: body has %d bytes, want %d", w.parts, ErrContentLength, copied, size))
 		case err != nil:
 			return w.fail(fmt.Errorf("read body of part %d: %w", w.parts, err))
 		}

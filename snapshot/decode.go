@@ -18,8 +18,8 @@ const MediaType = "application/json"
 // ErrInvalid is matched by the errors of [Parse] and [Decode].
 var ErrInvalid = errors.New("snapshot index is invalid")
 
-// Parse reads an index as it is served: what [Decode] checks, and that all URLs
-// are absolute.
+// Parse decodes an index as served over HTTP. Unlike [Decode], it requires all URLs to
+// be absolute.
 func Parse(data []byte) (*Index, error) {
 	x, err := Decode(data)
 	if err != nil {
@@ -38,10 +38,10 @@ func Parse(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// Decode reads an index and checks it against the schema. URLs may be relative.
+// Decode decodes an index and checks it against the schema. URLs may be relative.
 //
-// "feed" and "entities" that are not of the form that this package writes are
-// somebody else's additional properties, and are kept in Extra.
+// Properties "feed" and "entities" that do not have the form that this package
+// writes are treated as other additional properties and kept in Extra.
 func Decode(data []byte) (*Index, error) {
 	if err := validate(data); err != nil {
 		return nil, err
@@ -76,13 +76,13 @@ func Decode(data []byte) (*Index, error) {
 	return &x, nil
 }
 
-// parseDateTime reads a date-time of RFC 3339, whose T and Z may be in lower case
+// parseDateTime parses a date-time of RFC 3339, in which T and Z may be lower-case
 // (section 5.6).
 func parseDateTime(text string) (t time.Time, err error) {
 	return t, t.UnmarshalText([]byte(strings.ToUpper(text)))
 }
 
-// decodeFeed returns nil for what is not a position of ours.
+// decodeFeed returns nil if data does not have the form of a FeedPosition.
 func decodeFeed(data json.RawMessage) *FeedPosition {
 	var p FeedPosition
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -95,12 +95,12 @@ func decodeFeed(data json.RawMessage) *FeedPosition {
 	return &p
 }
 
-// hasRFC3339 reports whether t can be written in the form of RFC 3339.
+// hasRFC3339 reports whether t can be formatted as RFC 3339.
 func hasRFC3339(t time.Time) bool { return 0 <= t.Year() && t.Year() <= 9999 }
 
-// MarshalJSON writes the index. The order is always the same: the
-// specification's properties, ours, then Extra sorted by name. Names in Extra
-// that are taken are left out.
+// MarshalJSON encodes the index. The specification's properties come first, then
+// "feed" and "entities", then Extra sorted by name. Properties in Extra whose names
+// are already used are omitted.
 func (x *Index) MarshalJSON() ([]byte, error) {
 	const milliseconds = "2006-01-02T15:04:05.000Z07:00" // RFC 3339
 	created := feed.Truncate(x.CreatedAt)
@@ -139,7 +139,8 @@ func (x *Index) MarshalJSON() ([]byte, error) {
 	return append(append(own[:len(own)-1], ','), rest[1:]...), nil
 }
 
-// has reports whether the index writes a property of that name by itself.
+// has reports whether MarshalJSON writes a property of that name from a field other
+// than Extra.
 func (x *Index) has(name string) bool {
 	switch name {
 	case "id", "createdAt", "pages":

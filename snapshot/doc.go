@@ -1,4 +1,4 @@
-// Package snapshot is the snapshot index of the datareplication.io
+// Package snapshot encodes and decodes the snapshot index of the datareplication.io
 // specification (section "Snapshot Index Format"): a JSON document that lists
 // the pages of a snapshot.
 //
@@ -18,10 +18,9 @@
 //	  "entities": 597
 //	}
 //
-// "feed" is the entity after which a reader goes on in the feed, and "entities"
-// the number of entities in all pages. A reader that only knows the
-// specification enters the feed at createdAt. That is why createdAt is rounded
-// down to a whole second: the feed's times have whole seconds on the wire, and
-// with a fraction in createdAt an entity of the same second would be taken for
-// older than the snapshot and lost.
+// "feed" is the entity after which a reader continues in the feed, and "entities"
+// the number of entities in all pages. A reader that knows only the specification
+// enters the feed at createdAt. That is why createdAt is rounded down to a whole
+// second: times in a feed have whole seconds, and with a fraction in createdAt an
+// entity of the same second would seem older than the snapshot and be missed.
 package snapshot

@@ -12,19 +12,19 @@ import (
 //go:embed index.schema.json
 var schemaText string
 
-// Schema returns the JSON schema of an index, as the specification gives it.
+// Schema returns the JSON schema of an index from the specification.
 func Schema() []byte { return []byte(schemaText) }
 
 const schemaURL = "https://www.datareplication.io/spec/snapshot/index.schema.json"
 
-// compiled returns the schema, ready for use. It is made once.
+// compiled returns the compiled schema.
 var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
-	c.AssertFormat() // "date-time" is a demand, not a remark
+	c.AssertFormat() // reject an invalid "date-time"; by default, formats are not checked
 	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: func(v any) error {
 		text, ok := v.(string)
 		if !ok {
@@ -39,8 +39,8 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile(schemaURL)
 })
 
-// validate checks data against the schema. It names the place of every
-// violation.
+// validate checks data against the schema. The error lists every violation with its
+// location.
 func validate(data []byte) error {
 	schema, err := compiled()
 	if err != nil {

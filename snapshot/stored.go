@@ -11,23 +11,23 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// maxMembers is how much an index that lies in a store may have besides its pages, in bytes.
+// maxMembers limits the size of a stored index without its pages, in bytes.
 const maxMembers = 1 << 20
 
-// A Stored is an index as it lies in a store. Where its pages are follows from the names of
-// snapshot and page, so they are only counted: Pages is empty.
+// A Stored is an index read from a store. Pages is empty: their keys follow from the ID of the
+// snapshot, so they are only counted.
 type Stored struct {
 	Index
 	PageCount int
 }
 
-// ReadStored reads the index of the snapshot with an ID as it lies in a store, to its end, with
-// the metadata that IndexInfo.Encode wrote; none if an older program wrote it. It takes memory
-// for all but the pages. The error matches ErrMetadata or ErrInvalid, or ErrDigest if the index
-// is not what was written; others are those of reading.
+// ReadStored reads the stored index of the snapshot with the given ID to its end. The metadata
+// is that written by [IndexInfo.Encode], or empty if an earlier version wrote the index. The
+// pages take no memory. The error matches [ErrMetadata], [ErrInvalid], or [ErrDigest] if the
+// index has been changed; any other error is one of reading.
 func ReadStored(id string, metadata []byte, index io.Reader) (*Stored, error) {
 	hash := sha256.New()
-	source := &failing{src: io.TeeReader(index, hash)}
+	source := &errorReader{src: io.TeeReader(index, hash)}
 	members, count, invalid := splitPages(source)
 	_, _ = io.Copy(io.Discard, source) // the error is source's
 	if source.err != nil {
@@ -39,7 +39,7 @@ func ReadStored(id string, metadata []byte, index io.Reader) (*Stored, error) {
 			return nil, err
 		}
 		if sum := hash.Sum(nil); info.SHA256 != hex.EncodeToString(sum) {
-			return nil, fmt.Errorf("%w: it has the SHA-256 %x, not %s as its metadata says", ErrDigest, sum, info.SHA256)
+			return nil, fmt.Errorf("%w: its SHA-256 is %x, but its metadata says %s", ErrDigest, sum, info.SHA256)
 		}
 	}
 	if invalid != nil {
@@ -47,7 +47,7 @@ func ReadStored(id string, metadata []byte, index io.Reader) (*Stored, error) {
 	}
 	x, err := Decode(members)
 	if err == nil && x.ID != id {
-		err = fmt.Errorf("%w: it is that of snapshot %s", ErrInvalid, x.ID)
+		err = fmt.Errorf("%w: it belongs to snapshot %s", ErrInvalid, x.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func ReadStored(id string, metadata []byte, index io.Reader) (*Stored, error) {
 	return &Stored{*x, count}, nil
 }
 
-// splitPages returns an index without the elements of its pages, and how many there are.
+// splitPages returns an index without the elements of "pages", and their number.
 func splitPages(index io.Reader) (members []byte, count int, err error) {
 	r := jsonscan.NewReader(index)
 	out := bytes.NewBufferString("{")
@@ -80,27 +80,27 @@ func splitPages(index io.Reader) (members []byte, count int, err error) {
 		}
 		value, whole, err := r.Value(max(maxMembers-out.Len(), 0))
 		if err == nil && !whole {
-			err = fmt.Errorf("it has more than %d bytes besides its pages", maxMembers)
+			err = fmt.Errorf("more than %d bytes without its pages", maxMembers)
 		}
 		out.Write(value)
 		return err
 	})
 	if err == nil {
 		if _, end := r.Peek(); end != io.EOF {
-			err = errors.New("something follows its end")
+			err = errors.New("trailing data")
 		}
 	}
 	out.WriteByte('}')
 	return out.Bytes(), count, err
 }
 
-// A failing reader keeps the error of its source.
-type failing struct {
+// An errorReader records the error of its source.
+type errorReader struct {
 	src io.Reader
 	err error
 }
 
-func (f *failing) Read(p []byte) (int, error) {
+func (f *errorReader) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if err != nil && err != io.EOF {
 		f.err = err
