@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -30,7 +32,7 @@ type app struct {
 	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
 	web      *transport
-	logged   tally // messages in the log, by level
+	logged   metrics.Tally // messages in the log, by level
 
 	store     string
 	config    string
@@ -59,18 +61,23 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
 }
 
+// credentialVariables are read beside those that set flags.
+var credentialVariables = []string{
+	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
+}
+
 // configure runs before every command: it completes the flags and sets up the
 // log.
 func (a *app) configure(c *cobra.Command, _ []string) error {
-	if err := setFlags(c, a.config); err != nil {
+	if err := cli.SetFlags(c, a.config); err != nil {
 		return err
 	}
 	handler, err := a.logHandler()
 	if err != nil {
 		return err
 	}
-	a.log = slog.New(countedLog{handler, &a.logged})
-	a.warnUnknownVariables(c.Root())
+	a.log = slog.New(metrics.CountLog(handler, &a.logged))
+	cli.WarnUnknownVariables(c.Root(), a.log, credentialVariables...)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -71,7 +72,7 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 	if f.maxDocument < 0 {
 		return nil, usagef("--max-document is %d, must not be negative", f.maxDocument)
 	}
-	auth, err := readCouchAuth(f.credentialsFile, "FEEDCTL_CREDENTIALS")
+	auth, err := credential.ReadCouch(f.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
 		return nil, err
 	}

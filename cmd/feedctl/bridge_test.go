@@ -237,44 +237,6 @@ func TestBridgeErrors(t *testing.T) {
 	r.command(exitUsage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
 }
 
-func TestCouchAuth(t *testing.T) {
-	t.Setenv("TEST_CREDENTIALS", "# the source\nsession ann:a b:c\n")
-	if a, err := readCouchAuth("", "TEST_CREDENTIALS"); err != nil || a.Username != "ann" || a.Password != "a b:c" || !a.Session {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if a, err := parseCouchAuth("basic ann:secret"); err != nil || a.Username != "ann" || a.Session {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if a, err := parseCouchAuth("proxy ann secret a,b"); err != nil || a.Proxy.Username != "ann" || a.Proxy.Secret != "secret" || len(a.Proxy.Roles) != 2 {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if a, err := parseCouchAuth("proxy ann -"); err != nil || a.Proxy.Secret != "" || a.Proxy.Roles != nil {
-		t.Errorf("%+v, %v", a, err)
-	}
-	for _, line := range []string{"basic hunter2", "session hunter2", "session :hunter2", "bearer", "proxy hunter2", "proxy a b c hunter2", "oauth hunter2"} {
-		if a, err := parseCouchAuth(line); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %+v, %v", line, a, err)
-		}
-	}
-	// A token in a file may be renewed.
-	file := filepath.Join(t.TempDir(), "token")
-	for _, token := range []string{"one", "two"} {
-		if err := os.WriteFile(file, []byte("bearer "+token), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		a, err := readCouchAuth(file, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("bearer "+token+"-renewed"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := a.Token(t.Context()); got != token+"-renewed" || err != nil {
-			t.Errorf("token is %q, %v", got, err)
-		}
-	}
-}
-
 // TestBridgeProgress: no count begins again when a second bridge goes on.
 func TestBridgeProgress(t *testing.T) {
 	var now, earlier, want bridge.Progress

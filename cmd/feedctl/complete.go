@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -128,7 +129,7 @@ func (a *app) completeStored(c *cobra.Command, forms []string, typed string) []s
 // offer returns the names that begin with prefix, with before in front of them. A shell has no
 // place for errors: where there is one, there are no names.
 func (a *app) offer(c *cobra.Command, before, prefix string, names func(context.Context) []string) (found []string) {
-	if setFlags(c, a.config) != nil {
+	if cli.SetFlags(c, a.config) != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completeWait)
@@ -182,14 +183,4 @@ func feedsOfOutbox(ctx context.Context, url string) (names []string) {
 		names = append(names, f.Feed)
 	}
 	return names
-}
-
-// plainUsage takes the backquotes around the values of flags out of the help, which shells
-// show as it is.
-func plainUsage(c *cobra.Command) {
-	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
-	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
-	for _, sub := range c.Commands() {
-		plainUsage(sub)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/metrics"
 )
 
 // A consumed is what a consumer has done.
@@ -34,14 +35,14 @@ func (g *consumeGauge) get() consumed {
 }
 
 func (g *consumeGauge) metrics() prometheus.Collector {
-	return &metrics[consumed]{"feedctl_consume_", []metric[consumed]{
-		{name: "entities_total", help: "Entities that this process has committed.", value: func(c consumed) int64 { return c.Entities }},
-		{name: "bytes_total", help: "Bytes of their bodies.", value: func(c consumed) int64 { return c.Bytes }},
-		{name: "commits_total", help: "Commits of the sink.", value: func(c consumed) int64 { return c.Batches }},
-		{name: "rejected_total", help: "Entities that went into quarantine, or were refused.", value: func(c consumed) int64 { return c.Rejected.Total() }},
-		{name: "gaps_total", help: "Gaps that were passed as --on-gap says.", value: func(c consumed) int64 { return int64(c.Gaps) }},
-		{name: "last_commit_timestamp_seconds", help: "When the sink last committed.", time: func(c consumed) time.Time { return c.committed }},
-		{name: "position_timestamp_seconds", help: "Last-Modified of the last entity that was committed.", time: func(c consumed) time.Time { return c.Position.LastModified }},
-		{name: "newest_timestamp_seconds", help: "Last-Modified of the newest page of the feed, as far as known.", time: func(c consumed) time.Time { return c.Newest }},
-	}, g.get}
+	return metrics.New("feedctl_consume_", g.get, []metrics.Metric[consumed]{
+		{Name: "entities_total", Help: "Entities that this process has committed.", Value: func(c consumed) int64 { return c.Entities }},
+		{Name: "bytes_total", Help: "Bytes of their bodies.", Value: func(c consumed) int64 { return c.Bytes }},
+		{Name: "commits_total", Help: "Commits of the sink.", Value: func(c consumed) int64 { return c.Batches }},
+		{Name: "rejected_total", Help: "Entities that went into quarantine, or were refused.", Value: func(c consumed) int64 { return c.Rejected.Total() }},
+		{Name: "gaps_total", Help: "Gaps that were passed as --on-gap says.", Value: func(c consumed) int64 { return int64(c.Gaps) }},
+		{Name: "last_commit_timestamp_seconds", Help: "When the sink last committed.", Time: func(c consumed) time.Time { return c.committed }},
+		{Name: "position_timestamp_seconds", Help: "Last-Modified of the last entity that was committed.", Time: func(c consumed) time.Time { return c.Position.LastModified }},
+		{Name: "newest_timestamp_seconds", Help: "Last-Modified of the newest page of the feed, as far as known.", Time: func(c consumed) time.Time { return c.Newest }},
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/replica"
 	"github.com/feedctl/feedctl/sink"
@@ -96,14 +97,14 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 
 // copyMetrics are the counts of a copy, for Prometheus.
 func copyMetrics(report func() replica.Report) prometheus.Collector {
-	return &metrics[replica.Report]{"feedctl_copy_", []metric[replica.Report]{
-		{name: "feeds", help: "Feeds that the target has.", value: func(r replica.Report) int64 { return int64(r.Feeds) }},
-		{name: "entities_total", help: "Entities of feeds that were copied.", value: func(r replica.Report) int64 { return r.Pages.Entities }},
-		{name: "pages_total", help: "Pages of feeds that were begun.", value: func(r replica.Report) int64 { return r.Pages.Pages }},
-		{name: "snapshot_pages_total", help: "Pages of snapshots that were copied.", value: func(r replica.Report) int64 { return r.Snapshots.Pages }},
-		{name: "bytes_total", help: "Bytes of these pages.", value: func(r replica.Report) int64 { return r.Pages.Bytes + r.Snapshots.Bytes }},
-		{name: "last_complete_timestamp_seconds", help: "When the target last had all that the source had.", time: func(r replica.Report) time.Time { return r.Complete }},
-	}, report}
+	return metrics.New("feedctl_copy_", report, []metrics.Metric[replica.Report]{
+		{Name: "feeds", Help: "Feeds that the target has.", Value: func(r replica.Report) int64 { return int64(r.Feeds) }},
+		{Name: "entities_total", Help: "Entities of feeds that were copied.", Value: func(r replica.Report) int64 { return r.Pages.Entities }},
+		{Name: "pages_total", Help: "Pages of feeds that were begun.", Value: func(r replica.Report) int64 { return r.Pages.Pages }},
+		{Name: "snapshot_pages_total", Help: "Pages of snapshots that were copied.", Value: func(r replica.Report) int64 { return r.Snapshots.Pages }},
+		{Name: "bytes_total", Help: "Bytes of these pages.", Value: func(r replica.Report) int64 { return r.Pages.Bytes + r.Snapshots.Bytes }},
+		{Name: "last_complete_timestamp_seconds", Help: "When the target last had all that the source had.", Time: func(r replica.Report) time.Time { return r.Complete }},
+	})
 }
 
 // storeOrStored reads an argument that is a store or names something in one.

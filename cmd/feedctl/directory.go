@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/server"
@@ -27,11 +28,8 @@ func readDirectory(ctx context.Context, c consumer.Config, target string) (*serv
 	}
 	request.Header = c.Header.Clone()
 	request.Header.Set("Accept", "application/json")
-	switch c := c.Credentials; {
-	case c.Bearer != "":
-		request.Header.Set("Authorization", "Bearer "+c.Bearer)
-	case c.Username != "":
-		request.SetBasicAuth(c.Username, c.Password)
+	if field := credential.Authorization(c.Credentials); field != "" {
+		request.Header.Set("Authorization", field)
 	}
 	client := http.Client{Transport: c.HTTPClient.Transport, CheckRedirect: noRedirect}
 	response, err := client.Do(request)

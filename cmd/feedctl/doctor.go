@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/doctor"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/sink"
@@ -101,24 +101,13 @@ func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCredential(f.client.credentialsFile)
+	c, err := credential.Read(f.client.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
 		return nil, err
 	}
 	return doctor.Feed(ctx, u.String(), doctor.Config{
-		Transport: a.web, Authorization: c.authorization(), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins,
+		Transport: a.web, Authorization: credential.Authorization(c), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins,
 	})
-}
-
-// authorization returns the header field of a credential; "" if there is none.
-func (c credential) authorization() string {
-	switch {
-	case c.bearer != "":
-		return "Bearer " + c.bearer
-	case c.username != "":
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
-	}
-	return ""
 }
 
 // examineStore examines a store. That it cannot be opened is a finding, too.

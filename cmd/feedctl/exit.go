@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
@@ -132,7 +133,7 @@ func exitCode(err error) int {
 func isUsage(err error) bool {
 	var run *runError
 	var usage *usageError
-	return errors.As(err, &usage) || errors.Is(err, layout.ErrName) || !errors.As(err, &run)
+	return errors.As(err, &usage) || errors.Is(err, layout.ErrName) || errors.Is(err, credential.ErrEmpty) || !errors.As(err, &run)
 }
 
 func isNotFound(err error) bool {

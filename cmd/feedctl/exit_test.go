@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
@@ -33,6 +34,7 @@ func TestExitCode(t *testing.T) {
 		{"anything", errors.New("x"), exitError, ""},
 		{"usage", usagef("x"), exitUsage, ""},
 		{"name of a feed", layout.CheckName(".."), exitUsage, ""},
+		{"empty file of credentials", credential.ErrEmpty, exitUsage, ""},
 		{"no feed", chain.ErrNoFeed, exitNotFound, ""},
 		{"no object", storage.ErrNotFound, exitNotFound, ""},
 		{"no file", fs.ErrNotExist, exitNotFound, ""},

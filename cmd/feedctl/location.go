@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/consumer/fromstore"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -37,14 +38,6 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, allowOriginUsage)
 }
 
-func (f *clientFlags) credentials() (consumer.Credentials, error) {
-	c, err := readCredential(f.credentialsFile)
-	if err != nil {
-		return consumer.Credentials{}, err
-	}
-	return consumer.Credentials{Username: c.username, Password: c.password, Bearer: c.bearer}, nil
-}
-
 func (f *clientFlags) header() (http.Header, error) {
 	h := make(http.Header)
 	for _, field := range f.headers {
@@ -63,7 +56,7 @@ func (f *clientFlags) header() (http.Header, error) {
 
 // config returns the settings of a client of a server.
 func (f *clientFlags) config(a *app) (consumer.Config, error) {
-	credentials, err := f.credentials()
+	credentials, err := credential.Read(f.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
 		return consumer.Config{}, err
 	}

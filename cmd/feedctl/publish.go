@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
@@ -250,13 +250,13 @@ func (f *publishFlags) openClient(a *app, name string) (*publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCredential(f.credentialsFile)
+	credentials, err := credential.Read(f.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
 		return nil, err
 	}
 	client, err := publish.New(publish.Config{
 		URL:         u.JoinPath("feeds", name).String(),
-		Credentials: consumer.Credentials{Username: c.username, Password: c.password, Bearer: c.bearer},
+		Credentials: credentials,
 		HTTPClient:  &http.Client{Transport: a.web},
 		Attempts:    f.retries,
 	})

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // streams are what a command reads from and writes to.
@@ -37,7 +40,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
-		plainUsage(root)
+		cli.PlainUsage(root)
 	}
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil && a.output.err != nil {
@@ -110,7 +113,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetIn(a.in)
-	root.SetFlagErrorFunc(explainFlag)
+	root.SetFlagErrorFunc(cli.ExplainFlag)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newPublish(a),
@@ -142,7 +145,18 @@ func newRoot(a *app) *cobra.Command {
 
 // needCommand is the RunE of a command that only groups others.
 func needCommand(c *cobra.Command, _ []string) error {
-	return &hinted{usagef("%s needs a command", commandName(c)), c.CommandPath() + " --help"}
+	return &hinted{usagef("%s needs a command", cli.Name(c)), c.CommandPath() + " --help"}
+}
+
+// explainUsage puts into words what is wrong with a command line that cobra refuses, and names the
+// help of the command.
+func explainUsage(c *cobra.Command, err error) error {
+	var run *runError
+	var usage *usageError
+	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
+		return err
+	}
+	return &hinted{errors.New(sink.Redact(cli.Explain(c, err.Error()))), c.CommandPath() + " --help"}
 }
 
 // markRunErrors makes errors that come from running a command, not from its

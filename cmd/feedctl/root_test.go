@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
@@ -63,7 +64,7 @@ func TestFlagNames(t *testing.T) {
 	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if strings.HasSuffix(f.Name, "credentials") {
-				t.Errorf("--%s of %s takes a credential from %s", f.Name, c.CommandPath(), envName(f.Name))
+				t.Errorf("--%s of %s takes a credential from %s", f.Name, c.CommandPath(), cli.Variable(c, f.Name))
 			}
 		})
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/accesslog"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/internal/units"
@@ -204,13 +205,13 @@ func checkAddress(addr string) error {
 }
 
 func serverCredentials(file, variable string) ([]server.Credential, error) {
-	list, err := readCredentials(file, variable)
+	list, err := credential.ReadAll(file, variable)
 	if err != nil {
 		return nil, err
 	}
 	credentials := make([]server.Credential, len(list))
 	for i, c := range list {
-		credentials[i] = server.Credential{Username: c.username, Password: c.password, Bearer: c.bearer}
+		credentials[i] = server.Credential(c)
 	}
 	return credentials, nil
 }

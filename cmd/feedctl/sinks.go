@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
@@ -97,7 +98,7 @@ func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
 			hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 		}}
 	}
-	auth, err := readCouchAuth(credentials, "FEEDCTL_INTO_CREDENTIALS")
+	auth, err := credential.ReadCouch(credentials, "FEEDCTL_INTO_CREDENTIALS")
 	return couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log}, err
 }
 

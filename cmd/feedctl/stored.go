@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -129,9 +130,9 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (stor
 	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)
 	} else if a.verbose {
-		operations := new(tally)
+		operations := new(metrics.Tally)
 		a.counters = append(a.counters, operations)
-		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) { operations.add(o.Name) })
+		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) { operations.Add(o.Name) })
 	}
 	return store, nil
 }

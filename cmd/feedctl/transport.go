@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/metrics"
 )
 
 // A transport makes all HTTP requests of a command but those of stores, and counts them by
 // their method.
 type transport struct {
 	*http.Transport
-	tally
-	failed tally
+	metrics.Tally
+	failed metrics.Tally
 }
 
 // newTransport returns a transport for up to 20 requests at a time to one server.
@@ -25,10 +26,10 @@ func newTransport() *transport {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	t.add(request.Method)
+	t.Add(request.Method)
 	response, err := t.Transport.RoundTrip(request)
 	if err != nil && request.Context().Err() == nil || err == nil && consumer.Retryable(&consumer.StatusError{StatusCode: response.StatusCode}) {
-		t.failed.add(request.Method)
+		t.failed.Add(request.Method)
 	}
 	return response, err
 }

@@ -5,33 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/human"
 )
-
-// A tally counts requests by their operation.
-type tally struct {
-	mu    sync.Mutex
-	count map[string]uint64
-}
-
-func (t *tally) add(operation string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.count == nil {
-		t.count = make(map[string]uint64)
-	}
-	t.count[operation]++
-}
-
-// Requests implements [storage.Counter].
-func (t *tally) Requests() map[string]uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.count)
-}
 
 // printRequests says, with --verbose, what the command has cost.
 func (a *app) printRequests() {

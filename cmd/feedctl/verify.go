@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/layout"
@@ -128,11 +129,8 @@ func isIndex(ctx context.Context, at *location) bool {
 			return false
 		}
 		request.Header = at.config.Header.Clone()
-		switch c := at.config.Credentials; {
-		case c.Bearer != "":
-			request.Header.Set("Authorization", "Bearer "+c.Bearer)
-		case c.Username != "":
-			request.SetBasicAuth(c.Username, c.Password)
+		if field := credential.Authorization(at.config.Credentials); field != "" {
+			request.Header.Set("Authorization", field)
 		}
 		response, err := client.Do(request)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package credential
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// readCouchAuth reads the one credential for a CouchDB in a file or, if path is empty, in
+// ReadCouch reads the one credential for a CouchDB in a file or, if path is empty, in
 // an environment variable. A bearer token in a file may be renewed there.
-func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
-	where, text, err := credentialText(path, variable)
+func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
+	where, text, err := lines(path, variable)
 	if err != nil || where == "" {
 		return auth, err
 	}
@@ -22,7 +22,7 @@ func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if auth, err = parseCouchAuth(line); err != nil {
+		if auth, err = parseCouch(line); err != nil {
 			return auth, fmt.Errorf("read credentials: %s, line %d: %w", where, i+1, err)
 		}
 		found++
@@ -31,7 +31,7 @@ func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
 	case found > 1:
 		return auth, fmt.Errorf("read credentials: %s: one is used, but there are %d", where, found)
 	case found == 0:
-		return auth, noCredential(where)
+		return auth, empty(where)
 	case auth.Token != nil && path != "":
 		auth.Token = tokenFile(path)
 	}
@@ -41,32 +41,32 @@ func readCouchAuth(path, variable string) (auth couchdb.Auth, err error) {
 // tokenFile reads the token whenever it is asked for.
 func tokenFile(path string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		c, err := readCredential(path)
-		if err == nil && c.bearer == "" {
+		c, err := Read(path, "")
+		if err == nil && c.Bearer == "" {
 			err = fmt.Errorf("read credentials: %s has no bearer token any more", path)
 		}
-		return c.bearer, err
+		return c.Bearer, err
 	}
 }
 
 var errCouchAuth = errors.New("want basic USER:PASSWORD, session USER:PASSWORD, bearer TOKEN or proxy USER SECRET [ROLES]")
 
-// parseCouchAuth reads one line. Its errors do not repeat it.
-func parseCouchAuth(line string) (couchdb.Auth, error) {
+// parseCouch reads one line. Its errors do not repeat it.
+func parseCouch(line string) (couchdb.Auth, error) {
 	scheme, rest, _ := strings.Cut(line, " ")
 	switch strings.ToLower(scheme) {
 	case "basic", "bearer":
-		c, err := parseCredential(line)
-		if err != nil || c.bearer == "" {
-			return couchdb.Auth{Username: c.username, Password: c.password}, err
+		c, err := parse(line)
+		if err != nil || c.Bearer == "" {
+			return couchdb.Auth{Username: c.Username, Password: c.Password}, err
 		}
-		return couchdb.Auth{Token: func(context.Context) (string, error) { return c.bearer, nil }}, nil
+		return couchdb.Auth{Token: func(context.Context) (string, error) { return c.Bearer, nil }}, nil
 	case "session":
-		c, err := parseCredential("basic " + rest)
+		c, err := parse("basic " + rest)
 		if err != nil {
 			return couchdb.Auth{}, errCouchAuth
 		}
-		return couchdb.Auth{Username: c.username, Password: c.password, Session: true}, nil
+		return couchdb.Auth{Username: c.Username, Password: c.Password, Session: true}, nil
 	case "proxy":
 		fields := strings.Fields(rest)
 		if len(fields) < 2 || len(fields) > 3 {

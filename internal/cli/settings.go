@@ -1,9 +1,12 @@
-package main
+// Package cli is what a command line made with cobra has beside its commands: flags that are set by
+// the environment and a file, words for what is wrong with a command line, and the help as Markdown.
+package cli
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,24 +22,29 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-const envPrefix = "FEEDCTL_"
+// variables returns what the names of the variables of a program begin with.
+func variables(c *cobra.Command) string { return strings.ToUpper(c.Root().Name()) + "_" }
 
-// envName returns the variable that sets the flag of this name.
-func envName(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// Variable returns the environment variable that sets the flag of this name of c, or of any other
+// command of its program.
+func Variable(c *cobra.Command, flag string) string {
+	return variables(c) + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// setFlags gives every flag of c that is not on the command line the value that
+// SetFlags gives every flag of c that is not on the command line the value that
 // the environment or, failing that, the configuration file has for it. An empty
-// path means the file in the user's configuration directory, which need not
-// exist.
-func setFlags(c *cobra.Command, path string) error {
+// path means config.yaml in the program's part of the user's configuration directory,
+// which need not exist.
+func SetFlags(c *cobra.Command, path string) error {
 	settings := koanf.New(".")
 	if err := loadFile(settings, c, path); err != nil {
 		return err
 	}
 	fromEnv := koanf.New(".")
-	if err := fromEnv.Load(env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: flagName}), nil); err != nil {
+	if err := fromEnv.Load(env.Provider(".", env.Opt{Prefix: variables(c), TransformFunc: func(variable, value string) (string, any) {
+		name := strings.TrimPrefix(variable, variables(c))
+		return strings.ToLower(strings.ReplaceAll(name, "_", "-")), value
+	}}), nil); err != nil {
 		return fmt.Errorf("read the environment: %w", err)
 	}
 	if err := settings.Merge(fromEnv); err != nil {
@@ -53,7 +61,7 @@ func setFlags(c *cobra.Command, path string) error {
 		if err := setFlag(c.Flags(), f, settings); err != nil {
 			source := "configuration file"
 			if fromEnv.Exists(f.Name) {
-				source = envName(f.Name)
+				source = Variable(c, f.Name)
 			}
 			errs = append(errs, fmt.Errorf("%s: set --%s: %w", source, f.Name, err))
 		}
@@ -66,37 +74,28 @@ func unconfigurable(flag string) bool {
 	return flag == "config" || flag == "help" || flag == "version"
 }
 
-// credentialVariables are read beside those that set flags.
-var credentialVariables = []string{
-	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
-}
-
-// warnUnknownVariables tells of variables that set no flag of any command: a misspelt one
-// must not be silently without effect. Those of feedctl's own tests are none of these.
-func (a *app) warnUnknownVariables(root *cobra.Command) {
+// WarnUnknownVariables logs variables that set no flag of any command: a misspelt one must not be
+// silently without effect. The known variables are for other purposes, and so are those of tests,
+// whose names go on with TEST_ after that of the program.
+func WarnUnknownVariables(root *cobra.Command, log *slog.Logger, known ...string) {
 	flags := make(map[string]bool)
 	addKeys(flags, root)
-	known := slices.Clone(credentialVariables)
 	for flag := range flags {
-		known = append(known, envName(flag))
+		known = append(known, Variable(root, flag))
 	}
 	slices.Sort(known)
+	prefix := variables(root)
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") || slices.Contains(known, name) {
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"TEST_") || slices.Contains(known, name) {
 			continue
 		}
 		attrs := []any{"variable", name}
 		if meant := suggest.Closest(name, known); meant != "" {
 			attrs = append(attrs, "did_you_mean", meant)
 		}
-		a.log.Warn("environment variable sets no flag", attrs...)
+		log.Warn("environment variable sets no flag", attrs...)
 	}
-}
-
-func flagName(variable, value string) (string, any) {
-	name := strings.TrimPrefix(variable, envPrefix)
-	return strings.ToLower(strings.ReplaceAll(name, "_", "-")), value
 }
 
 func setFlag(flags *pflag.FlagSet, f *pflag.Flag, settings *koanf.Koanf) error {
@@ -116,7 +115,7 @@ func loadFile(settings *koanf.Koanf, c *cobra.Command, path string) error {
 		if err != nil {
 			return nil // no home directory, no file
 		}
-		path = filepath.Join(dir, "feedctl", "config.yaml")
+		path = filepath.Join(dir, c.Root().Name(), "config.yaml")
 	}
 	whole := koanf.New(".")
 	if err := whole.Load(file.Provider(path), yaml.Parser()); err != nil {

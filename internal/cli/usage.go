@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -11,19 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/internal/suggest"
-	"github.com/feedctl/feedctl/sink"
 )
-
-// explainUsage puts what cobra says of a command line that it refuses into words that tell
-// what is wrong and what is wanted, and names the help of the command.
-func explainUsage(c *cobra.Command, err error) error {
-	var run *runError
-	var usage *usageError
-	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
-		return err
-	}
-	return &hinted{errors.New(sink.Redact(usageText(c, err.Error()))), c.CommandPath() + " --help"}
-}
 
 // The texts of cobra, whose errors have no types.
 var (
@@ -35,12 +23,14 @@ var (
 	exclusive      = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
-func usageText(c *cobra.Command, text string) string {
+// Explain puts what cobra says of a command line that it refuses into words that tell what is wrong
+// and what is wanted. Other texts stay as they are.
+func Explain(c *cobra.Command, text string) string {
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
 		return unknownCommandText(c, m[1])
 	}
 	if m := wrongCount.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("%s got %s: want %q", commandName(c), countText(m[1]), wanted(c))
+		return fmt.Sprintf("%s got %s: want %q", Name(c), countText(m[1]), wanted(c))
 	}
 	if m := missingFlags.FindStringSubmatch(text); m != nil {
 		var names []string
@@ -48,13 +38,13 @@ func usageText(c *cobra.Command, text string) string {
 			value, _ := pflag.UnquoteUsage(c.Flags().Lookup(name))
 			names = append(names, "--"+name+" "+value)
 		}
-		return fmt.Sprintf("%s needs %s", commandName(c), strings.Join(names, " and "))
+		return fmt.Sprintf("%s needs %s", Name(c), strings.Join(names, " and "))
 	}
 	if m := together.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("%s go together: %s is missing", flagList(m[1], "and"), flagList(m[2], "and"))
 	}
 	if m := oneRequired.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("%s needs at least one of %s", commandName(c), flagList(m[1], "or"))
+		return fmt.Sprintf("%s needs at least one of %s", Name(c), flagList(m[1], "or"))
 	}
 	if m := exclusive.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("%s exclude each other: give one of them", flagList(m[1], "and"))
@@ -65,7 +55,7 @@ func usageText(c *cobra.Command, text string) string {
 // unknownCommandText is about an argument, in quotes, where a command is expected, or nothing.
 func unknownCommandText(c *cobra.Command, quoted string) string {
 	if !c.HasSubCommands() {
-		return fmt.Sprintf("%s takes no arguments, got %s", commandName(c), quoted)
+		return fmt.Sprintf("%s takes no arguments, got %s", Name(c), quoted)
 	}
 	name, err := strconv.Unquote(quoted)
 	if err != nil {
@@ -79,13 +69,13 @@ func unknownCommandText(c *cobra.Command, quoted string) string {
 	}
 	of := ""
 	if c.HasParent() {
-		of = " of " + commandName(c)
+		of = " of " + Name(c)
 	}
 	return fmt.Sprintf("unknown command %s%s%s", quoted, of, suggest.DidYouMean(name, names, ""))
 }
 
-// commandName is what a command is called behind "feedctl: ".
-func commandName(c *cobra.Command) string {
+// Name returns what a command is called behind the name of the program.
+func Name(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
@@ -120,8 +110,8 @@ func flagList(names, and string) string {
 	return strings.Join(list[:last], ", ") + " " + and + " " + list[last]
 }
 
-// explainFlag puts the error of a flag into words that name the flag once, and what it takes.
-func explainFlag(c *cobra.Command, err error) error {
+// ExplainFlag puts the error of a flag into words that name the flag once, and what it takes.
+func ExplainFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	var bare *pflag.ValueRequiredError
@@ -152,4 +142,14 @@ func invalidText(err *pflag.InvalidValueError) string {
 		return "is not true or false"
 	}
 	return err.Unwrap().Error()
+}
+
+// PlainUsage takes the backquotes around the values of flags out of the help, which shells
+// show as it is.
+func PlainUsage(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+	for _, sub := range c.Commands() {
+		PlainUsage(sub)
+	}
 }

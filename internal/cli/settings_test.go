@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -32,14 +32,16 @@ func configured(t *testing.T, file string, env map[string]string, args ...string
 	var s settings
 	root := &cobra.Command{Use: "feedctl", SilenceErrors: true, SilenceUsage: true}
 	root.PersistentFlags().StringVar(&s.Store, "store", "default", "")
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return setFlags(c, path) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return SetFlags(c, path) }
 	group := &cobra.Command{Use: "group"}
 	command := &cobra.Command{Use: "command", RunE: func(*cobra.Command, []string) error { return nil }}
 	command.Flags().IntVar(&s.Limit, "max-limit", 1, "")
 	command.Flags().BoolVar(&s.Force, "force", false, "")
 	command.Flags().StringArrayVar(&s.Header, "header", nil, "")
 	command.Flags().Bool("group", false, "as a section is called, too")
-	must(command.MarkFlagRequired("max-limit"))
+	if err := command.MarkFlagRequired("max-limit"); err != nil {
+		t.Fatal(err)
+	}
 	group.AddCommand(command)
 	root.AddCommand(group)
 	root.SetArgs(append([]string{"group", "command"}, args...))
