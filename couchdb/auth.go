@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// check refuses what cannot be meant.
+// check returns an error if a is contradictory or incomplete.
 func (a *Auth) check() error {
 	ways := 0
 	if a.Username != "" || a.Password != "" {
@@ -39,8 +39,7 @@ func (a *Auth) check() error {
 	return nil
 }
 
-// authorize adds what r is authorized with. It returns the session's cookie, if
-// it is one.
+// authorize adds credentials to r. It returns the session cookie, if it used one.
 func (db *DB) authorize(r *http.Request) (cookie string, err error) {
 	a := &db.config.Auth
 	switch {
@@ -68,7 +67,7 @@ func (db *DB) authorize(r *http.Request) (cookie string, err error) {
 	return "", nil
 }
 
-// An authError is a credential that cannot be had.
+// An authError is a failure to get a credential.
 type authError struct{ err error }
 
 func (e *authError) Error() string { return "get bearer token: " + e.err.Error() }
@@ -87,22 +86,21 @@ func (p *ProxyAuth) token() string {
 
 const sessionCookie = "AuthSession"
 
-// sessionAge is how long a cookie is used if the server does not say how long it is good
-// for: CouchDB's default is 10 min.
+// sessionAge is how long a cookie is used if the server does not say when it expires.
+// CouchDB's default timeout is 10 min.
 const sessionAge = 9 * time.Minute
 
-// A session is the cookie that a user has from _session. There is one at a
-// time.
+// A session holds the current cookie from _session.
 type session struct {
-	turn   chan struct{} // has something in it while there is a login
+	login  chan struct{} // semaphore: one login at a time
 	mu     sync.Mutex
 	cookie string
-	until  time.Time // when it is not used any more
+	until  time.Time // when to stop using it
 }
 
-// current returns the cookie, or "" if there is none that is good. One that is too old is
-// not tried: where everybody may read, the server takes its user for nobody, and says so
-// with the first document that nobody may write.
+// current returns the cookie, or "" if there is no valid one. An expired cookie is
+// not tried: if the database is publicly readable, the server treats its user as anonymous
+// and reports that only when a write is refused.
 func (s *session) current() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +110,7 @@ func (s *session) current() string {
 	return s.cookie
 }
 
-// keep keeps a cookie. s.mu is held.
+// keep stores a cookie. The caller must hold s.mu.
 func (s *session) keep(cookie *http.Cookie) {
 	age := sessionAge
 	if cookie.MaxAge > 0 {
@@ -121,19 +119,19 @@ func (s *session) keep(cookie *http.Cookie) {
 	s.cookie, s.until = cookie.Value, time.Now().Add(age)
 }
 
-// get returns the cookie, and logs in if there is none.
+// get returns the cookie, logging in first if there is none.
 func (s *session) get(ctx context.Context, db *DB) (string, error) {
 	if cookie := s.current(); cookie != "" {
 		return cookie, nil
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.login <- struct{}{}:
+		defer func() { <-s.login }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
 	if cookie := s.current(); cookie != "" {
-		return cookie, nil // from the login that was awaited
+		return cookie, nil // from a concurrent login
 	}
 	cookie, err := db.login(ctx)
 	if err != nil {
@@ -145,7 +143,7 @@ func (s *session) get(ctx context.Context, db *DB) (string, error) {
 	return cookie.Value, nil
 }
 
-// expire forgets a cookie that was refused, unless it was replaced already.
+// expire drops a cookie that was refused, unless it has already been replaced.
 func (s *session) expire(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +152,7 @@ func (s *session) expire(cookie string) {
 	}
 }
 
-// renew keeps a cookie that the server gave before the old one expires.
+// renew stores the cookie that the server sends before the old one expires.
 func (s *session) renew(old string, resp *http.Response) {
 	cookie := findCookie(resp)
 	s.mu.Lock()
@@ -164,7 +162,7 @@ func (s *session) renew(old string, resp *http.Response) {
 	}
 }
 
-// findCookie returns the session's cookie in an answer, or nil.
+// findCookie returns the session cookie in a response, or nil.
 func findCookie(resp *http.Response) *http.Cookie {
 	for _, c := range resp.Cookies() {
 		if c.Name == sessionCookie && c.Value != "" {
@@ -174,7 +172,7 @@ func findCookie(resp *http.Response) *http.Cookie {
 	return nil
 }
 
-// login makes a session (CouchDB documentation, "/_session").
+// login creates a session (CouchDB documentation, "/_session").
 func (db *DB) login(ctx context.Context) (*http.Cookie, error) {
 	body, err := json.Marshal(map[string]string{"name": db.config.Auth.Username, "password": db.config.Auth.Password})
 	if err != nil {
@@ -195,7 +193,7 @@ func (db *DB) login(ctx context.Context) (*http.Cookie, error) {
 		return nil, err
 	}
 	if cookie == nil {
-		return nil, &Error{Method: q.Method, URL: db.address(q), Status: http.StatusUnauthorized, Reason: "the answer has no session cookie"}
+		return nil, &Error{Method: q.Method, URL: db.address(q), Status: http.StatusUnauthorized, Reason: "response has no session cookie"}
 	}
 	return cookie, nil
 }

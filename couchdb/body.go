@@ -7,20 +7,18 @@ import (
 	"os"
 )
 
-// A Body is a sequence of bytes: in memory, or in a temporary file if there are
-// many.
+// A Body is a sequence of bytes, held in memory or, if large, in a temporary file.
 type Body struct {
 	data []byte
 	file *os.File
 	size int64
 }
 
-// NewBody returns a Body of bytes in memory, which it keeps.
+// NewBody returns a Body of data, which it takes ownership of.
 func NewBody(data []byte) *Body { return &Body{data: data, size: int64(len(data))} }
 
-// Spool returns a Body with what fill writes, in a temporary file in dir (empty:
-// the system's directory for them) if it is more than whole bytes. An error of
-// fill is returned as it is.
+// Spool returns a Body of what fill writes. More than whole bytes are put into a
+// temporary file in dir (empty: [os.TempDir]). An error of fill is returned unwrapped.
 func Spool(dir string, whole int, fill func(io.Writer) error) (*Body, error) {
 	s := &spool{dir: dir, whole: whole}
 	if err := fill(s); err != nil {
@@ -57,14 +55,14 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// spill moves what is there into a file.
+// spill moves the bytes written so far to a file.
 func (s *spool) spill() error {
 	file, err := os.CreateTemp(s.dir, "feedctl-couchdb-*")
 	if err != nil {
 		return err
 	}
-	// Without a name the file ends with the process. Where this cannot be,
-	// Close removes it.
+	// An unlinked file vanishes with the process. Where an open file cannot be
+	// unlinked, Close removes it.
 	os.Remove(file.Name())
 	b := &s.body
 	b.file = file
@@ -73,8 +71,8 @@ func (s *spool) spill() error {
 	return err
 }
 
-// Bytes returns the whole body, not nil, if it is in memory, and nil otherwise.
-// They must not be changed.
+// Bytes returns the body if it is in memory, and nil otherwise. An empty body is
+// not nil. The caller must not modify it.
 func (b *Body) Bytes() []byte {
 	if b.file == nil && b.data == nil {
 		return []byte{}
@@ -82,11 +80,11 @@ func (b *Body) Bytes() []byte {
 	return b.data
 }
 
-// Size returns how many bytes there are.
+// Size returns the size of the body in bytes.
 func (b *Body) Size() int64 { return b.size }
 
-// Reader returns a new reader from the first byte on. It can be used until
-// Close. Several can be used at a time.
+// Reader returns a new reader of the body. It is valid until Close. Readers may be
+// used concurrently.
 func (b *Body) Reader() io.Reader {
 	if b.file == nil {
 		return bytes.NewReader(b.data)

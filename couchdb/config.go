@@ -7,61 +7,61 @@ import (
 	"time"
 )
 
-// Config says which database to use, and how. Only URL is needed.
+// Config configures a [DB]. Only URL is required.
 type Config struct {
 	// URL of the database: "https://couch.example.com/name". A user name and
 	// password in it are used if Auth has none. A "/" in the name must be
 	// written as "%2F".
 	URL string
-	// Auth is what the requests are authorized with.
+	// Auth holds the credentials.
 	Auth Auth
-	// Header is added to each request, and replaces fields that the client
-	// sets itself. It is sent to the database's origin only.
+	// Header is added to each request, replacing fields that the client
+	// sets itself. It is sent only to the origin of the database.
 	Header http.Header
-	// HTTP makes the requests. nil: one with a transport of its own, which
-	// verifies TLS certificates and takes a proxy from the environment. Its
-	// Timeout must be 0, because it would cut streams; it follows no redirect
-	// to another origin.
+	// HTTP makes the requests. Its Timeout must be 0, because it would cut off
+	// streams. Redirects to another origin are not followed. nil: a client with a
+	// new transport that verifies TLS certificates and takes the proxy from the
+	// environment.
 	HTTP *http.Client
-	// Limits slows down requests to hosts that ask for it. Give the same one to
-	// all clients of a process. nil: one for this client only.
+	// Limits slows down requests to hosts that ask for it. All clients of a
+	// process should share one. nil: one for this client only.
 	Limits *Limits
-	// MaxWhole is the size in bytes up to which a document, an answer's part or
-	// a row is held in memory. 0: 1 MiB.
+	// MaxWhole is the size in bytes up to which a document, a part of a response
+	// or a row is held in memory. 0: 1 MiB.
 	MaxWhole int
-	// SpoolDir is where larger ones are kept in the meantime. Empty: the
-	// system's directory for temporary files.
+	// SpoolDir is the directory for temporary files with larger ones. Empty:
+	// [os.TempDir].
 	SpoolDir string
-	// HeaderTimeout is how long a request may take until its answer begins, counted
-	// from when its body has been sent, or no more of it is taken. 0: 1 min, since
-	// a busy CouchDB may take as long.
+	// HeaderTimeout is how long to wait for the header of a response after the last
+	// byte of the request body was read for sending. 0: 1 min, because a busy CouchDB
+	// may take that long.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long an answer may bring no byte while it is waited
-	// for. 0: 1 min. See also [Request.IdleTimeout].
+	// IdleTimeout is how long a read of a response body may wait for the next byte.
+	// 0: 1 min. See also [Request.IdleTimeout].
 	IdleTimeout time.Duration
-	// Attempts is how often a request is tried that may be repeated. 0: 6, with
-	// pauses of 0.25 s, 0.5 s and so on up to 30 s between them.
+	// Attempts is how often a repeatable request is tried. 0: 6. The pauses between
+	// attempts are 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
-	// Log gets what is repeated, and why. nil: nothing.
+	// Log receives retries and their causes. nil: they are not logged.
 	Log *slog.Logger
 }
 
-// Auth is what requests are authorized with: nothing, or one of basic
-// authentication (a user name and password), a session (the same, with
-// Session), a bearer token, and proxy authentication.
+// Auth holds credentials: none, or one of basic authentication (Username and
+// Password), a session (the same, with Session), a bearer token, and proxy
+// authentication.
 type Auth struct {
 	// Username and Password are sent with each request (RFC 7617), or to
 	// _session if Session is set.
 	Username, Password string
-	// Session logs in once for a cookie, which is cheaper for the server than
-	// to check a password with each request, and again when the session has
-	// expired (CouchDB documentation, "Cookie Authentication").
+	// Session logs in for a cookie, and again whenever it has expired (CouchDB
+	// documentation, "Cookie Authentication"). That is cheaper for the server than
+	// checking a password with each request.
 	Session bool
 	// Token returns the bearer token (RFC 6750), such as a JWT (CouchDB
-	// documentation, "JWT Authentication"). It is asked before each try of a
+	// documentation, "JWT Authentication"). It is called before each attempt of a
 	// request, so it may read a file that is renewed.
 	Token func(context.Context) (string, error)
-	// Proxy is for servers that trust another one to know the user.
+	// Proxy is for servers that trust a proxy to authenticate users.
 	Proxy *ProxyAuth
 }
 
@@ -73,7 +73,7 @@ type ProxyAuth struct {
 	// Secret is the server's [chttpd_auth] secret. Empty: no token is sent, as
 	// for a server with proxy_use_secret = false.
 	Secret string
-	// SHA256 signs with SHA-256 instead of SHA-1, which every version takes
+	// SHA256 signs with SHA-256 instead of SHA-1. Every version accepts SHA-1
 	// unless hash_algorithms was changed.
 	SHA256 bool
 }

@@ -26,9 +26,9 @@ type DB struct {
 	session session
 }
 
-// Open returns a DB, or an error if c cannot be right. It makes no request.
+// Open returns a DB, or an error if c is invalid. It makes no request.
 func Open(c Config) (*DB, error) {
-	db := &DB{config: c, session: session{turn: make(chan struct{}, 1)}}
+	db := &DB{config: c, session: session{login: make(chan struct{}, 1)}}
 	if err := db.setURL(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -45,12 +45,12 @@ func Open(c Config) (*DB, error) {
 	return db, nil
 }
 
-// setURL takes the configured URL apart. Its errors do not repeat it, as it may
-// have a password.
+// setURL parses the configured URL. Its errors do not quote the URL, which may
+// contain a password.
 func (db *DB) setURL() error {
 	u, err := url.Parse(db.config.URL)
 	if err != nil {
-		return errors.New("the URL is not well-formed")
+		return errors.New("malformed URL")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	root, name := cutLast(path)
@@ -58,7 +58,7 @@ func (db *DB) setURL() error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("the URL of %q must begin with http:// or https:// and a host", name)
 	case name == "":
-		return fmt.Errorf("the URL of %s has no name of a database", u.Host)
+		return fmt.Errorf("the URL of %s has no database name", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("the URL of %s on %s has a query or a fragment", name, u.Host)
 	}
@@ -109,7 +109,7 @@ func (db *DB) setDefaults() {
 	}
 }
 
-// newTransport returns a transport that keeps as many connections to a host
+// newTransport returns a transport that keeps as many idle connections per host
 // as CouchDB's own replicator does by default.
 func newTransport() *http.Transport {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
@@ -126,7 +126,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// checkRedirect keeps credentials and documents at the origin that they are for.
+// checkRedirect refuses redirects that would send credentials or documents to
+// another origin.
 func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errRedirects
@@ -137,7 +138,7 @@ func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// originOf returns scheme, host and port (RFC 6454), for comparison.
+// originOf returns the scheme, host and port of u (RFC 6454), for comparison.
 func originOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -152,15 +153,14 @@ func (db *DB) URL() string { return db.base }
 // Name returns the name of the database.
 func (db *DB) Name() string { return db.name }
 
-// CloseIdleConnections closes connections that are kept for further requests.
+// CloseIdleConnections closes connections that are not in use.
 func (db *DB) CloseIdleConnections() { db.http.CloseIdleConnections() }
 
-// maxJSON limits an answer that is decoded as a whole, in bytes.
+// maxJSON limits a response that is decoded as a whole, in bytes.
 const maxJSON = 64 << 20
 
-// JSON makes a request and decodes its answer, of at most 64 MiB, into v. v may
-// be nil. An answer that breaks off is asked for again, like one that does not
-// come.
+// JSON makes a request and decodes its response, of at most 64 MiB, into v. v may
+// be nil. A truncated response is requested again, like a missing one.
 func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 	if q.Method == "" {
 		q.Method = http.MethodGet
@@ -189,7 +189,7 @@ func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 	return nil
 }
 
-// Server is what a server says about itself, in answer to GET /.
+// Server describes a server; the response to GET /.
 type Server struct {
 	Version string `json:"version"`
 	UUID    string `json:"uuid"` // may be empty; nodes of a cluster may differ
@@ -198,32 +198,31 @@ type Server struct {
 	} `json:"vendor"`
 }
 
-// Server asks the server what it is.
+// Server returns the server's description of itself.
 func (db *DB) Server(ctx context.Context) (Server, error) {
 	var s Server
 	err := db.JSON(ctx, Request{Path: "/"}, &s)
 	return s, err
 }
 
-// Info is what a server says about a database, in answer to GET /db.
+// Info describes a database; the response to GET /db.
 type Info struct {
 	Name string `json:"db_name"`
-	// UpdateSeq is where the changes feed ends: opaque JSON, as the server wrote
-	// it.
+	// UpdateSeq is the end of the changes feed: opaque JSON, unchanged.
 	UpdateSeq json.RawMessage `json:"update_seq"`
-	// InstanceStartTime is what the server says; see [Info.Instance].
+	// InstanceStartTime is the server's value; see [Info.Instance].
 	InstanceStartTime string `json:"instance_start_time"`
 	DocCount          int64  `json:"doc_count"`
 	DocDelCount       int64  `json:"doc_del_count"`
-	// Cluster has the numbers of shards and copies. Only CouchDB from 2.0 on and
-	// Cloudant have it.
+	// Cluster has the numbers of shards and replicas. Only Cloudant and CouchDB
+	// from 2.0 on send it.
 	Cluster json.RawMessage `json:"cluster"`
 }
 
-// Instance tells the database from another of the same name, such as one that
-// was created after this one was deleted. It is empty if the server does not
-// tell: CouchDB before 3.3 has "0" as the instance start time, and PouchDB Server
-// the time when its process was started, which means nothing.
+// Instance distinguishes the database from others of the same name, such as one
+// created after this one was deleted. It is empty if the server does not identify
+// instances: the instance start time is "0" in CouchDB before 3.3, and in PouchDB
+// Server the time when its process was started.
 func (i Info) Instance() string {
 	if i.InstanceStartTime == "0" || len(i.Cluster) == 0 {
 		return ""
@@ -231,13 +230,13 @@ func (i Info) Instance() string {
 	return i.InstanceStartTime
 }
 
-// Info asks for information about the database. The error matches ErrNotFound
+// Info returns information about the database. The error matches ErrNotFound
 // if there is no such database.
 func (db *DB) Info(ctx context.Context) (Info, error) {
 	var i Info
 	err := db.JSON(ctx, Request{}, &i)
 	if err == nil && len(i.UpdateSeq) == 0 {
-		err = fmt.Errorf("GET %s: %w: there is no update_seq: is it the URL of a database?", db.base, ErrMalformed)
+		err = fmt.Errorf("GET %s: %w: no update_seq: is it the URL of a database?", db.base, ErrMalformed)
 	}
 	return i, err
 }
@@ -255,8 +254,8 @@ func (db *DB) Create(ctx context.Context) error {
 }
 
 // EnsureFullCommit makes the server write everything to disk (protocol, "Ensure
-// In Commit"), and returns the database's instance start time. Servers that
-// do not know the request have nothing to do for it: then it returns "" and no
+// In Commit") and returns the database's instance start time. Servers that
+// do not support the request have nothing to flush: then it returns "" and no
 // error.
 func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	var answer struct {
@@ -273,15 +272,15 @@ func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 }
 
 // Local reads the document _local/name into v. The error matches ErrNotFound if
-// there is none.
+// it does not exist.
 func (db *DB) Local(ctx context.Context, name string, v any) error {
 	return db.JSON(ctx, Request{Path: DocPath("_local/" + name)}, v)
 }
 
 // PutLocal writes the document _local/name and returns its new revision. doc is
-// encoded as JSON; it needs the _rev of the document that is there. If that is another
-// one, the error matches ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on
-// overwrites it.
+// encoded as JSON, and must have the _rev of the stored document. If that differs,
+// the error matches ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on
+// overwrites the document.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)
 	if err != nil {

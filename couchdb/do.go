@@ -19,34 +19,32 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A Request is what to ask for. Only what differs from a GET of the database
-// itself needs to be given.
+// A Request is an HTTP request. The zero Request is a GET of the database itself.
 type Request struct {
 	Method string // empty: GET
 	// Path below the database, percent-encoded (see [DocPath]): "_changes".
-	// One that begins with "/" is below the server: "/" or "/_session".
+	// A path that begins with "/" is below the server's URL: "/" or "/_session".
 	Path   string
 	Query  url.Values
 	Header http.Header
-	// Body returns the request's body, anew for each try; it is closed if it has
-	// a method Close. nil: none.
+	// Body returns the request body. It is called for each attempt, and what it
+	// returns is closed if it is an [io.Closer]. nil: no body.
 	Body func() (io.Reader, error)
-	// Length is the size of Body in bytes, or -1: unknown.
+	// Length is the size of Body in bytes, or -1 if it is unknown.
 	Length int64
-	// Repeat allows to repeat a request that is not a GET or HEAD. Set it if
-	// doing it twice is the same as doing it once. One that was refused by 429
-	// is repeated in any case.
+	// Repeat marks a request that is idempotent, so that it may be repeated.
+	// GET and HEAD always are. After status 429 any request is repeated.
 	Repeat bool
-	// Once forbids to repeat the request, but for an expired session.
+	// Once forbids repeating the request, except after a session expired.
 	Once bool
-	// IdleTimeout is how long the answer may bring no byte while it is waited
-	// for. 0: that of [Config].
+	// IdleTimeout is how long a read of the response body may wait for the next
+	// byte. 0: that of [Config].
 	IdleTimeout time.Duration
 
-	writes bool // documents, one of which may be the cause of a 500
+	writes bool // it writes documents, one of which may cause a status 500
 }
 
-// JSONRequest returns a request with a body of JSON.
+// JSONRequest returns a request with a JSON body.
 func JSONRequest(method, path string, body []byte) Request {
 	return Request{
 		Method: method, Path: path,
@@ -56,12 +54,12 @@ func JSONRequest(method, path string, body []byte) Request {
 	}
 }
 
-// Do makes a request. Its answer has a status of 2xx or 304, and a body that
-// the caller must close. A body fails if it brings no byte for too long.
-// Otherwise the error is an [*Error], or about the network, or that of ctx; it
-// does not show credentials. See also [Retryable].
+// Do makes a request. If the error is nil, the response has status 2xx or 304 and
+// a body that the caller must close; reads of the body fail after the idle timeout.
+// Otherwise the error is an [*Error], a network error or that of ctx, and contains
+// no credentials. See also [Retryable].
 //
-// A 401 of a session that expired is answered by logging in and asking again.
+// If the session has expired, Do logs in and repeats the request.
 func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
 	if q.Method == "" {
 		q.Method = http.MethodGet
@@ -74,7 +72,8 @@ func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
 	return resp, err
 }
 
-// repeat tries a request until it succeeds, or another try is of no use.
+// repeat calls try until it succeeds, fails with an error that is not worth
+// retrying, or has been called Config.Attempts times.
 func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
@@ -88,7 +87,7 @@ func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
 			return err
 		}
 		pause := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}.After(n)
-		db.config.Log.WarnContext(ctx, "will ask again", "error", err, "try", n, "pause", pause)
+		db.config.Log.WarnContext(ctx, "request failed, retrying", "error", err, "try", n, "pause", pause)
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -104,13 +103,13 @@ func (q *Request) mayRepeat(err error) bool {
 	if q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead {
 		return true
 	}
-	// A request that comes too early had no effect.
+	// A rate-limited request had no effect.
 	return errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests
 }
 
-// logins is how often a session may have expired during one request. Even a new one
-// may: its server was restarted with another secret, or does not share one with others.
-const logins = 3
+// maxLogins is how often one request may log in again. Even a new session may be refused
+// if the server was restarted with another secret, or the nodes of a cluster share none.
+const maxLogins = 3
 
 // trySession makes a request once, and again if the session has expired.
 func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error) {
@@ -118,7 +117,7 @@ func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error)
 	if cookie == "" {
 		return resp, err
 	}
-	for range logins {
+	for range maxLogins {
 		if !errors.Is(err, ErrUnauthorized) || cookie == "" {
 			break
 		}
@@ -131,8 +130,8 @@ func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error)
 	return resp, err
 }
 
-// try makes a request once, when it is its turn. It returns the session's
-// cookie that was used, if any.
+// try makes a request once, when Limits allows it. It returns the session cookie
+// that was used, if any.
 func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Response, cookie string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
@@ -160,25 +159,25 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	if q.hedged() {
 		send = func(r *http.Request) (*http.Response, error) { return db.hedge(r, late) }
 	}
-	patience := newPatience(db.config.HeaderTimeout, func() {
-		db.config.Log.WarnContext(ctx, "answer is late", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout, "sent_again", q.hedged())
+	deadline := newDeadline(db.config.HeaderTimeout, func() {
+		db.config.Log.WarnContext(ctx, "response is late", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout, "sent_again", q.hedged())
 		select {
 		case late <- struct{}{}:
 		default:
 		}
 	}, func() { cancel(errHeaderTimeout) })
-	if err := q.open(r, patience); err != nil {
-		patience.end()
-		return nil, "", fmt.Errorf("%s %s: open the body: %w", q.Method, db.address(q), err)
+	if err := q.open(r, deadline); err != nil {
+		deadline.stop()
+		return nil, "", fmt.Errorf("%s %s: open request body: %w", q.Method, db.address(q), err)
 	}
 	resp, err := send(r)
-	if !patience.end() && err == nil {
-		resp.Body.Close() // the timer won: the body is cancelled already
+	if !deadline.stop() && err == nil {
+		resp.Body.Close() // the timer won: the body is already cancelled
 		err = errHeaderTimeout
 	}
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
-			db.http.CloseIdleConnections() // which may be as dead
+			db.http.CloseIdleConnections() // they may be broken, too
 		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
@@ -188,16 +187,16 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	what := db.what(q)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: timeout, Broken: func(err error) error {
 		if err == context.Canceled || err == context.DeadlineExceeded {
-			return err // of the caller
+			return err // the caller's
 		}
 		if errors.Is(err, idle.ErrTimeout) {
-			db.http.CloseIdleConnections() // which may be as dead
+			db.http.CloseIdleConnections() // they may be broken, too
 		}
 		return &transportError{what: what, err: err}
 	}}
 	err = db.decode(q, resp)
 	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusNotModified {
-		err = db.newError(q, resp, after) // in whatever encoding
+		err = db.newError(q, resp, after) // even if the encoding is unknown
 	}
 	if err != nil {
 		resp.Body.Close()
@@ -221,8 +220,7 @@ func (db *DB) address(q Request) string {
 	return address
 }
 
-// what names a request in the error of one that got no answer, or not all of it: what was
-// asked for has nothing to do with that.
+// what names a request, without its query, in errors about the transport.
 func (db *DB) what(q Request) string {
 	q.Query = nil
 	return q.Method + " " + db.address(q)
@@ -235,15 +233,15 @@ func (db *DB) request(ctx context.Context, q Request) (*http.Request, error) {
 	}
 	r.Header.Set("User-Agent", "feedctl")
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("Accept-Encoding", "identity") // what is compressed is held back until a block is full
+	r.Header.Set("Accept-Encoding", "identity") // compression would delay rows until a block is full
 	for name, values := range q.Header {
 		r.Header[name] = values
 	}
 	return r, nil
 }
 
-// open gives a request its body, while which is read the answer is not awaited.
-func (q *Request) open(r *http.Request, patience *patience) (err error) {
+// open sets the body of r, whose reads extend the deadline.
+func (q *Request) open(r *http.Request, d *deadline) (err error) {
 	if q.Body == nil || q.Length == 0 {
 		return nil
 	}
@@ -257,13 +255,13 @@ func (q *Request) open(r *http.Request, patience *patience) (err error) {
 		if !ok {
 			closer = io.NopCloser(body)
 		}
-		return &upload{closer, patience}, nil
+		return &upload{closer, d}, nil
 	}
 	r.Body, err = r.GetBody()
 	return err
 }
 
-// maxError is how much of an error's body is read, in bytes.
+// maxError limits how much of the body of an error response is read, in bytes.
 const maxError = 64 << 10
 
 func (db *DB) newError(q Request, resp *http.Response, after time.Duration) *Error {
@@ -272,7 +270,7 @@ func (db *DB) newError(q Request, resp *http.Response, after time.Duration) *Err
 		Error  string          `json:"error"`
 		Reason json.RawMessage `json:"reason"` // not a string everywhere
 	}
-	// What cannot be read is no reason to hide the status.
+	// The status is reported even if the body cannot be read.
 	if data, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err == nil && json.Unmarshal(data, &body) == nil {
 		e.Code = db.scrub(body.Error)
 		e.Reason = db.scrub(textOf(body.Reason))
@@ -280,8 +278,7 @@ func (db *DB) newError(q Request, resp *http.Response, after time.Duration) *Err
 	return e
 }
 
-// scrub takes the password out of what a server says, which may repeat a URL
-// that it was given.
+// scrub removes the password from a server's message, which may quote a URL.
 func (db *DB) scrub(s string) string {
 	for _, secret := range db.secrets {
 		s = strings.ReplaceAll(s, secret, "***")
@@ -289,8 +286,7 @@ func (db *DB) scrub(s string) string {
 	return s
 }
 
-// A transportError is a request or an answer that broke. It is worth another
-// try.
+// A transportError is a request or response that was cut off. It is retryable.
 type transportError struct {
 	what string // method and URL
 	err  error
@@ -300,17 +296,17 @@ func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
 
 var (
-	errHeaderTimeout = errors.New("no answer within the time limit")
-	errRedirects     = errors.New("redirected too often")
-	errOrigin        = errors.New("redirected to another origin: give the URL that it leads to")
+	errHeaderTimeout = errors.New("no response within the time limit")
+	errRedirects     = errors.New("too many redirects")
+	errOrigin        = errors.New("redirected to another origin: use the URL that it leads to")
 	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
 )
 
-// tlsAlert is in the error of net/http about an answer that begins with an alert of TLS (RFC 8446,
-// section 6), which a server sends that was not greeted.
+// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
+// section 6), which a TLS server sends in answer to plain HTTP.
 const tlsAlert = `malformed HTTP response "\x15\x03`
 
-// transportError makes the error of a request that got no answer.
+// transportError returns the error of a request that got no response.
 func (db *DB) transportError(q Request, err, cause error) error {
 	if errors.Is(cause, errHeaderTimeout) {
 		err = cause
@@ -319,7 +315,7 @@ func (db *DB) transportError(q Request, err, cause error) error {
 	if errors.As(err, &repeated) {
 		err = repeated.Err
 	}
-	if errors.Is(err, io.EOF) { // which is no end of anything that a caller reads
+	if errors.Is(err, io.EOF) { // callers must not take it for the end of a body
 		err = io.ErrUnexpectedEOF
 	}
 	what := db.what(q)
@@ -333,7 +329,7 @@ func (db *DB) transportError(q Request, err, cause error) error {
 }
 
 // Retryable reports whether the same request may succeed later: the network
-// broke, an answer was cut short, or the server answered 408, 425, 429 or 5xx.
+// failed, a response was truncated, or its status was 408, 425, 429 or 5xx.
 func Retryable(err error) bool {
 	if Permanent(err) {
 		return false
@@ -343,9 +339,9 @@ func Retryable(err error) bool {
 	return errors.As(err, &status) || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
 }
 
-// Permanent reports whether the same request fails until somebody changes something: the
-// server refused it, it cannot prove who it is, it does not speak TLS, or it sends us
-// elsewhere. What is neither Retryable nor Permanent may be one or the other.
+// Permanent reports whether the same request will fail until something is changed: the
+// server refused it, its certificate is invalid, only one side uses TLS, or it redirects to
+// another origin. An error that is neither Retryable nor Permanent may be either.
 func Permanent(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {
@@ -353,7 +349,7 @@ func Permanent(err error) bool {
 		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 			return false
 		}
-		return e.Status < 500 || e.Code == "doc_validation" // which PouchDB Server sends as 500
+		return e.Status < 500 || e.Code == "doc_validation" // PouchDB Server sends it with status 500
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {

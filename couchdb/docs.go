@@ -20,25 +20,25 @@ type IDRev struct {
 	Rev string `json:"rev,omitempty"` // empty: every leaf
 }
 
-// Attachments says how the attachments of a document are read.
+// Attachments is how the attachments of a document are read.
 type Attachments int
 
 // Ways to read attachments.
 const (
-	Stubs     Attachments = iota // their names, types, sizes and digests only
-	Inline                       // in the JSON, as base64
-	Multipart                    // as multipart/related (RFC 2387), which is streamed
+	Stubs     Attachments = iota // names, types, sizes and digests only
+	Inline                       // base64 in the JSON
+	Multipart                    // multipart/related (RFC 2387), streamed
 )
 
-// GetOptions say how documents are read.
+// GetOptions are options for reading documents.
 type GetOptions struct {
-	// Revs asks for the revision's ancestors, in _revisions.
+	// Revs requests the revision's ancestors, in _revisions.
 	Revs bool
-	// Latest asks for the leaves that a revision has become in the meantime
-	// (protocol, "Fetch Changed Documents"): there may be several for one.
+	// Latest requests the leaves that have replaced a revision (protocol, "Fetch
+	// Changed Documents"). One revision may have several.
 	Latest      bool
 	Attachments Attachments
-	// Once leaves it to the caller to repeat a request that failed.
+	// Once leaves retries to the caller.
 	Once bool
 }
 
@@ -59,33 +59,32 @@ func (o GetOptions) accept() string {
 	return "application/json"
 }
 
-// A Doc is a revision of a document as the server wrote it, or the reason why
-// there is none.
+// A Doc is a revision of a document as the server sent it, or the error about it.
 type Doc struct {
-	// Meta is what the document says about itself. If there is an Err, it has the
-	// ID, and the Rev that was asked for.
+	// Meta is from the document. If Err is set, it has only the ID and the
+	// requested Rev.
 	Meta
 	// ContentType is "application/json", or "multipart/related" with its
-	// boundary for a document with attachments that was asked for as Multipart.
-	// PouchDB Server knows JSON only, with attachments inline.
+	// boundary for a document with attachments that was requested as Multipart.
+	// PouchDB Server sends only JSON, with attachments inline.
 	ContentType string
-	// Body is the document, if Stream is nil. It belongs to the caller, who may
-	// keep it, and should close it.
+	// Body is the document, if Stream is nil. The caller may keep it, and should
+	// close it.
 	Body *Body
 	// Stream is a multipart document that is larger than Config.MaxWhole. It
-	// comes from the connection, and can be read until the next document is.
+	// reads from the connection, and is valid until the next iteration.
 	Stream io.Reader
-	// Err says that the server has not got this revision (ErrNotFound), or does
-	// not give it (ErrForbidden, or another [*Error]).
+	// Err is set if the server does not have this revision (ErrNotFound) or
+	// refuses to send it (ErrForbidden, or another [*Error]).
 	Err error
 }
 
 // BulkGet reads documents with _bulk_get, or one by one if the server does not
-// know that. There is one Doc for each IDRev, in their order. Only with Latest,
-// or without a Rev, there may be more or none, in the order of the server.
+// support that. It yields one Doc for each IDRev, in their order; but with Latest,
+// or for an IDRev without a Rev, any number of Docs, in the server's order.
 //
-// An error ends the iteration. If it is [Retryable], ask again for what did not
-// come.
+// An error ends the iteration. If it is [Retryable], request the missing documents
+// again.
 func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2[*Doc, error] {
 	exact := !o.Latest && !slices.ContainsFunc(docs, func(d IDRev) bool { return d.Rev == "" })
 	return func(yield func(*Doc, error) bool) {
@@ -106,7 +105,7 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 		q := JSONRequest(http.MethodPost, "_bulk_get", body)
 		q.Header.Set("Accept", o.accept())
 		q.Query = o.query()
-		q.Repeat, q.Once = true, o.Once // it changes nothing
+		q.Repeat, q.Once = true, o.Once // read-only
 		var e *Error
 		switch resp, err := db.Do(ctx, q); {
 		case errors.As(err, &e) && e.noBulkGet():
@@ -120,14 +119,15 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 	}
 }
 
-// breaksHeader reports whether the id has control characters, which CouchDB writes into
-// the header of the part as they are (X-Doc-Id). An answer of open_revs has no ids there.
+// breaksHeader reports whether the id has control characters, which CouchDB writes
+// unescaped into the header of the part (X-Doc-Id). Responses to open_revs have no such
+// header.
 func (d IDRev) breaksHeader() bool {
 	return strings.ContainsFunc(d.ID, unicode.IsControl)
 }
 
-// noBulkGet reports whether the server does not know _bulk_get. One of PouchDB
-// answers 400.
+// noBulkGet reports whether the server does not support _bulk_get. PouchDB Server
+// may respond with status 400.
 func (e *Error) noBulkGet() bool {
 	return e.unsupported() || e.Status == http.StatusBadRequest && strings.Contains(e.Reason, "not supported")
 }
@@ -147,13 +147,12 @@ func (db *DB) getEach(ctx context.Context, docs []IDRev, o GetOptions, yield fun
 	}
 }
 
-// maxQuery is how many bytes of revisions go into one request of open_revs.
-// Servers and proxies take URLs of 8 KiB.
+// maxQuery is how many bytes of revisions go into one request with open_revs.
+// Servers and proxies accept URLs of 8 KiB.
 const maxQuery = 6 << 10
 
 // OpenRevs reads the given leaves of a document, or all of them if revs is empty,
-// with open_revs (protocol, "Fetch Changed Documents"), as multipart/mixed if
-// attachments are wanted so. It yields as BulkGet does.
+// with open_revs (protocol, "Fetch Changed Documents"). It yields as BulkGet does.
 func (db *DB) OpenRevs(ctx context.Context, id string, revs []string, o GetOptions) iter.Seq2[*Doc, error] {
 	return func(yield func(*Doc, error) bool) {
 		ended := false
@@ -192,7 +191,7 @@ func (db *DB) openRevs(ctx context.Context, id string, revs []string, o GetOptio
 	resp, err := db.Do(ctx, q)
 	var e *Error
 	switch {
-	case errors.As(err, &e) && e.Status == http.StatusNotFound && !e.noDatabase(): // there is no such document
+	case errors.As(err, &e) && e.Status == http.StatusNotFound && !e.noDatabase(): // no such document
 		for _, a := range asked {
 			if !yield(&Doc{Meta: Meta{ID: a.ID, Rev: a.Rev}, Err: e}, nil) {
 				return
@@ -207,11 +206,11 @@ func (db *DB) openRevs(ctx context.Context, id string, revs []string, o GetOptio
 	db.newDocReader(q, asked, yield).read(resp)
 }
 
-// A docReader reads the documents in an answer.
+// A docReader reads the documents in a response.
 type docReader struct {
 	db    *DB
 	q     Request
-	asked []IDRev // that nothing was said about yet
+	asked []IDRev // requested and not received yet
 	yield func(*Doc, error) bool
 }
 
@@ -219,10 +218,10 @@ func (db *DB) newDocReader(q Request, asked []IDRev, yield func(*Doc, error) boo
 	return &docReader{db: db, q: q, asked: slices.Clone(asked), yield: yield}
 }
 
-// errStop: the caller wants no more.
-var errStop = errors.New("no more is wanted")
+// errStop means that yield returned false.
+var errStop = errors.New("iteration stopped")
 
-// read yields what is in the answer.
+// read yields the documents in resp.
 func (d *docReader) read(resp *http.Response) {
 	contentType := resp.Header.Get("Content-Type")
 	var err error
@@ -232,7 +231,7 @@ func (d *docReader) read(resp *http.Response) {
 		err = d.json(resp.Body)
 	}
 	if err == nil {
-		// What is behind the documents, so that the connection can be used again.
+		// Read to the end so that the connection can be reused.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	}
 	if err != nil && err != errStop {
@@ -251,10 +250,9 @@ func (d *docReader) give(doc *Doc) error {
 	return nil
 }
 
-// refusal yields that there is no document. The id or the revision that the
-// server does not name is that of what was asked for with the other one: of several
-// documents with the same revision, which they have if their content is the same, the
-// first that nothing was said about.
+// refusal yields a Doc with an error. If the server names only the id or only the
+// revision, the other is that of the first matching document still in asked:
+// documents with the same content may have the same revision.
 func (d *docReader) refusal(r refusal) error {
 	doc := &Doc{Meta: Meta{ID: r.ID, Rev: r.Rev}}
 	if r.Missing != "" {
@@ -272,7 +270,7 @@ func (d *docReader) refusal(r refusal) error {
 	return d.give(doc)
 }
 
-// A refusal is what a server has in the place of a document.
+// A refusal is what a server sends in place of a document.
 type refusal struct {
 	ID      string          `json:"id"`
 	Rev     string          `json:"rev"`

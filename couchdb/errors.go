@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What an [Error] may match with errors.Is, by its status.
+// Errors that an [Error] matches by its status.
 var (
 	ErrUnauthorized       = errors.New("unauthorized")                // 401: log in, or correct the credentials
 	ErrForbidden          = errors.New("forbidden")                   // 403
@@ -16,19 +16,18 @@ var (
 	ErrConflict           = errors.New("conflict")                    // 409
 	ErrPreconditionFailed = errors.New("precondition failed")         // 412: database exists, or an attachment's stub is unknown
 	ErrTooLarge           = errors.New("request entity is too large") // 413
-	ErrMalformed          = errors.New("answer is not as documented") // an answer of status 200 that makes no sense
+	ErrMalformed          = errors.New("malformed response")          // a response of status 200 that is not as documented
 )
 
-// An Error is an answer of the server that says no (CouchDB Replication
-// Protocol, "Error Responses").
+// An Error is an error response of the server (CouchDB Replication Protocol,
+// "Error Responses").
 type Error struct {
 	Method string
 	URL    string // without credentials
 	Status int
-	Code   string // the answer's "error", such as "not_found"
-	Reason string // the answer's "reason"
-	// RetryAfter is how long the server wants to be left alone; 0 if it does
-	// not say.
+	Code   string // the response's "error", such as "not_found"
+	Reason string // the response's "reason"
+	// RetryAfter is the delay that the server asks for, or 0.
 	RetryAfter time.Duration
 }
 
@@ -43,7 +42,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is find the cause of a status.
+// Is reports whether the status corresponds to target, such as [ErrNotFound].
 func (e *Error) Is(target error) bool {
 	switch e.Status {
 	case http.StatusUnauthorized:
@@ -62,8 +61,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// unsupported reports whether the server does not know the request, although it
-// has the database.
+// unsupported reports whether the server does not support the request, although
+// the database exists.
 func (e *Error) unsupported() bool {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -74,8 +73,8 @@ func (e *Error) unsupported() bool {
 	return false
 }
 
-// noDatabase reports whether there is no such database, rather than something in
-// it. CouchDB says it in different words.
+// noDatabase reports whether the database does not exist, rather than something
+// in it. The wording depends on the version of CouchDB.
 func (e *Error) noDatabase() bool {
 	switch strings.ToLower(strings.TrimSuffix(e.Reason, ".")) {
 	case "database does not exist", "no_db_file":

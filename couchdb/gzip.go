@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// decode undoes what a proxy did that compresses answers although nobody wants it to.
+// decode decompresses a response that a proxy has compressed unasked.
 func (db *DB) decode(q Request, resp *http.Response) error {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	switch encoding {
@@ -22,15 +22,15 @@ func (db *DB) decode(q Request, resp *http.Response) error {
 		resp.ContentLength = -1
 		return nil
 	}
-	return fmt.Errorf("%s: %w: Content-Encoding %q, which was not asked for", db.what(q), ErrMalformed, encoding)
+	return fmt.Errorf("%s: %w: unexpected Content-Encoding %q", db.what(q), ErrMalformed, encoding)
 }
 
-// A gzipBody is a body without its compression.
+// A gzipBody decompresses a response body.
 type gzipBody struct {
 	raw  io.ReadCloser
 	what string
 	src  *gzip.Reader // nil before the first Read
-	err  error        // of making src
+	err  error        // of gzip.NewReader
 }
 
 func (b *gzipBody) Read(p []byte) (int, error) {
@@ -44,12 +44,12 @@ func (b *gzipBody) Read(p []byte) (int, error) {
 	return n, b.broken(err)
 }
 
-// broken makes data that is not compressed right a broken transport: it is worth another try.
+// broken turns an error about malformed gzip data into a transportError, which is retryable.
 func (b *gzipBody) broken(err error) error {
 	if corrupt := flate.CorruptInputError(0); err == io.ErrUnexpectedEOF || err == gzip.ErrHeader || err == gzip.ErrChecksum || errors.As(err, &corrupt) {
 		return &transportError{what: b.what, err: err}
 	}
-	return err // of raw, or its end
+	return err // raw's, or io.EOF
 }
 
 func (b *gzipBody) Close() error { return b.raw.Close() }

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// lateAfter is how long an answer may take until that is logged, and a GET is sent again.
+// lateAfter is the delay after which a missing response is logged and a GET is sent again.
 const lateAfter = 10 * time.Second
 
-// hedged reports whether the request is sent again when its answer is late. That of
-// _changes may begin with the first row, however late that is.
+// hedged reports whether the request is sent again when its response is late. The response
+// to _changes may begin only with the first row.
 func (q *Request) hedged() bool { return q.Method == http.MethodGet && q.Path != "_changes" }
 
-// hedge sends a request, and if there is no answer when late receives, sends it a second
-// time on another connection: a CouchDB cluster does not answer a request as long as it waits
-// for a node that has failed. It returns the first answer and cancels the other request. Closing the answer's body must end the context of r.
+// hedge sends a request, and if there is no response by the time late receives, sends it
+// again on another connection: a CouchDB cluster does not respond while it waits for a failed
+// node. It returns the first response and cancels the other request. Closing the body of the
+// response must end the context of r.
 func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, error) {
 	type answer struct {
 		of   int
@@ -47,7 +48,7 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		return first.resp, first.err
 	case <-late:
 	}
-	db.http.CloseIdleConnections() // which may be as dead
+	db.http.CloseIdleConnections() // they may be broken, too
 	send()
 	if first = <-answers; first.err != nil {
 		first = <-answers

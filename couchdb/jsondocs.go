@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// broken makes the error of an answer that cannot be read to its end. One that
-// is cut short is worth another try.
+// broken returns the error of a response that cannot be read to its end. It is
+// retryable if the response was truncated.
 func (d *docReader) broken(err error) error {
 	what := d.db.what(d.q)
 	var cut *transportError
@@ -30,8 +30,8 @@ func (d *docReader) broken(err error) error {
 	return err
 }
 
-// json reads {"results":[{"id":...,"docs":[...]}]}, the answer of _bulk_get, or
-// the array that open_revs gives.
+// json reads {"results":[{"id":...,"docs":[...]}]}, the response to _bulk_get, or
+// the array in the response to open_revs.
 func (d *docReader) json(body io.Reader) error {
 	r := jsonscan.NewReader(body)
 	if c, err := r.Peek(); err == nil && c == '[' {
@@ -46,7 +46,7 @@ func (d *docReader) json(body io.Reader) error {
 	})
 }
 
-// results reads what there is for each document, whose id comes first.
+// results reads the results for each document. The id comes first.
 func (d *docReader) results(r *jsonscan.Reader) error {
 	return r.Array(func() error {
 		var asked IDRev
@@ -60,7 +60,7 @@ func (d *docReader) results(r *jsonscan.Reader) error {
 				if err != nil {
 					return err
 				}
-				asked.ID, _ = jsonscan.Unquote(value) // empty, if it makes no sense
+				asked.ID, _ = jsonscan.Unquote(value) // empty if it is not a string
 				return nil
 			case `"docs"`:
 				return r.Array(func() error { return d.leaf(r, asked) })
@@ -75,7 +75,7 @@ func (d *docReader) results(r *jsonscan.Reader) error {
 func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
 	no := refusal{ID: asked.ID}
 	err := r.Object(func(key []byte) error {
-		name := string(key) // what follows may move it
+		name := string(key) // key is valid only until the next read
 		if name == `"ok"` {
 			return d.doc(r)
 		}
@@ -88,7 +88,7 @@ func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
 		}
 		switch name {
 		case `"missing"`:
-			no.Missing, _ = jsonscan.Unquote(value) // empty, if it makes no sense
+			no.Missing, _ = jsonscan.Unquote(value) // empty if it is not a string
 		case `"reason"`:
 			no.Reason = bytes.Clone(value)
 		case `"error"`:
@@ -107,7 +107,7 @@ func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
 	return d.refusal(no)
 }
 
-// doc reads a document, which is the next value.
+// doc reads the next value, a document.
 func (d *docReader) doc(r *jsonscan.Reader) error {
 	b, whole, err := r.Value(d.db.config.MaxWhole)
 	if err != nil {

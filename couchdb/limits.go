@@ -8,39 +8,40 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Limits slows down the requests of all clients that share it, by host, with
-// additive increase and multiplicative decrease: each 429 and 5xx halves the
-// rate at which requests to this host may begin; each success raises it a
-// little. Retry-After stops them all for as long, but not longer than 5 min. A
-// host that never complained has no limit. The zero Limits is ready for use.
+// Limits limits the rate of requests to each host for all clients that share it, with
+// additive increase and multiplicative decrease: each status 429 or 5xx halves the
+// rate at which requests to the host may begin; each success raises it a
+// little. Retry-After stops all requests for that time, but at most for 5 min. A
+// host that never responded with 429 or 5xx has no limit. The zero Limits is ready
+// for use.
 //
-// What is limited is the rate at which requests begin, not how many there are
-// at a time: a feed that stays open for days takes nobody's turn.
+// Only the rate at which requests begin is limited, not their number: a changes feed
+// that stays open for days does not block other requests.
 type Limits struct {
 	mu    sync.Mutex
 	hosts map[string]*pace
 }
 
 const (
-	firstRate     = 20   // at least, before the first complaint, in requests per second
-	minRate       = 0.04 // to which it can fall
-	minStep       = 0.2  // by which it grows at least, in a second
+	firstRate     = 20   // assumed minimum before the first throttling, in requests per second
+	minRate       = 0.04 // requests per second
+	minStep       = 0.2  // minimum growth of the rate in a second
 	maxRetryAfter = 5 * time.Minute
 )
 
 // A pace is the rate at which requests to a host may begin.
 type pace struct {
-	turn  chan struct{} // has something in it while a request waits to begin: one at a time, in order
+	turn  chan struct{} // semaphore: requests wait to begin one at a time, in order
 	rate  float64       // per second; 0: no limit
 	step  float64       // by which rate grows in a second of successes
-	free  float64       // the rate from which on there is no limit
+	free  float64       // the rate at which the limit is lifted
 	next  time.Time     // when the next request may begin
-	until time.Time     // nothing may begin before, because of Retry-After
+	until time.Time     // end of Retry-After
 	cut   time.Time     // when rate was last halved
 
-	window time.Time // a second or more in which requests are counted
-	count  float64
-	before float64 // requests per second in the window before
+	window time.Time // start of the current window, of at least a second
+	count  float64   // requests in it
+	before float64   // requests per second in the previous window
 }
 
 func (l *Limits) host(name string) *pace {
@@ -55,7 +56,7 @@ func (l *Limits) host(name string) *pace {
 	return p
 }
 
-// wait waits for the turn of a request to a host, and returns when it began.
+// wait waits until a request to a host may begin, and returns the time at which it did.
 func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 	l.mu.Lock()
 	p := l.host(host)
@@ -82,8 +83,8 @@ func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 	}
 }
 
-// done tells what became of a request that began then: slow says that the
-// host complained.
+// done records the outcome of a request: slow means that the host responded with
+// status 429 or 5xx.
 func (l *Limits) done(host string, began time.Time, slow bool, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,14 +96,14 @@ func (l *Limits) done(host string, began time.Time, slow bool, retryAfter time.D
 	if until := now.Add(min(retryAfter, maxRetryAfter)); until.After(p.until) {
 		p.until = until
 	}
-	// Requests that began before the rate was halved, or soon after, say nothing
-	// about the new rate: many servers count by the second.
+	// Requests that began before the rate was halved, or soon after, do not reflect
+	// the new rate: many servers count by the second.
 	if began.Sub(p.cut) >= time.Second {
 		p.halve(now)
 	}
 }
 
-// earliest returns when the next request may begin, as things are now.
+// earliest returns when the next request may begin.
 func (p *pace) earliest(now time.Time) time.Time {
 	at := now
 	if p.rate > 0 && p.next.After(at) {
@@ -114,7 +115,7 @@ func (p *pace) earliest(now time.Time) time.Time {
 	return at
 }
 
-// began counts a request, and has the next one keep its distance.
+// began counts a request and sets when the next one may begin.
 func (p *pace) began(now time.Time) {
 	if p.rate > 0 {
 		p.next = now.Add(time.Duration(float64(time.Second) / p.rate))
@@ -126,7 +127,7 @@ func (p *pace) began(now time.Time) {
 	p.count++
 }
 
-// halve halves the rate, or sets a first one: half of what there was lately.
+// halve halves the rate, or if there is none yet, sets it to half the recent rate.
 func (p *pace) halve(now time.Time) {
 	rate := p.rate
 	if rate == 0 {
@@ -139,9 +140,8 @@ func (p *pace) halve(now time.Time) {
 	p.next = now.Add(time.Duration(float64(time.Second) / p.rate))
 }
 
-// raise raises the rate after a success. There are as many successes in a
-// second as the rate is, so it grows by step in a second, and by more the longer
-// ago the last complaint is.
+// raise raises the rate after a success. With rate successes in a second, it grows
+// by step in a second, and faster the longer ago it was halved.
 func (p *pace) raise(now time.Time) {
 	if p.rate == 0 {
 		return

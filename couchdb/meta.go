@@ -6,16 +6,16 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// Meta is what a document says about itself.
+// Meta has the members of a document that begin with an underscore.
 type Meta struct {
 	ID, Rev        string
 	Deleted        bool
-	HasAttachments bool // there is an _attachments member
+	HasAttachments bool // it has an _attachments member
 }
 
-// Scan returns what the document says about itself, if it is a JSON object. An
-// error means that it is not valid JSON, or that the temporary file cannot be
-// read.
+// Scan returns the Meta of the document, which is empty if the document is not a
+// JSON object. It returns an error if the document is not valid JSON, or if the
+// temporary file cannot be read.
 func (b *Body) Scan() (Meta, error) {
 	var m Meta
 	if b.file == nil {
@@ -43,16 +43,16 @@ func (m *Meta) read(r *jsonscan.Reader, name []byte) error {
 		m.set([]byte(own), value)
 		return nil
 	}
-	m.set([]byte(own), nil) // an id or a revision as large as that is none
+	m.set([]byte(own), nil) // no id or revision is that large
 	return r.Rest(io.Discard)
 }
 
 // maxMember limits _id and _rev of a document in a file, in bytes.
 const maxMember = 64 << 10
 
-// ScanDoc returns what a document says about itself. It must be valid JSON; if
-// it is not an object, the Meta is empty. Members whose names are escaped are not
-// seen, as no server writes them so.
+// ScanDoc returns the Meta of a document, which must be valid JSON. If it is not an
+// object, the Meta is empty. Members whose names have escape sequences are ignored;
+// no server writes such names.
 func ScanDoc(doc []byte) Meta {
 	var m Meta
 	for name, value := range jsonscan.Members(doc) {
@@ -67,7 +67,7 @@ func (m *Meta) set(name, value []byte) {
 	}
 	switch string(name) {
 	case `"_id"`:
-		m.ID, _ = jsonscan.Unquote(value) // empty, if it is not a string
+		m.ID, _ = jsonscan.Unquote(value) // empty if it is not a string
 	case `"_rev"`:
 		m.Rev, _ = jsonscan.Unquote(value)
 	case `"_deleted"`:

@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// multipart reads multipart/mixed: a part for each document. It is JSON, or
-// multipart/related if the document has attachments, or JSON with the reason
-// why it is not there and the media type's parameter error="true".
+// multipart reads multipart/mixed, with a part for each document. A part is JSON,
+// or multipart/related if the document has attachments, or the JSON of an error if
+// its media type has the parameter error="true".
 func (d *docReader) multipart(body io.Reader, contentType string) error {
 	boundary, err := page.Boundary(contentType)
 	if err != nil {
@@ -79,12 +79,12 @@ func valid(b *Body) error {
 		return fmt.Errorf("%w: document: %w", ErrMalformed, err)
 	}
 	if _, err := r.Peek(); err != io.EOF {
-		return fmt.Errorf("%w: more than a document in a part", ErrMalformed)
+		return fmt.Errorf("%w: more than one document in a part", ErrMalformed)
 	}
 	return nil
 }
 
-// refused reads why a document is not there.
+// refused reads an error about a document.
 func (d *docReader) refused(part *page.Part) error {
 	data, err := io.ReadAll(io.LimitReader(content(part), maxError))
 	if err != nil {
@@ -108,8 +108,8 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 		}
 		return d.give(doc)
 	}
-	// The JSON is at the beginning. What is read to see it is kept, for the
-	// document is handed out as a whole.
+	// The JSON comes first. What is read of the stream to parse it is spooled,
+	// because Stream has the whole document.
 	var meta Meta
 	head, err := Spool(d.db.config.SpoolDir, 2*d.db.config.MaxWhole, func(w io.Writer) (err error) {
 		meta, err = d.relatedMeta(io.TeeReader(part.Stream, w), contentType)
@@ -124,7 +124,7 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 	return d.give(doc)
 }
 
-// A partReader has the errors of a part be those of an answer.
+// A partReader converts the errors of a part with docReader.broken.
 type partReader struct {
 	d *docReader
 	r io.Reader
@@ -138,8 +138,8 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// relatedMeta returns what the document in multipart/related says about itself:
-// its first part.
+// relatedMeta returns the Meta of a document in multipart/related, from its first
+// part.
 func (d *docReader) relatedMeta(r io.Reader, contentType string) (m Meta, err error) {
 	boundary, err := page.Boundary(contentType)
 	if err != nil {

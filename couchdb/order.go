@@ -2,18 +2,18 @@ package couchdb
 
 import "fmt"
 
-// An order yields documents in the order they were asked for. CouchDB sends
-// them so; PouchDB Server groups the revisions of a document. What comes too
-// early is held back.
+// An order yields documents in the order in which they were requested. CouchDB sends
+// them in this order; PouchDB Server groups the revisions of a document. Documents
+// that come too early are held back.
 type order struct {
-	left  []IDRev // that are not yielded yet
+	left  []IDRev // not yielded yet
 	early map[IDRev][]*Doc
-	ended bool // no more is wanted, or an error was yielded
+	ended bool // yield returned false, or an error was yielded
 	yield func(*Doc, error) bool
 }
 
-// take takes the next document, or the error that ends them. It returns false if
-// no more is wanted.
+// take takes the next document, or the error that ends the iteration. It returns
+// false if the iteration has ended.
 func (o *order) take(d *Doc, err error) bool {
 	if err != nil {
 		o.ended = true
@@ -39,7 +39,7 @@ func (o *order) take(d *Doc, err error) bool {
 	return true
 }
 
-// give yields a document, which is the next one.
+// give yields the next document.
 func (o *order) give(d *Doc) bool {
 	if len(o.left) > 0 {
 		o.left = o.left[1:]
@@ -48,11 +48,11 @@ func (o *order) give(d *Doc) bool {
 	return !o.ended
 }
 
-// close lets go of what nobody wants any more. That something is still wanted is
-// an error.
+// close closes the documents held back. If the iteration has not ended and documents
+// are missing, it yields an error.
 func (o *order) close() {
 	if !o.ended && len(o.left) > 0 {
-		o.yield(nil, fmt.Errorf("read documents: %w: nothing about revision %s of document %q", ErrMalformed, o.left[0].Rev, o.left[0].ID))
+		o.yield(nil, fmt.Errorf("read documents: %w: revision %s of document %q is missing from the response", ErrMalformed, o.left[0].Rev, o.left[0].ID))
 	}
 	for _, held := range o.early {
 		for _, d := range held {

@@ -2,9 +2,8 @@ package couchdb
 
 import "strings"
 
-// DocPath returns the path of a document for [Request.Path]. In the names of
-// design documents and local documents, the first "/" is not encoded, as
-// CouchDB wants it.
+// DocPath returns the path of a document for [Request.Path]. In the ids of design
+// documents and local documents, the first "/" is not encoded; CouchDB requires it.
 func DocPath(id string) string {
 	for _, prefix := range [...]string{"_design/", "_local/"} {
 		if name, ok := strings.CutPrefix(id, prefix); ok {
@@ -16,7 +15,7 @@ func DocPath(id string) string {
 
 // EscapeID percent-encodes a document id so that it is one segment of a path: all
 // but the unreserved characters of RFC 3986 are encoded ("+" too, which CouchDB
-// takes for a space), and so are the ids "." and "..", which would be steps.
+// reads as a space), and so are the ids "." and "..", which are dot segments.
 func EscapeID(id string) string {
 	if id == "." || id == ".." {
 		return strings.Repeat("%2E", len(id))

@@ -30,8 +30,8 @@ type Log struct {
 	SourceLastSeq json.RawMessage `json:"source_last_seq"`
 }
 
-// A Session is an entry of a replication log: what a run of a replicator did.
-// Times are as [FormatTime] writes them.
+// A Session is an entry of a replication log, about one run of a replicator.
+// Its times are formatted by [FormatTime].
 type Session struct {
 	SessionID        string          `json:"session_id"`
 	StartTime        string          `json:"start_time"`
@@ -44,17 +44,17 @@ type Session struct {
 	DocsRead         int64           `json:"docs_read"`
 	DocsWritten      int64           `json:"docs_written"`
 	DocWriteFailures int64           `json:"doc_write_failures"`
-	// Records counts how often the session was recorded. CouchDB's own sessions do
-	// not have it.
+	// Records counts how often the session was recorded. Sessions of CouchDB's own
+	// replicator do not have it.
 	Records int64 `json:"records,omitempty"`
 }
 
-// FormatTime returns a time as replication logs have it (RFC 2822, in GMT).
+// FormatTime formats a time for a replication log (RFC 2822, in GMT).
 func FormatTime(t time.Time) string { return t.UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT") }
 
-// Record puts s at the head of the history, in the place of what it has of the
-// same session, and forgets the oldest sessions beyond MaxHistory. A sequence
-// that is nil is the beginning, 0.
+// Record puts s at the head of the history, replacing an earlier record of the same
+// session, and removes the oldest sessions beyond MaxHistory. A nil sequence is
+// recorded as 0, the beginning.
 func (l *Log) Record(s Session) {
 	for _, seq := range [...]*json.RawMessage{&s.StartLastSeq, &s.EndLastSeq, &s.RecordedSeq} {
 		if *seq == nil {
@@ -69,9 +69,9 @@ func (l *Log) Record(s Session) {
 	l.Version = logVersion
 }
 
-// ReplicationLog reads the replication log with this id, with one request that is not
-// repeated. If there is none, the Log is a new one without history. The error matches
-// ErrNotFound if there is no database.
+// ReplicationLog reads the replication log with this id, without retries. If there is
+// none, it returns a new Log without history. The error matches ErrNotFound if the
+// database does not exist.
 func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 	l := new(Log)
 	var no *Error
@@ -86,9 +86,10 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 }
 
 // PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to
-// its new revision. If another has written it in the meantime, the error
-// matches ErrConflict where the server compares revisions ([DB.PutLocal]): read it
-// again. The outcome of any other error is unknown, and the same holds.
+// its new revision. If another client has written the log in the meantime, the error
+// matches ErrConflict, provided the server compares revisions (see [DB.PutLocal]).
+// After any other error, the log may have been written or not. In both cases read it
+// again.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {
@@ -98,8 +99,8 @@ func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 }
 
 // CommonAncestor returns the sequence up to which two replication logs agree
-// (protocol, "Compare Replication Logs"), or nil if there is none: then
-// everything has to be replicated.
+// (protocol, "Compare Replication Logs"), or nil if there is none and everything
+// must be replicated.
 func CommonAncestor(source, target *Log) json.RawMessage {
 	if source.SessionID != "" && source.SessionID == target.SessionID {
 		return known(source.SourceLastSeq)
@@ -125,12 +126,12 @@ func known(seq json.RawMessage) json.RawMessage {
 	return seq
 }
 
-// ReplicationID returns the id of the replication that is described by parts:
-// 32 hexadecimal digits of a hash (protocol, "Generate Replication ID"). The
-// order of parts matters; they should have no credentials, whose change would
-// make it another replication.
+// ReplicationID returns the id of the replication described by parts: 32
+// hexadecimal digits of a hash (protocol, "Generate Replication ID"). The order of
+// parts matters. They should not contain credentials; otherwise new credentials would
+// begin another replication.
 func ReplicationID(parts ...string) string {
-	// JSON keeps ("ab", "c") from ("a", "bc").
+	// JSON distinguishes ("ab", "c") from ("a", "bc").
 	text, _ := json.Marshal(parts) // strings can always be encoded
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

@@ -6,49 +6,48 @@ import (
 	"time"
 )
 
-// A patience cancels a request to which no answer begins for too long. While the
-// request's body is read on, the answer cannot begin yet: so it is counted from the
-// last byte.
-type patience struct {
-	limit time.Duration
-	mu    sync.Mutex
-	timer *time.Timer
-	late  *time.Timer
-	ended bool
+// A deadline cancels a request whose response does not begin in time. Each read of the
+// request body extends it, because the response cannot begin before.
+type deadline struct {
+	limit   time.Duration
+	mu      sync.Mutex
+	timer   *time.Timer
+	late    *time.Timer
+	stopped bool
 }
 
-func newPatience(limit time.Duration, late, cancel func()) *patience {
-	return &patience{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
+func newDeadline(limit time.Duration, late, cancel func()) *deadline {
+	return &deadline{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
 }
 
-// restart counts from now on.
-func (p *patience) restart() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.ended {
-		p.timer.Reset(p.limit)
-		p.late.Reset(lateAfter)
+// extend restarts the timers.
+func (d *deadline) extend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped {
+		d.timer.Reset(d.limit)
+		d.late.Reset(lateAfter)
 	}
 }
 
-// end reports whether the request was not cancelled, and will not be. What the
-// transport still reads of the body does not matter then.
-func (p *patience) end() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	p.late.Stop()
-	return p.timer.Stop()
+// stop stops the timers for good, even if the transport continues to read the
+// body. It returns false if the request has already been cancelled.
+func (d *deadline) stop() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	d.late.Stop()
+	return d.timer.Stop()
 }
 
-// An upload is a request's body.
+// An upload is a request body that extends a deadline.
 type upload struct {
 	io.ReadCloser
-	patience *patience
+	deadline *deadline
 }
 
 func (u *upload) Read(b []byte) (int, error) {
 	n, err := u.ReadCloser.Read(b)
-	u.patience.restart()
+	u.deadline.extend()
 	return n, err
 }

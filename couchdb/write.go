@@ -11,22 +11,22 @@ import (
 	"strconv"
 )
 
-// Missing is what a database has not got of a document.
+// Missing lists the revisions of a document that a database does not have.
 type Missing struct {
 	Missing           []string `json:"missing"`
 	PossibleAncestors []string `json:"possible_ancestors"`
 }
 
-// RevsDiff asks which of the given revisions, by document id, the database has
-// not got (protocol, "Calculate Revision Difference"). Documents of which it
-// has all are not in the result.
+// RevsDiff returns which of the given revisions, by document id, the database does
+// not have (protocol, "Calculate Revision Difference"). Documents of which it has
+// all revisions are not in the result.
 func (db *DB) RevsDiff(ctx context.Context, revs map[string][]string) (map[string]Missing, error) {
 	body, err := json.Marshal(revs)
 	if err != nil {
 		return nil, err
 	}
 	q := JSONRequest(http.MethodPost, "_revs_diff", body)
-	q.Repeat = true // it changes nothing
+	q.Repeat = true // read-only
 	var missing map[string]Missing
 	if err := db.JSON(ctx, q, &missing); err != nil {
 		return nil, err
@@ -34,29 +34,29 @@ func (db *DB) RevsDiff(ctx context.Context, revs map[string][]string) (map[strin
 	return missing, nil
 }
 
-// A BulkResult is what became of one document.
+// A BulkResult is the result of writing one document.
 type BulkResult struct {
 	ID  string
-	Rev string // the new one, or the one that was refused, if the server names it
-	// Err is nil if the document was stored: otherwise an [*Error] with the
-	// status of its code, or 422 if the code is not one of CouchDB's own.
+	Rev string // the new revision, or the refused one if the server names it
+	// Err is nil if the document was stored. Otherwise it is an [*Error] with the
+	// status that corresponds to its code, or 422 if the code is not one of CouchDB's own.
 	Err error
 }
 
 // BulkDocs writes documents, each a JSON object with its _id, in one request.
 //
-// With newEdits the server gives each a new revision; the _rev in it must be
-// the current one; there is a result for each document, in their order.
+// With newEdits the server assigns new revisions. The _rev of each document must be
+// its current revision. There is a result for each document, in their order.
 //
-// Without newEdits the documents are stored with the revisions that they have
-// (_rev, and _revisions for their ancestors), and the request is repeated if
-// its outcome is unknown (protocol, "Upload Batch of Changed Documents").
-// CouchDB then has results only for documents that failed, PouchDB Server may
-// have one for each: go by ID, and by Rev if there is one.
+// Without newEdits the documents are stored with their own revisions (_rev, and
+// _revisions for their ancestors), and the request is repeated if its outcome is
+// unknown (protocol, "Upload Batch of Changed Documents"). CouchDB then returns
+// results only for documents that failed, and PouchDB Server may return all: match
+// them by ID, and by Rev if it is set.
 //
-// The error is about the request as a whole: it matches ErrTooLarge if the
-// batch must be made smaller. A status of 500 is not repeated, since one of the
-// documents may be the cause.
+// The error is about the whole request. It matches ErrTooLarge if the batch must be
+// made smaller. Status 500 is not retried, because one of the documents may be the
+// cause.
 func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]BulkResult, error) {
 	parts := make([][]byte, 0, 2*len(docs)+1)
 	separator := []byte(`{"docs":[`)
@@ -103,19 +103,19 @@ func concat(parts [][]byte) io.Reader {
 	return io.MultiReader(readers...)
 }
 
-// rowError makes the error of a document that was not written, while others were.
-// CouchDB has whatever a validation function throws there, so a code is about the
-// document unless it is known to be about the server.
+// rowError returns the error of one document of a bulk write. The code may be
+// anything that a validation function throws, so it is about the document unless it
+// is known to be about the server.
 func (db *DB) rowError(q Request, code string, reason json.RawMessage) *Error {
 	e := db.docError(q, code, reason)
-	if e.Status == http.StatusInternalServerError && !isTrouble(code) {
+	if e.Status == http.StatusInternalServerError && !isServerError(code) {
 		e.Status = http.StatusUnprocessableEntity
 	}
 	return e
 }
 
-// isTrouble reports whether the "error" of an answer is about the server.
-func isTrouble(code string) bool {
+// isServerError reports whether the "error" of a response is about the server.
+func isServerError(code string) bool {
 	switch code {
 	case "internal_server_error", "error", "timeout", "overloaded", "nodedown", "os_process_error", "service_unavailable",
 		"service unvailable": // as CouchDB spells it
@@ -124,12 +124,12 @@ func isTrouble(code string) bool {
 	return false
 }
 
-// docError makes the error of one document in an answer about many.
+// docError returns the error of one document in a response about several.
 func (db *DB) docError(q Request, code string, reason json.RawMessage) *Error {
 	return &Error{Method: q.Method, URL: db.address(q), Status: statusOf(code), Code: db.scrub(code), Reason: db.scrub(textOf(reason))}
 }
 
-// statusOf returns the status that goes with the "error" of an answer.
+// statusOf returns the status that corresponds to the "error" of a response.
 func statusOf(code string) int {
 	switch code {
 	case "unauthorized":
@@ -152,11 +152,11 @@ func statusOf(code string) int {
 	return http.StatusInternalServerError
 }
 
-// textOf returns a string out of its JSON, and other JSON as it is.
+// textOf decodes a JSON string, and returns other JSON unchanged.
 func textOf(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		return text // empty, if it is null
+		return text // empty if it is null
 	}
 	return string(value)
 }
@@ -165,20 +165,19 @@ func textOf(value json.RawMessage) string {
 type Put struct {
 	ID string
 	// ContentType is "application/json", or "multipart/related" with its
-	// boundary: a JSON part whose attachments have "follows", and then these
-	// (protocol, "Upload Document with Attachments"). Empty: JSON.
+	// boundary: a JSON part with attachments marked "follows", and then the
+	// attachments (protocol, "Upload Document with Attachments"). Empty: JSON.
 	ContentType string
-	// Open returns the document, anew for each try. Length is its size in bytes,
-	// or -1: then it is sent in chunks.
+	// Open returns the document. It is called for each attempt. Length is the
+	// document's size in bytes, or -1 to send it in chunks.
 	Open   func() (io.Reader, error)
 	Length int64
-	// NewEdits lets the server give it a new revision. Otherwise the document
-	// has its own, and the request may be repeated.
+	// NewEdits lets the server assign a new revision. Otherwise the document
+	// is stored with its own, and the request may be repeated.
 	NewEdits bool
 }
 
-// Put writes one document of any size, streamed, and returns the revision that
-// it has now.
+// Put writes one document of any size, streamed, and returns its revision.
 func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	q := JSONRequest(http.MethodPut, DocPath(p.ID), nil)
 	q.Body, q.Length, q.Repeat, q.writes = p.Open, p.Length, !p.NewEdits, true
@@ -192,7 +191,7 @@ func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	if err := db.JSON(ctx, q, &text); err != nil {
 		return "", err
 	}
-	if !p.NewEdits && len(text) > 0 && text[0] == '[' { // as of _bulk_docs: PouchDB Server
+	if !p.NewEdits && len(text) > 0 && text[0] == '[' { // PouchDB Server responds as to _bulk_docs
 		return "", db.putError(q, text)
 	}
 	var answer struct {
@@ -204,7 +203,7 @@ func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	return answer.Rev, nil
 }
 
-// putError returns the error in an answer that has the form of that of _bulk_docs.
+// putError returns the error in a response that has the form of one to _bulk_docs.
 func (db *DB) putError(q Request, text []byte) error {
 	var results []struct {
 		Error  string          `json:"error"`
