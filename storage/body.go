@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Bytes returns a Body of the given slices, one after another. They must not
+// Bytes returns a Body that is the concatenation of the given slices. They must not
 // change until the write has returned.
 func Bytes(slices ...[]byte) Body { return bytesBody(slices) }
 
@@ -38,7 +38,7 @@ type bytesReader struct {
 	done int // bytes read of rest[0]
 }
 
-// Read fills p across slices, so that many small ones become few writes.
+// Read fills p from several slices, so that many small ones become few writes.
 func (r *bytesReader) Read(p []byte) (n int, err error) {
 	for n < len(p) && len(r.rest) > 0 {
 		c := copy(p[n:], r.rest[0][r.done:])
@@ -56,16 +56,16 @@ func (r *bytesReader) Read(p []byte) (n int, err error) {
 
 func (r *bytesReader) Close() error { return nil }
 
-// A Digested is a Body whose SHA-256 is known: a driver that sends it along need not
-// read the body first.
+// A Digested is a Body whose SHA-256 is known: a driver that sends the digest need
+// not read the body first.
 type Digested interface {
 	Body
-	// SHA256 returns the state after all bytes of the body. The caller does not
-	// write to it.
+	// SHA256 returns the state of the hash after all bytes of the body. The caller
+	// must not write to it.
 	SHA256() hash.Cloner
 }
 
-// WithSHA256 returns a body together with the state of its SHA-256. Neither must
+// WithSHA256 returns a body together with the state of its SHA-256. Neither may
 // change until the write has returned.
 func WithSHA256(body Body, state hash.Cloner) Digested { return digestedBody{body, state} }
 
@@ -76,11 +76,11 @@ type digestedBody struct {
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
 
-// Last returns a body after which its object is not going to be appended to any
-// more: a driver need not keep what is there already for the next time.
+// Last marks a body as the last one written to its object: no append will follow,
+// and a driver need not cache the object for one.
 func Last(body Body) Body { return lastBody{body} }
 
-// IsLast reports whether the body was made by [Last].
+// IsLast reports whether the body was returned by [Last].
 func IsLast(body Body) bool {
 	_, ok := body.(lastBody)
 	return ok
@@ -91,8 +91,8 @@ type lastBody struct{ Body }
 // OpenFrom implements offsetBody.
 func (b lastBody) OpenFrom(offset int64) (io.ReadCloser, error) { return OpenFrom(b.Body, offset) }
 
-// File returns a Body of size bytes of the file at path, from offset on. The
-// file is opened when the body is read and must not change until the write has
+// File returns a Body of size bytes of the file at path, starting at offset. The
+// file is opened when the body is read. It must not change until the write has
 // returned.
 func File(path string, offset, size int64) Body {
 	return fileBody{path: path, offset: offset, size: size}
@@ -119,8 +119,8 @@ func (b fileBody) OpenFrom(offset int64) (io.ReadCloser, error) {
 	}{io.NewSectionReader(f, b.offset+offset, b.size-offset), f}, nil
 }
 
-// Concat returns a Body of the given bodies, one after another. One is open at
-// a time.
+// Concat returns a Body that is the concatenation of the given bodies. Only one is
+// open at a time.
 func Concat(bodies ...Body) Body { return concatBody(bodies) }
 
 type concatBody []Body
@@ -162,8 +162,8 @@ func (r *concatReader) Read(p []byte) (int, error) {
 			if len(r.rest) == 0 {
 				return 0, io.EOF
 			}
-			// Each body must have its size: one that is too short must not be
-			// made up for by another that is too long.
+			// Check each body: one that is too short must not be compensated
+			// for by another that is too long.
 			opened, err := OpenExact(r.rest[0])
 			if err != nil {
 				return 0, err
@@ -194,8 +194,9 @@ type offsetBody interface {
 	OpenFrom(offset int64) (io.ReadCloser, error)
 }
 
-// OpenFrom opens body at an offset, which is at most its Size. A body that has no
-// method of this name, with the offset as its argument, is read up to there.
+// OpenFrom opens body at an offset, which is at most its Size. If body has no method
+// OpenFrom(offset int64) (io.ReadCloser, error), it is read and discarded up to the
+// offset.
 func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
 	if b, ok := body.(offsetBody); ok {
 		return b.OpenFrom(offset)
@@ -211,7 +212,7 @@ func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// CanOpenFrom reports whether [OpenFrom] needs not read what comes before.
+// CanOpenFrom reports whether [OpenFrom] does not have to read up to the offset.
 func CanOpenFrom(body Body) bool {
 	switch b := body.(type) {
 	case concatBody:
@@ -223,9 +224,9 @@ func CanOpenFrom(body Body) bool {
 	return ok
 }
 
-// OpenExact opens body and checks what it reads: the end comes after exactly
-// Size bytes, or else an error that matches [ErrSize]. Drivers read bodies
-// through it.
+// OpenExact opens body and returns a reader that ends after exactly Size bytes, or
+// returns an error that matches [ErrSize] if the body is shorter or longer. Drivers
+// read bodies through it.
 func OpenExact(body Body) (io.ReadCloser, error) {
 	size := body.Size()
 	if size < 0 {
@@ -263,14 +264,14 @@ func (r *exactReader) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// end makes sure that the body ends where it should.
+// end checks that the body ends after size bytes.
 func (r *exactReader) end() error {
 	var b [1]byte
 	for {
 		n, err := r.ReadCloser.Read(b[:])
 		switch {
 		case n > 0:
-			return fmt.Errorf("%w: it goes on after %d bytes", ErrSize, r.size)
+			return fmt.Errorf("%w: it continues after %d bytes", ErrSize, r.size)
 		case err == io.EOF:
 			return io.EOF
 		case err != nil:

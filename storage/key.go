@@ -12,7 +12,7 @@ const (
 )
 
 // CheckKey returns an error that matches [ErrKey] unless key is well-formed, as
-// [Store] describes it.
+// described by [Store].
 func CheckKey(key string) error {
 	if err := CheckPrefix(key); err != nil {
 		return err
@@ -21,8 +21,7 @@ func CheckKey(key string) error {
 }
 
 // CheckPrefix returns an error that matches [ErrKey] unless prefix is the
-// beginning of a well-formed key. Every such beginning is one, also the empty
-// string.
+// beginning of a well-formed key. It may be empty and need not end at a "/".
 func CheckPrefix(prefix string) error {
 	if len(prefix) > MaxKey {
 		return fmt.Errorf("%w %.40q...: longer than %d bytes", ErrKey, prefix, MaxKey)
@@ -65,7 +64,7 @@ func checkCharacters(key, segment string) error {
 	return nil
 }
 
-// CheckMeta returns an error that matches [ErrMeta] unless meta keeps to the
+// CheckMeta returns an error that matches [ErrMeta] unless meta is within the
 // limits of [Meta].
 func CheckMeta(meta Meta) error {
 	if len(meta.Data) > MaxMeta {

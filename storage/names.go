@@ -10,18 +10,18 @@ import (
 // A Namer is a Store that lists the names below a prefix without listing the
 // objects below each name. Use [Names], which works with every store.
 type Namer interface {
-	// Names does what [Names] does.
+	// Names is [Names] for this store.
 	Names(ctx context.Context, prefix, after string) iter.Seq2[string, error]
 }
 
 // Names yields the names below prefix, which is empty or ends in "/": the next
-// segment of each key that begins with prefix and continues after that segment. Of
-// those it yields the ones that follow the name after, each once, in the order of
-// their keys: "a-b" (of "a-b/…") comes before "a" (of "a/…"), and "a" before "ab".
-// A name may be yielded although its last object was just deleted or its first one
-// is just being created. On an error Names yields that once and stops.
+// segment of each key that begins with prefix and continues after that segment. It
+// yields each name that follows the name after once, in the order of their keys:
+// "a-b" (of "a-b/…") comes before "a" (of "a/…"), and "a" before "ab".
+// A name may be yielded while its last object is being deleted or its first one
+// created. On an error, Names yields it once and stops.
 //
-// A store that is not a [Namer] is sent a listing request for each name.
+// If the store is not a [Namer], Names sends one listing request per name.
 func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[string, error] {
 	if namer, ok := As[Namer](store); ok {
 		return namer.Names(ctx, prefix, after)
@@ -53,7 +53,7 @@ func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[str
 	}
 }
 
-// firstKey returns the first key in a listing, "" if there is none.
+// firstKey returns the first key in a listing, or "" if it is empty.
 func firstKey(ctx context.Context, store Store, prefix, after string) (string, error) {
 	for entry, err := range store.List(ctx, prefix, after) {
 		return entry.Key, err
@@ -61,7 +61,7 @@ func firstKey(ctx context.Context, store Store, prefix, after string) (string, e
 	return "", nil
 }
 
-// CheckNames returns an error that matches [ErrKey] unless prefix is one of [Names].
+// CheckNames returns an error that matches [ErrKey] unless prefix is valid for [Names].
 func CheckNames(prefix string) error {
 	if err := CheckPrefix(prefix); err != nil {
 		return err
@@ -72,14 +72,14 @@ func CheckNames(prefix string) error {
 	return nil
 }
 
-// NameIn returns the name below prefix that a key has; ok is false if it has none.
+// NameIn returns the name of a key below prefix; ok is false if it has none.
 func NameIn(prefix, key string) (name string, ok bool) {
 	name, _, ok = strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	return name, ok
 }
 
-// AfterName returns where a listing of the keys after those of a name below prefix
-// starts, as the argument after of [Store].List; "" for the name "".
+// AfterName returns the argument after with which [Store].List starts after all keys
+// of a name below prefix. It is "" for the name "".
 func AfterName(prefix, name string) string {
 	if name == "" {
 		return ""

@@ -1,9 +1,9 @@
 package storage
 
-// As returns the first of store, the store that it wraps, and so on, that is a T, such
-// as a [Watcher]. A wrapper has a method Unwrap() Store that returns the store below
-// it; what it does not implement itself, the store below does, past the wrapper. One
-// that must not be bypassed has no such method.
+// As returns the first store in the chain of wrappers that starts at store which
+// implements T, such as [Watcher]. A wrapper has a method Unwrap() Store that returns
+// the wrapped store; interfaces that the wrapper does not implement are used on the
+// wrapped store directly. A wrapper that must not be bypassed has no such method.
 func As[T any](store Store) (T, bool) {
 	for store != nil {
 		if t, ok := store.(T); ok {
@@ -19,25 +19,25 @@ func As[T any](store Store) (T, bool) {
 	return none, false
 }
 
-// A Locator is a Store that says where it is.
+// A Locator is a Store that reports whether it is remote.
 type Locator interface {
-	// Remote reports whether an operation is a round trip over a network, so that it
-	// pays to read ahead of a reader and to write in large pieces.
+	// Remote reports whether each operation is a round trip over a network. If so,
+	// reading ahead and writing in large pieces pay off.
 	Remote() bool
 }
 
-// Properties say where a store is and what it can do beside the contract of [Store].
+// Properties are the optional features of a store, beyond [Store].
 type Properties struct {
-	Remote   bool // it is behind a network; see [Locator]
-	Watches  bool // it is a [Watcher]
-	Clock    bool // it is a [Clock]
-	Sweeps   bool // it is a [Sweeper]
-	Syncs    bool // it is a [Syncer]
-	Presigns bool // it is a [Presigner]
-	Counts   bool // it is a [Counter]
-	Probes   bool // it is a [Prober]
-	Names    bool // it is a [Namer]
-	Salvages bool // it is a [Salvager]
+	Remote   bool // is behind a network; see [Locator]
+	Watches  bool // is a [Watcher]
+	Clock    bool // is a [Clock]
+	Sweeps   bool // is a [Sweeper]
+	Syncs    bool // is a [Syncer]
+	Presigns bool // is a [Presigner]
+	Counts   bool // is a [Counter]
+	Probes   bool // is a [Prober]
+	Names    bool // is a [Namer]
+	Salvages bool // is a [Salvager]
 }
 
 // PropertiesOf returns the properties of a store, whether or not it is wrapped.

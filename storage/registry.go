@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// An Opener opens the store that a URL names. Each driver with something to make has
-// two: Open, which returns [ErrNoStore] if there is no store and never changes one, and
-// Create, which makes an empty one then.
+// An Opener opens the store at a URL. A driver whose stores have to be created has two:
+// Open, which returns [ErrNoStore] if there is no store and changes nothing, and Create,
+// which creates an empty store in that case.
 type Opener func(ctx context.Context, u *url.URL) (Store, error)
 
 // A Registry maps URL schemes, in lower case, to the drivers that open them.
-// The caller makes one of the drivers that it wants to have:
+// A program builds one of the drivers that it needs:
 //
 //	storage.Registry{"file": file.Open, "memory": memory.Open}
 type Registry map[string]Opener
 
-// Open opens the store at rawURL, such as "file:./data". Passwords in the URL
-// do not show in errors.
+// Open opens the store at rawURL, such as "file:./data". Errors do not contain
+// passwords from the URL.
 func (r Registry) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The error shows the URL, and its cause what may be a part of a password.
+		// err is not wrapped: it contains the URL, which may contain a password.
 		return nil, errors.New("store URL is invalid: write % / ? # @ within a password, and % elsewhere, as %25 %2F %3F %23 %40")
 	}
 	open, ok := r[u.Scheme]
@@ -40,8 +40,8 @@ func (r Registry) Open(ctx context.Context, rawURL string) (Store, error) {
 	return store, nil
 }
 
-// redacted returns the URL without passwords, also those in parameters that libpq
-// and others know.
+// redacted returns the URL without passwords, including those in query parameters,
+// such as libpq's.
 func redacted(u *url.URL) string {
 	shown := *u
 	query := u.Query()

@@ -1,7 +1,6 @@
-// Package storage defines the store that everything durable lives in: objects
-// with a key, metadata, a body and a version, and conditional writes. It knows
-// nothing of feeds. Drivers live in sub-packages; package storagetest is the
-// contract as a test suite.
+// Package storage defines stores: objects with a key, metadata, a body and a
+// version, and conditional writes. It knows nothing of feeds. Drivers are in
+// sub-packages; package storagetest is a test suite for the contract of [Store].
 package storage
 
 import (
@@ -18,19 +17,20 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists: Create found an object at the key.
 	ErrExists = errors.New("object exists already")
-	// ErrConflict: the object is not at the version that the caller named, or
-	// is gone. Nothing was written.
+	// ErrConflict: the object does not have the version given by the caller, or
+	// does not exist. Nothing was written.
 	ErrConflict = errors.New("object has another version")
 	// ErrFull: the store has no room left. Nothing was written.
 	ErrFull = errors.New("store is full")
 	// ErrPermission: the store refuses this operation to this user.
 	ErrPermission = errors.New("store denies access")
-	// ErrNoStore: there is no store where the URL says, or it is gone, or another
-	// one is in its place: nothing was made there yet, a disk is not mounted, a
-	// bucket was deleted.
+	// ErrNoStore: there is no store at the URL, or it has been removed or replaced
+	// by another one: it was not created yet, a disk is not mounted, a bucket was
+	// deleted.
 	ErrNoStore = errors.New("there is no store")
-	// ErrUnavailable: the server of the store does not answer, or takes no
-	// connections for now, as while it starts. The outcome of a write is unknown then.
+	// ErrUnavailable: the server of the store does not answer, or does not accept
+	// connections at present, for example while it starts. The outcome of a write is
+	// unknown.
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrLayout: the store was written by an unknown version of the layout, or
 	// is damaged.
@@ -39,30 +39,30 @@ var (
 	ErrKey = errors.New("invalid key")
 	// ErrSize: a body was shorter or longer than its Size. Nothing was written.
 	ErrSize = errors.New("body does not have the size it declares")
-	// ErrMeta: the metadata is longer than the limits of [Meta]. Nothing was
-	// written.
+	// ErrMeta: the metadata exceeds the limits of [Meta]. Nothing was written.
 	ErrMeta = errors.New("invalid metadata")
-	// ErrUnsafe: the server behind the store does not keep the promises of
-	// [Store], so that nothing is written to it.
+	// ErrUnsafe: the server of the store does not meet the guarantees of [Store].
+	// Nothing was written.
 	ErrUnsafe = errors.New("server is unfit for writing")
 )
 
-// A Version identifies one state of one object. It is opaque and compared for
-// equality only.
+// A Version identifies one state of one object. It is opaque, and compared only for
+// equality.
 type Version string
 
-// Meta is stored with a body and always replaced together with it.
+// Meta is the metadata of an object. It is stored with the body and replaced together
+// with it.
 type Meta struct {
-	// ContentType and CacheControl are for stores whose objects can be read by
-	// plain HTTP; others keep them. At most MaxHeader bytes each, printable
-	// ASCII.
+	// ContentType and CacheControl are sent by stores whose objects can be read by
+	// plain HTTP; others only store them. They are at most MaxHeader bytes of
+	// printable ASCII each.
 	ContentType  string
 	CacheControl string
 	// Data is opaque to the store, at most MaxMeta bytes.
 	Data []byte
 }
 
-// MaxMeta limits Meta.Data, in bytes. Every driver can hold this much.
+// MaxMeta limits Meta.Data, in bytes. Every driver supports this size.
 const MaxMeta = 64 << 10
 
 // MaxHeader limits Meta.ContentType and Meta.CacheControl, in bytes.
@@ -77,23 +77,23 @@ type Info struct {
 	Meta     Meta
 }
 
-// An Object is one state of an object, opened for reading. Body holds the
-// bytes of the range asked for. The caller closes it. A Body may implement
-// io.WriterTo; io.Copy from it is then the fastest way out.
+// An Object is one state of an object, opened for reading. Body reads the requested
+// range; the caller must close it. Body may implement io.WriterTo, which makes io.Copy
+// the fastest way to read it.
 type Object struct {
 	Info
 	Body io.ReadCloser
 }
 
-// An Entry is a line of a listing.
+// An Entry is one object of a listing.
 type Entry struct {
 	Key      string
-	Size     int64 // of the body, in bytes, or what it takes in the store, which is little more
+	Size     int64 // of the body, in bytes, or of the stored object, which is slightly larger
 	Modified time.Time
 }
 
-// A Body is what a write sends. Open may be called several times (a driver may
-// retry) and must give Size bytes each time.
+// A Body is the body of an object to be written. Open may be called several times,
+// since a driver may retry, and must return a reader of Size bytes each time.
 type Body interface {
 	Open() (io.ReadCloser, error)
 	Size() int64
@@ -102,41 +102,42 @@ type Body interface {
 // A Store holds objects.
 //
 // Keys are one or more segments of A-Z, a-z, 0-9, ".", "_" and "-", joined by
-// "/", none of them "." or "..", at most 512 bytes in all and 200 a segment. No key
-// may be another key with "/" and more appended.
+// "/". No segment is "." or "..". A key has at most 512 bytes, a segment at most 200.
+// No key may be another key with "/" and more appended.
 //
-// What every driver promises:
+// Every driver guarantees:
 //
 //   - A write that returned nil is durable.
 //   - A write that returned ErrExists, ErrConflict, ErrFull, ErrPermission,
-//     ErrNoStore, ErrKey, ErrMeta, ErrSize or ErrUnsafe changed nothing. Neither did one whose Body
-//     could not be read.
+//     ErrNoStore, ErrKey, ErrMeta, ErrSize or ErrUnsafe changed nothing. Nor did a
+//     write whose Body could not be read.
 //   - A write that returned any other error, or never returned, has an unknown
-//     outcome: it may have taken effect, or may still do so. The caller reads
-//     again and decides.
+//     outcome: it may have taken effect, or may still do so. The caller has to
+//     read the object to find out.
 //   - Of conditional writes that race for one object, exactly one takes effect.
-//   - Get and Stat show a state that was whole at one moment: body and metadata
-//     of the same version. A body once opened stays readable to its end, or
-//     fails; it never continues with bytes of another version.
+//   - Get and Stat return body and metadata of the same version. An open body can be
+//     read to its end, or reading fails; it never continues with bytes of another
+//     version.
 //   - Reads see every write that returned before they began.
 //
-// All methods may be called concurrently, also by several processes.
+// All methods may be called concurrently, even by several processes.
 type Store interface {
 	// Create writes a new object. It returns ErrExists if there is one.
 	Create(ctx context.Context, key string, meta Meta, body Body) (Version, error)
 
-	// Append adds tail to the object's body and replaces its metadata, if it is
-	// still at the given version; otherwise ErrConflict. The tail may be empty.
+	// Append adds tail to the object's body and replaces its metadata if the object
+	// is still at the given version; otherwise it returns ErrConflict. The tail may
+	// be empty.
 	Append(ctx context.Context, key string, at Version, meta Meta, tail Body) (Version, error)
 
-	// Replace puts a new body and metadata in the place of the object, if it
-	// is still at the given version; otherwise ErrConflict.
+	// Replace replaces body and metadata of the object if it is still at the given
+	// version; otherwise it returns ErrConflict.
 	Replace(ctx context.Context, key string, at Version, meta Meta, body Body) (Version, error)
 
-	// Get opens length bytes of the body from offset on; a negative length
-	// means to the end. A range that ends beyond the body is cut; one that
-	// begins beyond it is empty. A negative offset is an error. ErrNotFound if
-	// there is no object.
+	// Get opens length bytes of the body starting at offset, or all of the rest if
+	// length is negative. A range that extends beyond the body is truncated; one
+	// that begins beyond it is empty. A negative offset is an error. Get returns
+	// ErrNotFound if the object does not exist.
 	Get(ctx context.Context, key string, offset, length int64) (*Object, error)
 
 	// Stat returns what Get returns, without the body.
@@ -144,76 +145,73 @@ type Store interface {
 
 	// List yields the objects whose key begins with prefix and is greater than
 	// after, in the order of the keys' bytes. A prefix need not end at a "/".
-	// On an error it yields that once and stops.
+	// On an error, List yields it once and stops.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Entry, error]
 
-	// Delete removes an object; one that does not exist is no error.
+	// Delete removes an object. It is not an error if the object does not exist.
 	Delete(ctx context.Context, key string) error
 
-	// Close releases what the store holds. Objects that are open stay open.
+	// Close releases the resources of the store. Open objects stay open.
 	Close() error
 }
 
-// A Watcher is a Store that can tell of changes.
+// A Watcher is a Store that notifies of changes.
 type Watcher interface {
-	// Watch sends a value soon after objects under prefix may have changed. It
-	// is a hint: values are coalesced, may be spurious and, on a broken
-	// connection, late; whoever must not miss a change also looks by himself
-	// from time to time. The channel is closed when ctx ends. The prefix ends
-	// in "/".
+	// Watch sends a value soon after objects under prefix may have changed. The
+	// values are hints: they are coalesced, may be spurious and, on a broken
+	// connection, late. A caller that must not miss a change also has to poll. The
+	// channel is closed when ctx ends. The prefix ends in "/".
 	Watch(ctx context.Context, prefix string) (<-chan struct{}, error)
 }
 
-// A Clock is a Store that can tell the time, so that a writer whose own clock
-// is wrong can know it.
+// A Clock is a Store that has a clock, with which writers can check their own.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// A Sweeper is a Store in which writers that died leave something behind. It is
-// never visible and does no harm but take room.
+// A Sweeper is a Store in which killed writers leave files or uploads behind. These
+// are invisible and only take up space.
 type Sweeper interface {
-	// Sweep removes what dead writers left behind at least age ago by the store's
-	// clock, and returns how many bytes that freed. It may run beside writers of
-	// any process. A negative age takes also what is from just now by a clock
-	// that is ahead of it.
+	// Sweep removes what killed writers left behind at least age ago by the store's
+	// clock, and returns the number of bytes freed. It may run concurrently with
+	// writers of any process. A negative age also covers leftovers whose time is
+	// slightly ahead of that clock.
 	Sweep(ctx context.Context, age time.Duration) (freed int64, err error)
 }
 
-// A Syncer is a Store in which others may see a write before it is durable. That
-// matters to who reads the outcome of a write that did not return, and is going to
-// rely on it.
+// A Syncer is a Store in which a write may be visible before it is durable. A caller
+// that reads an object to learn the outcome of a write that did not return must call
+// Sync before it relies on the result.
 type Syncer interface {
-	// Sync makes the object at key durable as it is now, or its absence.
+	// Sync makes the current state of the object at key durable, or its absence.
 	Sync(ctx context.Context, key string) error
 }
 
-// A Presigner is a Store whose objects can be read by plain HTTP with a URL that
-// is its own credential.
+// A Presigner is a Store whose objects can be read by plain HTTP with presigned URLs.
 type Presigner interface {
-	// Presign returns a URL that reads the object at key, which need not exist,
-	// for the given time from now on.
+	// Presign returns a URL that reads the object at key, which need not exist, and
+	// is valid for the given time.
 	Presign(ctx context.Context, key string, valid time.Duration) (string, error)
 }
 
 // A Counter is a Store that counts the requests it sends, which may cost money.
 type Counter interface {
-	// Requests returns how many requests were sent so far, by the name of the
-	// operation, attempts that failed among them.
+	// Requests returns the number of requests sent so far, including failed
+	// attempts, by the name of the operation.
 	Requests() map[string]uint64
 }
 
-// A Prober is a Store that can find out whether its server keeps the promises of
+// A Prober is a Store that can test whether its server meets the guarantees of
 // [Store].
 type Prober interface {
-	// Probe tries the server out, whether or not that was done before, and
-	// removes what it wrote for that. An error says that the outcome is not known.
+	// Probe tests the server, even if it was tested before, and removes the objects
+	// that it wrote. An error means that the outcome is unknown.
 	Probe(ctx context.Context) ([]Check, error)
 }
 
-// A Check is one thing that was tried out.
+// A Check is the result of one test by a [Prober].
 type Check struct {
-	Name   string // what should be so, such as "If-None-Match: * refuses what exists"
+	Name   string // the expected behaviour, such as "If-None-Match: * refuses what exists"
 	OK     bool
-	Detail string // what was found, and what to do about it if that is not OK
+	Detail string // the observed behaviour, and the remedy if it is not OK
 }

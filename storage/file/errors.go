@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// refusal marks err as [storage.ErrFull], [storage.ErrPermission] or
-// [storage.ErrExists] if that is what the system says. It must not be used after a link or rename has taken
-// effect: these errors promise that nothing changed.
+// refusal makes err match [storage.ErrFull], [storage.ErrPermission] or
+// [storage.ErrExists] where it applies. It must not be used after a link or rename has
+// taken effect: these errors guarantee that nothing changed.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -27,8 +27,8 @@ func refusal(err error) error {
 	return err
 }
 
-// refused tells whether a link or rename that returned err has surely not taken
-// effect. After an I/O error that is open.
+// refused reports whether a link or rename that returned err is certain not to have
+// taken effect. After an I/O error, the outcome is unknown.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) ||

@@ -13,11 +13,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// listBatch is how many names of a directory are in memory at a time, sorted.
-// A directory with more is read again for each batch.
+// listBatch is the number of names of a directory held and sorted in memory. A
+// directory with more is read again for each batch.
 const listBatch = 32 << 10
 
-// List implements [storage.Store]. Only the metadata of what is yielded is read.
+// List implements [storage.Store]. It reads only the metadata of the objects that it
+// yields.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		if err := storage.CheckPrefix(prefix); err != nil {
@@ -32,8 +33,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 	}
 }
 
-// Names implements [storage.Namer]. It reads the directory of the prefix and none below
-// it.
+// Names implements [storage.Namer]. It reads only the directory of the prefix.
 func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckNames(prefix); err != nil {
@@ -53,10 +53,10 @@ type lister struct {
 	prefix string
 	after  string
 	yield  func(storage.Entry, error) bool
-	parts  bool // yield also keys of which only parts are left, without reading anything
+	parts  bool // also yield keys of which only parts are left, and read no metadata
 }
 
-// names yields the directories in that of the prefix.
+// names yields the directories in the directory of the prefix.
 func (l *lister) names(yield func(string, error) bool) error {
 	last := ""
 	for {
@@ -80,9 +80,9 @@ func (l *lister) names(yield func(string, error) bool) error {
 }
 
 // walk yields the objects below dir, which is empty or ends in "/". It returns
-// false if the caller wants no more.
+// false if the iteration has been stopped.
 func (l *lister) walk(dir string) (more bool, err error) {
-	last := "" // where the batch before ended
+	last := "" // the last name of the previous batch
 	for {
 		if err := l.ctx.Err(); err != nil {
 			return false, err
@@ -108,7 +108,7 @@ func (l *lister) walk(dir string) (more bool, err error) {
 	}
 }
 
-// object yields one object, unless it was deleted in the meantime.
+// object yields one object, unless it has been deleted.
 func (l *lister) object(key string) (more bool, err error) {
 	if l.parts {
 		return l.yield(storage.Entry{Key: key}, nil), nil
@@ -124,8 +124,8 @@ func (l *lister) object(key string) (more bool, err error) {
 }
 
 // batch returns the first names in dir that come after last and may be, or
-// lead to, objects to be listed. Directories have a "/" at the end, which gives
-// the names the order of the keys below them: "a-b", "a/", "a0".
+// contain, objects to be listed. Directories end in "/", so that the names have
+// the order of the keys below them: "a-b", "a/", "a0".
 func (l *lister) batch(dir, last string) ([]string, error) {
 	if dir == "" {
 		if err := l.store.present(); err != nil {
@@ -133,7 +133,7 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 		}
 	}
 	var names []string
-	limited := false // names has been cut, so what comes after its last is not wanted
+	limited := false // names was truncated: names after its last one are not needed
 	cut := func() {
 		slices.Sort(names)
 		names = slices.Compact(names)
@@ -165,8 +165,7 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 	return names, err
 }
 
-// wants tells whether key, or if it ends in "/" any key below it, is to be
-// listed.
+// wants reports whether key is to be listed, or any key below it if it ends in "/".
 func (l *lister) wants(key string) bool {
 	if strings.HasSuffix(key, "/") {
 		return storage.CheckPrefix(key) == nil &&

@@ -13,16 +13,16 @@ import (
 )
 
 // lockFiles is the number of lock files. It is part of the layout: all
-// processes must agree which of them guards a key.
+// processes must agree on which one guards a key.
 const lockFiles = 256
 
-// locks excludes writers of one key from each other. Between processes the
-// system's lock on a file does it. Inside a process a channel does, so that no
-// more than one thread waits for each file.
+// locks provides mutual exclusion between writers of a key: between processes by
+// flock on a file, and within a process by a channel, so that at most one thread
+// waits for each file.
 type locks struct {
 	dir     string
-	holders [lockFiles]chan struct{} // holds a value while a goroutine has or awaits the file
-	files   [lockFiles]*os.File      // belong to who holds; nil until they are needed
+	holders [lockFiles]chan struct{} // full while a goroutine holds or awaits the file
+	files   [lockFiles]*os.File      // guarded by holders; nil until needed
 }
 
 func newLocks(dir string) *locks {
@@ -33,8 +33,8 @@ func newLocks(dir string) *locks {
 	return l
 }
 
-// lock waits until the caller is the only writer of key, or ctx ends. Nothing
-// is left behind by a process that dies: the system releases its locks.
+// lock waits until the caller is the only writer of key, or ctx ends. The system
+// releases the locks of a process that is killed.
 func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -74,7 +74,7 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 		}
 		return unlock, nil
 	case <-ctx.Done():
-		// A waiting flock cannot be called off. Give the lock back when it comes.
+		// A waiting flock cannot be cancelled. Release the lock once it is acquired.
 		go func() {
 			if <-got == nil {
 				unlock()
@@ -86,8 +86,8 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 	}
 }
 
-// open returns a lock file, which stays open: to open a file that may have to be
-// created keeps all others out of its directory for a while.
+// open returns a lock file and keeps it open: opening a file with O_CREATE blocks
+// other operations in its directory for a while.
 func (l *locks) open(i uint32) (*os.File, error) {
 	if l.files[i] == nil {
 		f, err := os.OpenFile(filepath.Join(l.dir, fmt.Sprintf("%02x", i)), os.O_RDONLY|os.O_CREATE, 0o666)
@@ -99,8 +99,8 @@ func (l *locks) open(i uint32) (*os.File, error) {
 	return l.files[i], nil
 }
 
-// close closes the files that nobody has. One that is in use is closed when it is
-// no longer reachable.
+// close closes the files that are not in use. Others are closed by the garbage
+// collector.
 func (l *locks) close() {
 	for i, holder := range l.holders {
 		select {

@@ -21,14 +21,14 @@ import (
 const (
 	metaSuffix = "@meta"
 
-	// idSize is the length of what newID returns, which is A-Z and 2-7.
+	// idSize is the length of an ID; see newID.
 	idSize = 26
 
-	// maxState limits a metadata file: base64 of the data and room for the rest.
+	// maxState limits the size of a metadata file: the data in base64, and the rest.
 	maxState = storage.MaxMeta/3*4 + 4<<10
 )
 
-// A state is what a metadata file says of one state of an object.
+// A state is the content of a metadata file: one state of an object.
 type state struct {
 	Version      storage.Version `json:"version"`
 	Body         string          `json:"body"` // the body file is KEY@Body
@@ -83,7 +83,7 @@ func decodeState(data []byte) (*state, error) {
 		return nil, err
 	}
 	if st.Size < 0 || !isID(st.Body) {
-		return nil, fmt.Errorf("size %d or body %q is not possible", st.Size, st.Body)
+		return nil, fmt.Errorf("invalid size %d or body %q", st.Size, st.Body)
 	}
 	return &st, nil
 }
@@ -107,10 +107,10 @@ func isID(s string) bool {
 // readState reads the metadata file of key. The error matches
 // [storage.ErrNotFound] or [storage.ErrLayout] where it applies.
 //
-// Once it is opened, an append may exchange the file for another, the next one
-// write over it while it is read, and one more bring it back. So what was read
-// counts if it is read once more by its name, and what seems damaged is looked at
-// again: what has the name is whole, and is not written to.
+// While the file is open, one append may exchange it for another, the next one
+// overwrite it, and a third exchange it back. A state is therefore accepted only if
+// two consecutive reads by name agree, and a file that seems damaged is read again:
+// the file that currently has the name is complete and not written to.
 func (s *Store) readState(key string) (*state, error) {
 	var last *state
 	for damages := 0; ; {
@@ -129,8 +129,8 @@ func (s *Store) readState(key string) (*state, error) {
 	}
 }
 
-// readMeta reads the metadata file of key once. It reports whether the file had
-// its name still when it had been read.
+// readMeta reads the metadata file of key once. It reports whether the file still had
+// its name afterwards.
 func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
 	f, err := regular.Open(s.metaPath(key), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +151,7 @@ func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
 		return nil, false, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	if len(data) > maxState {
-		return nil, false, damaged(f.Name(), "it has more than "+strconv.Itoa(maxState)+" bytes")
+		return nil, false, damaged(f.Name(), "larger than "+strconv.Itoa(maxState)+" bytes")
 	}
 	if st, err = decodeState(data); err != nil {
 		return nil, false, damaged(f.Name(), err.Error())

@@ -17,11 +17,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// copySize is how much of a body is in memory at a time.
+// copySize is the size of the buffer through which bodies are copied, in bytes.
 const copySize = 256 << 10
 
-// A newFile is a file that no committed state names yet. While it is open it is
-// locked, so that [Store.Sweep] can tell it from what a dead writer left.
+// A newFile is a file that no committed state names yet. It is locked while open, so
+// that [Store.Sweep] can distinguish it from one left by a killed writer.
 type newFile struct {
 	*os.File
 	created time.Time // by the file system's clock
@@ -47,7 +47,7 @@ func createFile(path string) (*newFile, error) {
 		if stat.Nlink > 0 {
 			return &newFile{File: f, created: time.Unix(stat.Mtim.Unix()).UTC()}, nil
 		}
-		// A sweep took it between its creation and the lock.
+		// A sweep removed it before it was locked.
 		f.Close()
 	}
 }
@@ -57,15 +57,15 @@ func (s *Store) createTemp(purpose string) (*newFile, error) {
 	return createFile(filepath.Join(s.root, tmpDir, purpose+"@"+newID()))
 }
 
-// remove closes the file and removes its name, if it still has it. What cannot
-// be removed does no harm and is left to a sweep.
+// remove closes the file and removes its name, if it still has it. If it cannot be
+// removed, a sweep will do so.
 func (f *newFile) remove() {
 	os.Remove(f.Name())
 	f.Close()
 }
 
-// createBody writes body to a new body file of key. The file is returned open,
-// hence locked, and not yet synced; it is the caller's to close or abandon.
+// createBody writes body to a new body file of key. The returned file is open, and so
+// locked, and not yet synced. The caller closes or abandons it.
 func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (*newFile, string, error) {
 	id := newID()
 	f, err := s.createInDirs(ctx, s.bodyPath(key, id), key)
@@ -80,15 +80,15 @@ func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (
 	return f, id, nil
 }
 
-// createInDirs creates a file, and the directories of key that it is in.
+// createInDirs creates a file and the directories that hold key.
 func (s *Store) createInDirs(ctx context.Context, path, key string) (*newFile, error) {
 	for {
 		f, err := createFile(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		// Between making the directory and the file in it a Delete may remove
-		// the directory. Once the file is there, the directory stays.
+		// A Delete may remove the directory before the file is created. Once the
+		// file exists, the directory stays.
 		if err := s.makeDirs(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -98,14 +98,13 @@ func (s *Store) createInDirs(ctx context.Context, path, key string) (*newFile, e
 	}
 }
 
-// abandon removes a body file that is of no use, and directories that may have
-// been made for it.
+// abandon removes an unused body file and any directories created for it.
 func (s *Store) abandon(key string, f *newFile) {
 	f.remove()
 	s.removeEmptyDirs(key)
 }
 
-// copyBody writes body to f from offset on. It looks at ctx between pieces.
+// copyBody writes body to f at offset. It stops between reads if ctx ends.
 func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body storage.Body) error {
 	r, err := storage.OpenExact(body)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body sto
 	return nil
 }
 
-// makeDirs makes the directories that hold key, but not the top one.
+// makeDirs creates the directories that hold key, except the top one.
 func (s *Store) makeDirs(key string) error {
 	if err := s.present(); err != nil {
 		return err
@@ -158,8 +157,8 @@ func (s *Store) makeDirs(key string) error {
 	return nil
 }
 
-// removeEmptyDirs removes the directories that hold key, from the lowest up, as
-// far as they are empty.
+// removeEmptyDirs removes the directories that hold key, from the lowest up to the
+// first that is not empty.
 func (s *Store) removeEmptyDirs(key string) {
 	for dir := dirOf(key); dir != ""; dir = dirOf(dir) {
 		if os.Remove(s.inObjects(dir)) != nil {
@@ -168,9 +167,9 @@ func (s *Store) removeEmptyDirs(key string) {
 	}
 }
 
-// syncDirsAbove makes the directory that holds key durable: each of those above
-// it is synced. They may have been made by another process just now, so this
-// cannot be left out for directories that were there already.
+// syncDirsAbove makes the directory that holds key durable by syncing each directory
+// above it. Existing directories are synced too, since another process may have just
+// created them.
 func (s *Store) syncDirsAbove(key string) error {
 	dir := dirOf(key)
 	for dir != "" {
@@ -191,9 +190,9 @@ func syncDir(path string) error {
 	return d.Sync()
 }
 
-// eachName calls do with the names in a directory, in no order and a thousand in
-// memory at a time, until do returns an error. A directory that is gone, or goes
-// meanwhile, has no more names, and neither has what is no directory.
+// eachName calls do with each name in a directory, unordered, until do returns an
+// error. It reads a thousand names at a time. It returns nil if path does not exist,
+// disappears meanwhile, or is not a directory.
 func eachName(path string, do func(name string) error) error {
 	d, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

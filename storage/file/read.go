@@ -34,9 +34,8 @@ func (s *Store) stat(ctx context.Context, key string) (*state, error) {
 	return s.readState(key)
 }
 
-// Get implements [storage.Store]. The Body implements [io.WriterTo]: copied
-// into a network connection, or an http.ResponseWriter, it does not pass through
-// the memory of the process.
+// Get implements [storage.Store]. The Body implements [io.WriterTo]: copying it to a
+// network connection or an http.ResponseWriter does not copy it through user space.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if offset < 0 {
 		return nil, failed("get", key, fmt.Errorf("negative offset %d", offset))
@@ -77,13 +76,13 @@ func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, er
 			return nil, nil, err
 		}
 		// Replaced or deleted since the metadata was read. If the metadata is
-		// still the same the next time, the body is really missing.
+		// unchanged when read again, the body is indeed missing.
 		missed = st.Version
 	}
 }
 
-// openBody opens the body file of st and checks that it is long enough. When
-// writing, it also cuts off what an append that died has left after the end.
+// openBody opens the body file of st and checks that it is long enough. If flag is
+// O_WRONLY, it also truncates bytes that an interrupted append left after the end.
 func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	path := s.bodyPath(key, st.Body)
 	f, err := regular.Open(path, flag, 0)
@@ -96,7 +95,7 @@ func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	switch {
 	case err != nil:
 	case info.Size() < st.Size:
-		err = damaged(path, fmt.Sprintf("it has %d bytes, not %d", info.Size(), st.Size))
+		err = damaged(path, fmt.Sprintf("%d bytes, want %d", info.Size(), st.Size))
 	case info.Size() > st.Size && flag == os.O_WRONLY:
 		err = refusal(f.Truncate(st.Size))
 	}

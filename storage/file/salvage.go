@@ -32,8 +32,8 @@ func (s *Store) Remains(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Remnants implements [storage.Salvager]. The states are those of the metadata file and
-// of the spare file.
+// Remnants implements [storage.Salvager]. The states are those in the metadata file and
+// in the spare file.
 func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, failed("salvage", key, err)
@@ -74,7 +74,7 @@ func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, er
 	return remnants, nil
 }
 
-// salvageState returns the state in a file, nil if it cannot be read.
+// salvageState returns the state in a file, or nil if it cannot be read.
 func (s *Store) salvageState(path string) *state {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) > maxState {
@@ -87,7 +87,7 @@ func (s *Store) salvageState(path string) *state {
 	return st
 }
 
-// idle returns what is known of a file that no writer has open, else nil.
+// idle returns the FileInfo of a file, or nil if a writer has it open.
 func idle(path string) (fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,22 +14,22 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// spareSuffix ends the name of a key's spare file, which holds an earlier state.
+// spareSuffix is the suffix of a key's spare file, which holds an earlier state.
 const spareSuffix = "@spare"
 
 func (s *Store) sparePath(key string) string { return s.inObjects(key) + spareSuffix }
 
-// commitAppend is commit for an append. It writes st over an earlier state, in the
-// spare file of the key, and exchanges that for the metadata file. To make a file
-// for every state, and remove one, would be slower by far: file systems take their
-// time before they use an inode again. The body and the spare file are synced at
-// the same time. The caller has locked the key, which is at the state old.
+// commitAppend is commit for an append. It writes st to the spare file of the key and
+// exchanges that for the metadata file. Creating and removing a file for every state
+// would be far slower, since file systems are slow to reuse inodes. The body and the
+// spare file are synced concurrently. The caller has locked the key, whose state is
+// old.
 func (s *Store) commitAppend(ctx context.Context, key string, old *state, st state, body *os.File) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
-	// After a crash the disk may know the exchange before this one or not. Unless it
-	// is sure that it does, the spare file may be the one that counts.
+	// The previous exchange may not be durable yet. Then the file that is now the spare
+	// one would be the metadata file after a crash, and must not be overwritten.
 	if !s.synced.is(key, old.Version) {
 		if err := syncDir(s.inObjects(dirOf(key))); err != nil {
 			return true, refusal(err)
@@ -60,14 +60,15 @@ func (s *Store) commitAppend(ctx context.Context, key string, old *state, st sta
 	return final, err
 }
 
-// synced knows for some keys a version whose metadata file surely has its name on
-// the disk: the last one that this process wrote.
+// synced holds for some keys the last version that this process wrote, whose metadata
+// file is known to be durable under its name.
 type synced struct {
 	mu       sync.Mutex
 	versions map[string]storage.Version
 }
 
-// maxSynced limits what is known: the feeds that a process writes to at a time.
+// maxSynced limits the number of keys in synced. It exceeds the number of feeds that a
+// process usually writes to.
 const maxSynced = 1024
 
 func (s *synced) is(key string, v storage.Version) bool {
@@ -85,8 +86,8 @@ func (s *synced) set(key string, v storage.Version) {
 	s.versions[key] = v
 }
 
-// writeSpare writes st to the spare file of key. If there was none before, remove
-// removes it; else it does nothing.
+// writeSpare writes st to the spare file of key. The returned function removes that
+// file if it was created here.
 func (s *Store) writeSpare(key string, st state) (f *os.File, remove func(), err error) {
 	remove = func() {}
 	path := s.sparePath(key)
@@ -107,7 +108,7 @@ func (s *Store) writeSpare(key string, st state) (f *os.File, remove func(), err
 }
 
 func overwriteState(f *os.File, st state) error {
-	// The clock of the file system is the one that goes.
+	// Modified is by the clock of the file system.
 	if err := unix.Futimes(int(f.Fd()), nil); err != nil {
 		return os.NewSyscallError("futimes", err)
 	}

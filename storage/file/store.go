@@ -35,7 +35,7 @@ const (
 // [storage.Clock] and [storage.Sweeper].
 type Store struct {
 	root    string    // absolute
-	made    time.Time // when the store was made, which tells it from others
+	made    time.Time // modification time of the version file; identifies the store
 	locks   *locks
 	synced  synced
 	watches watches
@@ -52,7 +52,7 @@ var (
 	_ storage.Salvager = (*Store)(nil)
 )
 
-// Open opens the store that a URL names, as [ParseURL] describes it. It returns
+// Open opens the store at a URL in the form described by [ParseURL]. It returns
 // [storage.ErrNoStore] if there is none, and creates nothing. It is a
 // [storage.Opener].
 func Open(_ context.Context, u *url.URL) (storage.Store, error) {
@@ -63,7 +63,7 @@ func Open(_ context.Context, u *url.URL) (storage.Store, error) {
 	return newStore(dir, (*Store).open)
 }
 
-// Create is [Open], but makes a store if there is none, as [New] does.
+// Create is like [Open] but creates a store if there is none, as [New] does.
 func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 	dir, err := ParseURL(u)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) open() error {
 		return err
 	}
 	if _, err := os.Stat(s.root); err != nil {
-		// Not wrapped: a store that is not there is not an object that is not there.
+		// Not wrapped: a missing store must not match fs.ErrNotExist.
 		return fmt.Errorf("%w: %s", storage.ErrNoStore, err.Error())
 	}
 	if err := s.checkUnused(); err != nil {
@@ -119,7 +119,7 @@ func (s *Store) open() error {
 	return fmt.Errorf("%w: the directory is empty; is the disk mounted?", storage.ErrNoStore)
 }
 
-// create is open, but makes the layout if the directory is empty or does not
+// create is like open but creates the layout if the directory is empty or does not
 // exist.
 func (s *Store) create() error {
 	found, err := s.checkVersion()
@@ -133,7 +133,7 @@ func (s *Store) create() error {
 		return err
 	}
 	if err := s.checkUnused(); err != nil {
-		// Another process may have made the store in the meantime.
+		// Another process may have created the store in the meantime.
 		if found, verr := s.checkVersion(); found {
 			return verr
 		}
@@ -147,7 +147,7 @@ func (s *Store) create() error {
 	if err := syncDir(s.root); err != nil {
 		return err
 	}
-	// The version comes last and whole, so it says that the rest is there.
+	// The version file is linked last: if it exists, so does the rest.
 	if err := s.writeVersion(); err != nil {
 		return err
 	}
@@ -155,15 +155,16 @@ func (s *Store) create() error {
 	return err
 }
 
-// checkVersion checks the file "version", and remembers when it was written.
-// restoreDirs makes the directories that a copy of a store may lack because they were
-// empty. Writing says what is wrong if that was not possible; reading does not need them.
+// restoreDirs creates the directories that a copy of a store may lack because they were
+// empty. Errors are ignored: reading does not need the directories, and writing reports
+// what is missing.
 func (s *Store) restoreDirs() {
 	for _, name := range []string{locksDir, tmpDir} {
 		_ = os.Mkdir(filepath.Join(s.root, name), 0o777)
 	}
 }
 
+// checkVersion checks the version file and records its modification time.
 func (s *Store) checkVersion() (found bool, err error) {
 	path := filepath.Join(s.root, versionFile)
 	version, err := regular.ReadFile(path)
@@ -184,13 +185,12 @@ func (s *Store) checkVersion() (found bool, err error) {
 	return true, nil
 }
 
-// present returns [storage.ErrNoStore] if the store that was opened is no longer at
-// its place. Then the disk is probably not mounted, and the store must not seem to be
-// empty. The time at which the file "version" was written stays with the store, also
-// when its disk gets another number or it is copied with its times; no two stores have
-// the same.
+// present returns [storage.ErrNoStore] if the store that was opened has disappeared,
+// probably because the disk is not mounted: it must not seem to be empty. A store is
+// identified by the modification time of its version file, which is unique and, unlike
+// the device number, survives a remount and a copy that preserves times.
 func (s *Store) present() error {
-	// Errors are not wrapped: a store that is gone is not an object that is not there.
+	// Errors are not wrapped: a missing store must not match fs.ErrNotExist.
 	info, err := os.Stat(filepath.Join(s.root, versionFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -198,7 +198,7 @@ func (s *Store) present() error {
 	case err != nil:
 		return err
 	case !info.ModTime().Equal(s.made):
-		return fmt.Errorf("%w: another one was put in the place of the one that was opened, %s; restart to use it",
+		return fmt.Errorf("%w: %s was replaced by another store since it was opened; restart to use it",
 			storage.ErrNoStore, s.root)
 	}
 	if _, err = os.Stat(s.inObjects("")); errors.Is(err, fs.ErrNotExist) {
@@ -207,8 +207,8 @@ func (s *Store) present() error {
 	return err
 }
 
-// checkUnused returns an error if there is anything in the root that is not
-// the beginning of a store, or any object.
+// checkUnused returns an error if the root contains an object, or anything that is not
+// part of an incompletely created store.
 func (s *Store) checkUnused() error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Store) checkUnused() error {
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
-		case objectsDir, locksDir, tmpDir, "lost+found": // the last in the root of a disk
+		case objectsDir, locksDir, tmpDir, "lost+found": // the last in the root of a file system
 		default:
 			return fmt.Errorf("%w: the directory has a file %q but no file %q; use an empty directory",
 				storage.ErrLayout, entry.Name(), versionFile)
@@ -259,7 +259,7 @@ func makeRoot(dir string) error {
 		if err := makeRoot(parent); err != nil {
 			return err
 		}
-		// Still not there: the parent is a link to nothing, or takes no directories.
+		// If this fails too, the parent is a dangling link or cannot hold directories.
 		err = os.Mkdir(dir, 0o777)
 	}
 	switch {
@@ -285,14 +285,13 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 	f, err := s.createTemp("now")
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask file system for the time: %w", refusal(err))
+		return time.Time{}, fmt.Errorf("read clock of file system: %w", refusal(err))
 	}
 	defer f.remove()
 	return f.created, nil
 }
 
-// inObjects returns the path of a key, or of the directory of a prefix, below
-// the directory of objects.
+// inObjects returns the path of a key, or of the directory of a prefix.
 func (s *Store) inObjects(key string) string {
 	return filepath.Join(s.root, objectsDir, filepath.FromSlash(key))
 }

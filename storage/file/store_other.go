@@ -12,11 +12,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Store is a directory. There is none on this system: [Open], [Create] and [New]
-// return an error that matches [errors.ErrUnsupported].
+// A Store is a directory. It is not supported on this system: [Open], [Create] and
+// [New] return an error that matches [errors.ErrUnsupported].
 type Store struct{ storage.Store }
 
-// Open returns an error: see [Store].
+// Open returns an error; see [Store].
 func Open(_ context.Context, u *url.URL) (storage.Store, error) {
 	dir, err := ParseURL(u)
 	if err != nil {
@@ -25,10 +25,10 @@ func Open(_ context.Context, u *url.URL) (storage.Store, error) {
 	return nil, unsupported(dir)
 }
 
-// Create returns an error: see [Store].
+// Create returns an error; see [Store].
 func Create(ctx context.Context, u *url.URL) (storage.Store, error) { return Open(ctx, u) }
 
-// New returns an error: see [Store].
+// New returns an error; see [Store].
 func New(dir string) (*Store, error) { return nil, unsupported(dir) }
 
 func unsupported(dir string) error {

@@ -61,7 +61,7 @@ func (w *sweeper) walk(prefix string) error {
 	})
 }
 
-// eachName stops when the context ends.
+// eachName is like the function eachName but stops when the context ends.
 func (w *sweeper) eachName(dir string, do func(name string) error) error {
 	return eachName(dir, func(name string) error {
 		if err := w.ctx.Err(); err != nil {
@@ -71,7 +71,7 @@ func (w *sweeper) eachName(dir string, do func(name string) error) error {
 	})
 }
 
-// body removes a body file of key if the object does not have it.
+// body removes a body file of key if the object does not use it.
 func (w *sweeper) body(key, id string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -103,7 +103,7 @@ func (w *sweeper) spare(key string) error {
 	return err
 }
 
-// ignoreDamage passes over what a sweep leaves to others to find.
+// ignoreDamage returns nil for a damaged object, which a sweep skips.
 func ignoreDamage(err error) error {
 	if errors.Is(err, storage.ErrLayout) {
 		return nil
@@ -111,8 +111,8 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// unused tells whether the metadata of key names another body file than id. If
-// the metadata is damaged, it may have named any.
+// unused reports whether the metadata of key does not name the body file id. Damaged
+// metadata may have named any file.
 func (s *Store) unused(key, id string) (bool, error) {
 	st, err := s.readState(key)
 	switch {
@@ -126,9 +126,9 @@ func (s *Store) unused(key, id string) (bool, error) {
 	return st.Body != id, nil
 }
 
-// remove removes a file that is old enough and that no writer has open. Who
-// wrote it may have linked or renamed it, or what names it, until the lock was
-// got; so whether it is unused is asked only then.
+// remove removes a file if it is old enough, no writer has it open and unused, which
+// may be nil, returns true. Until the lock is acquired, the writer may have linked or
+// renamed the file or the metadata that names it, so unused is called only then.
 func (w *sweeper) remove(path string, unused func() (bool, error)) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ func ParseURL(u *url.URL) (dir string, err error) {
 	dir = u.Path
 	if u.Opaque != "" {
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", fmt.Errorf("read directory of URL: %w", err)
+			return "", fmt.Errorf("parse directory in URL: %w", err)
 		}
 	}
 	switch {

@@ -18,10 +18,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Watch implements [storage.Watcher] by the file system's notifications. It
-// fails where there are none, or no more of them; the caller must then look by
-// himself. Changes by other machines are not seen. Close also closes the
-// channel.
+// Watch implements [storage.Watcher] with file system notifications. It returns an
+// error if they are unsupported or exhausted; the caller must then poll. Changes made
+// by other machines are not seen. Close also closes the channel.
 func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
 	err := storage.CheckPrefix(prefix)
 	if err == nil && !strings.HasSuffix(prefix, "/") {
@@ -38,11 +37,11 @@ func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 	return sub.changed, nil
 }
 
-// watches is what all watches of a store share: one source of notifications,
-// since a user can have few of them.
+// watches holds the subscriptions of a store, which share one notifier, since their
+// number is limited per user.
 //
-// For each subscription it watches the directories that lead to the directory
-// of its prefix, that directory, and those below. Any may come and go.
+// For each subscription it watches the directories above the directory of the prefix,
+// that directory, and those below. Any of them may come and go.
 type watches struct {
 	objects string // the top directory
 
@@ -106,7 +105,7 @@ func (w *watches) remove(sub *subscription) {
 	w.drop(sub)
 }
 
-// drop ends a subscription and stops watching what no other one needs.
+// drop ends a subscription and stops watching directories that no other one needs.
 func (w *watches) drop(sub *subscription) {
 	if _, ok := w.subs[sub]; !ok {
 		return
@@ -123,7 +122,7 @@ func (w *watches) drop(sub *subscription) {
 	}
 	for _, path := range w.notifier.WatchList() {
 		if !w.needs(path) {
-			// It fails only if the directory is gone, and the watch with it.
+			// This fails only if the directory, and so the watch, is gone.
 			_ = w.notifier.Remove(path)
 		}
 	}
@@ -149,8 +148,8 @@ func (w *watches) close() error {
 }
 
 func (w *watches) run(notifier *fsnotify.Watcher) {
-	// The notifier may block in sending an error while add waits for it. So
-	// errors are taken by a goroutine that itself waits for nothing.
+	// The notifier may block while sending an error, with add waiting for it. Errors
+	// are therefore received by a goroutine that never blocks.
 	failed := make(chan struct{}, 1)
 	go func() {
 		for range notifier.Errors {
@@ -187,16 +186,16 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	for sub := range w.subs {
 		below := within(event.Name, sub.dir)
 		if !isFile && event.Has(fsnotify.Create) && (below || within(sub.dir, event.Name)) {
-			// If this fails, the watch is good for less. It is a hint.
+			// If this fails, some notifications are missing; they are only hints.
 			_ = w.follow(event.Name, sub.dir)
-			sub.notify() // objects may have come before the watch
+			sub.notify() // objects may have been created before the watch
 		} else if below {
 			sub.notify()
 		}
 	}
 }
 
-// lost is called when notifications were lost: anything may have changed.
+// lost handles lost notifications: anything may have changed.
 func (w *watches) lost(notifier *fsnotify.Watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,8 +208,8 @@ func (w *watches) lost(notifier *fsnotify.Watcher) {
 	}
 }
 
-// follow watches path and what lies between it and dir, as far as it exists; or
-// if path is in dir, what lies below it.
+// follow watches path and the existing directories between it and dir, or, if path is
+// within dir, path and the directories below it.
 func (w *watches) follow(path, dir string) error {
 	for !within(path, dir) {
 		if err := w.notifier.Add(path); errors.Is(err, fs.ErrNotExist) {
@@ -224,8 +223,8 @@ func (w *watches) follow(path, dir string) error {
 	return w.addTree(path)
 }
 
-// addTree watches path and the directories below. First the watch, then the
-// look: what comes in between is seen twice rather than never.
+// addTree watches path and the directories below. It adds the watch before it reads
+// the directory, so that a new directory is seen twice rather than never.
 func (w *watches) addTree(path string) error {
 	if err := w.notifier.Add(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -234,8 +233,8 @@ func (w *watches) addTree(path string) error {
 	}
 	var stat unix.Stat_t
 	if unix.Stat(path, &stat) == nil && stat.Nlink == 2 {
-		// Its name and its "." are all links to it: there is no directory in it.
-		// This saves reading a directory of a million objects.
+		// Two links, its name and ".", mean that it has no subdirectories. This
+		// saves reading a directory of a million objects.
 		return nil
 	}
 	return eachName(path, func(name string) error {
@@ -246,7 +245,7 @@ func (w *watches) addTree(path string) error {
 	})
 }
 
-// within tells whether path is dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir)
 	return ok && (rest == "" || rest[0] == filepath.Separator)

@@ -15,13 +15,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Create implements [storage.Store]. It takes no lock: the link that gives the
-// metadata its name decides between writers.
+// Create implements [storage.Store]. It takes no lock: linking the metadata file to
+// its name succeeds for one writer only.
 func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
 	if err := checkWrite(ctx, key, meta); err != nil {
 		return "", failed("create", key, err)
 	}
-	// Only to save the work: the link decides.
+	// Only an optimization: the link decides.
 	if _, err := os.Lstat(s.metaPath(key)); err == nil {
 		return "", failed("create", key, storage.ErrExists)
 	}
@@ -80,7 +80,7 @@ func (s *Store) appendTo(ctx context.Context, key string, old *state, meta stora
 	}
 	if err != nil {
 		if final {
-			// Gives back the room. The next append would do it, too.
+			// Frees the space now; otherwise the next append would.
 			_ = f.Truncate(old.Size)
 		}
 		return state{}, err
@@ -114,12 +114,12 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 		}
 		return "", failed("replace", key, err)
 	}
-	os.Remove(s.bodyPath(key, old.Body)) // else a sweep does it
+	os.Remove(s.bodyPath(key, old.Body)) // if it fails, a sweep removes it
 	s.synced.set(key, st.Version)
 	return st.Version, nil
 }
 
-// Delete implements [storage.Store]. A damaged object is deleted, too.
+// Delete implements [storage.Store]. It also deletes a damaged object.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkWrite(ctx, key, storage.Meta{}); err != nil {
 		return failed("delete", key, err)
@@ -136,7 +136,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := os.Remove(s.metaPath(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed("delete", key, refusal(err))
 	}
-	// Also if it was gone before: whoever removed it may have died before this.
+	// Even if it did not exist: a process that removed it may have been killed before
+	// this point.
 	if err := s.syncNearestDir(key); err != nil {
 		return failed("delete", key, err)
 	}
@@ -169,11 +170,10 @@ func (s *Store) syncNearestDir(key string) error {
 	}
 }
 
-// commit writes st to a file, syncs it and at the same time what else has to be
-// synced before, and has name, which is link or rename, give it the name that makes
-// it the state of key. If that fails, final
-// tells whether the state is surely not published; else it may be, at once or
-// after a crash, and nothing must be cleaned up.
+// commit writes st to a file, syncs it while it calls syncs concurrently, and then calls
+// name, which is link or os.Rename, to make it the metadata file of key. If commit fails
+// and final is true, the state is certain not to be published. If final is false, it may
+// be published, now or after a crash, and nothing must be cleaned up.
 func (s *Store) commit(ctx context.Context, key string, st state, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
@@ -182,7 +182,7 @@ func (s *Store) commit(ctx context.Context, key string, st state, name func(from
 	if err != nil {
 		return true, refusal(err)
 	}
-	defer f.Close() // and with it the lock, when the file has its name
+	defer f.Close() // releases the lock, once the file has its name
 	err = writeState(f, st)
 	if err == nil {
 		err = together(append(syncs, f.Sync)...)
@@ -194,10 +194,10 @@ func (s *Store) commit(ctx context.Context, key string, st state, name func(from
 	return s.publish(key, func() error { return name(f.Name(), s.metaPath(key)) }, func() { os.Remove(f.Name()) })
 }
 
-// publish has name make a state that of key, and syncs. If that is refused, undo
-// is called.
+// publish calls name, which makes a state the current one of key, and syncs the
+// directory. If name is certain to have had no effect, publish calls undo.
 func (s *Store) publish(key string, name func() error, undo func()) (final bool, err error) {
-	// Opened first, so that a lack of file descriptors is a refusal.
+	// Opened first, so that running out of file descriptors changes nothing.
 	dir, err := os.Open(s.inObjects(dirOf(key)))
 	if err != nil {
 		undo()
@@ -210,7 +210,7 @@ func (s *Store) publish(key string, name func() error, undo func()) (final bool,
 		undo()
 		return true, refusal(err)
 	default:
-		return false, fmt.Errorf("%w; read the object to learn whether it was written", err)
+		return false, fmt.Errorf("%w; read the object to find out whether it was written", err)
 	}
 	if err := dir.Sync(); err != nil {
 		return false, fmt.Errorf("%w; the object is written but may be lost in a crash", err)
@@ -228,8 +228,7 @@ func writeState(f *newFile, st state) error {
 	return err
 }
 
-// together makes calls that wait for the disk at the same time, so that they wait
-// for each other's writes but once.
+// together makes calls concurrently, so that they wait for the disk only once.
 func together(calls ...func() error) error {
 	var group errgroup.Group
 	for _, call := range calls {
@@ -238,26 +237,26 @@ func together(calls ...func() error) error {
 	return group.Wait()
 }
 
-// link gives the file another name, which must be free, and takes the first.
+// link renames a file to a name that must not exist.
 func link(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
 	}
-	os.Remove(from) // else a sweep does it
+	os.Remove(from) // if it fails, a sweep removes it
 	return nil
 }
 
-// stateAt returns the state of key, which the caller has locked, if it is at
-// version at, else [storage.ErrConflict].
+// stateAt returns the state of key, which the caller has locked. It returns
+// [storage.ErrConflict] if the state does not have version at.
 func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
-	st, _, err := s.readMeta(key) // nobody else writes
+	st, _, err := s.readMeta(key) // no one else writes
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, fmt.Errorf("%w: it is gone", storage.ErrConflict)
 	case err != nil:
 		return nil, err
 	case st.Version != at:
-		return nil, fmt.Errorf("%w: %s, not %s", storage.ErrConflict, st.Version, at)
+		return nil, fmt.Errorf("%w: %s, want %s", storage.ErrConflict, st.Version, at)
 	}
 	return st, nil
 }
