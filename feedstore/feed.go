@@ -62,9 +62,6 @@ func (r *Reader) Feed(name string) (*Feed, error) {
 	}
 }
 
-// Known returns a feed of which the newest page was seen.
-func (r *Reader) Known(name string) (*Feed, bool) { return r.feeds.Get(name) }
-
 // Name returns the name of the feed.
 func (f *Feed) Name() string { return f.name }
 
@@ -108,9 +105,7 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 	if !f.stale() {
 		f.r.feeds.Add(f.name, f, 1)
 	}
-	if f.r.config.Newest != nil {
-		f.r.config.Newest(p)
-	}
+	f.r.heads.saw(p)
 	return p, nil
 }
 

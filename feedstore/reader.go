@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/storage"
@@ -36,9 +35,6 @@ type Config struct {
 	Network bool
 	// Logger gets warnings. nil: nothing.
 	Logger *slog.Logger
-	// Newest, if set, is called with the newest page of a feed each time that was
-	// looked at.
-	Newest func(*chain.Page)
 	// Waiting, if set, is called with how many callers wait for changes when that changes.
 	Waiting func(n int)
 }
@@ -66,6 +62,7 @@ type Reader struct {
 	integrity   *integrity
 	finished    *lru.Cache[string, struct{}] // snapshots, by the key of the index
 	subscribers *subscribers
+	heads       heads
 	closing     chan struct{}
 	closed      atomic.Bool
 }
@@ -87,6 +84,7 @@ func New(store storage.Store, c Config) *Reader {
 		finished:   lru.New[string, struct{}](maxSnapshots),
 		closing:    make(chan struct{}),
 	}
+	r.heads.reader = r
 	r.subscribers = &subscribers{reader: r, byFeed: make(map[string]*subscription)}
 	return r
 }
@@ -101,10 +99,6 @@ func (r *Reader) Close(ctx context.Context) {
 	r.source.buffers.abandon()
 	r.background.close(ctx)
 }
-
-// Run runs a task in the background, for at most some minutes; false if the Reader is
-// being closed, which ends ctx.
-func (r *Reader) Run(task func(ctx context.Context)) bool { return r.background.run(task) }
 
 // Stats returns counts since the Reader was made.
 func (r *Reader) Stats() Stats {

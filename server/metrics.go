@@ -44,7 +44,7 @@ func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 		}, []string{"feed"}),
 	}
 	registry := s.config.Registry
-	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, s.gauges}
+	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedGauges(s)}
 	all = append(all, operations.seconds, operations.errors, newStoreCollector(s))
 	if registry == nil {
 		registry = prometheus.NewRegistry()

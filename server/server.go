@@ -38,7 +38,6 @@ type Server struct {
 	reader   *feedstore.Reader
 	indexes  *lru.Cache[string, *servedIndex]
 	indexing chan struct{} // has room for whoever makes an index ready
-	gauges   *feedGauges
 
 	producers  *producers
 	publishers chan struct{}       // has room for Config.MaxPublishes
@@ -79,13 +78,12 @@ func New(store storage.Store, c Config) (*Server, error) {
 		lengthy:    semaphore.NewWeighted(1),
 		closing:    make(chan struct{}),
 	}
-	s.gauges = newFeedGauges(s)
 	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}
 	s.reader = feedstore.New(store, feedstore.Config{
 		ReadAhead: max(c.ReadAhead, 0), Cache: c.Cache, MaxWaiters: c.MaxWaiters, PollInterval: c.PollInterval, Network: true, Logger: c.Logger,
-		Newest: s.gauges.saw, Waiting: func(n int) { s.metrics.waiters.Set(float64(n)) },
+		Waiting: func(n int) { s.metrics.waiters.Set(float64(n)) },
 	})
 	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {
 		return nil, fmt.Errorf("configure server: %w", err)

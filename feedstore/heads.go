@@ -1,0 +1,172 @@
+package feedstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// Limits of [Reader.Heads].
+const (
+	maxHeads  = 10_000 // feeds whose newest pages are known, the first by name
+	headsRate = 50     // feeds that are polled per second
+)
+
+// heads are the newest pages of all feeds, as requests and earlier passes have seen them.
+type heads struct {
+	reader *Reader
+
+	mu     sync.Mutex
+	byName map[string]*head
+	feeds  int           // in the store when they were last listed
+	pass   chan struct{} // closed when the pass under way ends; nil if there is none
+}
+
+// A head is what is known of the end of a feed.
+type head struct {
+	page *chain.Page // nil before the first poll
+	at   time.Time   // of the last poll, also of one that failed
+}
+
+// Heads returns the newest pages of the first 10,000 feeds by name, as they were seen last, in no
+// order and without checkpoints, and counts the feeds in the store. It has the feeds polled in the
+// background, those first that were not polled for longest, and waits for that at most this long.
+// Pages that are not known yet, or cannot be read, are left out.
+func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
+	h := &r.heads
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-h.refresh():
+	case <-timer.C:
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, known := range h.byName {
+		if known.page != nil {
+			pages = append(pages, known.page)
+		}
+	}
+	return pages, h.feeds
+}
+
+// saw remembers the newest page of a feed that has been listed.
+func (h *heads) saw(p *chain.Page) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.byName[p.Feed]; known != nil {
+		known.page, known.at = lean(p), time.Now()
+	}
+}
+
+// refresh begins a pass over the feeds, unless one is under way. The channel is closed
+// when it ends.
+func (h *heads) refresh() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pass != nil {
+		return h.pass
+	}
+	done := make(chan struct{})
+	if !h.reader.background.run(func(ctx context.Context) {
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.pass = nil
+			close(done)
+		}()
+		h.poll(ctx)
+	}) {
+		close(done)
+		return done
+	}
+	h.pass = done
+	return done
+}
+
+// poll polls the feeds, as many as the time of a background task allows.
+func (h *heads) poll(ctx context.Context) {
+	names, err := h.list(ctx)
+	if err != nil {
+		h.reader.log.WarnContext(ctx, "list feeds to poll them", "error", err)
+		return
+	}
+	rest := time.NewTimer(time.Second)
+	defer rest.Stop()
+	for i, name := range names {
+		if i > 0 && i%headsRate == 0 {
+			select {
+			case <-rest.C:
+				rest.Reset(time.Second)
+			case <-h.reader.closing:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := h.pollFeed(ctx, name); err != nil && ctx.Err() == nil {
+			h.reader.log.DebugContext(ctx, "poll a feed", "feed", name, "error", err)
+			h.forget(name)
+		}
+	}
+}
+
+// list lists the feeds and returns the names of the first of them, the one first that was not
+// polled for longest. It forgets those that are gone.
+func (h *heads) list(ctx context.Context) ([]string, error) {
+	count, there := 0, make(map[string]*head)
+	for name, err := range chain.Feeds(ctx, h.reader.store, "") {
+		if err != nil {
+			return nil, err
+		}
+		if count++; count <= maxHeads {
+			there[name] = new(head)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name := range there {
+		if known := h.byName[name]; known != nil {
+			there[name] = known
+		}
+	}
+	h.byName, h.feeds = there, count
+	return slices.SortedFunc(maps.Keys(there), func(a, b string) int {
+		return cmp.Or(there[a].at.Compare(there[b].at), cmp.Compare(a, b))
+	}), nil
+}
+
+// pollFeed polls one feed. What requests know of it helps, and is updated.
+func (h *heads) pollFeed(ctx context.Context, name string) error {
+	if f, ok := h.reader.feeds.Get(name); ok {
+		_, err := f.Newest(ctx)
+		return err
+	}
+	h.mu.Lock()
+	known := h.byName[name]
+	known.at = time.Now()
+	last := known.page
+	h.mu.Unlock()
+	reader := chain.NewReader(h.reader.store, name)
+	if last != nil {
+		reader.Remember(last)
+	}
+	p, err := reader.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	h.saw(p)
+	return nil
+}
+
+// forget forgets the end of a feed that cannot be read.
+func (h *heads) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.byName[name].page = nil
+}
