@@ -90,7 +90,8 @@ type Stats struct {
 //
 // If a page that was too large to be held (Config.MaxHeld) turns out to be damaged when
 // batches of it were committed, the position is moved back to before the page: the next
-// run reads all of it again, once more than exactly once.
+// run reads all of it again, once more than exactly once. It first reads the page to its end,
+// and while that is still damaged, gives nothing to the sink and returns the same error.
 func (j *Job) Run(ctx context.Context) (Stats, error) {
 	r, err := j.newRun()
 	if err != nil {

@@ -164,6 +164,18 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	return nil
 }
 
+// check reads a page that was damaged to its end, and returns the error that it still is. A
+// page that is not there is none to check: what comes next finds out what that means.
+func (s *session) check(r *reading) error {
+	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))
+	defer r.close()
+	err := r.each(func(*Entity) bool { return true })
+	if gone(err) || errors.Is(err, ErrOrigin) {
+		return nil
+	}
+	return err
+}
+
 // pass calls fn with new entities until the page ends or breaks.
 func (r *reading) pass(fn func(*Entity) bool) error {
 	if r.body == nil {

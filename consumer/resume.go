@@ -24,16 +24,17 @@ func (w *walk) position(r *reading) feed.Position {
 
 // before returns a position from which all of the page that is read is read again, if it is
 // what the start is not after. Where the walk has not come from the page before, it is a time,
-// so that other entities of its second may be read again too.
+// so that other entities of its second may be read again too. It says that the page is damaged.
 func (w *walk) before(r *reading) feed.Position {
-	start := w.start.position
+	before, start := feed.Position{LastModified: r.oldest}, w.start.position
 	switch {
 	case !w.left.IsZero() && w.left.Page != r.page.URL:
-		return w.left
+		before = w.left
 	case start.ContentID == "" && start.LastModified.After(r.oldest):
-		return start
+		before = start
 	}
-	return feed.Position{LastModified: r.oldest}
+	before.Damaged = r.page.URL
+	return before
 }
 
 // resume looks for the place that the walk has reached, by way of the entry

@@ -76,7 +76,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if at.Feed != "" && at.Feed != r.Feed {
 		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL: looking for its Content-ID in this one",
 			"position", at.Feed, "feed", r.Feed)
-		at.Page, at.Prev = "", ""
+		at.Page, at.Prev, at.Damaged = "", "", ""
 	}
 	return After(at), nil
 }
@@ -127,6 +127,11 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 		r.lag.snapshot = x
+		if start.position.Damaged != "" && from.Page < len(x.Pages) {
+			if err := s.check(s.snapshotReading(x, from.Page)); err != nil {
+				return err
+			}
+		}
 		if err := r.drain(ctx, s.snapshotPages(x, from), false); err != nil {
 			return err
 		}
@@ -140,6 +145,10 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 		r.lag.snapshot = nil
+	} else if at := start.position.Damaged; at != "" {
+		if err := s.check(s.newReading(at)); err != nil {
+			return err
+		}
 	}
 	r.entered = r.stats.Entities
 	return r.drain(ctx, s.feedPages(url, start), start.latest)
@@ -170,7 +179,7 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 }
 
 // retreat commits a position before a page that turned out to be damaged when entities of it
-// had been committed, so that it is read again as a whole.
+// had been committed, so that it is read again as a whole once it is repaired.
 func (r *run) retreat(ctx context.Context, to feed.Position) error {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {

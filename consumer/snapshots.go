@@ -126,9 +126,7 @@ func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[
 		ahead := from.Page
 		for number := from.Page; number < len(x.Pages); number++ {
 			for ; ahead < len(x.Pages) && ahead < number+s.config.Concurrency; ahead++ {
-				r := s.newReading(x.Pages[ahead])
-				r.index, r.number, r.created = x.position, ahead, x.CreatedAt
-				window = append(window, s.fetch(r))
+				window = append(window, s.fetch(s.snapshotReading(x, ahead)))
 			}
 			if err := s.snapshotPage(window[0], number, from, yield); err != nil {
 				if !errors.Is(err, errStopped) {
@@ -139,6 +137,12 @@ func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[
 			window = window[1:]
 		}
 	}
+}
+
+func (s *session) snapshotReading(x *index, number int) *reading {
+	r := s.newReading(x.Pages[number])
+	r.index, r.number, r.created = x.position, number, x.CreatedAt
+	return r
 }
 
 // warnUndated says, once, that entities of a snapshot lack what the specification
@@ -173,7 +177,7 @@ func (s *session) snapshotPage(f *fetch, number int, from feed.SnapshotPosition,
 	}
 	r.page.entities = entities(read)
 	r.page.before = func() feed.Position {
-		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: r.index, Page: number}}
+		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: r.index, Page: number}, Damaged: r.url}
 	}
 	if !yield(r.page, nil) {
 		return errStopped

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -316,7 +317,8 @@ func (s *countingSink) Rollback(context.Context) error                   { retur
 func (s *countingSink) Close() error                                     { return nil }
 
 // TestLargePageIsDamaged: when a page is not held, and entities of it were committed before it
-// turns out to be damaged, the position is moved back to before it; of a snapshot, too.
+// turns out to be damaged, the position is moved back to before it; of a snapshot, too. Nothing
+// is given out again before the page is repaired.
 func TestLargePageIsDamaged(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 7)
@@ -332,7 +334,8 @@ func TestLargePageIsDamaged(t *testing.T) {
 		layout.FeedPage("f", 2):               func(*fromstore.Source) consumer.Start { return consumer.Beginning() },
 		layout.SnapshotPage("s", index.ID, 0): func(s *fromstore.Source) consumer.Start { return consumer.FromSnapshot(s.Snapshot("s")) },
 	} {
-		client, source := newClient(t, damagedStore{store, key, nil, new(reads)}, consumer.Config{MaxHeld: 1, ReadAhead: 64})
+		damaged := &damagedStore{store, key, nil, new(reads)}
+		client, source := newClient(t, damaged, consumer.Config{MaxHeld: 1, ReadAhead: 64})
 		sink := new(countingSink)
 		job := consumer.Job{Client: client, URL: source.Feed("f"), Sink: sink, From: begin(source), BatchEntities: 1}
 		stats, err := job.Run(t.Context())
@@ -343,6 +346,22 @@ func TestLargePageIsDamaged(t *testing.T) {
 			t.Errorf("%s: the position is %+v", key, sink.at)
 		} else if strings.HasPrefix(key, "feeds/") && (sink.at.ContentID != "<2>" || sink.at.Page != name+"/feeds/f/pages/1") {
 			t.Errorf("%s: the position is %+v", key, sink.at)
+		}
+		if sink.at.Damaged == "" {
+			t.Errorf("%s: the position does not say that the page is damaged: %+v", key, sink.at)
+		}
+		given, at := sink.entities, sink.at
+		for range 10 {
+			if stats, err := job.Run(t.Context()); !errors.Is(err, chain.ErrCorrupt) || stats.Batches > 0 {
+				t.Fatalf("%s is still damaged: %+v, %v", key, stats, err)
+			}
+		}
+		if sink.entities != given || !reflect.DeepEqual(sink.at, at) {
+			t.Errorf("%s: %d entities more, the position is %+v", key, sink.entities-given, sink.at)
+		}
+		damaged.key = ""
+		if stats, err := job.Run(t.Context()); err != nil || stats.Entities < 4 || sink.at.Damaged != "" || sink.at.ContentID != "<6>" {
+			t.Errorf("%s was repaired: %+v, %v, the position is %+v", key, stats, err, sink.at)
 		}
 	}
 }

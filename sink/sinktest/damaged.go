@@ -58,16 +58,16 @@ func damagedEntity(n int) *feed.Entity {
 
 // damaged reads a page that is too large to be held, and that turns out to be damaged when
 // entities of it have been committed: the position that is left is one before the page, so
-// that the page is read again once it was repaired.
+// that the page is read again once it was repaired. Until then nothing of it is given out.
 func (s suite) damaged(t *testing.T) {
 	for name, from := range map[string]struct{ position, after feed.Position }{
 		"from the page before": {
 			feed.Position{LastModified: stamp(1), ContentID: contentID(1), Page: "http://feed.test/1", Feed: damagedFeed},
-			feed.Position{LastModified: stamp(2), ContentID: contentID(2), Page: "http://feed.test/1", Feed: damagedFeed},
+			feed.Position{LastModified: stamp(2), ContentID: contentID(2), Page: "http://feed.test/1", Feed: damagedFeed, Damaged: damagedFeed},
 		},
 		"from within the page": {
 			feed.Position{LastModified: stamp(3), ContentID: contentID(3), Page: "http://feed.test/2", Feed: damagedFeed},
-			feed.Position{LastModified: stamp(3), Feed: damagedFeed},
+			feed.Position{LastModified: stamp(3), Feed: damagedFeed, Damaged: damagedFeed},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,9 +97,18 @@ func (s suite) damaged(t *testing.T) {
 			}
 			from.after.Committed = at.Committed
 			checkPosition(t, k, from.after)
+			for range 10 {
+				if again, err := job.Run(t.Context()); !errors.Is(err, consumer.ErrDamaged) || again.Batches > 0 {
+					t.Fatalf("the page is still damaged, %+v: %v", again, err)
+				}
+			}
+			checkPosition(t, k, from.after)
 			pages.damaged = false
 			if _, err := job.Run(t.Context()); err != nil {
 				t.Fatalf("read again from %+v: %v", at, err)
+			}
+			if at, err = k.Position(t.Context()); err != nil || at.Damaged != "" || at.ContentID != contentID(5) {
+				t.Errorf("after the repair the position is %+v: %v", at, err)
 			}
 			closeSink(t, k)
 			if !s.Log {
