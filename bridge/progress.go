@@ -25,6 +25,28 @@ type Progress struct {
 	LastPoll, LastPublish time.Time
 }
 
+// After returns the progress of a bridge together with that of an earlier one to the same feed.
+func (p Progress) After(earlier Progress) Progress {
+	p.Rows += earlier.Rows
+	p.Compared += earlier.Compared
+	p.Missing += earlier.Missing
+	p.Read += earlier.Read
+	p.Published += earlier.Published
+	p.Bytes += earlier.Bytes
+	p.Repeated += earlier.Repeated
+	p.Rewinds += earlier.Rewinds
+	p.Quarantined += earlier.Quarantined
+	p.Superseded += earlier.Superseded
+	p.Requests += earlier.Requests
+	if p.LastPoll.IsZero() {
+		p.LastPoll = earlier.LastPoll
+	}
+	if p.LastPublish.IsZero() {
+		p.LastPublish = earlier.LastPublish
+	}
+	return p
+}
+
 // A Meter counts. Its methods may be called concurrently.
 type Meter struct {
 	mu       sync.Mutex

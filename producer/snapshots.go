@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -27,6 +28,56 @@ func Snapshots(ctx context.Context, store storage.Store, name string) ([]string,
 		}
 	}
 	return ids, nil
+}
+
+// SnapshotEntry returns where a consumer continues in a feed after the snapshot NAME, the newest,
+// or NAME/ID: the number of the page of its position, and its createdAt for a consumer that knows
+// only the specification. They are for Before and Entry of a [PrunePolicy].
+func SnapshotEntry(ctx context.Context, store storage.Store, feedName, spec string) (int64, time.Time, error) {
+	name, id, _ := strings.Cut(spec, "/")
+	index, err := ReadSnapshot(ctx, store, name, id)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	if index.Feed == nil {
+		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
+	}
+	of, number, err := layout.ParseFeedPageURL(index.Feed.Page)
+	if err == nil && of != feedName {
+		err = fmt.Errorf("it is of feed %s, not of %s", of, feedName)
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
+	}
+	return number, index.CreatedAt, nil
+}
+
+// ReadSnapshot reads the index of a snapshot in a store, the newest if id is empty. The error of
+// one that does not exist matches [storage.ErrNotFound].
+func ReadSnapshot(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Stored, err error) {
+	if err := layout.CheckName(name); err != nil {
+		return nil, err
+	}
+	if id == "" {
+		ids, err := Snapshots(ctx, store, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("find snapshot %s: %w", name, storage.ErrNotFound)
+		}
+		id = ids[len(ids)-1]
+	}
+	object, err := store.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
+	}
+	defer func() { err = errors.Join(err, object.Body.Close()) }()
+	index, err := snapshot.ReadStored(id, object.Meta.Data, object.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
+	}
+	return index, nil
 }
 
 // DeleteSnapshot removes a snapshot: its index first, so that nobody begins to

@@ -215,31 +215,9 @@ type attempt struct {
 
 func (b *bridging) progress() bridge.Progress {
 	if a := b.current.Load(); a != nil {
-		return sum(a.bridge.Progress(), a.earlier)
+		return a.bridge.Progress().After(a.earlier)
 	}
 	return bridge.Progress{Pending: -1}
-}
-
-// sum adds what was done earlier to the progress of now.
-func sum(now, earlier bridge.Progress) bridge.Progress {
-	now.Rows += earlier.Rows
-	now.Compared += earlier.Compared
-	now.Missing += earlier.Missing
-	now.Read += earlier.Read
-	now.Published += earlier.Published
-	now.Bytes += earlier.Bytes
-	now.Repeated += earlier.Repeated
-	now.Rewinds += earlier.Rewinds
-	now.Quarantined += earlier.Quarantined
-	now.Superseded += earlier.Superseded
-	now.Requests += earlier.Requests
-	if now.LastPoll.IsZero() {
-		now.LastPoll = earlier.LastPoll
-	}
-	if now.LastPublish.IsZero() {
-		now.LastPublish = earlier.LastPublish
-	}
-	return now
 }
 
 func (b *bridging) status() progress.Status {

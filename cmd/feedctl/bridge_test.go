@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -235,25 +234,6 @@ func TestBridgeErrors(t *testing.T) {
 	r.command(exitNotFound, nil, "couchdb", r.url+"x", "docs", "--credentials-file", file)
 	r.command(exitNotFound, nil, "quarantine", "none")
 	r.command(exitUsage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
-}
-
-// TestBridgeProgress: no count begins again when a second bridge goes on.
-func TestBridgeProgress(t *testing.T) {
-	var now, earlier, want bridge.Progress
-	for n, field := range reflect.VisibleFields(reflect.TypeFor[bridge.Progress]()) {
-		if field.Type.Kind() != reflect.Int64 {
-			continue
-		}
-		reflect.ValueOf(&now).Elem().Field(n).SetInt(int64(n))
-		reflect.ValueOf(&earlier).Elem().Field(n).SetInt(100)
-		reflect.ValueOf(&want).Elem().Field(n).SetInt(100 + int64(n))
-	}
-	want.Pending = now.Pending // it is no count
-	earlier.LastPoll, earlier.LastPublish, now.LastPoll = time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
-	want.LastPoll, want.LastPublish = now.LastPoll, earlier.LastPublish
-	if got := sum(now, earlier); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
 }
 
 // TestBridgeMetrics gathers them as Prometheus does.

@@ -108,16 +108,7 @@ func suggestFeed(ctx context.Context, store storage.Store, name string, err erro
 	if !errors.Is(err, chain.ErrNoFeed) {
 		return err
 	}
-	var names []string
-	for other, listErr := range chain.Feeds(ctx, store, "") {
-		if listErr != nil {
-			return err
-		}
-		if other != name {
-			names = append(names, other)
-		}
-	}
-	if question := suggest.DidYouMean(name, names, ""); question != "" {
+	if question := suggest.DidYouMean(name, storedFeeds(ctx, store), ""); question != "" {
 		return fmt.Errorf("%w%s", err, question)
 	}
 	return err

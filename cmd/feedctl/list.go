@@ -199,7 +199,7 @@ func (l *lister) snapshot(ctx context.Context, name string) error {
 		return err
 	}
 	id := ids[len(ids)-1]
-	index, err := readIndex(ctx, l.store, name, id)
+	index, err := producer.ReadSnapshot(ctx, l.store, name, id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil // deleted meanwhile

@@ -14,16 +14,18 @@ const metricsTime = 5 * time.Second
 
 // An outboxCollector asks the database when it is scraped.
 type outboxCollector struct {
-	movers                                                     *movers
+	db                                                         *outbox.DB
+	group                                                      *outbox.Group
 	rows, bytes, lag, bad, moved, movedBytes, last, work, open *prometheus.Desc
 }
 
-func newOutboxCollector(m *movers) *outboxCollector {
+func newOutboxCollector(db *outbox.DB, group *outbox.Group) *outboxCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("feedctl_outbox_"+name, help, labels, nil)
 	}
 	return &outboxCollector{
-		movers:     m,
+		db:         db,
+		group:      group,
 		rows:       desc("waiting_rows", "Rows that are committed and not moved.", "feed"),
 		bytes:      desc("waiting_bytes", "Bytes of their bodies.", "feed"),
 		lag:        desc("lag_seconds", "Time since the oldest of them was inserted.", "feed"),
@@ -46,7 +48,7 @@ func (o *outboxCollector) Collect(to chan<- prometheus.Metric) {
 	send := func(kind prometheus.ValueType, d *prometheus.Desc, v float64, feed ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, v, feed...)
 	}
-	o.movers.each(func(name string, s outbox.Stats) {
+	o.group.Each(func(name string, s outbox.Stats) {
 		send(prometheus.CounterValue, o.moved, float64(s.Rows), name)
 		send(prometheus.CounterValue, o.movedBytes, float64(s.Bytes), name)
 		if !s.Last.IsZero() {
@@ -60,7 +62,7 @@ func (o *outboxCollector) Collect(to chan<- prometheus.Metric) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), metricsTime)
 	defer cancel()
-	status, err := o.movers.db.Status(ctx)
+	status, err := o.db.Status(ctx)
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(o.rows, err)
 		return

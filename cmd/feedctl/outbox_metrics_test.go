@@ -26,8 +26,8 @@ func TestOutboxLag(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	var stdout bytes.Buffer
-	m := &movers{db: db, app: newApp(streams{out: &stdout, err: io.Discard}), config: outbox.Config{Store: memory.New()}, once: true}
-	handler := m.app.metricsHandler(newOutboxCollector(m))
+	m := &movers{outbox.NewGroup(db, outbox.Config{Store: memory.New()}, true), newApp(streams{out: &stdout, err: io.Discard})}
+	handler := m.app.metricsHandler(newOutboxCollector(db, m.Group))
 	scrape := func(wants ...string) {
 		t.Helper()
 		body := ""
@@ -64,7 +64,7 @@ func TestOutboxLag(t *testing.T) {
 	if got := complete(t, "outbox", "run", "--db", database, "--feed", ""); got != "bad orders" {
 		t.Errorf("completion offers %q", got)
 	}
-	if err := errors.Join(m.runAll(t.Context()), m.print()); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {
+	if err := errors.Join(m.RunAll(t.Context()), m.print()); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {
 		t.Errorf("%v\n%s", err, &stdout)
 	}
 	scrape(`waiting_rows{feed="orders"} 0`, `last_move_timestamp_seconds{feed="orders"} 1[0-9.e+]*`, `lag_seconds{feed="orders"} 0`, `oldest_transaction_seconds [1-9][0-9.]*`)

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,19 +86,19 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 		return err
 	}
 	defer db.Close()
-	m := &movers{db: db, app: a, once: f.once}
-	m.config.Logger, m.config.MaxEntity = a.log, f.maxEntity
-	store, err := f.pages(ctx, a, c, &m.config, want)
+	config := outbox.Config{Logger: a.log, MaxEntity: f.maxEntity}
+	store, err := f.pages(ctx, a, c, &config, want)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, store.Close, "store")
+	m := &movers{outbox.NewGroup(db, config, f.once), a}
 	if f.adopt {
-		if err := m.adopt(ctx, f.feeds); err != nil {
+		if err := m.Adopt(ctx, f.feeds); err != nil {
 			return err
 		}
 	}
-	stopMetrics, err := a.serveMetrics(f.metrics, newOutboxCollector(m))
+	stopMetrics, err := a.serveMetrics(f.metrics, newOutboxCollector(db, m.Group))
 	if err != nil {
 		return err
 	}
@@ -109,158 +106,28 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 	stop := a.progress("outbox", m.status)
 	defer stop()
 	if f.all {
-		err = m.runAll(ctx)
+		err = m.RunAll(ctx)
 	} else {
-		err = m.run(ctx, f.feeds)
+		err = m.Run(ctx, f.feeds)
 	}
 	stop()
 	if err := errors.Join(outboxHint(err), m.print()); err != nil {
 		return err
 	}
 	var moved, bad int64
-	m.each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
+	m.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
 	return f.quarantine.check(bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
-// movers are the runners of a command, one for each feed.
+// movers are the runners of a command.
 type movers struct {
-	db     *outbox.DB
-	app    *app
-	config outbox.Config
-	once   bool
-
-	mu      sync.Mutex
-	runners map[string]*outbox.Runner
-}
-
-func (m *movers) adopt(ctx context.Context, feeds []string) error {
-	for _, name := range feeds {
-		config := m.config
-		config.Feed = name
-		deleted, err := m.db.Adopt(ctx, config)
-		if err != nil {
-			return err
-		}
-		m.app.log.Warn("feed was adopted", "feed", name, "rows_found_in_it", deleted)
-	}
-	return nil
-}
-
-// start returns the runner of a feed, or nil if it has one already.
-func (m *movers) start(name string) (*outbox.Runner, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.runners[name] != nil {
-		return nil, nil
-	}
-	config := m.config
-	config.Feed = name
-	r, err := m.db.NewRunner(config)
-	if err != nil {
-		return nil, err
-	}
-	if m.runners == nil {
-		m.runners = map[string]*outbox.Runner{}
-	}
-	m.runners[name] = r
-	return r, nil
-}
-
-// run moves the rows of these feeds. The first error ends it.
-func (m *movers) run(ctx context.Context, feeds []string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	for _, name := range feeds {
-		r, err := m.start(name)
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			continue // named twice
-		}
-		wg.Go(func() {
-			if err := m.move(ctx, r); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-func (m *movers) move(ctx context.Context, r *outbox.Runner) error {
-	if m.once {
-		return r.Drain(ctx)
-	}
-	return r.Run(ctx)
-}
-
-// feedsEvery is how often --all looks for further feeds.
-const feedsEvery = 2 * time.Second
-
-// runAll moves the rows of all feeds. It returns the errors of those that needed
-// somebody when ctx ends, or with --once when all is done.
-func (m *movers) runAll(ctx context.Context) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failures []error
-	for {
-		feeds, err := m.db.Feeds(ctx)
-		if err != nil && (m.once || errors.Is(err, outbox.ErrSetup)) {
-			failures = append(failures, err)
-			break
-		}
-		if err != nil && ctx.Err() == nil {
-			m.app.log.Warn("cannot look for further feeds, trying again", "error", err)
-		}
-		for _, name := range feeds {
-			r, err := m.start(name)
-			if err != nil || r == nil {
-				continue
-			}
-			wg.Go(func() {
-				err := m.move(ctx, r)
-				if err == nil || ctx.Err() != nil {
-					return
-				}
-				m.app.log.Error("outbox of a feed has stopped", "feed", name, "error", err)
-				mu.Lock()
-				defer mu.Unlock()
-				failures = append(failures, err)
-			})
-		}
-		if m.once {
-			break
-		}
-		select {
-		case <-time.After(feedsEvery):
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	wg.Wait()
-	return errors.Join(append(failures, context.Cause(ctx))...)
-}
-
-// each calls f for each runner, in the order of the feeds' names.
-func (m *movers) each(f func(name string, s outbox.Stats)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	names := make([]string, 0, len(m.runners))
-	for name := range m.runners {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		f(name, m.runners[name].Stats())
-	}
+	*outbox.Group
+	app *app
 }
 
 func (m *movers) status() progress.Status {
 	s := progress.Status{Lag: -1}
-	m.each(func(_ string, one outbox.Stats) {
+	m.Each(func(_ string, one outbox.Stats) {
 		s.Entities += one.Rows
 		s.Bytes += one.Bytes
 	})
@@ -269,7 +136,7 @@ func (m *movers) status() progress.Status {
 
 func (m *movers) print() error {
 	result := []outboxMovedJSON{}
-	m.each(func(name string, s outbox.Stats) {
+	m.Each(func(name string, s outbox.Stats) {
 		result = append(result, outboxMovedJSON{Feed: name, Moved: s.Rows, Bytes: s.Bytes, Quarantined: s.Quarantined})
 	})
 	return m.app.print(result, func(w io.Writer) error {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -70,7 +67,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 	defer closing(&err, store.Close, "store")
 	policy := producer.PrunePolicy{KeepAge: f.keepAge, KeepPages: f.keepPages, DryRun: f.dryRun}
 	if f.beforeSnapshot != "" {
-		if policy.Before, policy.Entry, err = snapshotEntry(ctx, store, name, f.beforeSnapshot); err != nil {
+		if policy.Before, policy.Entry, err = producer.SnapshotEntry(ctx, store, name, f.beforeSnapshot); err != nil {
 			return err
 		}
 	}
@@ -124,54 +121,4 @@ func (f *pruneFlags) kept(policy producer.PrunePolicy, report producer.PruneRepo
 		return fmt.Sprintf("there are no more than %s pages", human.Count(f.keepPages))
 	}
 	return ""
-}
-
-// snapshotEntry returns where a consumer goes on in a feed after a snapshot: the
-// number of the page of its position, and its createdAt for a consumer that
-// knows only the specification.
-func snapshotEntry(ctx context.Context, store storage.Store, feedName, spec string) (int64, time.Time, error) {
-	name, id, _ := strings.Cut(spec, "/")
-	index, err := readIndex(ctx, store, name, id)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
-	if index.Feed == nil {
-		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: it does not say where in a feed it was made: make one with \"snapshot from-feed\"", name, index.ID)
-	}
-	of, number, err := layout.ParseFeedPageURL(index.Feed.Page)
-	if err == nil && of != feedName {
-		err = fmt.Errorf("it is of feed %s, not of %s", of, feedName)
-	}
-	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("prune before snapshot %s/%s: %w", name, index.ID, err)
-	}
-	return number, index.CreatedAt, nil
-}
-
-// readIndex reads the index of a snapshot in the store, the newest if id is
-// empty.
-func readIndex(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Stored, err error) {
-	if err := layout.CheckName(name); err != nil {
-		return nil, err
-	}
-	if id == "" {
-		ids, err := producer.Snapshots(ctx, store, name)
-		if err != nil {
-			return nil, err
-		}
-		if len(ids) == 0 {
-			return nil, fmt.Errorf("find snapshot %s: %w", name, storage.ErrNotFound)
-		}
-		id = ids[len(ids)-1]
-	}
-	object, err := store.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
-	}
-	defer closing(&err, object.Body.Close, "index")
-	index, err := snapshot.ReadStored(id, object.Meta.Data, object.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot %s/%s: %w", name, id, err)
-	}
-	return index, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
 )
 
 func newSnapshotList(a *app) *cobra.Command {
@@ -62,7 +63,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 				a.log.Warn("skipping an object among the indexes of snapshots that is not one", "key", entry.Key)
 				continue
 			}
-			index, err := readIndex(ctx, store, name, id)
+			index, err := producer.ReadSnapshot(ctx, store, name, id)
 			if err != nil {
 				return err
 			}

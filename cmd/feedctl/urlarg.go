@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -39,6 +38,3 @@ func isWeb(text string) bool {
 
 // isURL tells a URL from the name of a feed in the store.
 func isURL(arg string) bool { return strings.Contains(arg, "/") || strings.Contains(arg, ":") }
-
-// noRedirect keeps credentials with the server they are for.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

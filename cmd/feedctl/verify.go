@@ -2,21 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"mime"
-	"net/http"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
 )
@@ -85,10 +76,10 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 		AllowOrigins: at.config.AllowOrigins,
 		KeepState:    f.state != "",
 	}
-	if config.Since, err = readState(f.state); err != nil {
+	if config.Since, err = verify.ReadState(f.state); err != nil {
 		return err
 	}
-	index := f.index || at.store == nil && isIndex(ctx, at)
+	index := f.index || at.store == nil && verify.IsIndex(ctx, at.url, config)
 	if index && f.state != "" {
 		return usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.url)
 	}
@@ -105,44 +96,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if n := len(report.Violations) + report.Omitted; n > 0 {
 		return fmt.Errorf("verify %s: %w: %s", arg, errInvalidFeed, human.Plural(int64(n), "violation", "violations"))
 	}
-	return writeState(f.state, report.State)
-}
-
-// probeTime is how long a server may take to say what is at a URL.
-const probeTime = 30 * time.Second
-
-// isIndex reports whether a server says that there is an index of a snapshot. An
-// error is no answer: the check meets it again, and knows how to tell it. So it
-// is with a redirect to another host, which must not get the credentials.
-func isIndex(ctx context.Context, at *location) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	client := http.Client{Transport: at.config.HTTPClient.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > 10 {
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}}
-	for _, method := range []string{http.MethodHead, http.MethodGet} { // a presigned URL is for GET alone
-		request, err := http.NewRequestWithContext(ctx, method, at.url, nil)
-		if err != nil {
-			return false
-		}
-		request.Header = at.config.Header.Clone()
-		if field := credential.Authorization(at.config.Credentials); field != "" {
-			request.Header.Set("Authorization", field)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close() // the header is all that is wanted
-		if response.StatusCode == http.StatusOK {
-			mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-			return err == nil && mediaType == "application/json"
-		}
-	}
-	return false
+	return verify.WriteState(f.state, report.State)
 }
 
 func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {
@@ -172,36 +126,4 @@ func (a *app) printReport(report *verify.Report) error {
 			human.Plural(report.Entities, "entity", "entities"), human.Bytes(report.Bytes), found)
 		return err
 	})
-}
-
-// readState reads the state that an earlier run has left, if there is any.
-func readState(path string) (*verify.State, error) {
-	if path == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read state: %w", err)
-	}
-	state := new(verify.State)
-	if err := json.Unmarshal(data, state); err != nil {
-		return nil, fmt.Errorf("read state %s: %w", path, err)
-	}
-	return state, nil
-}
-
-// writeState keeps the state for the next run. It is not written when there were
-// violations, so that they are found again.
-func writeState(path string, state *verify.State) error {
-	if path == "" || state == nil {
-		return nil
-	}
-	data, err := json.Marshal(state)
-	if err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	return regular.WriteFile(path, append(data, '\n'))
 }

@@ -12,15 +12,13 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/directory"
 	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/storage"
 )
 
-// directoryTime is how long a server may take to list its feeds, and maxDirectory how long the
-// list may be, in bytes.
-const (
-	directoryTime = 5 * time.Second
-	maxDirectory  = 4 << 20
-)
+// directoryTime is how long a server may take to list its feeds.
+const directoryTime = 5 * time.Second
 
 // tellMissing has a client that follows a feed tell people that it waits for one that does not
 // exist, and which one they may have meant. On other than a terminal the log says so.
@@ -58,8 +56,8 @@ func (l *location) suggest(ctx context.Context, err error) error {
 const maxListed = 10_000
 
 // storedFeeds returns names of feeds that are in the store.
-func (l *location) storedFeeds(ctx context.Context) (names []string) {
-	for name, err := range chain.Feeds(ctx, l.store, "") {
+func storedFeeds(ctx context.Context, store storage.Store) (names []string) {
+	for name, err := range chain.Feeds(ctx, store, "") {
 		if err != nil || len(names) == maxListed {
 			break
 		}
@@ -73,18 +71,18 @@ func (l *location) feeds(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, directoryTime)
 	defer cancel()
 	if l.store != nil {
-		return l.storedFeeds(ctx)
+		return storedFeeds(ctx, l.store)
 	}
 	base, _, ok := strings.Cut(l.url, "/feeds/")
 	if !ok {
 		return nil
 	}
-	directory, err := readDirectory(ctx, l.config, base+"/")
+	list, err := directory.Read(ctx, l.config, base+"/")
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for _, feed := range directory.Feeds {
+	for _, feed := range list.Feeds {
 		if u, err := url.Parse(feed.URL); err == nil && path.Base(u.Path) == feed.Name {
 			names = append(names, feed.Name)
 		}

@@ -57,6 +57,7 @@ var rooms = map[string]room{
 	"internal/accesslog":  {},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
+	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
 	"internal/metrics":    {libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":    {},
 	"internal/human":      {},
@@ -123,7 +124,7 @@ var rooms = map[string]room{
 	"replica": {rooms: []string{"chain", "layout", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "producer", "sink", "sink/sqlite", "snapshot", "storage"}},
-	"verify":  {rooms: []string{"chain", "feed", "layout", "page", "server", "snapshot", "storage"}},
+	"verify":  {rooms: []string{"chain", "feed", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":  {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.

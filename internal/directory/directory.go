@@ -1,0 +1,117 @@
+// Package directory reads what a server lists: the names and URLs of its feeds and snapshots.
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// maxSize is how large a page of a directory may be, in bytes.
+const maxSize = 4 << 20
+
+// MaxNames is how many names a server may be asked for at a time.
+const MaxNames = 1000
+
+// pageTime is how long a server may take for a page of its directory.
+const pageTime = 30 * time.Second
+
+// Pages returns the pages of the directory of the server at base, one after the other. They begin
+// after the feed with the name after, and have limit names at most, unless it is 0 or more than
+// [MaxNames]. Each request takes 30 s at most.
+func Pages(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[*server.Directory, error] {
+	return func(yield func(*server.Directory, error) bool) {
+		next := base.JoinPath("/")
+		query := url.Values{}
+		if limit > 0 && limit < MaxNames {
+			query.Set("limit", strconv.Itoa(limit))
+		}
+		if after != "" {
+			query.Set("after", layout.FeedsPrefix+after)
+		}
+		next.RawQuery = query.Encode()
+		for {
+			page, err := readInTime(ctx, c, next)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(page, nil) || page.Next == "" {
+				return
+			}
+			if next, err = sameOrigin(next, page.Next); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+func readInTime(ctx context.Context, c consumer.Config, target *url.URL) (*server.Directory, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	return Read(ctx, c, target.String())
+}
+
+// Read requests a page of a server's directory. It follows no redirects.
+func Read(ctx context.Context, c consumer.Config, target string) (*server.Directory, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = c.Header.Clone()
+	request.Header.Set("Accept", "application/json")
+	if field := credential.Authorization(c.Credentials); field != "" {
+		request.Header.Set("Authorization", field)
+	}
+	client := http.Client{Transport: c.HTTPClient.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, &consumer.StatusError{URL: sink.Redact(target), StatusCode: response.StatusCode}
+	}
+	var d server.Directory
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxSize)).Decode(&d); err != nil {
+		return nil, fmt.Errorf("%s: the answer is not a directory of feeds: %w", sink.Redact(target), err)
+	}
+	return &d, nil
+}
+
+// errPages is why the next page of a directory is not requested.
+var errPages = errors.New("its directory has no end")
+
+// sameOrigin returns the URL of the page of a directory that follows another. It is at the
+// server that was named, to which credentials go, and further on.
+func sameOrigin(from *url.URL, text string) (*url.URL, error) {
+	next, err := from.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the URL of the next page of its directory cannot be parsed: %w", err)
+	case !strings.EqualFold(next.Scheme, from.Scheme) || !strings.EqualFold(next.Host, from.Host):
+		return nil, fmt.Errorf("%w: the next page of its directory is at %s: is its --public-url right?", consumer.ErrOrigin, sink.Redact(text))
+	case !further(from.Query().Get("after"), next.Query().Get("after")):
+		return nil, fmt.Errorf("%w: the page after %q follows %q", errPages, from.Query().Get("after"), next.Query().Get("after"))
+	}
+	return next, nil
+}
+
+// further reports whether a directory has an entry after another: feeds come before snapshots,
+// and both are in the order of their keys.
+func further(before, after string) bool { return after != "" && after+"/" > before+"/" }

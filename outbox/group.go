@@ -1,0 +1,145 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Group is the runners of a process, one for each feed.
+type Group struct {
+	db     *DB
+	config Config
+	once   bool
+
+	mu      sync.Mutex
+	runners map[string]*Runner
+}
+
+// NewGroup returns a group without runners. Config is that of each runner but for its feed. With
+// once, runners end when all rows that were committed have been moved.
+func NewGroup(db *DB, config Config, once bool) *Group {
+	return &Group{db: db, config: config.withDefaults(), once: once, runners: make(map[string]*Runner)}
+}
+
+// Adopt adopts feeds; see [DB.Adopt].
+func (g *Group) Adopt(ctx context.Context, feeds []string) error {
+	for _, name := range feeds {
+		config := g.config
+		config.Feed = name
+		deleted, err := g.db.Adopt(ctx, config)
+		if err != nil {
+			return err
+		}
+		g.config.Logger.Warn("feed was adopted", "feed", name, "rows_found_in_it", deleted)
+	}
+	return nil
+}
+
+// start returns the runner of a feed, or nil if it has one already.
+func (g *Group) start(name string) (*Runner, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.runners[name] != nil {
+		return nil, nil
+	}
+	config := g.config
+	config.Feed = name
+	r, err := g.db.NewRunner(config)
+	if err != nil {
+		return nil, err
+	}
+	g.runners[name] = r
+	return r, nil
+}
+
+// Run moves the rows of these feeds. The first error ends it.
+func (g *Group) Run(ctx context.Context, feeds []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, name := range feeds {
+		r, err := g.start(name)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue // named twice
+		}
+		wg.Go(func() {
+			if err := g.move(ctx, r); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (g *Group) move(ctx context.Context, r *Runner) error {
+	if g.once {
+		return r.Drain(ctx)
+	}
+	return r.Run(ctx)
+}
+
+// feedsEvery is how often RunAll looks for further feeds.
+const feedsEvery = 2 * time.Second
+
+// RunAll moves the rows of all feeds, including those that appear later. A feed whose runner fails
+// is logged, and the others continue. RunAll returns these errors when ctx ends, or with once when
+// all is done.
+func (g *Group) RunAll(ctx context.Context) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	for {
+		feeds, err := g.db.Feeds(ctx)
+		if err != nil && (g.once || errors.Is(err, ErrSetup)) {
+			failures = append(failures, err)
+			break
+		}
+		if err != nil && ctx.Err() == nil {
+			g.config.Logger.Warn("cannot look for further feeds, trying again", "error", err)
+		}
+		for _, name := range feeds {
+			r, err := g.start(name)
+			if err != nil || r == nil {
+				continue
+			}
+			wg.Go(func() {
+				err := g.move(ctx, r)
+				if err == nil || ctx.Err() != nil {
+					return
+				}
+				g.config.Logger.Error("outbox of a feed has stopped", "feed", name, "error", err)
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err)
+			})
+		}
+		if g.once {
+			break
+		}
+		select {
+		case <-time.After(feedsEvery):
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	wg.Wait()
+	return errors.Join(append(failures, context.Cause(ctx))...)
+}
+
+// Each calls f for each runner, in the order of the feeds' names.
+func (g *Group) Each(f func(name string, s Stats)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(g.runners)) {
+		f(name, g.runners[name].Stats())
+	}
+}

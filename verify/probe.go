@@ -1,0 +1,54 @@
+package verify
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// probeTime is how long a server may take to say what is at a URL.
+const probeTime = 30 * time.Second
+
+// IsIndex reports whether the response for a URL is the index of a snapshot, by its media type. It
+// is false after an error, which the check will meet again, and after a redirect to another
+// origin, which must not get the credentials. It takes 30 s at most.
+func IsIndex(ctx context.Context, rawURL string, c Config) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var client http.Client
+	if c.HTTPClient != nil {
+		client = *c.HTTPClient
+	}
+	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > 10 {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	for _, method := range []string{http.MethodHead, http.MethodGet} { // a presigned URL is for GET alone
+		request, err := http.NewRequestWithContext(ctx, method, rawURL, nil)
+		if err != nil {
+			return false
+		}
+		if c.Header != nil {
+			request.Header = c.Header.Clone()
+		}
+		switch {
+		case c.Credentials.Username != "":
+			request.SetBasicAuth(c.Credentials.Username, c.Credentials.Password)
+		case c.Credentials.Bearer != "":
+			request.Header.Set("Authorization", "Bearer "+c.Credentials.Bearer)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close() // the header is all that is wanted
+		if response.StatusCode == http.StatusOK {
+			mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+			return err == nil && mediaType == "application/json"
+		}
+	}
+	return false
+}
