@@ -6,8 +6,7 @@ import (
 
 // qualities reads a list of weighted values, as in Accept and Accept-Encoding
 // (RFC 9110, section 12.4.2), and returns the weight of each in thousandths, in
-// lower case. Elements that are not well-formed are passed over; of equal
-// values, the first counts.
+// lower case. Malformed elements are skipped; the first of equal values counts.
 func qualities(header []string) map[string]int {
 	weights := make(map[string]int)
 	for _, line := range header {
@@ -35,7 +34,7 @@ func quality(params string) (thousandths int, ok bool) {
 	return 1000, true
 }
 
-// parseQuality reads a qvalue: 0 or 1, with up to three digits after the point.
+// parseQuality parses a qvalue: 0 or 1, with up to three digits after the point.
 func parseQuality(s string) (thousandths int, ok bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if whole != "0" && whole != "1" || len(fraction) > 3 {
@@ -52,9 +51,9 @@ func parseQuality(s string) (thousandths int, ok bool) {
 }
 
 // acceptedCoding returns the content coding to send for an Accept-Encoding
-// header (RFC 9110, section 12.5.3): "zstd", "gzip" or "" for none; with ok
-// false if the client takes none of these. Where the client has no preference
-// the server prefers the smaller.
+// header (RFC 9110, section 12.5.3): "zstd", "gzip", or "" for identity. ok is
+// false if the client accepts none of these. Without a preference of the client,
+// zstd comes before gzip.
 func acceptedCoding(header []string) (coding string, ok bool) {
 	weights := qualities(header)
 	weightOf := func(name string, otherwise int) int {
@@ -66,7 +65,7 @@ func acceptedCoding(header []string) (coding string, ok bool) {
 		}
 		return otherwise
 	}
-	// Identity is acceptable unless it is excluded, but the least preferred.
+	// Identity is acceptable unless excluded, but least preferred.
 	best := weightOf("identity", 1)
 	if _, named := weights["identity"]; !named {
 		best = min(best, 1)
@@ -88,8 +87,8 @@ func prefersHTML(header []string) bool {
 	return ok && html > weights["application/json"]
 }
 
-// identityRefused reports whether an Accept-Encoding header excludes a response
-// without coding.
+// identityRefused reports whether an Accept-Encoding header excludes an uncoded
+// response.
 func identityRefused(header []string) bool {
 	weights := qualities(header)
 	w, ok := weights["identity"]

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Credential is what a client must show: either a username and a password
+// A Credential authenticates a client. It is either a username and a password
 // (RFC 7617) or a bearer token (RFC 6750).
 type Credential struct {
 	Username, Password string
@@ -31,7 +31,7 @@ func (c Credential) validate() error {
 	return nil
 }
 
-// String and LogValue keep secrets out of logs.
+// String returns the credential without its secret.
 func (c Credential) String() string {
 	if c.Bearer != "" {
 		return "Bearer ..."
@@ -39,14 +39,14 @@ func (c Credential) String() string {
 	return "Basic " + c.Username + ":..."
 }
 
-// GoString is what %#v prints.
+// GoString implements [fmt.GoStringer]; it keeps the secret out of %#v.
 func (c Credential) GoString() string { return c.String() }
 
 // LogValue implements [slog.LogValuer].
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// A guard knows the digests of a list of credentials, as equal-length values
-// can be compared in constant time.
+// A guard checks requests against a list of credentials. It keeps digests, since
+// values of equal length can be compared in constant time.
 type guard struct {
 	digests   [][sha256.Size]byte
 	challenge []string // values of WWW-Authenticate
@@ -73,12 +73,12 @@ func basicDigest(username, password string) [sha256.Size]byte {
 
 func bearerDigest(token string) [sha256.Size]byte { return sha256.Sum256([]byte("bearer\x00" + token)) }
 
-// open reports whether everyone may pass.
+// open reports whether no credentials are required.
 func (g *guard) open() bool { return len(g.digests) == 0 }
 
-// knows reports whether a request shows one of the credentials.
+// knows reports whether a request carries one of the credentials.
 func (g *guard) knows(r *http.Request) bool {
-	digest, ok := shown(r)
+	digest, ok := credentialDigest(r)
 	found := 0
 	for i := range g.digests {
 		found |= subtle.ConstantTimeCompare(digest[:], g.digests[i][:])
@@ -86,8 +86,8 @@ func (g *guard) knows(r *http.Request) bool {
 	return ok && found == 1
 }
 
-// shown returns the digest of the credentials that a request has.
-func shown(r *http.Request) (digest [sha256.Size]byte, ok bool) {
+// credentialDigest returns the digest of the credentials that a request carries.
+func credentialDigest(r *http.Request) (digest [sha256.Size]byte, ok bool) {
 	if username, password, ok := r.BasicAuth(); ok {
 		return basicDigest(username, password), true
 	}
@@ -98,8 +98,8 @@ func shown(r *http.Request) (digest [sha256.Size]byte, ok bool) {
 	return bearerDigest(token), true
 }
 
-// allow lets h answer requests that g lets pass. Credentials that only the
-// other guard knows are forbidden, not unknown.
+// allow wraps h to require credentials that g knows. The answer to credentials
+// that only the other guard knows is 403, not 401.
 func (g *guard) allow(other *guard, h handler) handler {
 	if g.open() {
 		return h

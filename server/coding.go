@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The content codings that the server knows (RFC 9110, section 8.4.1; RFC 8878).
+// Content codings (RFC 9110, section 8.4.1; RFC 8878).
 const (
 	codingGzip = "gzip"
 	codingZstd = "zstd"
@@ -20,10 +20,10 @@ const (
 // zstdWindow bounds the memory of an encoder, and of the client's decoder.
 const zstdWindow = 512 << 10
 
-// coders are the encoders of a server. There are so many and no more, since each
-// holds memory for as long as a client takes to read.
+// coders are the encoders of a server. Their number is limited, since each holds
+// memory for as long as a client takes to read.
 type coders struct {
-	free chan struct{} // holds a token for each response that may be coded
+	free chan struct{} // holds a token for each idle encoder
 	gzip sync.Pool
 	zstd sync.Pool
 }
@@ -51,8 +51,9 @@ func newCoders(n int) *coders {
 	return c
 }
 
-// acquire returns the coding if an encoder is free, to be released after the
-// response; otherwise none, unless the client insists on a coding: then it waits.
+// acquire returns the coding if an encoder is free; the caller releases it after
+// the response. Otherwise it returns no coding, or waits for an encoder if the
+// client refuses identity.
 func (c *coders) acquire(r *http.Request, coding string) (granted string, release func(), err error) {
 	release = func() { c.free <- struct{}{} }
 	select {
@@ -71,7 +72,7 @@ func (c *coders) acquire(r *http.Request, coding string) (granted string, releas
 	}
 }
 
-// write sends src with a coding. size is what src holds.
+// write encodes src to w. src must have size bytes.
 func (c *coders) write(w io.Writer, coding string, src io.Reader, size int64) error {
 	pool := &c.gzip
 	if coding == codingZstd {
@@ -83,7 +84,7 @@ func (c *coders) write(w io.Writer, coding string, src io.Reader, size int64) er
 	})
 	encoder.Reset(w)
 	defer func() {
-		encoder.Reset(io.Discard) // let go of w
+		encoder.Reset(io.Discard) // drop the reference to w
 		pool.Put(encoder)
 	}()
 	n, err := io.Copy(onlyWriter{encoder}, src)
@@ -99,5 +100,5 @@ func (c *coders) write(w io.Writer, coding string, src io.Reader, size int64) er
 	return nil
 }
 
-// onlyWriter hides the ReadFrom of an encoder, which reads with buffers of its own.
+// onlyWriter hides the ReadFrom of an encoder, which allocates its own buffers.
 type onlyWriter struct{ io.Writer }

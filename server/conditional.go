@@ -8,8 +8,8 @@ import (
 )
 
 // matchesETag reports whether a list of entity tags, as in If-Match and
-// If-None-Match, has the tag, or is "*". A weak comparison passes over "W/"; a
-// strong one never matches a weak tag (RFC 9110, section 8.8.3.2).
+// If-None-Match, has the tag, or is "*". A weak comparison ignores "W/"; a strong
+// one never matches a weak tag (RFC 9110, section 8.8.3.2).
 func matchesETag(header []string, etag string, weak bool) bool {
 	for _, line := range header {
 		for {
@@ -23,7 +23,7 @@ func matchesETag(header []string, etag string, weak bool) bool {
 			isWeak := strings.HasPrefix(line, "W/")
 			line = strings.TrimPrefix(line, "W/")
 			if line == "" || line[0] != '"' {
-				break // not well-formed
+				break // malformed
 			}
 			end := strings.IndexByte(line[1:], '"') + 2
 			if end < 2 {
@@ -39,8 +39,8 @@ func matchesETag(header []string, etag string, weak bool) bool {
 }
 
 // precondition evaluates the conditions of a GET or HEAD in the order of RFC
-// 9110, section 13.2.2. It returns 0 if the request is to be answered as if it
-// had none, or else 304 or 412.
+// 9110, section 13.2.2. It returns 304, 412, or 0 to answer the request as if it
+// had none.
 func precondition(r *http.Request, rep *representation, etag string) int {
 	h := r.Header
 	if header := h.Values("If-Match"); len(header) > 0 {
@@ -60,8 +60,8 @@ func precondition(r *http.Request, rep *representation, etag string) int {
 	return 0
 }
 
-// rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): whether the part
-// that the client has is one of this representation.
+// rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): it reports whether
+// the part that the client has is of this representation.
 func rangeHolds(r *http.Request, rep *representation, etag string) bool {
 	condition := r.Header.Get("If-Range")
 	if condition == "" {

@@ -20,23 +20,24 @@ import (
 
 // Config holds the settings of a server. The zero value of each is its default.
 type Config struct {
-	// PublicURL is how clients reach the server's root: "https://example.org" or
-	// "https://example.org/data". Links begin with it. Without it they begin
-	// with the request's Host, and shared caches may not keep pages; X-Forwarded-* is
-	// never used. On a loopback address, its host is a Host to answer to.
+	// PublicURL is the URL of the server's root as clients see it:
+	// "https://example.org" or "https://example.org/data". Links begin with it.
+	// Without it they begin with the request's Host, and shared caches may not keep
+	// pages; X-Forwarded-* is never used. A server on a loopback address accepts
+	// its host as Host.
 	PublicURL string
 	// Writable allows publishing by POST.
 	Writable bool
 	// ReadAuth and WriteAuth are the credentials that allow reading and
-	// publishing; an empty list allows it to everyone. A credential for one is
-	// none for the other, unless it is in both.
+	// publishing; with an empty list no credentials are required. Read and write
+	// credentials are separate: one that allows both is in both lists.
 	ReadAuth, WriteAuth []Credential
-	// OpenWrites says that publishing without credentials is meant, also to
-	// other machines; see [CheckExposure].
+	// OpenWrites confirms that other machines may publish without credentials;
+	// see [CheckExposure].
 	OpenWrites bool
 
-	// NoListing leaves out the directory of feeds and snapshots at "/": names are for
-	// those who know them. The metrics still have the names of feeds.
+	// NoListing disables the directory of feeds and snapshots at "/". The metrics
+	// still have the names of feeds.
 	NoListing bool
 
 	// Producer configures the feeds that are published to. Its MaxEntity is
@@ -46,47 +47,46 @@ type Config struct {
 	MaxBody int64
 	// MaxEntity is the largest body of an entity, in bytes. Defaults to 4 GiB.
 	MaxEntity int64
-	// MaxPublishes is how many requests may publish at once; more are told to come
-	// back. Defaults to 512.
+	// MaxPublishes is how many requests may publish at once; the answer to more is
+	// 503 with Retry-After. Defaults to 512.
 	MaxPublishes int
-	// MaxProducers is how many feeds are held ready for publishing. Defaults to 64.
-	// More are open only while more are published to at the same moment.
+	// MaxProducers is how many feeds are kept open for publishing. Defaults to 64.
+	// More are open only while more are being published to.
 	MaxProducers int
 
 	// MaxWait is the longest time for which "Prefer: wait" is granted. Defaults
 	// to 1 minute.
 	MaxWait time.Duration
-	// MaxWaiters is how many requests may wait at once; more are answered at
-	// once. Defaults to 10,000.
+	// MaxWaiters is how many requests may wait at the same time; more are answered
+	// immediately. Defaults to 10,000.
 	MaxWaiters int
-	// PollInterval is how long a change by another process may take to be seen, for
-	// each feed that somebody waits for. The store is asked that often; if the
-	// interval is longer than a second, after a change at first every second and then
-	// ever more rarely. A store that tells of changes is asked a tenth as often.
-	// Defaults to 1 second.
+	// PollInterval is how often the store is polled for changes by other processes,
+	// for each feed that requests wait for. After a change, an interval of more than
+	// a second is shortened to a second and grows back. A store that notifies of
+	// changes is polled a tenth as often. Defaults to 1 second.
 	PollInterval time.Duration
 
-	// ReadAhead is how much memory holds pages that were read from the store, in
-	// bytes: those that a reader will ask for next, and those that several readers
-	// ask for. Pages of more than a quarter of it are not held. 0 is 32 MiB if the
-	// store is behind a network ([storage.Properties]) or there is a Cache, and
-	// otherwise none, as a local disk is as fast; -1 is none.
+	// ReadAhead limits the memory for pages read from the store, in bytes: pages
+	// that a reader will request next, and pages that several readers request.
+	// Pages of more than a quarter of it are not kept. 0 means 32 MiB if the store
+	// is remote ([storage.Properties]) or there is a Cache, and otherwise none,
+	// since a local disk is as fast; -1 means none.
 	ReadAhead int64
-	// Cache holds pages on disk; it stays the caller's. Without one they are read
-	// from the store again and again.
+	// Cache keeps pages on disk. The caller closes it. Without a cache each read of
+	// a page may read the store.
 	Cache *pagecache.Cache
 
 	// Timeout is how long a client may take for each piece of a body: 1 KiB
 	// sent to the server, 512 KiB received from it. Defaults to 30 seconds.
 	Timeout time.Duration
 	// MaxCoded is how many responses are compressed at once, each with up to
-	// 2 MiB of memory; more are sent as they are. Defaults to 8.
+	// 2 MiB of memory; more are sent uncompressed. Defaults to 8.
 	MaxCoded int
 
-	// Logger gets errors, and requests at level Debug. Defaults to none.
+	// Logger logs errors, and requests at level Debug. Defaults to discarding them.
 	Logger *slog.Logger
-	// Registry gets the server's metrics. Defaults to a new one, with those of
-	// the Go runtime and the process.
+	// Registry receives the server's metrics. Defaults to a new one that also has
+	// those of the Go runtime and the process.
 	Registry *prometheus.Registry
 }
 
@@ -139,14 +139,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-// publicURL returns PublicURL without a slash at its end; "" if there is none.
+// publicURL returns PublicURL without a trailing slash, or "" if it is not set.
 func (c Config) publicURL() (string, error) {
 	if c.PublicURL == "" {
 		return "", nil
 	}
 	u, err := url.Parse(c.PublicURL)
 	if err != nil {
-		return "", fmt.Errorf("configure server: public URL: %w", err)
+		return "", fmt.Errorf("configure server: parse public URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("configure server: public URL %q must be http(s)://host[/path]", u.Redacted())
@@ -159,8 +159,8 @@ var ErrExposed = errors.New("publishing would be open to everyone")
 
 // CheckExposure reports whether a server with this configuration may listen on
 // the TCP address ("host:port", as for [net.Listen]): ErrExposed if other
-// machines could publish without credentials. It does not resolve names: of
-// them, only "localhost" is taken for this machine.
+// machines could publish without credentials. It does not resolve names: only
+// "localhost" is taken for this machine.
 func CheckExposure(addr string, c Config) error {
 	if !c.Writable || len(c.WriteAuth) > 0 || c.OpenWrites {
 		return nil

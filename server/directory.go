@@ -15,15 +15,15 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// maxListed is how many names a page of the directory has at most, and by default.
+// maxListed is the maximum and default number of names on a page of the directory.
 const maxListed = 1000
 
-// A Directory is a page of the answer at "/", as JSON: feeds first, then snapshots. The
-// order of the names is that of [chain.Feeds].
+// A Directory is a page of the names of feeds and snapshots: the JSON at "/". Feeds
+// come before snapshots, in the order of [chain.Feeds].
 type Directory struct {
 	Feeds     []DirectoryEntry `json:"feeds"`
 	Snapshots []DirectoryEntry `json:"snapshots"`
-	// Truncated says that there are more, at the URL Next.
+	// Truncated reports that there are more, at the URL Next.
 	Truncated bool   `json:"truncated,omitempty"`
 	Next      string `json:"next,omitempty"`
 }
@@ -51,8 +51,8 @@ const directoryTemplate = `<!DOCTYPE html>
 </html>
 `
 
-// getDirectory answers "/". The query says how many names it has at most, "limit", and
-// which one it follows, "after", as the end of its key's prefix: "feeds/NAME".
+// getDirectory answers "/". In the query, "limit" is the maximum number of names, and
+// "after" is where to continue: "feeds/NAME" or "snapshots/NAME".
 func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	if s.config.NoListing {
 		return newProblem(http.StatusNotFound, "no-listing", "this server does not list its feeds")
@@ -88,11 +88,12 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	return err
 }
 
-// A listed is what the directory follows: a feed, or a snapshot with all feeds.
-type listed struct{ feed, snapshot string }
+// A directoryPosition is a place in the directory: behind a feed, or behind a
+// snapshot and all feeds.
+type directoryPosition struct{ feed, snapshot string }
 
-// directoryQuery reads the query of a directory.
-func directoryQuery(query url.Values) (after listed, limit int, err error) {
+// directoryQuery parses the query of a directory.
+func directoryQuery(query url.Values) (after directoryPosition, limit int, err error) {
 	limit = maxListed
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxListed {
@@ -117,10 +118,10 @@ func directoryQuery(query url.Values) (after listed, limit int, err error) {
 }
 
 // listDirectory reads one page of the directory.
-func (s *Server) listDirectory(ctx context.Context, base string, after listed, limit int) (*Directory, error) {
+func (s *Server) listDirectory(ctx context.Context, base string, after directoryPosition, limit int) (*Directory, error) {
 	d := &Directory{Feeds: []DirectoryEntry{}, Snapshots: []DirectoryEntry{}} // [] in JSON, not null
 	last := ""
-	// list adds names until there are too many.
+	// list adds names until the limit is reached.
 	list := func(entries *[]DirectoryEntry, names iter.Seq2[string, error], prefix string, path func(string) string) error {
 		for name, err := range names {
 			if err != nil {

@@ -1,4 +1,4 @@
-// Package server serves the feeds and snapshots of a store over HTTP, and takes
+// Package server serves the feeds and snapshots of a store over HTTP, and accepts
 // entities to publish.
 //
 // # Resources
@@ -11,7 +11,7 @@
 //	GET|HEAD /snapshots/{name}/{id}/pages/{n}  a page of a snapshot
 //	GET|HEAD /                                 the names of all feeds and snapshots, as JSON or HTML
 //	GET|HEAD /healthz                          the process is alive
-//	GET|HEAD /readyz                           the store answers
+//	GET|HEAD /readyz                           the store responds
 //	GET|HEAD /metrics                          for Prometheus
 //
 // # Pages
@@ -20,55 +20,54 @@
 // and a strong ETag. The ETag changes with the body, with the content coding, and
 // when the next link appears. A page with a next link never changes and is
 // "immutable" to caches; the newest page is "no-cache". If read credentials are
-// configured, or links begin with the request's Host as there is no PublicURL,
-// pages are "private". Pages come with gzip or zstd by
-// Accept-Encoding, and otherwise with Range (one range of bytes) and Repr-Digest
-// (RFC 9530), which of a range is that of the whole page.
+// configured, or links begin with the request's Host because there is no PublicURL,
+// pages are "private". Pages are sent with gzip or zstd according to
+// Accept-Encoding. Without a coding they support Range (one range of bytes) and have
+// Repr-Digest (RFC 9530), which is always the digest of the whole page.
 //
-// A page that does not have the SHA-256 of its metadata is never sent to its end. A range
-// has no digest of its own: it is sent after the whole page was verified, at that moment or
-// within the 10 minutes before. What changes in the store within these 10 minutes shows in
-// ranges, and in files that are sent to a network connection by the kernel.
+// A page whose SHA-256 differs from that in its metadata is never sent to its end. A
+// range cannot be verified alone: it is sent once the whole page has been verified, then
+// or within the last 10 minutes. Damage to the store within these 10 minutes can therefore
+// reach clients in ranges, and in files that the kernel sends to a network connection.
 //
-// If-Modified-Since is answered with 304 on a page of a feed only if it is later
-// than the page's Last-Modified. RFC 9110, section 13.1.3, has it at an equal date
-// too; here that would hide changes: a page may grow more than once in a second,
-// and the copy from before its next link appeared has the same Last-Modified. Such
-// a 304 carries the Link header.
+// On a page of a feed, If-Modified-Since is answered with 304 only if it is later
+// than the page's Last-Modified. RFC 9110, section 13.1.3, also allows 304 for an
+// equal date; here that would hide changes: a page may grow more than once in a
+// second, and gains its next link without a new Last-Modified. A 304 carries the
+// Link header.
 //
 // "Prefer: wait=N" (RFC 7240) with an If-None-Match that matches the newest page
-// delays the answer until the page changes, or is no longer the newest, or N
-// seconds have passed. Preference-Applied names the seconds that were granted.
+// delays the answer until the page changes, is no longer the newest, or N seconds
+// have passed. Preference-Applied has the number of seconds granted.
 //
 // A page that has been pruned is 410 Gone. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
 //
-// # Stores behind a network
+// # Remote stores
 //
-// For readers that go from page to page up to 16 pages are fetched ahead, within
-// Config.ReadAhead bytes for all readers together; for those that crawl back with
-// HEAD, metadata. Whoever asks for the same at the same time shares one request to the
-// store. A look for the newest page takes one request as long as that page grows, and
-// is shared by those only who asked before it began, so that everybody sees what was
-// published before. With Config.Cache, pages that have a next page are kept on disk.
-// Servers of one store share nothing but the store: any number of them, in any order,
-// are as good as one.
+// For readers that walk from page to page, up to 16 pages are fetched ahead, within
+// Config.ReadAhead bytes for all readers together; for readers that crawl back with
+// HEAD, metadata is. Concurrent requests for the same page share one request to the
+// store. Polling the newest page takes one request as long as that page grows. Only
+// requests that arrived before a poll began share it, so that each sees what was
+// published before it. With Config.Cache, pages that have a next page are kept on disk.
+// Servers share nothing but the store: any number of them can serve it.
 //
 // # Publishing
 //
-// What a POST carries depends on its Content-Type. The entities of multipart/*
-// are its parts, with their headers. The entities of application/x-ndjson are its
-// lines; the query says what they mean: key, op, op-field, content-type and
-// content-id, as in [input.Options] (op-field, key and content-id are JSON
-// Pointers). A line has at most [input.DefaultMaxLine] bytes; those beyond
-// [input.LengthyLine] are read one at a time, whatever the number of requests. Any other body is one entity with the Content-* and Operation-Type
-// fields of the request. The answer is a JSON object (see [Receipt]) and means that the
-// entities are durable. An entity whose Content-ID is in the feed's recent pages
-// already is counted as a duplicate, so a publish can be repeated.
+// The Content-Type of a POST determines its entities. Those of multipart/* are its
+// parts, with their headers. Those of application/x-ndjson are its lines, described
+// by the query: key, op, op-field, content-type and content-id, as in [input.Options]
+// (op-field, key and content-id are JSON Pointers). A line has at most
+// [input.DefaultMaxLine] bytes; lines longer than [input.LengthyLine] are read one
+// at a time across all requests. Any other body is one entity with the Content-* and
+// Operation-Type fields of the request. The answer is a JSON object (see [Receipt])
+// and means that the entities are durable. An entity whose Content-ID is already in
+// the feed's recent pages is counted as a duplicate, so a publish can be repeated.
 //
-// A multipart or NDJSON body is published as it arrives. If an error stops it in
-// the middle, the problem has the members "published" and "duplicates" that count
-// the entities before.
+// A multipart or NDJSON body is published as it arrives. If an error interrupts it,
+// the members "published" and "duplicates" of the problem count the entities before
+// the error.
 //
 // # Problems
 //
@@ -83,11 +82,11 @@
 //	method              405  see Allow; 501 for a method that no resource has
 //	not-acceptable      406  Accept or Accept-Encoding leaves nothing to send
 //	unauthorized        401  credentials are missing or wrong
-//	forbidden           403  the credentials are not for this
-//	cross-origin        403  a browser sent it for a web page of another origin
-//	host                421  Host is not this machine's, on a loopback address without credentials
+//	forbidden           403  the credentials do not allow this
+//	cross-origin        403  a web page of another origin sent the request
+//	host                421  Host is not this machine, on a loopback address without credentials
 //	precondition        412  If-Match or If-Unmodified-Since does not hold
-//	range               416  the range begins behind the end
+//	range               416  the range begins after the end
 //	invalid-request     400  a name, a parameter, or the body's syntax is wrong
 //	incomplete          400  the body ended early
 //	timeout             408  the body came too slowly
@@ -97,9 +96,9 @@
 //	busy                503  too many publishes at once; see Retry-After
 //	clock               503  the server's clock is wrong; nothing can be published
 //	unknown-outcome     503  entities may or may not be published: repeat with the same Content-IDs
-//	shutting-down       503  the server is about to end
-//	full                507  the store has no room left
-//	corrupt             500  the store contradicts itself
-//	store-away          503  the store is gone, as when its disk is not mounted, or does not answer
+//	shutting-down       503  the server is shutting down
+//	full                507  the store is full
+//	corrupt             500  the store is corrupt
+//	store-away          503  the store does not exist, as when its disk is not mounted, or does not respond
 //	internal            500  see the server's log
 package server

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// endpoint is the handler of one route, with what all routes have in common:
-// methods, deadlines, problems, metrics and the log. GET stands for HEAD too.
+// endpoint returns the handler of one route, with what all routes share: methods,
+// deadlines, problems, metrics and the log. The handler of GET also serves HEAD.
 func (s *Server) endpoint(route string, methods map[string]handler) http.Handler {
 	if get, ok := methods[http.MethodGet]; ok {
 		methods[http.MethodHead] = get
@@ -28,7 +28,7 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 		w := newResponder(rw, s.config.Timeout)
 		w.renew()
 		if r.ContentLength != 0 {
-			// Also for bodies that nobody reads: the server reads to their end.
+			// Also for bodies that no handler reads: the server reads to their end.
 			_ = w.control.SetReadDeadline(start.Add(s.config.Timeout))
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -37,17 +37,17 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 		if h == nil {
 			h = refuseMethod(allowed)
 		}
-		if err := h(w, patient(r)); err != nil {
+		if err := h(w, tolerateHalfClose(r)); err != nil {
 			s.fail(w, r, err)
 		}
 	})
 }
 
-// patient returns a request whose context does not end when the client has nothing more to
-// send. [http.Server] takes a connection that is closed in that direction alone for one that
-// is gone, but the client still reads. If it does not, sending fails.
-// Long-polls have to notice at once, and publishers see what they sent cut short.
-func patient(r *http.Request) *http.Request {
+// tolerateHalfClose returns a request whose context is not cancelled when the client closes
+// its side of the connection. [http.Server] takes such a connection for closed, but the client
+// may still read. If it does not, sending fails. Long-polls and publishes keep their context:
+// a long-poll has to notice at once, and a publish to see that its body is incomplete.
+func tolerateHalfClose(r *http.Request) *http.Request {
 	served := r.Context().Value(http.ServerContextKey) != nil
 	if !served || r.ProtoMajor != 1 || r.Method != http.MethodGet || r.Header.Get("Prefer") != "" {
 		return r
@@ -55,8 +55,8 @@ func patient(r *http.Request) *http.Request {
 	return r.WithContext(context.WithoutCancel(r.Context()))
 }
 
-// refuseMethod answers a method that a route does not have. No methods at all
-// stands for one that no route has.
+// refuseMethod answers a method that a route does not have. allowed is empty for a
+// method that no route has.
 func refuseMethod(allowed string) handler {
 	return func(w *responder, r *http.Request) error {
 		if allowed == "" {
@@ -67,11 +67,11 @@ func refuseMethod(allowed string) handler {
 	}
 }
 
-// fail answers with a problem, or cuts the connection if an answer has begun:
-// what the client got must not look complete.
+// fail answers with a problem, or aborts the connection if a response has begun:
+// what the client received must not look complete.
 func (s *Server) fail(w *responder, r *http.Request, err error) {
 	if w.status != 0 {
-		s.log.LogAttrs(r.Context(), failureLevel(r, err), "cut a response short", slog.String("path", r.URL.Path), slog.Any("error", err))
+		s.log.LogAttrs(r.Context(), failureLevel(r, err), "aborted a response", slog.String("path", r.URL.Path), slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	p := problemOf(err)
@@ -79,19 +79,19 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 		s.linkSnapshot(w, r)
 	}
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusNotImplemented {
-		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answer with an error",
+		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answered with an error",
 			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
 	}
 	if r.ContentLength != 0 && p.Status != http.StatusRequestTimeout {
-		// Before it sends the answer the server reads what is left of the body, so
-		// that the client stops sending and reads. That must not take the time
-		// for the answer too.
+		// Before it sends the answer, the server reads the rest of the body, so that
+		// the client stops sending and reads. That must not use up the time for the
+		// answer.
 		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
 	}
 	p.send(w, r)
 }
 
-// failureLevel is lower for clients that went away.
+// failureLevel returns LevelDebug for clients that disconnected, or else LevelError.
 func failureLevel(r *http.Request, err error) slog.Level {
 	if r.Context().Err() != nil || errors.Is(err, context.Canceled) || clientGone(err) {
 		return slog.LevelDebug
@@ -99,16 +99,16 @@ func failureLevel(r *http.Request, err error) slog.Level {
 	return slog.LevelError
 }
 
-// clientGone reports whether err is of sending to a client that closed the connection,
-// or was cut off because it stood still. What [http.Server] writes itself ends the
-// request's context then. A connection's ReadFrom, which files are sent by, does not;
-// its errors may also be those of what it reads.
+// clientGone reports whether err is from sending to a client that closed the connection
+// or stalled until the deadline. Writes by [http.Server] cancel the request's context
+// then. A connection's ReadFrom, which sends files, does not, and its errors may also be
+// those of its source.
 func clientGone(err error) bool {
 	var sending *net.OpError
 	if !errors.As(err, &sending) || sending.Op != "readfrom" {
 		return false
 	}
-	switch cause := sending.Err.(type) { //nolint:errorlint // one that is wrapped is of what is read
+	switch cause := sending.Err.(type) { //nolint:errorlint // a wrapped error is from the source
 	case *net.OpError:
 		return cause.Op == "write"
 	case *os.SyscallError:
@@ -119,8 +119,8 @@ func clientGone(err error) bool {
 	return false
 }
 
-// linkSnapshot tells the reader of a pruned page of the snapshot to start from, if
-// there is one with the name of the feed.
+// linkSnapshot adds a link to the snapshot to start from to the answer for a pruned
+// page, if there is a snapshot with the name of the feed.
 func (s *Server) linkSnapshot(w *responder, r *http.Request) {
 	name := pathValue(r, "feed")
 	if _, err := s.reader.NewestSnapshot(r.Context(), name); err == nil {
@@ -136,7 +136,7 @@ func (s *Server) observe(w *responder, r *http.Request, route string, took time.
 		slog.Int64("bytes", w.bytes), slog.Duration("took", took))
 }
 
-// base returns what URLs of this server begin with, without a slash at the end.
+// base returns the URL of this server's root, without a trailing slash.
 func (s *Server) base(r *http.Request) string {
 	if s.publicURL != "" {
 		return s.publicURL
@@ -147,14 +147,14 @@ func (s *Server) base(r *http.Request) string {
 	}
 	host := r.Host
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
-		host = addr.String() // HTTP/1.0 does without Host
+		host = addr.String() // HTTP/1.0 does not require Host
 	}
 	return scheme + "://" + host
 }
 
-// NewHTTPServer returns an http.Server for h with limits for what a client sends
-// before h gets to see it: 10 seconds for a header of at most 64 KiB, and two minutes
-// between requests. A [Server] takes care of the rest itself.
+// NewHTTPServer returns an http.Server for h that limits request headers to 10 seconds
+// and 64 KiB, and idle connections to two minutes. A [Server] sets all other limits
+// itself.
 func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

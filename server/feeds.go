@@ -16,10 +16,10 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// errDeletedPage: the page was one of a feed that was deleted.
+// errDeletedPage reports that a page belonged to a feed that has been deleted.
 var errDeletedPage = errors.New("page was deleted with its feed")
 
-// feed returns what is known of a feed.
+// feed returns the reader's state of a feed.
 func (s *Server) feed(name string) (*feedstore.Feed, error) {
 	f, err := s.reader.Feed(name)
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Server) feed(name string) (*feedstore.Feed, error) {
 	return f, nil
 }
 
-// look is that of the reader.
-func (s *Server) look(ctx context.Context, name string) (*feedstore.Feed, *chain.Page, int64, error) {
+// poll returns the newest page and the floor of a feed, read from the store.
+func (s *Server) poll(ctx context.Context, name string) (*feedstore.Feed, *chain.Page, int64, error) {
 	if _, err := s.feed(name); err != nil {
 		return nil, nil, 0, err
 	}
@@ -38,7 +38,7 @@ func (s *Server) look(ctx context.Context, name string) (*feedstore.Feed, *chain
 
 // getNewest answers /feeds/{feed}.
 func (s *Server) getNewest(w *responder, r *http.Request) error {
-	f, newest, floor, err := s.look(r.Context(), pathValue(r, "feed"))
+	f, newest, floor, err := s.poll(r.Context(), pathValue(r, "feed"))
 	if err != nil {
 		return err
 	}
@@ -53,12 +53,12 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	}
 	n, ok := pageNumber(pathValue(r, "n"))
 	if !ok || n < 1 {
-		return newProblem(http.StatusNotFound, "no-page", "page numbers are 1, 2, 3 and so on")
+		return newProblem(http.StatusNotFound, "no-page", "page numbers are positive decimal integers")
 	}
 	if f.Linked(n) {
 		return s.serveLinked(w, r, f, n)
 	}
-	f, newest, floor, err := s.look(r.Context(), f.Name())
+	f, newest, floor, err := s.poll(r.Context(), f.Name())
 	switch {
 	case errors.Is(err, chain.ErrDeleted) && n < f.SeenFloor():
 		return fmt.Errorf("page %d: %w: %w", n, errDeletedPage, err)
@@ -72,8 +72,8 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	return s.serveNewest(w, r, f, newest, floor, n, false)
 }
 
-// serveLinked serves a page that has a next page. Unless the request asks about
-// its state only, the store is asked for its body and nothing else, if at all.
+// serveLinked serves a page that has a next page. A request for the body takes at
+// most one request to the store.
 func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n int64) error {
 	floor, err := f.Floor(r.Context())
 	if err == nil && n < floor {
@@ -88,8 +88,8 @@ func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n
 	return s.serve(w, r, &feedPage{server: s, feed: f, number: n, linked: true, floor: floor, base: s.base(r)}, nil)
 }
 
-// serveNewest serves page n, which was the newest a moment ago. A request that
-// asks to wait does so before.
+// serveNewest serves page n, which was the newest a moment ago, after waiting for a
+// change if the request prefers to wait.
 func (s *Server) serveNewest(w *responder, r *http.Request, f *feedstore.Feed, newest *chain.Page, floor, n int64, entry bool) error {
 	res := &feedPage{server: s, feed: f, number: n, seen: newest, floor: floor, base: s.base(r), entry: entry}
 	rep := res.represent(newest)
@@ -125,10 +125,10 @@ type feedPage struct {
 	feed   *feedstore.Feed
 	number int64
 	linked bool        // it has a next page, so it never changes
-	seen   *chain.Page // not linked: a state that it was seen in by this request
+	seen   *chain.Page // if not linked, the state that this request has read
 	floor  int64
-	base   string // begins all URLs
-	entry  bool   // asked for as the entry point
+	base   string // prefix of all URLs
+	entry  bool   // requested as the entry point
 }
 
 // stat implements resource.
@@ -201,8 +201,8 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 	return rep
 }
 
-// chainOf returns where a page is in the chain. A page that may grow has no digest
-// of its own yet.
+// chainOf returns the digests that place a page in the chain. An open page has no
+// digest yet.
 func chainOf(p *chain.Page) feed.Chain {
 	c := feed.Chain{Prev: p.Prev}
 	if p.Closed {
@@ -211,10 +211,10 @@ func chainOf(p *chain.Page) feed.Chain {
 	return c
 }
 
-// shortDigest is as much of a SHA-256 in hex as an ETag needs.
+// shortDigest shortens a SHA-256 in hex for an ETag.
 func shortDigest(sum string) string { return sum[:min(len(sum), 32)] }
 
-// decodeDigest returns nil for what is no SHA-256 in hex.
+// decodeDigest decodes a SHA-256 in hex. It returns nil for any other string.
 func decodeDigest(sum string) []byte {
 	digest, err := hex.DecodeString(sum)
 	if err != nil || len(digest) != 32 {

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// A handover is a pipe from a handler to the reader of its response. The reader itself reads
-// what the handler sends from an [io.Reader]: there is no copy, and the handler is not woken
-// for each piece.
+// A handover is a pipe from a handler to the reader of its response. Unlike [io.Pipe], it lets
+// the reader read from the handler's [io.Reader] itself, without a copy and without waking the
+// handler for each piece.
 type handover struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	src     io.Reader // what the handler sends; nil if it sends nothing now
+	src     io.Reader // being sent by the handler; nil between its calls
 	busy    bool      // src is being read
-	sent    int64     // of src, in bytes
-	failed  error     // of src
-	end     error     // of the pipe; nil while it is open
+	sent    int64     // bytes of src that were read
+	failed  error     // error of src
+	end     error     // returned by Read once the pipe is closed
 }
 
 func newHandover() *handover {
@@ -31,8 +31,8 @@ func (h *handover) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// ReadFrom implements [io.ReaderFrom]. It returns when src is at its end or the pipe is
-// closed, and not while src is being read. It must not be called concurrently.
+// ReadFrom implements [io.ReaderFrom]. It returns when src ends or the pipe is closed, but
+// not while src is being read. It must not be called concurrently.
 func (h *handover) ReadFrom(src io.Reader) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,14 +66,14 @@ func (h *handover) Read(p []byte) (int, error) {
 	}
 }
 
-// readSource reads once from src. The caller holds mu, which is free meanwhile.
+// readSource reads once from src. The caller holds mu, which is released during the read.
 func (h *handover) readSource(p []byte) (int, error) {
 	src := h.src
 	h.busy = true
 	h.mu.Unlock()
 	n, err := src.Read(p)
 	if data, ok := src.(*bytes.Reader); ok && data.Len() == 0 && err == nil {
-		err = io.EOF // Write returns when all is read, not when more is asked for
+		err = io.EOF // Write returns as soon as all is read, not at the next Read
 	}
 	h.mu.Lock()
 	h.busy = false
@@ -90,8 +90,8 @@ func (h *handover) readSource(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the pipe for both sides, if it is open: Read returns err from then on, or
-// [io.EOF] if that is nil.
+// close closes the pipe for both sides. From then on Read returns err, or [io.EOF] if err is
+// nil. Closing it again has no effect.
 func (h *handover) close(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

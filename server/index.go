@@ -16,22 +16,21 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// maxIndexes is how many indexes are remembered.
+// maxIndexes is how many indexes are kept in memory.
 const maxIndexes = 1024
 
-// An indexResource is the resource of a snapshot's index. What is served differs
-// from what is stored in that all URLs are absolute.
+// An indexResource is the resource of a snapshot's index. It is served with absolute
+// URLs.
 type indexResource struct {
 	server   *Server
 	name, id string
 	key      string
 	base     string
-	location string // of the index, if it was asked for as the newest
+	location string // of the index, if it was requested as the newest
 }
 
-// A servedIndex is an index as it is served to the clients of one base URL. Its body is made
-// when it is sent: it is head, the URLs of the pages, which differ in their numbers only, and
-// tail.
+// A servedIndex is an index as served to the clients of one base URL. Its body is generated
+// while it is sent: head, the URLs of the pages, which differ only in their numbers, and tail.
 type servedIndex struct {
 	representation
 	head, page, tail string
@@ -55,7 +54,7 @@ func (x *indexResource) open(ctx context.Context, offset, length int64) (*repres
 	}
 	body := served.body()
 	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
-		return nil, nil, fmt.Errorf("make index %s: %w", x.key, err)
+		return nil, nil, fmt.Errorf("prepare index %s: %w", x.key, err)
 	}
 	if length >= 0 {
 		body = io.LimitReader(body, length)
@@ -71,7 +70,7 @@ func (x *indexResource) represent(served *servedIndex) *representation {
 	return &rep
 }
 
-// load returns the index, which was verified as a whole. One at a time is made ready.
+// load returns the index after verifying it as a whole. It prepares one index at a time.
 func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	s, key := x.server, x.base+" "+x.key
 	if served, ok := s.indexes.Get(key); ok {
@@ -92,7 +91,7 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 	}
 	served, err := x.prepare(index)
 	if err != nil {
-		return nil, fmt.Errorf("make index %s: %w", x.key, err)
+		return nil, fmt.Errorf("prepare index %s: %w", x.key, err)
 	}
 	return s.indexes.Add(key, served, 1), nil
 }
@@ -133,10 +132,10 @@ func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
 // body returns the whole body.
 func (i *servedIndex) body() io.Reader { return &indexBody{index: i} }
 
-// An indexBody makes the body of an index as it is read.
+// An indexBody generates the body of an index while it is read.
 type indexBody struct {
 	index *servedIndex
-	next  int // page that comes next
+	next  int // number of the next page
 	ended bool
 	buf   bytes.Buffer
 }

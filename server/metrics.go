@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are what a server tells Prometheus.
+// metrics are the metrics of a server for Prometheus.
 type metrics struct {
 	requests   *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
@@ -24,7 +24,7 @@ type metrics struct {
 func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_http_requests_total", Help: "Requests that were answered.",
+			Name: "feedctl_http_requests_total", Help: "Requests answered.",
 		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "feedctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its response, without those that waited for a change.",
@@ -34,7 +34,7 @@ func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 			Name: "feedctl_http_response_bytes_total", Help: "Bytes of response bodies.",
 		}, []string{"route"}),
 		waiters: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "feedctl_http_waiters", Help: "Requests that wait for a feed to change.",
+			Name: "feedctl_http_waiters", Help: "Requests waiting for a feed to change.",
 		}),
 		published: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "feedctl_published_entities_total", Help: "Entities that were published through this server.",
@@ -70,7 +70,7 @@ func (m *metrics) observe(w *responder, r *http.Request, route string, took time
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
 	default:
-		method = "other" // whatever a client makes up must not become a time series
+		method = "other" // a method made up by a client must not become a time series
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(w.status)).Inc()
 	m.bytes.WithLabelValues(route).Add(float64(w.bytes))

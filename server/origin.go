@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// An origins refuses requests that a browser makes for a page of somebody else.
+// origins refuses requests that a browser sends for a web page of another origin.
 type origins struct {
 	cross  *http.CrossOriginProtection
 	public string // host of Config.PublicURL, with its port if it has one; or ""
@@ -26,13 +26,13 @@ func newOrigins(publicURL string) (*origins, error) {
 		err = o.cross.AddTrustedOrigin(u.Scheme + "://" + u.Host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configure server: public URL: %w", err)
+		return nil, fmt.Errorf("configure server: parse public URL: %w", err)
 	}
 	return o, nil
 }
 
-// same lets h answer what no web page of another origin sent. Programs other than
-// browsers do not say where a request is from, and pass.
+// same wraps h to refuse requests that a web page of another origin sent. Programs
+// other than browsers do not send an origin, and pass.
 func (o *origins) same(h handler) handler {
 	return func(w *responder, r *http.Request) error {
 		if err := o.cross.Check(r); err != nil {
@@ -42,10 +42,10 @@ func (o *origins) same(h handler) handler {
 	}
 }
 
-// local lets h answer requests by the name of this machine or of the public URL, if
-// they came to a loopback address. A web page can have its own name resolve to such an
-// address (DNS rebinding), and is of the same origin then. Where credentials are asked
-// for, it does not have them.
+// local wraps h to refuse requests to a loopback address whose Host is neither this
+// machine nor the public URL's. Otherwise a web page could have its own name resolve to
+// a loopback address (DNS rebinding) and be of the same origin. Where credentials are
+// required there is no such check, since the page does not have them.
 func (o *origins) local(g *guard, h handler) handler {
 	if !g.open() {
 		return h
@@ -53,7 +53,7 @@ func (o *origins) local(g *guard, h handler) handler {
 	return func(w *responder, r *http.Request) error {
 		if onLoopback(r) && !isLoopbackHost(r.Host) && !strings.EqualFold(r.Host, o.public) {
 			return newProblem(http.StatusMisdirectedRequest, "host",
-				"Host is %.100q, and the server listens on a loopback address without credentials: ask for localhost, or have it started with the URL that clients use (--public-url)", r.Host)
+				"Host is %.100q, and the server listens on a loopback address without credentials: use localhost, or start the server with the URL that clients use (--public-url)", r.Host)
 		}
 		return h(w, r)
 	}
@@ -66,7 +66,7 @@ func onLoopback(r *http.Request) bool {
 }
 
 // isLoopbackHost reports whether a Host, with or without a port, can only be this
-// machine (RFC 6761, section 6.3). HTTP/1.0 does without Host.
+// machine (RFC 6761, section 6.3). HTTP/1.0 does not require Host.
 func isLoopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -6,8 +6,7 @@ import (
 )
 
 // preferredWait returns the time of "Prefer: wait=N" (RFC 7240, section 4.3),
-// at most longest; 0 if it is not asked for or not well-formed. Of several, the
-// first counts.
+// at most longest, or 0 if it is missing or malformed. The first of several counts.
 func preferredWait(header []string, longest time.Duration) time.Duration {
 	for _, line := range header {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -23,10 +22,10 @@ func preferredWait(header []string, longest time.Duration) time.Duration {
 	return 0
 }
 
-// maxSeconds is where delta-seconds stop to be counted.
+// maxSeconds is the largest number of delta-seconds that is distinguished.
 const maxSeconds = 1 << 31
 
-// seconds reads delta-seconds (RFC 9111, section 1.2.2): digits only. It is 0
+// seconds parses delta-seconds (RFC 9111, section 1.2.2): digits only. It returns 0
 // for anything else.
 func seconds(s string) time.Duration {
 	n := 0

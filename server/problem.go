@@ -17,18 +17,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// problemType begins the type of every problem; the package documentation
-// lists them.
+// problemType is the prefix of the type of every problem; the package documentation
+// lists the types.
 const problemType = "urn:feedctl:problem:"
 
-// A problem is an error that is told to the client, in the form of RFC 9457.
+// A problem is an error that is sent to the client as in RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Published and Duplicates count the entities of a publish that were dealt
-	// with before the problem.
+	// Published and Duplicates count the entities of a publish that were processed
+	// before the problem.
 	Published  *int `json:"published,omitempty"`
 	Duplicates *int `json:"duplicates,omitempty"`
 
@@ -60,22 +60,22 @@ func (p *problem) send(w http.ResponseWriter, r *http.Request) {
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
-		data = nil // not possible: strings and numbers only
+		data = nil // impossible: strings and numbers only
 	}
 	data = append(data, '\n')
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(data) // the client is gone, or gets it
+		_, _ = w.Write(data) // an error means that the client has disconnected
 	}
 }
 
-// problems says what errors mean to clients. The first one that matches counts.
+// problems maps errors to problems. The first error that matches counts.
 var problems = []struct {
 	err    error
 	status int
 	name   string
-	detail string // in place of the error's text, which may tell too much
+	detail string // replaces the error's text, which may disclose too much
 }{
 	{feedstore.ErrNoSnapshot, http.StatusNotFound, "no-snapshot", "there is no such snapshot"},
 	{feedstore.ErrNoSnapshotPage, http.StatusNotFound, "no-page", "the snapshot has no such page"},
@@ -84,14 +84,14 @@ var problems = []struct {
 	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},
 	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
 	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},
-	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "it is corrupt in the store"},
-	{storage.ErrNoStore, http.StatusServiceUnavailable, "store-away", "the store is gone; is its disk mounted?"},
+	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "the resource is corrupt in the store"},
+	{storage.ErrNoStore, http.StatusServiceUnavailable, "store-away", "the store does not exist; is its disk mounted?"},
 	{storage.ErrLayout, http.StatusInternalServerError, "corrupt", "the store is damaged or of an unknown version"},
-	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store has no room left; repeat with the same Content-IDs when it has"},
+	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store is full; repeat with the same Content-IDs when it has space"},
 	{storage.ErrPermission, http.StatusInternalServerError, "internal", "the store denies access to the server"},
 	{producer.ErrUnknown, http.StatusServiceUnavailable, "unknown-outcome", "the entities may or may not be published; repeat with the same Content-IDs"},
-	{storage.ErrUnavailable, http.StatusServiceUnavailable, "store-away", "the store does not answer"},
-	{producer.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is about to end"},
+	{storage.ErrUnavailable, http.StatusServiceUnavailable, "store-away", "the store does not respond"},
+	{producer.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is shutting down"},
 	{producer.ErrClock, http.StatusServiceUnavailable, "clock", ""},
 	{input.ErrLineTooLong, http.StatusRequestEntityTooLarge, "too-large", ""},
 	{page.ErrPartTooLarge, http.StatusRequestEntityTooLarge, "too-large", ""},
@@ -128,5 +128,5 @@ func describe(err error) *problem {
 		}
 		return newProblem(known.status, known.name, "%s", detail)
 	}
-	return newProblem(http.StatusInternalServerError, "internal", "an error inside the server; its log has more")
+	return newProblem(http.StatusInternalServerError, "internal", "internal error; see the server's log")
 }

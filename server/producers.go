@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// producers are the feeds that are open for publishing. They are opened when
-// needed, and closed when too many are open that nobody uses.
+// producers are the feeds that are open for publishing. A feed is opened when needed.
+// When more than limit are open, the least recently used idle ones are closed.
 type producers struct {
 	store  storage.Store
 	config producer.Config
@@ -19,7 +19,7 @@ type producers struct {
 
 	mu     sync.Mutex
 	byFeed map[string]*openProducer
-	idle   []string // names of those that nobody uses, the longest unused first
+	idle   []string // names of unused producers, the longest unused first
 }
 
 func newProducers(store storage.Store, config producer.Config, limit int) *producers {
@@ -42,7 +42,7 @@ func (p *producers) acquire(ctx context.Context, name string) (*producer.Feed, f
 		open = &openProducer{ready: make(chan struct{})}
 		p.byFeed[name] = open
 	} else if open.users == 0 {
-		p.unlist(name)
+		p.removeIdle(name)
 	}
 	open.users++
 	p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *producers) forget(name string, open *openProducer) {
 	}
 }
 
-// release makes room for others if nobody uses the producer any more.
+// release ends a use of a producer, and closes idle producers beyond the limit.
 func (p *producers) release(name string, open *openProducer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,13 +79,13 @@ func (p *producers) release(name string, open *openProducer) {
 	for len(p.byFeed) > p.limit && len(p.idle) > 0 {
 		oldest := p.idle[0]
 		p.idle = p.idle[1:]
-		_ = p.byFeed[oldest].feed.Close() // nothing is left to be written
+		_ = p.byFeed[oldest].feed.Close() // an idle producer has nothing to write
 		delete(p.byFeed, oldest)
 	}
 }
 
-// unlist removes a name from those that nobody uses.
-func (p *producers) unlist(name string) {
+// removeIdle removes a name from the unused producers.
+func (p *producers) removeIdle(name string) {
 	for i, idle := range p.idle {
 		if idle == name {
 			p.idle = append(p.idle[:i], p.idle[i+1:]...)
@@ -94,7 +94,7 @@ func (p *producers) unlist(name string) {
 	}
 }
 
-// close closes all producers. None is in use.
+// close closes all producers. None may be in use.
 func (p *producers) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

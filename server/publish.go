@@ -20,25 +20,25 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// Limits of a publish. Together with Config.MaxPublishes they bound the memory
-// for it: what is read ahead of a commit is limited for all publishes together, and
-// lines of NDJSON beyond input.LengthyLine are read and committed one at a time.
+// Limits of a publish. Together with Config.MaxPublishes they bound memory: what
+// is read ahead of a commit is limited across all publishes, and lines of NDJSON
+// longer than input.LengthyLine are read and committed one at a time.
 const (
-	maxWhole         = 256 << 10 // bytes of a body that is held in memory; larger ones go through a file
+	maxWhole         = 256 << 10 // bytes of a body held in memory; larger bodies are buffered in a file
 	maxBatchBytes    = 1 << 20   // of one request, before it waits for a commit
 	maxBatchEntities = 1000
 	maxReadAhead     = 8 << 20 // bytes, of all requests
-	entityWeight     = 512     // bytes that an entity takes besides its body
+	entityWeight     = 512     // bytes of memory of an entity besides its body
 )
 
 // A Receipt is the answer to a publish, as JSON.
 type Receipt struct {
-	// Published counts the entities that were written, Duplicates those whose
-	// Content-ID was in the feed already.
+	// Published counts the entities written, and Duplicates those whose
+	// Content-ID was already in the feed.
 	Published  int `json:"published"`
 	Duplicates int `json:"duplicates"`
-	// Page is the URL of the page that the last of them was written to, and
-	// ContentID names that entity. Both are empty if none was written.
+	// Page is the URL of the page with the last entity written, and ContentID is
+	// that of the entity. Both are empty if none was written.
 	Page      string `json:"page,omitempty"`
 	ContentID string `json:"contentId,omitempty"`
 }
@@ -50,17 +50,17 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 		return newProblem(http.StatusBadRequest, "invalid-request", "%v", err)
 	}
 	if !s.begin() {
-		return newProblem(http.StatusServiceUnavailable, "shutting-down", "the server is about to end")
+		return newProblem(http.StatusServiceUnavailable, "shutting-down", "the server is shutting down")
 	}
 	defer s.publishing.Done()
 	select {
 	case s.publishers <- struct{}{}:
 		defer func() { <-s.publishers }()
 	default:
-		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are publishing at this moment", s.config.MaxPublishes)
+		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are already publishing", s.config.MaxPublishes)
 	}
 	p := &publication{server: s, name: name}
-	entities, err := s.entities(w, r, func() error { return p.takeTurn(r.Context()) })
+	entities, err := s.entities(w, r, func() error { return p.acquireLengthy(r.Context()) })
 	if err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 		s.reader.Notify(name)
 	}
 	if err != nil {
-		told := *problemOf(err)
-		told.Published, told.Duplicates = &p.receipt.Published, &p.receipt.Duplicates
-		return &told
+		answer := *problemOf(err)
+		answer.Published, answer.Duplicates = &p.receipt.Published, &p.receipt.Duplicates
+		return &answer
 	}
 	receipt := Receipt{Published: p.receipt.Published, Duplicates: p.receipt.Duplicates, ContentID: p.receipt.ContentID}
 	if p.receipt.Page > 0 {
@@ -93,8 +93,8 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	return err
 }
 
-// entities returns what the request's body carries. Lengthy is called as
-// [input.Options] says.
+// entities returns the entities in the request's body. For lengthy see
+// [input.Options].
 func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (iter.Seq2[*feed.Entity, error], error) {
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(contentType)
@@ -107,7 +107,7 @@ func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (
 		return nil, newProblem(http.StatusUnsupportedMediaType, "media-type", "send %s without Content-Encoding", mediaType)
 	}
 	if mediaType != "application/x-ndjson" && r.URL.RawQuery != "" {
-		return nil, newProblem(http.StatusBadRequest, "invalid-request", "parameters are for application/x-ndjson only")
+		return nil, newProblem(http.StatusBadRequest, "invalid-request", "query parameters are for application/x-ndjson only")
 	}
 	limit := s.config.MaxBody
 	if !batch {
@@ -134,7 +134,7 @@ func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (
 	}, nil
 }
 
-// lineOptions reads the parameters that say what lines of NDJSON mean.
+// lineOptions parses the query parameters that describe lines of NDJSON.
 func lineOptions(query string) (o input.Options, err error) {
 	invalid := func(format string, args ...any) (input.Options, error) {
 		return o, newProblem(http.StatusBadRequest, "invalid-request", format, args...)
@@ -161,7 +161,7 @@ func lineOptions(query string) (o input.Options, err error) {
 		case "content-id":
 			o.ContentID = value
 		default:
-			return invalid("parameter %q is unknown; known are key, op, op-field, content-type and content-id", name)
+			return invalid("parameter %q is unknown: must be key, op, op-field, content-type or content-id", name)
 		}
 	}
 	return o, nil
@@ -174,26 +174,26 @@ type publication struct {
 	name    string
 	receipt producer.Receipt // of all batches so far
 
-	batch []*feed.Entity
-	bytes int64 // reserved for the batch
-	turn  bool  // it has the turn to read a lengthy line
+	batch   []*feed.Entity
+	bytes   int64 // reserved for the batch
+	lengthy bool  // holds server.lengthy
 }
 
-// takeTurn waits until no other request has a lengthy line in memory.
-func (p *publication) takeTurn(ctx context.Context) error {
+// acquireLengthy waits until no other request has a lengthy line in memory.
+func (p *publication) acquireLengthy(ctx context.Context) error {
 	if err := p.server.lengthy.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("wait to read a long line: %w", err)
 	}
-	p.turn = true
+	p.lengthy = true
 	return nil
 }
 
-// run publishes the entities in batches. The memory of a batch is reserved; an
-// entity that there is no memory for is published alone, without delay, so that
-// requests never wait for one another. After an error the batch is not
-// published: a small request is published as a whole or not at all.
+// run publishes the entities in batches. The memory of a batch is reserved. If there
+// is none left for an entity, the batch is published at once, so that requests never
+// wait for one another's memory. After an error the batch is not published: a small
+// request is published as a whole or not at all.
 func (p *publication) run(ctx context.Context, entities iter.Seq2[*feed.Entity, error]) error {
-	defer p.giveBack()
+	defer p.release()
 	for e, err := range entities {
 		if err != nil {
 			return err
@@ -204,8 +204,8 @@ func (p *publication) run(ctx context.Context, entities iter.Seq2[*feed.Entity, 
 			p.bytes += weight
 		}
 		p.batch = append(p.batch, e)
-		// A stream has to be read before the next entity; others wait for the turn.
-		if !reserved || p.turn || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
+		// A stream must be read before the next entity; others wait for server.lengthy.
+		if !reserved || p.lengthy || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
 			if err := p.flush(ctx); err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ func (p *publication) flush(ctx context.Context) error {
 		return nil
 	}
 	receipt, err := p.feed.Publish(ctx, p.batch...)
-	p.giveBack()
+	p.release()
 	if err != nil {
 		return err
 	}
@@ -234,13 +234,13 @@ func (p *publication) flush(ctx context.Context) error {
 	return nil
 }
 
-// giveBack forgets the batch and returns its memory.
-func (p *publication) giveBack() {
+// release drops the batch and releases its memory.
+func (p *publication) release() {
 	p.server.readAhead.Release(p.bytes)
 	clear(p.batch)
 	p.batch, p.bytes = p.batch[:0], 0
-	if p.turn {
+	if p.lengthy {
 		p.server.lengthy.Release(1)
-		p.turn = false
+		p.lengthy = false
 	}
 }

@@ -8,7 +8,7 @@ import (
 // A span is a part of a representation, in bytes.
 type span struct {
 	offset, length int64
-	partial        bool // a Range was asked for: it is not the whole
+	partial        bool // a Range was requested
 }
 
 // contentRange returns the value of Content-Range.
@@ -16,9 +16,9 @@ func (s span) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", s.offset, s.offset+s.length-1, size)
 }
 
-// parseRange reads a Range header (RFC 9110, section 14.2) for a representation
-// of size bytes. What is not one well-formed range of bytes gives the whole, as
-// a server may ignore Range. ok is false if the range is beyond the end.
+// parseRange parses a Range header (RFC 9110, section 14.2) for a representation
+// of size bytes. It returns the whole for anything but one well-formed range of
+// bytes, since a server may ignore Range. ok is false if the range is beyond the end.
 func parseRange(header string, size int64) (_ span, ok bool) {
 	whole := span{length: size}
 	unit, set, found := strings.Cut(header, "=")
@@ -29,8 +29,8 @@ func parseRange(header string, size int64) (_ span, ok bool) {
 	if !found {
 		return whole, true
 	}
-	from, hasFrom := position(first)
-	to, hasTo := position(last)
+	from, hasFrom := parseOffset(first)
+	to, hasTo := parseOffset(last)
 	switch {
 	case !hasFrom && first != "" || !hasTo && last != "" || !hasFrom && !hasTo || hasFrom && hasTo && to < from:
 		return whole, true
@@ -48,8 +48,8 @@ func parseRange(header string, size int64) (_ span, ok bool) {
 	return span{offset: from, length: to - from + 1, partial: true}, true
 }
 
-// position reads digits; numbers that are beyond every size are cut.
-func position(digits string) (n int64, ok bool) {
+// parseOffset parses a decimal number, capped at one beyond every size.
+func parseOffset(digits string) (n int64, ok bool) {
 	const beyond = 1 << 55
 	for _, c := range []byte(digits) {
 		if c < '0' || c > '9' {

@@ -20,37 +20,37 @@ type representation struct {
 	modified    time.Time // in whole seconds
 	changing    bool      // modified may belong to several states
 	immutable   bool      // there will be no other state
-	hosted      bool      // it has the Host of the request in it
+	hosted      bool      // contains the Host of the request
 	links       []string  // values of Link
 	chain       string    // value of feed.ChainHeader, or ""
-	location    string    // Content-Location, where it is not the request's URL
+	location    string    // Content-Location, if it differs from the request's URL
 
-	stored int64  // size of what the store holds of it, in bytes
-	tail   string // follows what the store holds
-	// digest returns the SHA-256 of it all, nil if it is not to be had. The error is that the
-	// store is corrupt.
+	stored int64  // bytes in the store
+	tail   string // follows the stored bytes
+	// digest returns the SHA-256 of the whole, or nil if it is not available. An error means
+	// that the store is corrupt.
 	digest func(context.Context) ([]byte, error)
 }
 
 func (rep *representation) size() int64 { return rep.stored + int64(len(rep.tail)) }
 
-// modifiedAfter reports whether a client that saw the state of that second may
-// lack something.
+// modifiedAfter reports whether there may be a newer state than one with the given
+// Last-Modified.
 func (rep *representation) modifiedAfter(since time.Time) bool {
 	return rep.modified.After(since) || rep.changing && rep.modified.Equal(since)
 }
 
-// A resource is what a URL stands for.
+// A resource is what a URL identifies.
 type resource interface {
 	// stat returns the current representation.
 	stat(context.Context) (*representation, error)
-	// open returns the current representation and opens length bytes, or with a
-	// negative length the rest, of what the store holds of it.
+	// open returns the current representation and opens length of its stored bytes,
+	// or the rest if length is negative.
 	open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error)
 }
 
-// maxReopened is how often a range is opened anew when the resource has changed
-// since its range was chosen.
+// maxReopened is how often a range is opened again because the resource has changed
+// since the range was computed.
 const maxReopened = 10
 
 // serve answers a GET or HEAD. rep is the current representation if the
@@ -58,7 +58,7 @@ const maxReopened = 10
 func (s *Server) serve(w *responder, r *http.Request, res resource, rep *representation) error {
 	coding, ok := acceptedCoding(r.Header.Values("Accept-Encoding"))
 	if !ok {
-		return newProblem(http.StatusNotAcceptable, "not-acceptable", "none of the content codings zstd, gzip and identity is accepted")
+		return newProblem(http.StatusNotAcceptable, "not-acceptable", "Accept-Encoding excludes zstd, gzip and identity")
 	}
 	if rep == nil && needsState(r) {
 		var err error
@@ -107,7 +107,7 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 	return newProblem(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
 }
 
-// needsState reports whether the answer may do without the body.
+// needsState reports whether a request may be answered without the body.
 func needsState(r *http.Request) bool {
 	if r.Method == http.MethodHead {
 		return true
@@ -120,8 +120,8 @@ func needsState(r *http.Request) bool {
 	return false
 }
 
-// answer answers requests that need no body. Otherwise it says which part of
-// the representation to send.
+// answer answers requests that need no body. Otherwise it returns the part of the
+// representation to send.
 func (s *Server) answer(w *responder, r *http.Request, rep *representation, coding string) (part span, answered bool, err error) {
 	etag := rep.etag(coding)
 	switch precondition(r, rep, etag) {
@@ -137,7 +137,7 @@ func (s *Server) answer(w *responder, r *http.Request, rep *representation, codi
 		var ok bool
 		if part, ok = parseRange(header[0], rep.size()); !ok {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", rep.size()))
-			return part, false, newProblem(http.StatusRequestedRangeNotSatisfiable, "range", "it has %d bytes", rep.size())
+			return part, false, newProblem(http.StatusRequestedRangeNotSatisfiable, "range", "the page has %d bytes", rep.size())
 		}
 	}
 	if r.Method == http.MethodHead {
@@ -154,7 +154,8 @@ func (rep *representation) etag(coding string) string {
 }
 
 // setCommon sets the fields that a 200 and a 304 have in common (RFC 9110,
-// section 15.4.5), and Link and the chain, as caches update what they have with it.
+// section 15.4.5), and Link and the chain, since caches update stored responses with
+// the fields of a 304.
 func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 	h.Set("Etag", rep.etag(coding))
 	h.Set("Vary", "Accept-Encoding")
@@ -171,8 +172,9 @@ func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 	h.Set("Cache-Control", s.cacheControl(rep))
 }
 
-// cacheControl lets shared caches keep only what is for everyone. What has the Host of
-// a request in it is not: a client could send another one than the cache goes by.
+// cacheControl lets shared caches keep only what is the same for every client. A
+// representation that contains the request's Host is not: a client could send a Host
+// that is not part of the cache's key.
 func (s *Server) cacheControl(rep *representation) string {
 	var directives []string
 	if rep.hosted || !s.readers.open() {
@@ -188,8 +190,8 @@ func (s *Server) cacheControl(rep *representation) string {
 	return strings.Join(directives, ", ")
 }
 
-// writeHeader sends the header of a 200 or 206. Range and digests are of the
-// representation without coding; with one, its size is not known beforehand.
+// writeHeader sends the header of a 200 or 206. Ranges and digests exist only without
+// a coding; with one, the size is not known beforehand.
 func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) error {
 	var digest []byte
 	if coding == "" {
@@ -219,13 +221,13 @@ func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation,
 	return nil
 }
 
-// storedPart returns the part of a span that the store holds.
+// storedPart returns the part of a span that is in the store.
 func (rep *representation) storedPart(part span) (offset, length int64) {
 	offset = min(part.offset, rep.stored)
 	return offset, min(part.offset+part.length, rep.stored) - offset
 }
 
-// writeBody sends what body holds and the part of the tail that is in the span.
+// writeBody sends the body and the part of the tail that is in the span.
 func (s *Server) writeBody(w *responder, rep *representation, coding string, part span, body io.Reader) error {
 	offset, length := rep.storedPart(part)
 	tail := rep.tail[max(part.offset-rep.stored, 0):max(part.offset+part.length-rep.stored, 0)]
@@ -237,7 +239,7 @@ func (s *Server) writeBody(w *responder, rep *representation, coding string, par
 		return fmt.Errorf("send body at byte %d of %d: %w", offset+n, offset+length, err)
 	}
 	if n != length {
-		return fmt.Errorf("send body: the store gave %d bytes, not %d: %w", n, length, io.ErrUnexpectedEOF)
+		return fmt.Errorf("send body: the store returned %d bytes, not %d: %w", n, length, io.ErrUnexpectedEOF)
 	}
 	if _, err := io.WriteString(w, tail); err != nil {
 		return fmt.Errorf("send end of body: %w", err)

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// piece is how many bytes a client has to take within one timeout.
+// piece is how many bytes a client has to receive within one timeout.
 const piece = 512 << 10
 
 // A responder is the ResponseWriter of all handlers. It counts what is sent and
-// gives the client a new deadline for every piece, so that only a client that
-// stands still is cut off. It passes [io.ReaderFrom] on, the way for a file to
-// the network that does not lead through the process.
+// sets a new deadline for every piece, so that only a stalled client is cut off. It
+// passes on [io.ReaderFrom], so that the kernel can send files.
 type responder struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -28,11 +27,11 @@ func newResponder(w http.ResponseWriter, timeout time.Duration) *responder {
 	return &responder{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the underlying writer, for [http.ResponseController].
 func (w *responder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// renew starts the time for the next piece. Writers without deadlines, such as
-// those of tests, do without.
+// renew sets the deadline for the next piece. It has no effect on writers without
+// deadlines, as in tests.
 func (w *responder) renew() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
 
 func (w *responder) WriteHeader(status int) {
@@ -58,8 +57,8 @@ func (w *responder) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// ReadFrom implements [io.ReaderFrom], piece by piece. A limited file is unwrapped
-// and limited anew, since the network knows that form and no other.
+// ReadFrom implements [io.ReaderFrom], piece by piece. It replaces the limit of a
+// limited file instead of nesting it, since the net package unwraps only one.
 func (w *responder) ReadFrom(src io.Reader) (read int64, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -82,10 +81,10 @@ func (w *responder) ReadFrom(src io.Reader) (read int64, err error) {
 	return read, nil
 }
 
-// minProgress is how many bytes a client has to send within one timeout.
+// minProgress is the number of bytes that a client has to send within one timeout.
 const minProgress = 1 << 10
 
-// errBody is matched by errors of reading a request's body.
+// errBody is matched by errors from reading a request's body.
 var errBody = errors.New("read request body")
 
 type bodyError struct{ err error }
@@ -93,8 +92,8 @@ type bodyError struct{ err error }
 func (e bodyError) Error() string   { return errBody.Error() + ": " + e.err.Error() }
 func (e bodyError) Unwrap() []error { return []error{errBody, e.err} }
 
-// A bodyReader reads the body of a request and gives the client a deadline for
-// each minProgress bytes. Time between the calls of Read is not the client's.
+// A bodyReader reads the body of a request with a new deadline for each minProgress
+// bytes. The time between calls of Read does not count.
 type bodyReader struct {
 	body    io.Reader
 	control *http.ResponseController
@@ -118,8 +117,8 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == io.EOF:
-		// The server now watches the connection, by a read that must not run
-		// into this deadline.
+		// The server now watches the connection by a read that must not reach this
+		// deadline.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil:
 		err = bodyError{err}

@@ -40,17 +40,17 @@ type Server struct {
 	indexing chan struct{} // has room for whoever makes an index ready
 
 	producers  *producers
-	publishers chan struct{}       // has room for Config.MaxPublishes
+	publishers chan struct{}       // limits requests to Config.MaxPublishes
 	readAhead  *semaphore.Weighted // bytes
-	lengthy    *semaphore.Weighted // of weight 1: the turn to read a lengthy line
+	lengthy    *semaphore.Weighted // of weight 1: held while a lengthy line is in memory
 
 	mu         sync.Mutex
 	closing    chan struct{}
 	publishing sync.WaitGroup
 }
 
-// New returns a server of the feeds and snapshots in a store. The store stays
-// the caller's: Close does not close it.
+// New returns a server of the feeds and snapshots in a store. [Server.Close] does
+// not close the store.
 func New(store storage.Store, c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -95,10 +95,10 @@ func New(store storage.Store, c Config) (*Server, error) {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
-// Close makes the server end: it answers requests that wait, refuses to publish,
-// waits for publishes that have begun until ctx ends, and closes the producers. It
-// fetches nothing ahead any more; requests that are being answered may go on until the
-// store is closed. Call it before, or at the same time as, [http.Server.Shutdown].
+// Close shuts the server down: it answers waiting requests, refuses to publish,
+// stops fetching ahead, waits until ctx ends for publishes that have begun, and closes
+// the producers. Requests that are being answered may continue until the store is
+// closed. Call Close before [http.Server.Shutdown], or concurrently with it.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	select {
@@ -140,7 +140,7 @@ func (s *Server) begin() bool {
 	}
 }
 
-// A handler answers a request, or returns an error that becomes a problem.
+// A handler answers a request, or returns an error to send as a problem.
 type handler func(w *responder, r *http.Request) error
 
 func (s *Server) routes() http.Handler {
@@ -179,7 +179,7 @@ func (s *Server) routes() http.Handler {
 
 func pathValue(r *http.Request, name string) string { return chi.URLParam(r, name) }
 
-// pageNumber reads a page number in its only form.
+// pageNumber parses a page number in its canonical form.
 func pageNumber(s string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
@@ -188,7 +188,7 @@ func pageNumber(s string) (n int64, ok bool) {
 // getHealth answers /healthz.
 func (s *Server) getHealth(w *responder, _ *http.Request) error { return writeText(w, "ok\n") }
 
-// readyTimeout is how long the store may take to show that it is there.
+// readyTimeout is how long the store may take to respond.
 const readyTimeout = 5 * time.Second
 
 // getReadiness answers /readyz. It asks for an object that does not exist.
@@ -196,7 +196,7 @@ func (s *Server) getReadiness(w *responder, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		p := newProblem(http.StatusServiceUnavailable, "internal", "the store does not answer")
+		p := newProblem(http.StatusServiceUnavailable, "internal", "the store does not respond")
 		p.cause = err
 		return p
 	}

@@ -35,8 +35,8 @@ func (s *Server) index(r *http.Request, name, id string) *indexResource {
 	return &indexResource{server: s, name: name, id: id, key: layout.SnapshotIndex(name, id), base: s.base(r)}
 }
 
-// getSnapshotPage answers /snapshots/{name}/{id}/pages/{n}. The pages of a
-// snapshot that is not finished, or was deleted, do not exist.
+// getSnapshotPage answers /snapshots/{name}/{id}/pages/{n}. It does not serve pages
+// of a snapshot that is unfinished or deleted.
 func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
 	name, id := pathValue(r, "name"), pathValue(r, "id")
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
@@ -44,7 +44,7 @@ func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
 	}
 	n, ok := pageNumber(pathValue(r, "n"))
 	if !ok || n > feedstore.MaxSnapshotPage {
-		return newProblem(http.StatusNotFound, "no-page", "page numbers are 0, 1, 2 and so on")
+		return newProblem(http.StatusNotFound, "no-page", "page numbers are decimal integers from 0")
 	}
 	if err := s.reader.FindSnapshot(r.Context(), name, id); err != nil {
 		return err

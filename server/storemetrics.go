@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// storeMetrics say how the store does what it is asked for.
+// storeMetrics measure the operations on the store.
 type storeMetrics struct {
 	seconds *prometheus.HistogramVec
 	errors  *prometheus.CounterVec
@@ -19,7 +19,7 @@ type storeMetrics struct {
 func newStoreMetrics() *storeMetrics {
 	return &storeMetrics{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "feedctl_store_operation_duration_seconds", Help: "Time that operations on the store took; of get, until the body was open.",
+			Name: "feedctl_store_operation_duration_seconds", Help: "Duration of operations on the store; of get, until the body is open.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"operation"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -35,8 +35,8 @@ func (m *storeMetrics) observe(_ context.Context, o observe.Operation) {
 	}
 }
 
-// A storeCollector tells what the store, the pages in memory and the cache say when
-// it is asked.
+// A storeCollector collects the statistics of the store, of the pages in memory and of
+// the cache.
 type storeCollector struct {
 	server                        *Server
 	requests, memory              *prometheus.Desc
@@ -52,19 +52,19 @@ func newStoreCollector(s *Server) *storeCollector {
 	}
 	return &storeCollector{
 		server:   s,
-		requests: desc("feedctl_store_requests_total", "Requests that were sent to the store's server, with those that failed.", "operation"),
-		memory:   desc("feedctl_page_memory_bytes", "Memory taken by pages that were read from the store."),
-		hits:     desc("feedctl_page_cache_hits_total", "Pages that were asked for and came from the cache on disk."),
-		misses:   desc("feedctl_page_cache_misses_total", "Pages that were asked for and were not in the cache on disk."),
-		fetched:  desc("feedctl_pages_fetched_total", "Pages that were read from the store into memory, by whether a request had asked for them.", "why"),
-		corrupt:  desc("feedctl_corrupt_objects_total", "Objects read from the store whose body or metadata was not what was written."),
-		bytes:    desc("feedctl_page_cache_bytes", "Room that the cache takes on disk."),
+		requests: desc("feedctl_store_requests_total", "Requests sent to the store's server, including failed ones.", "operation"),
+		memory:   desc("feedctl_page_memory_bytes", "Memory used by pages read from the store."),
+		hits:     desc("feedctl_page_cache_hits_total", "Requested pages that were in the cache on disk."),
+		misses:   desc("feedctl_page_cache_misses_total", "Requested pages that were not in the cache on disk."),
+		fetched:  desc("feedctl_pages_fetched_total", "Pages read from the store into memory, because they were requested or ahead of requests.", "why"),
+		corrupt:  desc("feedctl_corrupt_objects_total", "Objects read from the store whose body or metadata was corrupt."),
+		bytes:    desc("feedctl_page_cache_bytes", "Size of the cache on disk."),
 		pages:    desc("feedctl_page_cache_pages", "Pages in the cache on disk."),
-		off:      desc("feedctl_page_cache_off", "1 while the cache keeps nothing because of an error of the disk."),
-		added:    desc("feedctl_page_cache_added_total", "Pages that were put into the cache on disk."),
-		evicted:  desc("feedctl_page_cache_evicted_total", "Pages that were removed from the cache to make room."),
-		damaged:  desc("feedctl_page_cache_damaged_total", "Pages that were removed from the cache because they were damaged."),
-		errs:     desc("feedctl_page_cache_errors_total", "Errors of the disk that the cache is on."),
+		off:      desc("feedctl_page_cache_off", "1 while the cache is disabled because of a disk error."),
+		added:    desc("feedctl_page_cache_added_total", "Pages added to the cache on disk."),
+		evicted:  desc("feedctl_page_cache_evicted_total", "Pages removed from the cache to make room."),
+		damaged:  desc("feedctl_page_cache_damaged_total", "Pages removed from the cache because they were damaged."),
+		errs:     desc("feedctl_page_cache_errors_total", "Errors of the disk that holds the cache."),
 	}
 }
 

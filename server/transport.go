@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// Transport returns a RoundTripper that has h answer the requests, in the process
-// and without a network. Bodies stream: h is held up while the client does not
-// read. The host of a URL means nothing but that h sees it as the request's.
-// Cancelling a request, or closing the body of its response, ends the context that
-// h sees. A panic of h is an error of the request, or of the response's body.
+// Transport returns a RoundTripper that has h answer requests in the same process,
+// without a network. Bodies stream: h blocks while the client does not read. The host
+// of a URL only becomes the request's Host. Cancelling a request, or closing the body
+// of its response, cancels the context of h's request. A panic of h is returned as an
+// error of the request, or of the response's body.
 func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} }
 
 type transport struct{ handler http.Handler }
@@ -35,7 +35,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		// The handler ends when it notices; what it writes goes nowhere.
+		// The handler ends when it notices; what it writes is discarded.
 		cancel()
 		pipe.close(io.ErrClosedPipe)
 		return nil, context.Cause(ctx)
@@ -49,7 +49,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.response(request, body), nil
 }
 
-// received is the request as a server sees it.
+// received returns the request as a server receives it.
 func received(ctx context.Context, request *http.Request) *http.Request {
 	r := request.Clone(ctx)
 	if r.Body == nil {
@@ -74,7 +74,7 @@ type pipeWriter struct {
 	header http.Header
 	head   bool
 
-	ready  chan struct{} // closed when what follows is set
+	ready  chan struct{} // closed when the following fields are set
 	once   sync.Once
 	status int
 	sent   http.Header
@@ -85,7 +85,7 @@ func (w *pipeWriter) Header() http.Header { return w.header }
 
 func (w *pipeWriter) WriteHeader(status int) {
 	if status < 200 {
-		return // informational: nobody to tell
+		return // informational responses are dropped
 	}
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
@@ -114,11 +114,11 @@ func (w *pipeWriter) bodiless() bool {
 	return w.head || w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
 
-// Flush implements [http.Flusher]. There is nothing to flush but the header.
+// Flush implements [http.Flusher]. It sends the header; bodies are not buffered.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
-// finish ends the response: abruptly if the handler has panicked, or may have
-// ended only because nobody is interested any more.
+// finish ends the response, with an error if the handler has panicked or ctx has
+// ended.
 func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
