@@ -11,32 +11,32 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// deleteGap is how many page numbers are left out between the last page of a deleted
-// feed and the first that it may have again. A producer that has not noticed yet may have
-// twice Ahead pages on their way.
+// deleteGap is how many page numbers are skipped between the last page of a deleted feed
+// and its next page. A producer that has not noticed the deletion may still create twice
+// Ahead pages.
 const deleteGap = 4 * Ahead
 
 // Errors of deleted feeds, to be matched with [errors.Is].
 var (
-	// ErrDeleted: the feed was deleted, and not published to since. It matches [ErrNoFeed].
+	// ErrDeleted means that the feed was deleted and not published to since. It matches
+	// [ErrNoFeed].
 	ErrDeleted = fmt.Errorf("%w: it was deleted", ErrNoFeed)
-	// ErrDeleting: the feed is about to be deleted, and takes no entities until it is.
+	// ErrDeleting means that the feed is being deleted and cannot be published to until
+	// the deletion is complete.
 	ErrDeleting = errors.New("feed is being deleted: if that was interrupted, complete it with \"feedctl delete\"")
 )
 
-// Delete makes all pages of a feed cease to exist, and returns the floor below which they
-// were. They stay in the store: it is for the caller to remove them. A feed that is
-// published to again begins at the floor. The error matches [ErrNoFeed] if there is no
-// page.
+// Delete deletes all pages of a feed and returns the new floor, which is above them. Their
+// objects stay in the store for the caller to remove. If the feed is published to again, it
+// begins at the floor. The error matches [ErrNoFeed] if there is no page.
 //
-// Each step can be repeated. First the floor object says that the feed is being deleted.
-// From then on no producer confirms a page that it creates, as it reads the floor after
-// that, nor does one that reads the end of the feed append to it. Then the pages that may
-// be open are written to, so that no producer can append which has read the end before.
-// Now that nothing can be acknowledged, the floor is raised beyond all pages that exist,
-// or that are still on their way.
+// Each step can be repeated. First the floor object is marked as deleting. From then on no
+// producer confirms a page that it creates, since it reads the floor after creating it, and
+// no producer that reads the end of the feed appends to it. Then the open pages are rewritten,
+// so that no producer that has read the end before can append. Now that nothing can be
+// acknowledged, the floor is raised above all pages that exist or may still be created.
 func Delete(ctx context.Context, store storage.Store, feed string) (int64, error) {
-	fenced := int64(0) // the last page that was found when nothing could be added any more
+	sealed := int64(0) // the last page at the time when nothing could be added any more
 	for {
 		r, version, err := readFloor(ctx, store, feed)
 		if err != nil {
@@ -46,8 +46,8 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 		switch {
 		case err != nil:
 			return 0, err
-		case r.Deleted && fenced > 0 && r.Floor > fenced:
-			return r.Floor, nil // another Delete was faster
+		case r.Deleted && sealed > 0 && r.Floor > sealed:
+			return r.Floor, nil // another Delete was first
 		case len(pages) > 0 || r.Deleting:
 		case r.Deleted:
 			return r.Floor, fmt.Errorf("feed %q: %w", feed, ErrDeleted)
@@ -65,14 +65,14 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 				return 0, err
 			}
 		}
-		if err := fence(ctx, store, feed, pages); err != nil {
+		if err := rewriteOpenPages(ctx, store, feed, pages); err != nil {
 			return 0, err
 		}
-		fenced = r.Floor
+		sealed = r.Floor
 		if n := len(pages); n > 0 {
-			fenced = pages[n-1]
+			sealed = pages[n-1]
 		}
-		r.Floor, r.Deleting, r.Deleted = fenced+deleteGap, false, true
+		r.Floor, r.Deleting, r.Deleted = sealed+deleteGap, false, true
 		_, err = writeFloor(ctx, store, version, r)
 		if err == nil || !overtaken(err) {
 			return r.Floor, err
@@ -80,8 +80,8 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 	}
 }
 
-// CopyDeletion makes the floor of a feed that of a copy of it in another store, if that
-// was deleted and the floor is higher there. It reports whether it was.
+// CopyDeletion deletes a feed in the store to if it was deleted in the store from and the
+// floor is higher there. It reports whether it wrote the floor.
 func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (bool, error) {
 	source, _, err := readFloor(ctx, from, feed)
 	if err != nil || !source.Deleted {
@@ -99,7 +99,7 @@ func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (boo
 }
 
 // lastPages returns the highest numbers of pages in the store, in order, whether or not
-// they can be read: all that may be the newest page, or beyond it.
+// they can be read: all that may be the newest page or beyond it.
 func lastPages(ctx context.Context, store storage.Store, feed string, floor int64) ([]int64, error) {
 	var pages []int64
 	for entry, err := range store.List(ctx, layout.FeedPages(feed), "") {
@@ -113,9 +113,9 @@ func lastPages(ctx context.Context, store storage.Store, feed string, floor int6
 	return pages[max(0, len(pages)-deleteGap):], nil
 }
 
-// fence gives those of the pages that are open another version, so that an append to one
-// that was read before fails.
-func fence(ctx context.Context, store storage.Store, feed string, pages []int64) error {
+// rewriteOpenPages gives each open one of the pages a new version, so that appends by
+// producers that have read it before fail.
+func rewriteOpenPages(ctx context.Context, store storage.Store, feed string, pages []int64) error {
 	return each(len(pages), func(i int) error {
 		n := pages[i]
 		for {
@@ -140,8 +140,8 @@ func fence(ctx context.Context, store storage.Store, feed string, pages []int64)
 	})
 }
 
-// FirstPrev returns the Prev of page n, the first of a feed: empty in page 1, and else,
-// after a deletion, what is the digest of no page.
+// FirstPrev returns the Prev of page n as the first page of a feed. For page 1 it is
+// empty; for a later page, after a deletion, it is a value that no page has as digest.
 func FirstPrev(feed string, n int64) string {
 	if n == 1 {
 		return ""

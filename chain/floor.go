@@ -16,15 +16,15 @@ type floorRecord struct {
 	Format int    `json:"format"`
 	Feed   string `json:"feed,omitempty"` // older programs did not write it
 	Floor  int64  `json:"floor"`
-	// Deleting: the feed is about to be deleted. It can be read, and nothing is added.
+	// Deleting means that the feed is being deleted. It can be read but not published to.
 	Deleting bool `json:"deleting,omitempty"`
-	// Deleted: the feed was deleted, and the floor is where it begins if it is
-	// published to again. There may be no page.
+	// Deleted means that the feed was deleted. If it is published to again, it begins
+	// at the floor. There may be no page.
 	Deleted bool `json:"deleted,omitempty"`
 }
 
-// readFloor returns what is known of the oldest page that exists, and the version of the
-// object that says so; number 1 and "" if nothing has ever been pruned.
+// readFloor returns the floor record of a feed and the version of its object; floor 1 and
+// "" if the feed has never been pruned or deleted.
 func readFloor(ctx context.Context, store storage.Store, feed string) (floorRecord, storage.Version, error) {
 	info, err := store.Stat(ctx, layout.FeedFloor(feed))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -47,9 +47,9 @@ func readFloor(ctx context.Context, store storage.Store, feed string) (floorReco
 	return r, info.Version, nil
 }
 
-// writeFloor replaces the floor that is at a version, "" if there is none, and returns the
-// version of its own. The error matches [storage.ErrExists] or [storage.ErrConflict] if
-// another writer was faster.
+// writeFloor replaces the floor at a version, or creates it if the version is "", and
+// returns the new version. The error matches [storage.ErrExists] or [storage.ErrConflict]
+// if another writer was first.
 func writeFloor(ctx context.Context, store storage.Store, at storage.Version, r floorRecord) (storage.Version, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -67,15 +67,14 @@ func writeFloor(ctx context.Context, store storage.Store, at storage.Version, r 
 	return at, nil
 }
 
-// overtaken reports whether a conditional write failed because of another writer's.
+// overtaken reports whether a conditional write failed because another writer was first.
 func overtaken(err error) bool {
 	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict)
 }
 
-// RaiseFloor makes n the oldest page of the feed, unless a later one is already,
-// and returns the floor that is then in force. The caller makes sure that page n
-// is a page of the feed, and that nothing that might still be published into is
-// below it.
+// RaiseFloor makes n the oldest page of the feed, unless the floor is already higher,
+// and returns the resulting floor. The caller must ensure that n is a page of the feed,
+// and that no page below it can still be published to.
 func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) (int64, error) {
 	for {
 		r, version, err := readFloor(ctx, store, feed)
@@ -87,8 +86,8 @@ func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) 
 		if err == nil {
 			return n, nil
 		}
-		// Another writer raised it: read it again. Any other error may hide a success,
-		// and a floor only rises, so reporting it is safe.
+		// Another writer raised it: read it again. After any other error the write may
+		// have succeeded; the floor only rises, so the caller can repeat it.
 		if !overtaken(err) {
 			return 0, err
 		}

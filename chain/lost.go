@@ -11,24 +11,24 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// MaxCommit is longer than any producer tries to link the pages that it has written.
+// MaxCommit is longer than any producer retries to link the pages that it has written.
 const MaxCommit = time.Hour
 
-// Overdue is why a page is not taken for an orphan that [Page.Overdue] reports.
+// Overdue is the [LostError.Why] of pages for which [Page.Overdue] reports true.
 const Overdue = "written more than an hour ago: no producer is still at work there"
 
-// ErrLostPages: the store holds pages that the chain does not reach, and no producer
-// can have left them there: a page before them is missing, or is an older state of
-// itself. It matches [ErrCorrupt]. A [LostError] says which pages.
+// ErrLostPages means that the store has pages that the chain does not reach and that
+// no producer can have left there: a page before them is missing, or has been restored
+// to an older state. It matches [ErrCorrupt]. A [LostError] lists the pages.
 var ErrLostPages = fmt.Errorf("%w: pages are lost", ErrCorrupt)
 
-// A LostError tells of pages beyond the newest one that are not orphans. It matches
+// A LostError reports pages beyond the newest one that are not orphans. It matches
 // [ErrLostPages] and [ErrCorrupt].
 type LostError struct {
 	Feed   string
-	Newest int64   // the last page that the chain reaches; 0: none
-	Beyond []int64 // pages that exist beyond it, in order, as far as they were looked at
-	Why    string  // why they are not orphans, if not because a page says that it was linked
+	Newest int64   // the last page that the chain reaches, or 0
+	Beyond []int64 // pages that were found beyond it, in order
+	Why    string  // why they are not orphans; empty if their metadata proves it
 }
 
 // Error implements error.
@@ -52,7 +52,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("%v: feed %q: %s: restore what is missing, or use \"feedctl repair\"", ErrCorrupt, e.Feed, what)
 }
 
-// Unwrap implements the interface that [errors.Is] uses.
+// Unwrap returns [ErrLostPages].
 func (e *LostError) Unwrap() error { return ErrLostPages }
 
 func span(first, last int64) string {
@@ -69,8 +69,8 @@ func exist(first, last int64) string {
 	return span(first, last) + " exist"
 }
 
-// NewLostError returns an error about pages beyond the newest one, which is nil if
-// the chain reaches none.
+// NewLostError returns an error about pages beyond the newest one, which is nil if the
+// chain has no page.
 func NewLostError(feed string, newest *Page, beyond []*Page, why string) *LostError {
 	e := &LostError{Feed: feed, Newest: number(newest), Why: why}
 	for _, p := range beyond {
@@ -86,12 +86,13 @@ func number(p *Page) int64 {
 	return p.Number
 }
 
-// Proves reports whether this page, which the chain does not reach from the newest
-// one (nil: there is none), was once reached by it, or says that more pages were.
+// Proves reports whether this page, which is beyond the newest one (nil if there is
+// none), proves that the chain once reached further: to it, or to another page beyond
+// the newest.
 //
-// A page is created on condition that its number is free, so one whose writer knew
-// the page before it to be linked and closed is linked itself. An orphan never says
-// so: its writer had not learned yet what became of the pages before it.
+// A page is created on condition that its number is free, so a page whose writer knew
+// the page before it to be closed and linked is linked itself. An orphan never records
+// this: its writer did not know yet what had become of the pages before it.
 func (p *Page) Proves(newest *Page) bool {
 	linked := p.Settled
 	if p.Settled == p.Number-1 {
@@ -100,22 +101,23 @@ func (p *Page) Proves(newest *Page) bool {
 	return linked > number(newest) || newest != nil && !newest.Closed && p.Settled >= newest.Number
 }
 
-// Overdue reports whether this page, which the chain does not reach from the newest
-// one (nil: there is none), was written more than MaxCommit ago by the store's clock.
-// Then it may be that the page before it was lost, and a producer does not replace it.
+// Overdue reports whether this page, which is beyond the newest one (nil if there is
+// none), was written more than MaxCommit ago by the store's clock. The page before it
+// may have been lost then, and a producer does not replace it.
 //
-// It is an orphan all the same if the newest page was begun before it, or not long
-// after, and was still written to long after: the chain never went on to it from there.
+// It is an orphan nevertheless, and not overdue, if the newest page was begun less than
+// MaxCommit after it and was written to MaxCommit or longer after it: the chain never
+// continued to it from there.
 func (p *Page) Overdue(newest *Page, now time.Time) bool {
 	if now.Sub(p.Modified) < MaxCommit {
 		return false
 	}
-	passed := newest != nil && newest.First.Sub(p.Modified) < MaxCommit && newest.Modified.Sub(p.Modified) >= MaxCommit
-	return !passed
+	orphan := newest != nil && newest.First.Sub(p.Modified) < MaxCommit && newest.Modified.Sub(p.Modified) >= MaxCommit
+	return !orphan
 }
 
-// Settles returns the [Page.Settled] of a page that is written by a producer which
-// knows p to be the newest page: the number of the last that is closed.
+// Settles returns the [Page.Settled] to write when p is known to be the newest page:
+// the number of the last closed page.
 func (p *Page) Settles() int64 {
 	if p.Closed {
 		return p.Number
@@ -123,20 +125,20 @@ func (p *Page) Settles() int64 {
 	return p.Number - 1
 }
 
-// Beyond returns the pages beyond the newest one that were found, and could be read,
-// when the end of the feed was last looked for without knowing any page of it. If none
-// of them proves that a page was lost, they may be orphans.
+// Beyond returns the readable pages beyond the newest one that the last search for the
+// end of the feed found, if it began without knowing any page. They may be orphans unless
+// one of them proves that a page was lost.
 func (r *Reader) Beyond() []*Page {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.beyond
 }
 
-// lookBeyond returns the pages beyond the newest one, which is nil if the chain
-// reaches none, and an error about them if they are not orphans. Some have been
-// loaded, by number, up to one that has none after it; seen is the highest number that
-// was met, maybe far away.
-func (r *Reader) lookBeyond(ctx context.Context, newest *Page, floor int64, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
+// findBeyond returns the pages beyond the newest one, which is nil if the chain has no
+// page, and an error about them if they are not orphans. loaded has pages that were
+// loaded already, by number, up to one that is not followed by another; seen is the
+// highest number found so far, possibly far away.
+func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
 	last := number(newest)
 	if newest == nil {
 		last = floor - 1
@@ -179,8 +181,8 @@ func (r *Reader) lookBeyond(ctx context.Context, newest *Page, floor int64, load
 	return beyond, nil, nil
 }
 
-// loadHidden loads those of the pages with these numbers, both included, that exist and
-// can be read.
+// loadHidden loads the pages from first to last, both included, that exist and can be
+// read.
 func (r *Reader) loadHidden(ctx context.Context, first, last int64) ([]*Page, error) {
 	pages := make([]*Page, max(last-first+1, 0))
 	err := each(len(pages), func(i int) (err error) {
@@ -193,8 +195,8 @@ func (r *Reader) loadHidden(ctx context.Context, first, last int64) ([]*Page, er
 	return slices.DeleteFunc(pages, func(p *Page) bool { return p == nil }), err
 }
 
-// list loads the pages of a feed that has no page at the floor, where it begins, as far as
-// an orphan may be away; highest is the number of one that is further.
+// list loads the pages of a feed that has no page at the floor, up to where an orphan may
+// be; highest is the number of the first page beyond that, or 0.
 func (r *Reader) list(ctx context.Context, floor int64) (loaded map[int64]*Page, highest int64, err error) {
 	loaded = make(map[int64]*Page)
 	for entry, err := range r.store.List(ctx, layout.FeedPages(r.feed), "") {

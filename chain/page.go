@@ -1,24 +1,24 @@
 // Package chain reads a feed in a store: the metadata of its pages, the hash
 // chain that joins them, the floor below which pages have been pruned, and the
-// newest page. What it says is visible is what consumers see; package producer
-// is the only writer of pages.
+// newest page. Consumers see the pages that it finds; package producer is the only
+// writer of pages.
 //
 // # The rules
 //
 // Pages are numbered from 1. A page is open or closed; an open page grows, a
 // closed page never changes. Every page but the first names the digest of the
-// page before it, as that was when it was closed. The pages of the feed are
-// those from the floor upwards, as long as each one is closed and named by the
-// next; the last of them is the newest page. A page beyond it, up to [Ahead]
-// pages away, is an orphan: left by a producer that created pages ahead and
-// died or lost a race. Nobody sees orphans, and a producer may replace one.
+// page before it, as it was when it was closed. The pages of the feed are those
+// from the floor upwards, as long as each one is closed and named by the next; the
+// last of them is the newest page. A page beyond it, up to [Ahead] pages away, is
+// an orphan: left by a producer that created pages ahead and was killed or lost a
+// race. Readers do not see orphans, and a producer may replace one.
 //
-// Each page says up to which page its writer knew the chain to reach. If that is
-// further than the chain reaches now, a page between has been lost: what is beyond it
-// is not an orphan, and is neither hidden nor replaced ([ErrLostPages]).
+// Each page records up to which page its writer knew the chain to be complete. If
+// the chain now ends before that, a page in between has been lost: the pages beyond
+// it are not orphans, and are neither hidden nor replaced ([ErrLostPages]).
 //
-// A page below the floor does not exist, whatever the store says: a producer
-// that slept for long may still have created one.
+// A page below the floor does not exist, even if the store has its object: a
+// producer that was suspended for long may still have created one.
 package chain
 
 import (
@@ -38,8 +38,8 @@ import (
 )
 
 // Ahead is how many pages a producer may create beyond the newest one before
-// it knows that the first of them was taken. It is a property of the format: a
-// reader looks this far back for the end of the chain.
+// it knows that the first of them has landed. It is a property of the format: a
+// reader searches this far back for the end of the chain.
 const Ahead = 16
 
 // MaxCheckpoint limits a producer's checkpoint, in bytes.
@@ -47,13 +47,14 @@ const MaxCheckpoint = 32 << 10
 
 // Errors of this package, to be matched with [errors.Is].
 var (
-	// ErrNoFeed: the store has no page of the feed.
+	// ErrNoFeed means that the store has no page of the feed.
 	ErrNoFeed = errors.New("feed has no pages")
-	// ErrNoPage: the page is beyond the newest one.
+	// ErrNoPage means that the page is beyond the newest one.
 	ErrNoPage = errors.New("feed has no such page yet")
-	// ErrPruned: the page is below the floor.
+	// ErrPruned means that the page is below the floor.
 	ErrPruned = errors.New("page has been pruned")
-	// ErrCorrupt: the store contradicts itself. Nothing is written to such a feed.
+	// ErrCorrupt means that objects of the feed are damaged, missing or contradictory.
+	// The feed cannot be published to.
 	ErrCorrupt = errors.New("feed is corrupt in the store")
 )
 
@@ -69,8 +70,8 @@ type Page struct {
 	Prev          string // Digest of the page before; empty in page 1
 	Closed        bool
 	Checkpoint    []byte // of the producer when this state was written; opaque
-	// Settled is the number of the last page that the producer knew to be linked in the
-	// chain, and closed, when it wrote this state; 0 if it did not say. It is not part of
+	// Settled is the number of the last page that the producer knew to be closed and
+	// linked in the chain when it wrote this state; 0 if not recorded. It is not part of
 	// the Digest. See [Page.Proves].
 	Settled int64
 
@@ -79,8 +80,8 @@ type Page struct {
 	Modified time.Time // by the store's clock
 }
 
-// record is the form of a Page in the metadata of its object. What the store
-// itself knows of an object is not in it.
+// record is the form of a Page in the metadata of its object, without what the
+// store itself keeps of an object.
 type record struct {
 	Format        int    `json:"format"`
 	Feed          string `json:"feed"`
@@ -100,10 +101,10 @@ type record struct {
 // format is the version of record and of Digest.
 const format = 1
 
-// Digest returns the name of a closed page in the chain, in hex: the SHA-256 of
-// a few lines of text that hold the feed, the number, the Prev, the SHA256, the
-// count of entities and the first and last Last-Modified in Unix milliseconds.
-// As Prev is in it, one digest stands for all pages up to its own.
+// Digest returns the digest of a closed page in the chain, in hex: the SHA-256 of
+// lines of text with the feed, the number, Prev, SHA256, the number of entities, and
+// the first and last Last-Modified in Unix milliseconds. Since it covers Prev, it
+// identifies all pages up to this one.
 func (p *Page) Digest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "feedctl page %d\n%s\n%d\n%s\n%s\n%d\n%d\n%d\n",
 		format, p.Feed, p.Number, p.Prev, p.SHA256, p.Entities, p.First.UnixMilli(), p.Last.UnixMilli()))
@@ -123,7 +124,7 @@ func (p *Page) Meta() (storage.Meta, error) {
 	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: selfcheck.Add(data)}, nil
 }
 
-// Decode reads what Meta wrote: the metadata of page n of a feed in the store.
+// Decode decodes metadata written by [Page.Meta]: that of page n of a feed.
 func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	var r record
 	err := selfcheck.Verify(info.Meta.Data)
@@ -135,7 +136,7 @@ func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	}
 	switch {
 	case r.Format != format:
-		return nil, fmt.Errorf("%w: %s has format %d, this program knows %d: use a newer one", ErrCorrupt, info.Key, r.Format, format)
+		return nil, fmt.Errorf("%w: %s has format %d, but this program supports %d: use a newer version", ErrCorrupt, info.Key, r.Format, format)
 	case r.Feed != feed || r.Number != n:
 		return nil, fmt.Errorf("%w: %s holds page %d of feed %q", ErrCorrupt, info.Key, r.Number, r.Feed)
 	case r.Entities < 1 || r.Boundary == "" || r.Last < r.First:
@@ -152,8 +153,8 @@ func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 // leadsTo reports whether next is the page after p in the chain.
 func (p *Page) leadsTo(next *Page) bool { return p.Closed && next.Prev == p.Digest() }
 
-// Whole returns the document of RFC 2046 that a page is, given its stored body: an
-// open page is stored without the closing delimiter, so that it can grow.
+// Whole returns the complete multipart document (RFC 2046) of a page, given its stored
+// body. An open page is stored without the closing delimiter, so that it can grow.
 func (p *Page) Whole(body io.Reader) io.Reader {
 	if p.Closed {
 		return body

@@ -11,20 +11,20 @@ import (
 )
 
 // A Reader finds the pages of one feed. It remembers the newest page it has
-// seen, so that finding the newest again costs a look or two at the store. Its
+// seen, so that finding the newest again costs one or two requests to the store. Its
 // methods may be called concurrently.
 type Reader struct {
 	store storage.Store
 	feed  string
 
 	mu       sync.Mutex
-	newest   *Page // a page that was once the newest; nil before the first look
+	newest   *Page // a page that was once the newest; nil if none is known
 	floor    int64 // the highest floor seen
 	beyond   []*Page
-	timeline int // how often the store went back
+	timeline int // how often the store was found restored to an older state
 }
 
-// NewReader returns a Reader of a feed. It does not look at the store.
+// NewReader returns a Reader of a feed. It does not access the store.
 func NewReader(store storage.Store, feed string) *Reader {
 	return &Reader{store: store, feed: feed, floor: 1}
 }
@@ -38,7 +38,7 @@ func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	return floor, err
 }
 
-// readFloor is Floor, and returns also what the store says of the floor.
+// readFloor returns the highest floor seen and the floor record in the store.
 func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
 	record, _, err := readFloor(ctx, r.store, r.feed)
 	if err != nil {
@@ -50,8 +50,8 @@ func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
 	return r.floor, record, nil
 }
 
-// WritableFloor is Floor for a producer, after it has read or created a page: the error is
-// [ErrDeleting] if that may not be written to, or counted upon.
+// WritableFloor returns the floor for a producer that has read or created a page. The error
+// matches [ErrDeleting] if the producer must not write to the page, or confirm it.
 func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
 	floor, record, err := r.readFloor(ctx)
 	if err == nil && record.Deleting {
@@ -60,51 +60,51 @@ func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
 	return floor, err
 }
 
-// Deleted reports whether the feed was deleted, and not pruned since: then the floor is the
+// Deleted reports whether the feed was deleted and not pruned since. The floor is then the
 // number of its first page, if it has any.
 func (r *Reader) Deleted(ctx context.Context) (bool, error) {
 	_, record, err := r.readFloor(ctx)
 	return record.Deleted, err
 }
 
-// Pruned reports whether pages of the feed are missing at its beginning, which is the floor
-// for one that was deleted.
+// Pruned reports whether pages were pruned from the beginning of the feed. A feed that was
+// deleted begins at the floor.
 func (r *Reader) Pruned(ctx context.Context) (bool, error) {
 	_, record, err := r.readFloor(ctx)
 	return record.Floor > 1 && !record.Deleted, err
 }
 
-// SeenFloor returns the highest floor that was read, without a look at the store. If there
-// was no page at it, it is the number of the first page.
+// SeenFloor returns the highest floor read so far, without accessing the store. It is 1 if
+// none was read.
 func (r *Reader) SeenFloor() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.floor
 }
 
-// Timeline returns how often the store was found to have gone back to an older
-// state, as it does when it is restored from a copy. What was learned of the feed
-// before that, from this reader or another, may not be so any more.
+// Timeline returns how often the store was found restored to an older state, for
+// example from a copy. What was read of the feed before that, by this reader or
+// another, may no longer hold.
 func (r *Reader) Timeline() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.timeline
 }
 
-// errWentBack: the newest page that was known is not in the store any more.
-var errWentBack = errors.New("store went back to an older state")
+// errRestored means that the newest page known is no longer in the store.
+var errRestored = errors.New("store was restored to an older state")
 
-// Newest returns the newest page as it is in the store now, or [ErrNoFeed]. Where it
-// is looked for without knowing any page, the error is a [LostError] if the store holds
-// pages beyond it that a producer cannot have left there.
+// Newest returns the newest page as it is in the store now, or [ErrNoFeed]. If the
+// search begins without knowing any page, the error is a [LostError] if the store has
+// pages beyond the newest one that a producer cannot have left there.
 func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	r.mu.Lock()
 	known, timeline := r.newest, r.timeline
 	r.mu.Unlock()
 	p, err := r.advance(ctx, known)
-	if errors.Is(err, errWentBack) {
-		timeline = r.goBack(timeline)
-		p, err = r.cold(ctx)
+	if errors.Is(err, errRestored) {
+		timeline = r.beginTimeline(timeline)
+		p, err = r.findNewest(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -117,8 +117,9 @@ func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	return p, nil
 }
 
-// goBack forgets the feed as it was in a timeline, and returns the one of now.
-func (r *Reader) goBack(timeline int) int {
+// beginTimeline forgets what is known of the feed in a timeline, and returns the current
+// timeline.
+func (r *Reader) beginTimeline(timeline int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timeline == timeline {
@@ -128,29 +129,27 @@ func (r *Reader) goBack(timeline int) int {
 	return r.timeline
 }
 
-// Remember tells the reader of a page that was the newest one, so that it need not
-// look for it. A producer knows what it wrote.
-//
-// A later state of the feed that is known is kept.
+// Remember records a page that was the newest one, for example one that a producer
+// wrote, to save a search for it. It has no effect if a later state is known.
 func (r *Reader) Remember(p *Page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remember(p)
 }
 
-// remember is Remember. The caller holds mu.
+// remember implements Remember. The caller must hold mu.
 func (r *Reader) remember(p *Page) {
 	if r.newest == nil || p.Number > r.newest.Number || p.Number == r.newest.Number && p.Entities >= r.newest.Entities {
 		r.newest = p
 	}
 }
 
-// advance returns the newest page, starting from one that once was (or nil).
+// advance returns the newest page, starting from one that once was the newest, or nil.
 func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	if known == nil {
-		return r.cold(ctx)
+		return r.findNewest(ctx)
 	}
-	p, next, err := r.again(ctx, known)
+	p, next, err := r.reload(ctx, known)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !known.becomes(p) {
 		return r.replaced(ctx, known)
 	}
@@ -158,9 +157,9 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	case err != nil:
 		return nil, err
 	case !p.Closed && p.Number < r.SeenFloor():
-		return r.cold(ctx) // the feed was deleted
+		return r.findNewest(ctx) // the feed was deleted
 	case !p.Closed:
-		return p, nil // it is still the page that it was, and not one that was created below the floor
+		return p, nil
 	case next != nil && p.leadsTo(next):
 		p, err = r.walk(ctx, next, nil)
 	case !known.Closed:
@@ -169,18 +168,18 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The walk ends early where pages were pruned while nobody looked.
+	// The walk ends early where pages have been pruned since the last read.
 	if floor, err := r.Floor(ctx); err != nil {
 		return nil, err
 	} else if p.Number < floor {
-		return r.cold(ctx)
+		return r.findNewest(ctx)
 	}
 	return p, nil
 }
 
-// again loads a page that is known, and at the same time what matters besides: the
-// floor as long as the page is open, and then the page after it, nil if there is none.
-func (r *Reader) again(ctx context.Context, known *Page) (p, next *Page, err error) {
+// reload loads a known page and, concurrently, the floor if the page was open, or else
+// the page after it, which is nil if there is none.
+func (r *Reader) reload(ctx context.Context, known *Page) (p, next *Page, err error) {
 	err = each(2, func(i int) (err error) {
 		switch {
 		case i == 0:
@@ -198,8 +197,8 @@ func (r *Reader) again(ctx context.Context, known *Page) (p, next *Page, err err
 	return p, next, err
 }
 
-// becomes reports whether later can be what p is later. A page has one boundary, which
-// no other has, from its creation to its end.
+// becomes reports whether later can be a later state of p. A page keeps its boundary, which
+// is unique.
 func (p *Page) becomes(later *Page) bool {
 	switch {
 	case p.Closed:
@@ -210,24 +209,24 @@ func (p *Page) becomes(later *Page) bool {
 	return later.Boundary == p.Boundary && later.SHA256 == p.SHA256
 }
 
-// replaced returns the newest page after one that was the newest is gone, or another
-// page has its number: it was pruned, or the store went back.
+// replaced returns the newest page after a known page was found missing, or replaced by
+// another: it was pruned, or the store was restored to an older state.
 func (r *Reader) replaced(ctx context.Context, known *Page) (*Page, error) {
 	if floor, err := r.Floor(ctx); err != nil {
 		return nil, err
 	} else if known.Number < floor {
-		return r.cold(ctx)
+		return r.findNewest(ctx)
 	}
-	return nil, errWentBack
+	return nil, errRestored
 }
 
-// walk follows the chain from a page of the feed to its end. Pages that were
-// loaded lately, by number, need not be loaded again; if there are none and the
-// end is far, it is looked for as if nothing was known.
+// walk follows the chain from a page of the feed to its end. loaded has pages, by
+// number, that need not be loaded again. If it is nil and the end is far, walk searches
+// for it as if no page was known.
 func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Page, error) {
 	for steps := 0; p.Closed; steps++ {
 		if loaded == nil && steps == Ahead {
-			return r.cold(ctx)
+			return r.findNewest(ctx)
 		}
 		next, err := loaded[p.Number+1], error(nil)
 		if next == nil {
@@ -247,25 +246,25 @@ func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Pa
 	return p, nil
 }
 
-// cold finds the newest page without knowing any: it gallops to a page that
-// has none after it, which is at most Ahead pages beyond the newest, goes back
-// that far to a page that is certainly of the feed, and walks forward from there.
-// What can be asked at the same time is, as a store may be far away.
+// findNewest finds the newest page without knowing any. An exponential search finds a
+// page that is not followed by another, which is at most Ahead pages beyond the newest.
+// From Ahead pages before it, which are certainly of the feed, findNewest walks forward.
+// Requests are concurrent where possible, since a store may be remote.
 //
-// Pages beyond it that are not orphans are an error, if a second look finds the same:
-// else the feed has grown between the looks at its pages.
-func (r *Reader) cold(ctx context.Context) (*Page, error) {
-	var doubted *storage.Version // of the newest page beyond which others were found
+// Pages beyond the newest that are not orphans are an error if a second search has the
+// same result; otherwise the feed has grown between the reads of its pages.
+func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
+	var suspect *storage.Version // version of the newest page in the last search, if pages seemed lost
 	for {
 		floor, record, err := r.readFloor(ctx)
 		if err != nil {
 			return nil, err
 		}
-		top, seen, err := r.gallop(ctx, floor)
+		top, seen, err := r.exponentialSearch(ctx, floor)
 		if err != nil {
 			return nil, err
 		}
-		p, loaded, err := r.end(ctx, floor, top)
+		p, loaded, err := r.lastOfChain(ctx, floor, top)
 		if err != nil {
 			return nil, err
 		}
@@ -274,11 +273,11 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 		case err != nil:
 			return nil, err
 		case p != nil && p.Number < again, p == nil && again != floor:
-			continue // the feed was pruned meanwhile
+			continue // the feed was pruned concurrently
 		case p == nil && (floor > 1 && !record.Deleted || top > 0):
 			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, max(floor, top-Ahead)))
 		}
-		beyond, lost, err := r.lookBeyond(ctx, p, floor, loaded, seen)
+		beyond, lost, err := r.findBeyond(ctx, p, floor, loaded, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -287,10 +286,10 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 			if p != nil {
 				version = p.Version
 			}
-			if doubted != nil && *doubted == version {
+			if suspect != nil && *suspect == version {
 				return nil, lost
 			}
-			doubted = &version
+			suspect = &version
 			continue
 		}
 		r.mu.Lock()
@@ -306,9 +305,9 @@ func (r *Reader) cold(ctx context.Context) (*Page, error) {
 	}
 }
 
-// end returns the last page of the chain, nil if it does not begin, and pages that
-// were loaded for that, by number. The last page is at most Ahead pages before top.
-func (r *Reader) end(ctx context.Context, floor, top int64) (*Page, map[int64]*Page, error) {
+// lastOfChain returns the last page of the chain, or nil if there is no first page, and the
+// pages that it loaded, by number. The last page is at most Ahead pages before top.
+func (r *Reader) lastOfChain(ctx context.Context, floor, top int64) (*Page, map[int64]*Page, error) {
 	start := floor
 	if top > 0 {
 		start = max(floor, top-Ahead)
@@ -327,14 +326,14 @@ func (r *Reader) end(ctx context.Context, floor, top int64) (*Page, map[int64]*P
 	return p, loaded, err
 }
 
-// atOnce is how many requests a cold look has under way.
-const atOnce = 16
+// searchRequests is the number of concurrent requests of a search.
+const searchRequests = 16
 
-// gallop returns the number of a page that exists and is not followed by
-// another, or 0, and the highest number of a page that it met. It asks about a number
-// of pages that is logarithmic in theirs.
-func (r *Reader) gallop(ctx context.Context, floor int64) (top, seen int64, err error) {
-	// Ever longer jumps from the floor: one to see whether there is a feed at all.
+// exponentialSearch returns the number of a page that exists and is not followed by
+// another, or 0, and the highest page number that it found. The number of its requests
+// is logarithmic in the number of pages.
+func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen int64, err error) {
+	// The first request shows whether there is a feed at all; the jumps then double.
 	numbers := []int64{floor}
 	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
 	for jump := int64(1); high == 0; {
@@ -350,13 +349,13 @@ func (r *Reader) gallop(ctx context.Context, floor int64) (top, seen int64, err 
 			high = numbers[found]
 		}
 		numbers = numbers[:0]
-		for range atOnce / 2 {
+		for range searchRequests / 2 {
 			numbers = append(numbers, floor+jump)
 			jump *= 2
 		}
 	}
 	for high-low > 1 {
-		parts := min(high-low, atOnce+1)
+		parts := min(high-low, searchRequests+1)
 		numbers = numbers[:0]
 		for i := int64(1); i < parts; i++ {
 			numbers = append(numbers, low+(high-low)*i/parts)
@@ -379,15 +378,15 @@ func (r *Reader) gallop(ctx context.Context, floor int64) (top, seen int64, err 
 	return low, seen, nil
 }
 
-// leading asks about several pages at the same time and returns how many of them
-// exist before the first one that does not, and the highest number that exists.
+// leading checks pages concurrently. It returns how many of them exist before the first
+// that does not, and the highest number that exists.
 func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highest int64, err error) {
 	exist := make([]bool, len(numbers))
 	err = each(len(numbers), func(i int) error {
 		_, err := r.store.Stat(ctx, key(r.feed, numbers[i]))
 		exist[i] = err == nil
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return fmt.Errorf("look for page %d of feed %q: %w", numbers[i], r.feed, err)
+			return fmt.Errorf("find page %d of feed %q: %w", numbers[i], r.feed, err)
 		}
 		return nil
 	})
@@ -405,12 +404,13 @@ func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highe
 	return found, highest, nil
 }
 
-// loadAll loads the pages with these numbers, both included, as far as it can.
+// loadAll loads the pages from first to last, both included. It omits those that cannot be
+// loaded.
 func (r *Reader) loadAll(ctx context.Context, first, last int64) map[int64]*Page {
 	pages := make([]*Page, max(last-first+1, 0))
 	_ = each(len(pages), func(i int) (err error) {
 		pages[i], err = r.load(ctx, first+int64(i))
-		return err // for whoever needs the page, and loads it again
+		return err // reported when the page is needed and loaded again
 	})
 	loaded := make(map[int64]*Page, len(pages))
 	for i, p := range pages {
@@ -421,8 +421,8 @@ func (r *Reader) loadAll(ctx context.Context, first, last int64) map[int64]*Page
 	return loaded
 }
 
-// each calls do with the numbers below n at the same time and returns the error of
-// the first that has one.
+// each calls do concurrently with the numbers below n. It returns the error of the lowest
+// number that failed.
 func each(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -438,8 +438,8 @@ func each(n int, do func(i int) error) error {
 	return nil
 }
 
-// load reads the metadata of a page, whether or not it is in the chain. Its
-// error matches storage.ErrNotFound if there is no such object.
+// load reads the metadata of a page, whether or not it is in the chain. The error
+// matches storage.ErrNotFound if there is no such object.
 func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	info, err := r.store.Stat(ctx, key(r.feed, n))
 	if err != nil {
@@ -448,10 +448,9 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	return Decode(r.feed, n, info)
 }
 
-// Orphan returns the object at the number after the newest page, which the
-// chain does not reach, or nil if there is none. It is for the producer that
-// wants to put a page in its place, on condition that it is still at Version. The
-// error is a [LostError] if it is not an orphan.
+// Orphan returns the page after the newest one that is not in the chain, or nil if there
+// is none. A producer can replace it on condition that it is still at Version. The error
+// is a [LostError] if it is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	p, err := r.load(ctx, newest.Number+1)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p) {
@@ -494,7 +493,7 @@ func (r *Reader) pruned(n, floor int64) error {
 	return fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, r.feed, ErrPruned, floor)
 }
 
-// missing says why a page that should exist does not.
+// missing returns the error for a page that should exist but does not.
 func (r *Reader) missing(ctx context.Context, n int64) error {
 	floor, err := r.Floor(ctx)
 	switch {
@@ -505,14 +504,15 @@ func (r *Reader) missing(ctx context.Context, n int64) error {
 	}
 	if newest, err := r.Newest(ctx); err != nil {
 		return err
-	} else if n > newest.Number { // the store went back
+	} else if n > newest.Number { // the store was restored to an older state
 		return r.notYet(n, newest)
 	}
 	return fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, n))
 }
 
-// Stat returns the metadata of page n as it is now: [ErrPruned] below the highest
-// floor seen, [ErrNoPage] beyond the newest page, [ErrNoFeed] if there is none.
+// Stat returns the current metadata of page n. The error matches [ErrPruned] below the
+// highest floor seen, [ErrNoPage] beyond the newest page, and [ErrNoFeed] if the feed has
+// no page.
 func (r *Reader) Stat(ctx context.Context, n int64) (*Page, error) {
 	if err := r.within(ctx, n); err != nil {
 		return nil, err
@@ -524,9 +524,9 @@ func (r *Reader) Stat(ctx context.Context, n int64) (*Page, error) {
 	return p, err
 }
 
-// Open returns the metadata of page n and opens length bytes of its body from
-// offset on, both of the same version; a negative length means to the end. The
-// errors are those of Stat.
+// Open returns the metadata of page n and opens length bytes of its body from offset, both
+// of the same version; a negative length means to the end. The errors are those of
+// [Reader.Stat].
 func (r *Reader) Open(ctx context.Context, n, offset, length int64) (*Page, *storage.Object, error) {
 	if err := r.within(ctx, n); err != nil {
 		return nil, nil, err

@@ -40,7 +40,7 @@ var mutants = []mutant{
 	}},
 	{"take the remembered page for one of the feed though it was pruned", []edit{
 		{"chain/reader.go", "} else if p.Number < floor {", "} else if false && p.Number < floor {"},
-		{"chain/reader.go", "} else if known.Number < floor {\n\t\treturn r.cold(ctx)", "} else if known.Number < floor {\n\t\treturn known, nil"},
+		{"chain/reader.go", "} else if known.Number < floor {\n\t\treturn r.findNewest(ctx)", "} else if known.Number < floor {\n\t\treturn known, nil"},
 	}},
 	{"publish again after an unknown outcome without looking", []edit{
 		{"producer/commit.go", "check = false, !lostRace(err) || b.doubtful()", "check = false, false"},
@@ -82,7 +82,7 @@ var deleteMutants = []mutant{
 		{"chain/delete.go", "return each(len(pages), func(i int) error {", "return each(0, func(i int) error {"},
 	}},
 	{"continue with the page number after the last one", []edit{
-		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = fenced+deleteGap,", "r.Floor, r.Deleting, r.Deleted = fenced+1,"},
+		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = sealed+deleteGap,", "r.Floor, r.Deleting, r.Deleted = sealed+1,"},
 	}},
 	{"look for pages only before producers can know of the deletion", []edit{
 		{"chain/delete.go", "if pages, err = lastPages(ctx, store, feed, r.Floor); err != nil {", "if err != nil {"},

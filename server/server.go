@@ -37,7 +37,7 @@ type Server struct {
 
 	reader   *feedstore.Reader
 	indexes  *lru.Cache[string, *servedIndex]
-	indexing chan struct{} // has room for whoever makes an index ready
+	indexing chan struct{} // held while an index is prepared
 
 	producers  *producers
 	publishers chan struct{}       // limits requests to Config.MaxPublishes
