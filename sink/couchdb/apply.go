@@ -12,25 +12,24 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// A step of a batch is written as a whole, and has a position of its own: it
-// consists of revisions, or of changes.
+// A step is a part of a batch that is written as a whole, and has its own position.
+// It consists of either revisions or changes.
 type step struct {
 	name      string // random
 	revisions []revision
 	changes   []*change
-	alone     bool          // one change, which is too large for the log
+	alone     bool          // it is one change that is too large for the log
 	through   feed.Position // after its last entity; zero if that has no Content-ID
 }
 
-// A revision is a document that is stored as it is.
+// A revision is a document that is stored unchanged.
 type revision struct {
 	id, rev     string
 	contentType string
 	body        piece
 }
 
-// A change is what becomes of a document without revisions: the database gives it
-// one.
+// A change is a document without a revision, which the database assigns.
 type change struct {
 	key, id      string
 	contentID    string
@@ -39,26 +38,26 @@ type change struct {
 	contentType  string
 	deleted      bool
 	form         form
-	body         piece // what the entity has, or the text of the members
-	// Of documents from CouchDB: the value of _attachments, and what follows
-	// the document in multipart/related.
+	body         piece // the entity's, or the text of the members
+	// Of documents from CouchDB: the value of _attachments, and the rest of the
+	// multipart/related body after the document.
 	attachments piece
 	boundary    string
 	rest        piece
-	// whole: body is the document of a revision. It is not written, but may be
-	// patched.
+	// whole means that body is the document of a revision. It is not written, but
+	// may be patched.
 	whole bool
 }
 
-// maxInline is the size in bytes of attachments from which on they are not sent as
-// base64 within a document (protocol, "Upload Document with Attachments").
+// maxInline is the size in bytes up to which attachments are sent as base64 within a
+// document (protocol, "Upload Document with Attachments").
 const maxInline = 64 << 10
 
-// maxAdopted is how large a document of CouchDB without its revisions may be, in bytes, with
-// the attachments that are inline: it must be in memory.
+// maxAdopted limits a document of CouchDB without its revisions, with its inline
+// attachments, in bytes. It is held in memory.
 const maxAdopted = 16 << 20
 
-// maxLogged is how large a document may be, in bytes, to go into the log.
+// maxLogged limits a document in the log, in bytes.
 const maxLogged = 256 << 10
 
 func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
@@ -84,7 +83,7 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// keep spools the body of e. It returns the bytes too, if they are few.
+// keep spools the body of e. It also returns the bytes if the body is in memory.
 func (t *target) keep(e *feed.Entity) (body piece, whole []byte, err error) {
 	whole, stream, size, err := t.body.Read(e)
 	if err != nil {
@@ -143,7 +142,7 @@ func (t *target) remove(key, id string, e *feed.Entity) error {
 	return nil
 }
 
-// origin stages an entity that comes from CouchDB, as its ETag says.
+// origin stages an entity whose ETag is a revision of CouchDB.
 func (t *target) origin(key, rev string, e *feed.Entity) error {
 	if e.Operation == feed.Delete && e.Stream == nil && len(e.Body) == 0 {
 		if !validID(key) {
@@ -173,12 +172,12 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	found, ok := identify(t.json, t.spool.reader(document))
 	switch {
 	case !ok || found.rev != rev || !validID(found.id):
-		// Not from CouchDB, though its ETag looks so.
+		// Not from CouchDB, despite its ETag.
 	case found.history:
 		r.id = found.id
 		return t.replicate(r, document, e)
 	case document.size > maxAdopted:
-		t.log.Warn("document is too large to be changed: its JSON becomes an attachment; make the feed with --revs to keep it as it is",
+		t.log.Warn("document is too large to change, storing its JSON as an attachment; publish the feed with --revs to avoid this",
 			"database", t.db.URL(), "id", found.id, "rev", rev, "bytes", document.size, "limit", maxAdopted)
 	default:
 		text, err := t.spool.append(nil, document)
@@ -195,7 +194,7 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	return t.stageBody(key, e, body, whole)
 }
 
-// adopt stages a document of CouchDB without its revisions: as a change.
+// adopt stages a document of CouchDB without its revisions, as a change.
 func (t *target) adopt(key, id string, own, attachments []byte, parts related, e *feed.Entity) error {
 	c, err := t.newChange(key, id, e)
 	if err != nil {
@@ -230,8 +229,8 @@ func (t *target) replicate(r revision, document piece, e *feed.Entity) error {
 	return nil
 }
 
-// stage stages a change. Of several changes of a document in a step the last
-// counts.
+// stage stages a change. If a step has several changes of a document, only the last is
+// written.
 func (t *target) stage(c *change, e *feed.Entity) {
 	alone := t.size(c) > maxLogged || t.multipart(c)
 	s := t.lastStep()

@@ -13,45 +13,45 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// ErrTaken is returned when another consumer has opened the same sink.
+// ErrTaken means that another consumer has opened the same sink.
 var ErrTaken = errors.New("another consumer has taken the sink over: stop one of the two, or give them different names")
 
-// ErrLost is returned when the database is not the one any more that a sink has
-// opened, or not in the state any more that the sink has left it in.
-var ErrLost = errors.New("the checkpoint is gone, or older than it was: the database was deleted, replaced or restored; start again, and what it lacks is written anew")
+// ErrLost means that the database was deleted, replaced or restored while the sink was
+// open.
+var ErrLost = errors.New("the checkpoint is missing, or older than before: the database was deleted, replaced or restored; start the consumer again to write what is missing")
 
 // A checkpoint is the document _local/feedctl-sink-NAME.
 type checkpoint struct {
 	Rev string `json:"_rev,omitempty"`
-	// Owner is a random name of the sink that has it, and Writes the number of
-	// times that the document was written: together they name its state.
+	// Owner is a random name of the sink that owns it, and Writes the number of
+	// times that the document was written: together they identify its state.
 	Owner  string `json:"owner"`
 	Writes int64  `json:"writes"`
-	// Instance is [couchdb.Info.Instance] of the database that it is about.
+	// Instance is the [couchdb.Info.Instance] of the database.
 	Instance string `json:"instance,omitempty"`
-	// Position is what the documents are at, once Pending is done.
+	// Position is the position of the documents, except for Pending.
 	Position feed.Position `json:"position"`
 	Pending  *pending      `json:"pending,omitempty"`
-	// Step names the last step that is done.
+	// Step is the name of the last step that is done.
 	Step string `json:"step,omitempty"`
-	// The numbers of all runs, named as in a replication log.
+	// Totals of all runs, named as in a replication log.
 	Written  int64 `json:"docs_written"`
 	Failures int64 `json:"doc_write_failures"`
 	// Refused are the last documents that were refused.
 	Refused []consumer.Refusal `json:"refused,omitempty"`
 }
 
-// A pending step has been begun. It is ended by whoever opens the sink next.
+// A pending is a step that has begun. The next consumer to open the sink completes it.
 type pending struct {
 	Step     string        `json:"step"`
 	Position feed.Position `json:"position"` // when it is done
-	// Parts is how many documents the log of the step has: the changes are
-	// there. 0: the step is the one change of Single.
+	// Parts is how many documents the log of the step has. 0: the step is the
+	// one change of Single.
 	Parts  int     `json:"parts,omitempty"`
 	Single *single `json:"single,omitempty"`
 }
 
-// A single change is written in one request, so it is done or not.
+// A single is a change that is written with one request, and so without a log.
 type single struct {
 	ID        string `json:"id"`
 	ContentID string `json:"content_id,omitempty"`
@@ -77,8 +77,8 @@ func (t *target) own(ctx context.Context) error {
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
 	if isOther(stored.Instance, info.Instance()) {
-		// It was written just when the database was deleted and created again.
-		t.log.WarnContext(ctx, "the checkpoint is of another database of this name, beginning anew", "database", t.db.URL())
+		// The database was deleted and created again while it was being written.
+		t.log.WarnContext(ctx, "checkpoint is of an earlier database of this name, starting from the beginning", "database", t.db.URL())
 		stored = checkpoint{Rev: stored.Rev}
 	}
 	t.found = stored.Writes
@@ -89,8 +89,8 @@ func (t *target) own(ctx context.Context) error {
 	return err
 }
 
-// isOther reports whether a database is known to be another one. Servers that do not
-// tell have "" or "0".
+// isOther reports whether two instances are known to be different. Servers that do not
+// identify instances send "" or "0".
 func isOther(was, is string) bool { return was != "" && is != "" && is != "0" && was != is }
 
 func (t *target) read(ctx context.Context) (c checkpoint, err error) {
@@ -98,7 +98,7 @@ func (t *target) read(ctx context.Context) (c checkpoint, err error) {
 	return c, err
 }
 
-// load reads the checkpoint, and makes sure that it is this sink's.
+// load reads the checkpoint and verifies that this sink owns it.
 func (t *target) load(ctx context.Context) error {
 	stored, err := t.read(ctx)
 	switch {
@@ -106,7 +106,7 @@ func (t *target) load(ctx context.Context) error {
 		return ErrLost
 	case err != nil:
 		return fmt.Errorf("read checkpoint: %w", err)
-	case stored.Owner != t.state.Owner && stored.Writes <= t.found: // another consumer would have counted on
+	case stored.Owner != t.state.Owner && stored.Writes <= t.found: // another consumer would have increased it
 		return ErrLost
 	case stored.Owner != t.state.Owner:
 		return ErrTaken
@@ -117,16 +117,15 @@ func (t *target) load(ctx context.Context) error {
 	return nil
 }
 
-// save changes the checkpoint. CouchDB compares no revisions in _local, PouchDB
-// does: so who is the owner is looked at before.
+// save changes the checkpoint. CouchDB, unlike PouchDB, does not compare revisions in
+// _local, so the caller must check the owner first.
 func (t *target) save(ctx context.Context, change func(*checkpoint)) error {
 	c := t.state
 	change(&c)
 	c.Writes++
 	rev, err := t.db.PutLocal(ctx, t.local(), c)
 	if errors.Is(err, couchdb.ErrConflict) {
-		// Either another has written it, or this very request that was
-		// repeated.
+		// Written by another consumer, or by an earlier attempt of this request.
 		stored, failed := t.read(ctx)
 		if failed != nil {
 			return errors.Join(fmt.Errorf("write checkpoint: %w", err), failed)
@@ -154,14 +153,14 @@ type part struct {
 	Writes []write `json:"writes"`
 }
 
-// writePart writes a part of the log, over what is there.
+// writePart writes a part of the log, replacing an older one.
 func (t *target) writePart(ctx context.Context, n int, p part) error {
 	for len(t.parts) <= n {
 		t.parts = append(t.parts, "")
 	}
 	p.Rev = t.parts[n]
 	rev, err := t.db.PutLocal(ctx, t.logPart(n), p)
-	if errors.Is(err, couchdb.ErrConflict) { // from another run, or a request that was repeated
+	if errors.Is(err, couchdb.ErrConflict) { // written by another run, or an earlier attempt
 		var stored struct {
 			Rev string `json:"_rev"`
 		}
@@ -184,13 +183,13 @@ func (t *target) readPart(ctx context.Context, n int, step string) (part, error)
 		return p, fmt.Errorf("read log: %w", err)
 	}
 	if p.Step != step {
-		return p, fmt.Errorf("read log: _local/%s is of step %q, not %q: the database was changed by others", t.logPart(n), p.Step, step)
+		return p, fmt.Errorf("read log: _local/%s is of step %q, not %q: it was changed by another client", t.logPart(n), p.Step, step)
 	}
 	return p, nil
 }
 
-// clean removes the log, of which nothing is needed any more. It does not matter if
-// that fails: the next one is written over it.
+// clean removes the log if it is not needed any more. Failures do not matter: the next
+// log replaces it.
 func (t *target) clean() {
 	if len(t.parts) == 0 {
 		return
@@ -198,7 +197,7 @@ func (t *target) clean() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if t.load(ctx) != nil || t.state.Pending != nil {
-		return // it is needed, or another's
+		return // the log is needed, or not this sink's
 	}
 	for n, rev := range t.parts {
 		err := t.db.JSON(ctx, couchdb.Request{
@@ -208,7 +207,7 @@ func (t *target) clean() {
 			Once:   true,
 		}, nil)
 		if err != nil {
-			t.log.Debug("log is left in the database", "database", t.db.URL(), "error", err)
+			t.log.Debug("log cannot be removed", "database", t.db.URL(), "error", err)
 			return
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// patience says how often a step is tried, with which pauses.
-type patience struct {
+// A retryBudget is how often a step is tried, and with which pauses.
+type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff
 }
 
-// retry does something until it is done, or another try is of no use. What it does
-// may have been done in part before.
+// retry calls do until it succeeds, fails with an error that is not retryable, or has
+// been called tries times. An earlier call may have done part of the work.
 func (t *target) retry(ctx context.Context, tries int, do func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := do(ctx)
@@ -27,15 +27,14 @@ func (t *target) retry(ctx context.Context, tries int, do func(context.Context) 
 			return err
 		}
 		pause := t.pauses.After(n)
-		t.log.WarnContext(ctx, "will write again", "database", t.db.URL(), "error", err, "try", n, "pause", pause)
+		t.log.WarnContext(ctx, "write failed, retrying", "database", t.db.URL(), "error", err, "try", n, "pause", pause)
 		if backoff.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}
 }
 
-// Commit writes the batch step by step. Each step moves the position to what the
-// database then is at.
+// Commit writes the batch step by step. Each step advances the position.
 func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if len(t.steps) == 0 {
 		t.addStep()
@@ -45,7 +44,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 		if i < len(t.steps)-1 {
 			position = s.through
 			position.Feed, position.Committed = at.Feed, at.Committed
-			if position.ContentID == "" || at.Snapshot != nil { // what comes again then is a PUT
+			if position.ContentID == "" || at.Snapshot != nil { // if the step's entities are then applied again, they are PUTs
 				position = t.state.Position
 			}
 		}
@@ -56,13 +55,13 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	return t.forget()
 }
 
-// write writes a step, or what is left of it.
+// write writes a step, or the rest of it.
 func (t *target) write(ctx context.Context, s *step, position feed.Position) error {
 	if err := t.load(ctx); err != nil {
 		return err
 	}
 	if t.state.Step == s.name {
-		return nil // it was done, and the answer was lost
+		return nil // done; the response was lost
 	}
 	p := pending{Step: s.name, Position: position}
 	switch {
@@ -78,14 +77,14 @@ func (t *target) write(ctx context.Context, s *step, position feed.Position) err
 	return t.update(ctx, s, p)
 }
 
-// An outcome counts what became of documents.
+// An outcome counts written and refused documents.
 type outcome struct {
 	written, failures int64
 	refused           []consumer.Refusal // the last ones
 }
 
-// refuse counts a document that the database does not take: that is not retried,
-// since it would be in vain (protocol, "Upload Batch of Changed Documents").
+// refuse logs and counts a document that the database refuses. It is not retried
+// (protocol, "Upload Batch of Changed Documents").
 func (t *target) refuse(o *outcome, id, rev string, err error) {
 	why := reason(err)
 	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
@@ -94,14 +93,14 @@ func (t *target) refuse(o *outcome, id, rev string, err error) {
 	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
-// finish makes what was written durable, and then moves the position.
+// finish makes the written documents durable, and then advances the position.
 func (t *target) finish(ctx context.Context, p pending, o outcome) error {
 	instance, err := t.db.EnsureFullCommit(ctx)
 	if err != nil {
 		return fmt.Errorf("ensure full commit: %w", err)
 	}
 	if isOther(t.state.Instance, instance) {
-		return ErrLost // what was written before is not in this one
+		return ErrLost // the documents were written to an earlier database
 	}
 	err = t.save(ctx, func(c *checkpoint) {
 		c.Position, c.Step, c.Pending = p.Position, p.Step, nil

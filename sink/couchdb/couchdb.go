@@ -20,14 +20,14 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// DefaultName is the name of a consumer that is not given one.
+// DefaultName is the default name of a consumer.
 const DefaultName = "feedctl"
 
-// consumerName is what a consumer may be called: its checkpoint is a document of
-// that name.
+// consumerName matches valid names of consumers. The id of the checkpoint contains
+// the name.
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// A Sink is a [consumer.Sink] with a database.
+// A Sink is a [consumer.Sink] that writes to a database.
 type Sink struct {
 	*session.Sink
 	target *target
@@ -37,11 +37,11 @@ type Sink struct {
 // opened, and up to 3 of them.
 func (s *Sink) Rejected() consumer.Rejected { return s.target.rejected }
 
-// maxExamples is how many refusals Rejected returns at most.
+// maxExamples limits the refusals that Rejected returns.
 const maxExamples = 3
 
 // Opener returns an opener of sinks that are named couchdb:URL or
-// couchdb:URL?name=NAME. The rest of the configuration is c.
+// couchdb:URL?name=NAME. The other fields of the configuration are from c.
 func Opener(c couchdb.Config) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
 		if err := s.CheckParams("name"); err != nil {
@@ -60,26 +60,26 @@ func Opener(c couchdb.Config) sink.Opener {
 	}
 }
 
-// Open opens the database, which is created if it does not exist, for the consumer
-// with this name (empty: [DefaultName]). The error matches [sink.ErrLocked] if it is
-// open on this host; from another host it is taken away. It matches
-// [sink.ErrUnavailable] if the server does not answer, or only with 408, 425, 429 or 5xx.
-// What an interrupted commit has begun is ended first.
+// Open opens the database for the consumer with this name (empty: [DefaultName]). It
+// creates the database if it does not exist, and completes an interrupted commit. The
+// error matches [sink.ErrLocked] if the sink is open on this host; from another host it is
+// taken over. It matches [sink.ErrUnavailable] if the server does not respond, or responds
+// with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	if c.Attempts == 0 {
-		c.Attempts = 1 // a step is tried again as a whole
+		c.Attempts = 1 // steps are retried as a whole
 	}
-	return open(ctx, c, name, patience{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
+	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
 }
 
-// maxTries is how often a step is tried, in half a minute; and openTries how often the
-// server is asked whether it is there at all, in 4 s.
+// maxTries is how often a step is tried, in half a minute; openTries is how often Open
+// tries to reach the server, in 4 s.
 const (
 	maxTries  = 8
 	openTries = 5
 )
 
-func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink, error) {
+func open(ctx context.Context, c couchdb.Config, name string, budget retryBudget) (*Sink, error) {
 	name = cmp.Or(name, DefaultName)
 	if !consumerName.MatchString(name) {
 		return nil, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
@@ -88,7 +88,7 @@ func open(ctx context.Context, c couchdb.Config, name string, p patience) (*Sink
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
 	}
-	t := &target{db: db, name: name, patience: p, log: c.Log, batch: batch{json: jsonscan.NewReader(nil)}}
+	t := &target{db: db, name: name, retryBudget: budget, log: c.Log, batch: batch{json: jsonscan.NewReader(nil)}}
 	t.spool.dir = c.SpoolDir
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -118,19 +118,19 @@ type target struct {
 	name string // of the consumer
 	log  *slog.Logger
 	lock *durable.File
-	patience
+	retryBudget
 
-	state    checkpoint // as this sink has written it last
-	owned    bool       // state has been written by this sink
-	found    int64      // Writes before that
+	state    checkpoint // as last read or written by this sink
+	owned    bool       // this sink has written the checkpoint
+	found    int64      // checkpoint.Writes before that
 	parts    []string   // revisions of the parts of the log that this sink has written
 	rejected consumer.Rejected
-	vendor   string // of the server; "" if it was not asked
+	vendor   string // of the server; "" if unknown
 
 	batch
 }
 
-// A batch is what was applied and is not committed.
+// A batch is what has been applied and not committed.
 type batch struct {
 	spool spool
 	steps []*step
@@ -147,8 +147,7 @@ func (t *target) open(ctx context.Context) error {
 	return t.verify(ctx)
 }
 
-// verify looks whether the database exists, and creates it if not (protocol,
-// "Verify Peers").
+// verify creates the database if it does not exist (protocol, "Verify Peers").
 func (t *target) verify(ctx context.Context) error {
 	err := t.retry(ctx, min(t.tries, openTries), t.db.Exists)
 	if !errors.Is(err, couchdb.ErrNotFound) {
@@ -156,7 +155,7 @@ func (t *target) verify(ctx context.Context) error {
 	}
 	err = t.retry(ctx, t.tries, func(ctx context.Context) error {
 		err := t.db.Create(ctx)
-		if errors.Is(err, couchdb.ErrPreconditionFailed) { // another was faster, or the answer before was lost
+		if errors.Is(err, couchdb.ErrPreconditionFailed) { // created by another client, or the response to an earlier attempt was lost
 			return nil
 		}
 		return err
@@ -169,7 +168,7 @@ func (t *target) verify(ctx context.Context) error {
 
 func (t *target) Begin(context.Context) error { return t.forget() }
 
-// Rollback forgets the batch, of which the database knows nothing yet.
+// Rollback drops the batch, none of which has been written yet.
 func (t *target) Rollback(context.Context) error { return t.forget() }
 
 func (t *target) forget() error {
@@ -178,8 +177,7 @@ func (t *target) forget() error {
 	return t.spool.reset()
 }
 
-// Recover ends what a commit has begun, and returns the position that the database
-// then is at.
+// Recover completes an interrupted commit, and returns the position of the database.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	if err := t.forget(); err != nil {
 		return feed.Position{}, err
@@ -197,10 +195,10 @@ func (t *target) recover(ctx context.Context) error {
 	return t.redo(ctx)
 }
 
-// closeTimeout limits what is done when a sink is closed.
+// closeTimeout limits the requests of Close.
 const closeTimeout = 5 * time.Second
 
-// Close lets others have the sink.
+// Close releases the lock and removes the log.
 func (t *target) Close() error {
 	err := t.spool.close()
 	t.clean()

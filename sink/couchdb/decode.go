@@ -15,13 +15,13 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
-// maxHead limits a document in multipart/related that is looked into: CouchDB's own
-// limit for documents, in bytes.
+// maxHead limits a document in multipart/related that is parsed, in bytes: CouchDB's own
+// limit for documents.
 const maxHead = 8 << 20
 
-// decode has the attachments of a document sent as they are, if they are compressed
-// and the server does not know that. CouchDB compresses text, and hands it out so
-// (att_encoding_info); PouchDB Server would take the compressed bytes for the text.
+// decode decompresses the attachments of p if the server does not support compressed
+// attachments. CouchDB compresses text attachments and sends them compressed
+// (att_encoding_info); PouchDB Server would store the compressed bytes as the text.
 func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
 	boundary := boundaryOf(p.ContentType)
 	if boundary == "" {
@@ -52,13 +52,13 @@ func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
 	return nil
 }
 
-// takesCompressed asks the server, once, whether it is another than PouchDB Server. One
-// behind a proxy that shows nothing but databases is taken for CouchDB.
+// takesCompressed reports whether the server is not PouchDB Server. It asks the server
+// once. A server behind a proxy that exposes only databases is assumed to be CouchDB.
 func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 	if t.vendor == "" {
 		s, err := t.db.Server(ctx)
 		if err != nil && (couchdb.Retryable(err) || ctx.Err() != nil) {
-			return false, fmt.Errorf("ask server what it is: %w", err)
+			return false, fmt.Errorf("request server version: %w", err)
 		}
 		t.vendor = "of " + s.Vendor.Name
 	}
@@ -70,7 +70,7 @@ func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 func compressed(body io.Reader, boundary string) bool {
 	first, err := multipart.NewReader(body, boundary).NextRawPart()
 	if err != nil {
-		return false // the server will say what is wrong
+		return false // the server will report the error
 	}
 	head, err := io.ReadAll(io.LimitReader(first, maxHead))
 	var doc struct {
@@ -127,7 +127,7 @@ func decompress(w io.Writer, body io.Reader, boundary string) error {
 	}
 }
 
-// copyPart copies a part without the fields that do not hold any more.
+// copyPart copies a part without the header fields that describe the compressed content.
 func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Reader) error {
 	header.Del("Content-Encoding")
 	header.Del("Content-Length")
@@ -139,8 +139,8 @@ func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Rea
 	return err
 }
 
-// withoutEncoding returns a document whose attachments are not said to be
-// compressed. Their length is that of the content anyway.
+// withoutEncoding removes the members that describe the compression from the attachments
+// of a document. Their length is already that of the decompressed content.
 func withoutEncoding(doc []byte) []byte {
 	text, ok := jsontext.AppendCompact(nil, doc)
 	if !ok || len(text) == 0 || text[0] != '{' {

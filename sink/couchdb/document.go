@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// metaMember is the member of a document with what the entity says besides
+	// metaMember is the member of a document with the fields of the entity other than
 	// its body.
 	metaMember = "feedctl"
 	// bodyName is the attachment with the body.
 	bodyName = "body"
-	// attachmentsMember is where CouchDB has attachments.
+	// attachmentsMember is CouchDB's member for attachments.
 	attachmentsMember = "_attachments"
 )
 
@@ -35,7 +35,7 @@ func (m member) with(value []byte) []byte {
 	return slices.Concat(m.text[:len(m.text)-len(m.value)], value)
 }
 
-// members returns the members of an object, whose text is valid and without white
+// members returns the members of an object. The text must be valid and have no white
 // space.
 func members(text []byte) (all []member) {
 	for quoted, value := range jsonscan.Members(text) {
@@ -45,8 +45,8 @@ func members(text []byte) (all []member) {
 	return all
 }
 
-// edit returns an object with what change makes of each member: nil is none. Anything else than an
-// object stays as it is.
+// edit returns an object with each member replaced by the result of change, or removed if
+// that is nil. A value that is not an object is returned unchanged.
 func edit(value []byte, change func(member) []byte) []byte {
 	if value[0] != '{' {
 		return value
@@ -60,9 +60,9 @@ func edit(value []byte, change func(member) []byte) []byte {
 	return enclose(all)
 }
 
-// split returns an object with the members of a document that are its user's, and
-// the attachments that it brings along: those with data, or, if they follow,
-// with that. It returns false if the document is not valid.
+// split returns an object with the user's members of a document, and the attachments
+// whose content is present: inline, or, with follow, in the parts that follow. It returns
+// false if the document is not valid.
 func split(document []byte, follow bool) (own, attachments []byte, ok bool) {
 	text, ok := jsontext.AppendCompact(nil, document)
 	if !ok || len(text) == 0 || text[0] != '{' {
@@ -156,7 +156,7 @@ func (t *target) document(c *change) ([]byte, error) {
 	return append(doc, '}'), nil
 }
 
-// appendMembers appends the members of the body, which may have white space.
+// appendMembers appends the members of the body, without white space.
 func (t *target) appendMembers(doc []byte, c *change) ([]byte, error) {
 	text, err := t.spool.append(t.buf[:0], c.body)
 	t.buf = text
@@ -210,7 +210,7 @@ func (t *target) appendAttachments(doc []byte, c *change) (_ []byte, err error) 
 	return append(doc, `"}}`...), nil
 }
 
-// attachmentType returns the type of the body, which CouchDB wants to have.
+// attachmentType returns the media type of the body, which CouchDB requires.
 func (c *change) attachmentType() string {
 	if c.contentType == "" {
 		return "application/octet-stream"
@@ -218,7 +218,7 @@ func (c *change) attachmentType() string {
 	return c.contentType
 }
 
-// withRev returns the text of a document with the revision that it follows.
+// withRev returns the text of a document with the revision that it replaces.
 func withRev(doc []byte, rev string) []byte {
 	if rev == "" {
 		return doc
@@ -227,7 +227,7 @@ func withRev(doc []byte, rev string) []byte {
 	return append(append(with, ','), doc[1:]...)
 }
 
-// envelope returns what is around the document of c and its body in multipart.
+// envelope returns the text around the document of c and its body in multipart/related.
 func (c *change) envelope(boundary string) (before, between string, body piece, after string) {
 	delimiter := "--" + boundary
 	before = delimiter + "\r\nContent-Type: application/json\r\n\r\n"

@@ -9,12 +9,12 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// OpenImpatient opens a sink that tries each step so often, without pauses.
+// OpenImpatient opens a sink that tries each step at most tries times, without pauses.
 func OpenImpatient(ctx context.Context, c couchdb.Config, tries int) (*Sink, error) {
-	return open(ctx, c, "", patience{tries: tries})
+	return open(ctx, c, "", retryBudget{tries: tries})
 }
 
-// DocID is how a key is mapped.
+// DocID returns the id of the document for a key.
 func DocID(key string) string { return docID(key) }
 
 // Form returns how a document holds a body: "attachment", "members" or "both".
@@ -23,7 +23,7 @@ func Form(contentType, body string) string {
 	return [...]string{asAttachment: "attachment", asMembers: "members", asBoth: "both"}[f]
 }
 
-// Scan returns what a document says of itself.
+// Scan returns the identity of a document.
 func Scan(text string) (id, rev string, history, ok bool) {
 	r := jsonscan.NewReader(nil)
 	found, ok := identify(r, strings.NewReader(text))

@@ -14,13 +14,9 @@ import (
 type form int
 
 const (
-	// asAttachment: the attachment "body" holds it.
-	asAttachment form = iota
-	// asMembers: its members are those of the document.
-	asMembers
-	// asBoth: servers would give its members back spelled in another way, so the
-	// attachment holds it besides.
-	asBoth
+	asAttachment form = iota // as the attachment "body"
+	asMembers                // as the members of the document
+	asBoth                   // as both, because servers would return the members in another notation
 )
 
 // formOf returns how a document holds a body, and the body without white space
@@ -34,7 +30,7 @@ func formOf(r *jsonscan.Reader, buf []byte, contentType string, body []byte) (fo
 		return asAttachment, nil
 	}
 	r.Reset(bytes.NewReader(text))
-	s := speller{json: r, longest: len(text), same: true, fits: true}
+	s := formatter{json: r, longest: len(text), same: true, fits: true}
 	if err := s.value(true); err != nil || !s.fits {
 		return asAttachment, nil
 	}
@@ -44,16 +40,16 @@ func formOf(r *jsonscan.Reader, buf []byte, contentType string, body []byte) (fo
 	return asMembers, text
 }
 
-// A speller reads JSON. It finds out whether CouchDB and PouchDB give it back as it is
-// spelled, and whether they can hold it at all.
-type speller struct {
+// A formatter reads JSON to determine whether CouchDB and PouchDB return it in the same
+// notation, and whether they can store it at all.
+type formatter struct {
 	json    *jsonscan.Reader
-	longest int  // of all values, in bytes
-	same    bool // it comes back as it is
+	longest int  // maximum size of a value, in bytes
+	same    bool // it is returned unchanged
 	fits    bool // a document can have these members
 }
 
-func (s *speller) value(top bool) error {
+func (s *formatter) value(top bool) error {
 	c, err := s.json.Peek()
 	switch {
 	case err != nil:
@@ -86,15 +82,15 @@ func (s *speller) value(top bool) error {
 	return nil
 }
 
-// reordered reports whether JavaScript moves a member with this name to the front,
-// or does not keep it.
+// reordered reports whether JavaScript moves a member with this name to the front
+// or drops it.
 func reordered(name string) bool {
 	_, err := strconv.ParseUint(name, 10, 64)
 	return err == nil || name == "__proto__"
 }
 
-// string looks at a string, which it returns decoded.
-func (s *speller) string(quoted []byte) string {
+// string checks a string, and returns it decoded.
+func (s *formatter) string(quoted []byte) string {
 	for i := 0; i < len(quoted); i++ {
 		if quoted[i] == '\\' {
 			i++
@@ -108,13 +104,12 @@ func (s *speller) string(quoted []byte) string {
 	return text
 }
 
-// maxDigits is how many digits a float64 keeps for sure.
+// maxDigits is how many decimal digits a float64 always preserves.
 const maxDigits = 15
 
-// number looks at a number. Servers read one with a fraction or an exponent as a
-// float64, and PouchDB every one; and they write the shortest text that reads the
-// same.
-func (s *speller) number(text string) {
+// number checks a number. Servers read numbers with a fraction or an exponent as
+// float64, and PouchDB all numbers, and write the shortest text with the same value.
+func (s *formatter) number(text string) {
 	if _, err := strconv.ParseFloat(text, 64); err != nil {
 		s.fits = false // out of range
 		return

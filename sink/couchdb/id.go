@@ -9,15 +9,14 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// escapedID begins the ids of keys that cannot be ids themselves.
+// escapedID is the prefix of the ids of keys that are not valid ids.
 const escapedID = "feedctl:"
 
-// maxID is how long an id may be when it is percent-encoded: servers take URLs of
-// 8 KiB.
+// maxID limits the length of a percent-encoded id. Servers accept URLs of 8 KiB.
 const maxID = 4096
 
-// docID returns the id of the document for a key: the key itself, if it can be one.
-// Other keys are percent-encoded, or replaced by their digest, behind escapedID.
+// docID returns the id of the document for a key: the key itself if it is a valid id.
+// Other keys are percent-encoded, or replaced by their digest, and prefixed with escapedID.
 func docID(key string) string {
 	if canBeID(key) {
 		return key
@@ -28,8 +27,8 @@ func docID(key string) string {
 	return fmt.Sprintf("%ssha256:%x", escapedID, sha256.Sum256([]byte(key)))
 }
 
-// canBeID reports whether a key can be an id. CouchDB keeps ids with an underscore
-// at the start for itself; "." and ".." get lost in URLs.
+// canBeID reports whether a key is a valid id. CouchDB reserves ids that begin with an
+// underscore; "." and ".." are dot segments in URLs.
 func canBeID(key string) bool {
 	return key != "" && key[0] != '_' && key != "." && key != ".." &&
 		!strings.HasPrefix(key, escapedID) && utf8.ValidString(key) &&

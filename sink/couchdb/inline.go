@@ -12,10 +12,10 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
-// inlined returns a small document in multipart/related with its attachments in base64, so
-// that it can be written in one request with others; false if it is too large for that, or has
-// an attachment that is compressed: the server would compress it in its own way, which
-// changes the digest.
+// inlined converts a document in multipart/related to JSON with its attachments in base64, so
+// that it can be written in one request with others. It returns false if the document is too
+// large or has a compressed attachment: the server would compress it again, and change its
+// digest.
 func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	if body == nil || len(body) > maxInline {
 		return nil, false
@@ -43,8 +43,8 @@ func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	return doc, ok && err == io.EOF
 }
 
-// inlinePart puts the next part into the stub of an attachment, if that follows. Parts come in the
-// order of the stubs (protocol, "Upload Document with Attachments").
+// inlinePart puts the next part into an attachment stub marked "follows". Parts are in the order
+// of the stubs (protocol, "Upload Document with Attachments").
 func inlinePart(a member, parts *multipart.Reader) (text []byte, ok bool) {
 	var stub struct {
 		Follows  bool   `json:"follows"`
@@ -82,7 +82,7 @@ func nextPart(parts *multipart.Reader) (content []byte, name string, err error) 
 	if p.Header.Get("Content-Encoding") != "" {
 		return nil, "", errEncoded
 	}
-	// As it is: FileName takes a slash for that of a path.
+	// Not p.FileName(), which removes directories from the name.
 	_, disposition, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 	if err == nil {
 		name = disposition["filename"]

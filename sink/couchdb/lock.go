@@ -11,9 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/durable"
 )
 
-// takeLock takes the lock that one process of a user on a host can have: a file in
-// the directory for temporary files. CouchDB has no locks, and nothing that tells
-// whether somebody is still alive.
+// takeLock locks a file in [os.TempDir], which excludes other processes of the same user
+// on this host. CouchDB has neither locks nor sessions that could replace it.
 func (t *target) takeLock() error {
 	sum := sha256.Sum256([]byte(t.db.URL() + "\n" + t.name))
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("feedctl-couchdb-%d-%x.lock", os.Getuid(), sum[:16]))
@@ -27,14 +26,14 @@ func (t *target) takeLock() error {
 		}
 		if isAt(file, path) {
 			t.lock = file
-		} else if err := file.Close(); err != nil { // who had it before has removed it
+		} else if err := file.Close(); err != nil { // removed by its previous owner
 			return fmt.Errorf("close lock: %w", err)
 		}
 	}
 	return nil
 }
 
-// isAt reports whether it is this file that others find at the path.
+// isAt reports whether path still refers to file.
 func isAt(file *durable.File, path string) bool {
 	ours, err := file.Stat()
 	if err != nil {
@@ -44,8 +43,8 @@ func isAt(file *durable.File, path string) bool {
 	return err == nil && os.SameFile(ours, theirs)
 }
 
-// releaseLock gives the lock up, and leaves no file behind, but on Windows, where an
-// open file cannot be removed and a closed one may be another's.
+// releaseLock releases the lock and removes the file. On Windows it leaves the file: an
+// open file cannot be removed, and a closed one may be in use by another process.
 func (t *target) releaseLock() error {
 	if t.lock == nil {
 		return nil

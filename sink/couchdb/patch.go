@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// A current document is what a patch changes.
+// A current is the state of a document that a patch changes.
 type current struct {
 	contentType string
 	about       []byte
 	body        []byte
 }
 
-// patch stages a document that is changed. The content type and the headers remain
+// patch stages a document changed by a PATCH. The content type and the headers remain
 // those of the PUT.
 func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	delta, stream, _, err := t.body.Read(e)
@@ -51,7 +51,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	return nil
 }
 
-// current returns a document as the batch has left it, or as the database has it.
+// current returns a document as changed by the batch, or else as stored in the database.
 func (t *target) current(ctx context.Context, id string) (was current, err error) {
 	c, staged := t.last[id]
 	switch {
@@ -71,12 +71,12 @@ func (t *target) current(ctx context.Context, id string) (was current, err error
 		return was, err
 	}
 	if was.body, err = t.spool.append(nil, c.body); err == nil && c.whole {
-		was.body, _, _ = split(was.body, false) // what is no JSON cannot be patched
+		was.body, _, _ = split(was.body, false) // patching a body that is not JSON fails
 	}
 	return was, err
 }
 
-// stored returns a document of the database.
+// stored reads a document from the database.
 func (t *target) stored(ctx context.Context, id string) (was current, err error) {
 	rows, err := t.rows(ctx, []string{id}, true)
 	if err != nil {
@@ -88,13 +88,13 @@ func (t *target) stored(ctx context.Context, id string) (was current, err error)
 	}
 	own, _, ok := split(r.Doc, false)
 	if !ok {
-		return was, fmt.Errorf("read document %q: %w: no JSON object of moderate depth", id, couchdb.ErrMalformed)
+		return was, fmt.Errorf("read document %q: %w: not a JSON object, or too deeply nested", id, couchdb.ErrMalformed)
 	}
 	m, ours := metaOf(r.Doc)
-	if !ours { // somebody else has written it
+	if !ours { // written by another client
 		m = meta{ContentType: "application/json"}
 	}
-	if len(m.Headers) == 0 { // changed by somebody else
+	if len(m.Headers) == 0 { // changed by another client
 		m.Headers = json.RawMessage("{}")
 	}
 	was.contentType = m.ContentType
@@ -108,7 +108,7 @@ func (t *target) stored(ctx context.Context, id string) (was current, err error)
 	return was, err
 }
 
-// attachment reads the body of a document out of its attachment.
+// attachment reads the attachment with the body of a document.
 func (t *target) attachment(ctx context.Context, id, rev string) ([]byte, error) {
 	response, err := t.db.Do(ctx, couchdb.Request{
 		Path:  couchdb.DocPath(id) + "/" + bodyName,

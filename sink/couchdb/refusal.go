@@ -10,12 +10,12 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// validation is the code of the error about a document that is malformed. PouchDB
-// Server sends it with status 500.
+// validation is the error code for a malformed document. PouchDB Server sends it with
+// status 500.
 const validation = "doc_validation"
 
-// isRefusal reports whether an error is about the one document that was sent, so
-// that it would be refused again.
+// isRefusal reports whether the server refused the one document that was sent, and
+// would refuse it again.
 func isRefusal(err error) bool {
 	var e *couchdb.Error
 	if !errors.As(err, &e) {
@@ -29,14 +29,14 @@ func isRefusal(err error) bool {
 }
 
 // mustSplit reports whether a bulk request may have failed because of one of its
-// documents: CouchDB refuses all of them for one that is malformed, too large, or
-// has a stub of an attachment that is not there, and fails on others with status 500.
-func mustSplit(err error) bool { return isMalformed(err) || isSuspect(err) }
+// documents: CouchDB refuses all of them if one is malformed, too large, or has a stub
+// of an unknown attachment, and fails on some documents with status 500.
+func mustSplit(err error) bool { return isMalformed(err) || isServerFault(err) }
 
-// isMalformed reports whether the server has found something wrong with a document.
+// isMalformed reports whether the server considers a document invalid.
 func isMalformed(err error) bool {
-	var poison *poisonError
-	if errors.As(err, &poison) {
+	var bad *badDocumentError
+	if errors.As(err, &bad) {
 		return true
 	}
 	var e *couchdb.Error
@@ -50,32 +50,34 @@ func isMalformed(err error) bool {
 	return e.Code == validation
 }
 
-// isSuspect reports whether the server has failed with status 500, as it does when it is
-// in trouble, and also on a document that it has no better answer to.
-func isSuspect(err error) bool {
+// isServerFault reports whether the server has failed with status 500. The cause may be
+// the server or the document.
+func isServerFault(err error) bool {
 	var e *couchdb.Error
 	return errors.As(err, &e) && e.Status == http.StatusInternalServerError && e.Code != "timeout" && e.Code != "os_process_error"
 }
 
-// A poisonError is a document that the server fails on, while it takes others.
-type poisonError struct{ err error }
+// A badDocumentError is about a document on which the server fails while it accepts other
+// writes.
+type badDocumentError struct{ err error }
 
-func (e *poisonError) Error() string { return e.err.Error() }
-func (e *poisonError) Unwrap() error { return e.err }
+func (e *badDocumentError) Error() string { return e.err.Error() }
+func (e *badDocumentError) Unwrap() error { return e.err }
 
-// insist sends one document, and again while the server fails with status 500. If it does so
-// time and again, and takes another write in between, the error is that of the document.
-func (t *target) insist(ctx context.Context, send func() error) error {
+// retryAlone sends one document, and again while the server fails with status 500. If it still
+// fails after t.tries attempts, and accepts other writes in between, the error is a
+// badDocumentError.
+func (t *target) retryAlone(ctx context.Context, send func() error) error {
 	for n := 1; ; n++ {
 		err := send()
-		if !isSuspect(err) {
+		if !isServerFault(err) {
 			return err
 		}
 		if failed := t.touch(ctx); failed != nil {
 			return errors.Join(err, failed)
 		}
 		if n >= t.tries {
-			return &poisonError{err}
+			return &badDocumentError{err}
 		}
 		if t.pauses.Wait(ctx, n) != nil {
 			return err
@@ -83,7 +85,7 @@ func (t *target) insist(ctx context.Context, send func() error) error {
 	}
 }
 
-// touch writes the checkpoint as it is, to see whether the database takes a write.
+// touch writes the checkpoint unchanged, to check that the database accepts writes.
 func (t *target) touch(ctx context.Context) error {
 	if err := t.load(ctx); err != nil {
 		return err
@@ -91,11 +93,10 @@ func (t *target) touch(ctx context.Context) error {
 	return t.save(ctx, func(*checkpoint) {})
 }
 
-// maxReason is how much of a reason is kept, in bytes: validation functions may repeat
-// whole documents.
+// maxReason limits a reason, in bytes. Validation functions may quote whole documents.
 const maxReason = 500
 
-// reason returns what the server says about a document, cut if it is long.
+// reason returns the server's message about a document, truncated to maxReason.
 func reason(err error) string {
 	text := err.Error()
 	var e *couchdb.Error

@@ -16,9 +16,9 @@ const (
 	maxDiff      = 1000    // revisions in _revs_diff
 )
 
-// replicateAll stores revisions that the database has not got as they are
-// (protocol, "Calculate Revision Difference" and what follows). Doing it again is
-// the same as doing it once.
+// replicateAll stores the revisions that the database does not have, unchanged
+// (protocol, "Calculate Revision Difference" and the following sections). It is
+// idempotent.
 func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, err error) {
 	for len(all) > 0 {
 		n := min(len(all), maxDiff)
@@ -34,7 +34,7 @@ func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, e
 	return o, nil
 }
 
-// missing returns those revisions that the database has not got, each once.
+// missing returns the revisions that the database does not have, each once.
 func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]revision, error) {
 	asked := make(map[string][]string)
 	seen := make(map[[2]string]bool)
@@ -78,7 +78,7 @@ func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]rev
 	return missing, nil
 }
 
-// upload stores revisions, many at once if they are small.
+// upload stores revisions, with bulk requests for small ones.
 func (t *target) upload(ctx context.Context, all []revision, o *outcome) error {
 	var bulk []revision
 	size := int64(0)
@@ -140,7 +140,7 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 		if r.Err == nil {
 			continue
 		}
-		if !couchdb.Permanent(r.Err) { // the server is in trouble
+		if !couchdb.Permanent(r.Err) { // about the server, not the document
 			return fmt.Errorf("upload document %q: %w", r.ID, r.Err)
 		}
 		t.refuse(o, r.ID, r.Rev, r.Err)

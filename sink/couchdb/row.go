@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// A row is what _all_docs says of a document.
+// A row is a row of _all_docs.
 type row struct {
 	Key   string `json:"key"`
 	Error string `json:"error"` // not_found
@@ -22,7 +22,7 @@ type row struct {
 	Doc json.RawMessage `json:"doc"` // null if deleted
 }
 
-// rows asks _all_docs for documents, in the order of ids.
+// rows requests documents from _all_docs, in the order of ids.
 func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, error) {
 	body, err := json.Marshal(map[string][]string{"keys": ids})
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, 
 	return answer.Rows, nil
 }
 
-// A meta is what a document has in metaMember.
+// A meta is the value of metaMember.
 type meta struct {
 	ContentID   string          `json:"contentId"`
 	ContentType string          `json:"contentType"`
@@ -62,7 +62,7 @@ type meta struct {
 	EarlierType string `json:"content_type"`
 }
 
-// metaOf returns what a document has in metaMember; false if it has none.
+// metaOf returns the value of metaMember of a document. It returns false if there is none.
 func metaOf(doc []byte) (meta, bool) {
 	var d struct {
 		Meta *meta `json:"feedctl"`
@@ -75,8 +75,8 @@ func metaOf(doc []byte) (meta, bool) {
 	return m, true
 }
 
-// rev returns the revision that a write has to follow: none, if the document is
-// deleted or was never there.
+// rev returns the revision that a write must replace, or "" if the document is deleted
+// or does not exist.
 func (r *row) rev() string {
 	if r.Value.Deleted {
 		return ""
@@ -84,7 +84,8 @@ func (r *row) rev() string {
 	return r.Value.Rev
 }
 
-// has reports whether the row is of a document that an entity has made.
+// has reports whether the document of the row was written, or deleted, by the entity
+// with this Content-ID.
 func (r *row) has(contentID string, deleted bool) bool {
 	if r.rev() == "" || deleted {
 		return deleted && r.rev() == ""

@@ -8,12 +8,11 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// maxAttempts is how often a document is written again that others keep changing.
+// maxAttempts is how often a document is written if others keep changing it.
 const maxAttempts = 5
 
-// send sends writes. One that finds another revision than it was planned for may
-// have been done before; otherwise somebody else has changed the document, and the
-// feed has the last word.
+// send sends writes. A write that conflicts may have been done before; otherwise the
+// document was changed by another client, and is overwritten.
 func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
 	for attempt := 1; ; attempt++ {
 		conflicts, err := t.bulk(ctx, writes, o)
@@ -34,7 +33,7 @@ func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
 
 var errBusy = errors.New("conflict: others keep changing the document")
 
-// bulk sends writes in one request. It returns those that met a conflict.
+// bulk sends writes in one request. It returns those that conflict.
 func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflicts []write, err error) {
 	docs := make([][]byte, len(writes))
 	for i, w := range writes {
@@ -69,7 +68,7 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 			o.written++
 		case errors.Is(failure, couchdb.ErrConflict):
 			conflicts = append(conflicts, w)
-		case !couchdb.Permanent(failure): // the server is in trouble
+		case !couchdb.Permanent(failure): // about the server, not the document
 			return nil, fmt.Errorf("write document %q: %w", w.ID, failure)
 		default:
 			t.refuse(o, w.ID, w.Rev, failure)
@@ -78,7 +77,7 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 	return conflicts, nil
 }
 
-// bulkDocs writes documents in one request. What is wrong with one that is alone is found out.
+// bulkDocs writes documents in one request. A single document is sent with retryAlone.
 func (t *target) bulkDocs(ctx context.Context, docs [][]byte, newEdits bool) (results []couchdb.BulkResult, err error) {
 	send := func() (err error) {
 		results, err = t.db.BulkDocs(ctx, docs, newEdits)
@@ -87,17 +86,17 @@ func (t *target) bulkDocs(ctx context.Context, docs [][]byte, newEdits bool) (re
 	if len(docs) > 1 {
 		err = send()
 	} else {
-		err = t.insist(ctx, send)
+		err = t.retryAlone(ctx, send)
 	}
 	return results, err
 }
 
 // settleRows is how many documents are read at once to settle conflicts. Together they
-// must not be more than [couchdb.DB.JSON] takes: one may have 8 MB in CouchDB by default.
+// must not exceed the limit of [couchdb.DB.JSON]; CouchDB's default limit is 8 MB for each.
 const settleRows = 5
 
-// settle looks what became of writes that met a conflict. It returns those that
-// have not been done, with the revisions that they have to follow now.
+// settle reads the documents of writes that conflict. It returns the writes that have
+// not been done, with the current revisions.
 func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (again []write, err error) {
 	for len(conflicts) > 0 {
 		some := conflicts[:min(len(conflicts), settleRows)]
@@ -108,7 +107,7 @@ func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (aga
 		}
 		found, err := t.rows(ctx, ids, true)
 		if err != nil {
-			return nil, fmt.Errorf("look what became of documents: %w", err)
+			return nil, fmt.Errorf("read conflicting documents: %w", err)
 		}
 		for i, w := range some {
 			if found[i].has(w.ContentID, w.Deleted) {
@@ -119,7 +118,7 @@ func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (aga
 			again = append(again, w)
 		}
 	}
-	// The revisions were read before: if another sink takes over after this, what
-	// it writes makes them conflict again.
+	// The revisions were read before this check: if another sink takes over after it,
+	// its writes make these conflict again.
 	return again, t.load(ctx)
 }

@@ -12,20 +12,19 @@ import (
 // spoolMemory is how many bytes of a batch are held in memory.
 const spoolMemory = 4 << 20
 
-// A spool keeps what the entities of a batch consist of: in memory up to
-// spoolMemory, and beyond in a temporary file without a name.
+// A spool holds the contents of the entities of a batch: in memory up to spoolMemory,
+// and beyond that in an unlinked temporary file.
 type spool struct {
-	dir    string // "": that of the system
+	dir    string // of the file; "": os.TempDir
 	memory []byte
 	file   *os.File // nil if there is none
-	size   int64    // of what is in the file
+	size   int64    // of the file's contents
 }
 
-// A piece is a run of bytes in a spool; those of the file are counted from
-// spoolMemory on.
+// A piece is a range of bytes in a spool. Offsets in the file begin at spoolMemory.
 type piece struct{ at, size int64 }
 
-// put keeps b.
+// put stores b.
 func (s *spool) put(b []byte) (piece, error) {
 	if s.file == nil && len(s.memory)+len(b) <= spoolMemory {
 		p := piece{int64(len(s.memory)), int64(len(b))}
@@ -35,7 +34,7 @@ func (s *spool) put(b []byte) (piece, error) {
 	return s.copy(bytes.NewReader(b))
 }
 
-// copy keeps what is left of r in the file.
+// copy stores the rest of r in the file.
 func (s *spool) copy(r io.Reader) (piece, error) {
 	p := piece{at: spoolMemory + s.size}
 	if err := s.create(); err != nil {
@@ -83,7 +82,7 @@ func (s *spool) append(dst []byte, p piece) ([]byte, error) {
 	return dst, nil
 }
 
-// reset forgets everything. The space that the file took is free again.
+// reset drops all contents and removes the file.
 func (s *spool) reset() error {
 	s.memory = s.memory[:0]
 	return s.close()

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Standings returns what reads where the consumer that a sink names stands. Unlike to open it,
-// that makes nothing, and can be done while a consumer has it open.
+// Standings returns a function that reads the position of the consumer named by a sink. Unlike
+// opening the sink, that writes nothing, and works while a consumer has it open.
 func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := s.CheckParams("name"); err != nil {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// A write is a change as the log has it.
+// A write is a change as it is logged.
 type write struct {
 	ID        string          `json:"id"`
 	ContentID string          `json:"content_id,omitempty"`
 	Deleted   bool            `json:"deleted,omitempty"`
-	Rev       string          `json:"rev,omitempty"` // that it follows; empty if there is none, or a deleted one
+	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if there is none, or it is deleted
 	Doc       json.RawMessage `json:"doc"`           // without _rev
 }
 
@@ -19,9 +19,9 @@ type write struct {
 // is larger.
 const maxPart = 512 << 10
 
-// update writes the changes of a step: what they are is put into the log before the
-// first of them is written, so that whatever happens they are all written, each on
-// top of the revision that it was planned for. Then the position moves.
+// update writes the changes of a step. It writes all of them to the log first, so that
+// an interrupted update can be completed, each change replacing the revision that was
+// read before. Then it advances the position.
 func (t *target) update(ctx context.Context, s *step, p pending) error {
 	last := make(map[string]*change, len(s.changes))
 	for _, c := range s.changes {
@@ -45,8 +45,8 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 		return err
 	}
 	p.Parts = len(parts)
-	// What another sink writes from now on, if it has not taken over yet, is on top
-	// of the revisions that were looked up.
+	// If another sink takes over after this, its writes replace the revisions that were
+	// read before, and those below conflict.
 	if err := t.load(ctx); err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 	return t.finish(ctx, p, o)
 }
 
-// plan returns those changes that have an effect, which are among the last for each
-// document, and the revisions that they follow. There is nothing to do about a
-// document that is to be deleted and does not exist.
+// plan returns the changes that have an effect, and the revisions that they replace. Only
+// the last change of each document has an effect, and deleting a document that does not
+// exist has none.
 func (t *target) plan(ctx context.Context, all []*change, last map[string]*change) ([]*change, map[string]string, error) {
 	var changes []*change
 	revs := make(map[string]string, len(last))
@@ -126,7 +126,7 @@ func (t *target) writeLog(ctx context.Context, changes []*change, revs map[strin
 	return append(ends, len(changes)), nil
 }
 
-// writes returns changes as they are written.
+// writes returns the writes for changes.
 func (t *target) writes(changes []*change, revs map[string]string) ([]write, error) {
 	all := make([]write, len(changes))
 	for i, c := range changes {
@@ -139,7 +139,7 @@ func (t *target) writes(changes []*change, revs map[string]string) ([]write, err
 	return all, nil
 }
 
-// redo ends a step that was begun, by this sink or by one before.
+// redo completes a pending step, begun by this sink or an earlier one.
 func (t *target) redo(ctx context.Context) error {
 	p := t.state.Pending
 	if p == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// updateOne writes a single change: that is done or not, which the document tells.
+// updateOne writes a single change. The document shows whether it has been written.
 func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 	doc, err := t.document(c)
 	if err != nil {
@@ -30,8 +30,8 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
-		// What was not begun is written even if the document has this entity already: it may
-		// be read again since it was damaged.
+		// If the write has not begun, it is done even if the document has this entity already:
+		// the feed may be consumed again to repair the document.
 		if (c.deleted || t.state.Pending != nil) && found[0].has(c.contentID, c.deleted) {
 			return t.finish(ctx, p, o)
 		}
@@ -57,7 +57,8 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 	return t.finish(ctx, p, o)
 }
 
-// putOne writes a document with what belongs to it. It returns as putDoc does.
+// putOne writes the document of c, with its body if that is sent as multipart. It returns
+// as putDoc does.
 func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, err error) {
 	put := couchdb.Put{ID: c.id, NewEdits: true, Length: int64(len(doc))}
 	put.Open = func() (io.Reader, error) { return bytes.NewReader(doc), nil }
@@ -77,20 +78,21 @@ func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, er
 	return t.putDoc(ctx, put)
 }
 
-// putDoc writes a document alone. It tells why the database refuses this one apart from
-// any other error.
+// putDoc writes one document. The refusal is set if the database refuses this document;
+// err is any other error.
 func (t *target) putDoc(ctx context.Context, put couchdb.Put) (refusal, err error) {
 	send := func() error {
 		_, err := t.db.Put(ctx, put)
 		return err
 	}
-	err = t.insist(ctx, send)
+	err = t.retryAlone(ctx, send)
 	if errors.Is(err, couchdb.ErrUnauthorized) {
-		// A validation function says so, or the credentials are not good, for now maybe.
+		// Either a validation function refuses the document, or the credentials are not
+		// valid, which load would report.
 		if err := t.load(ctx); err != nil {
 			return nil, err
 		}
-		err = t.insist(ctx, send)
+		err = t.retryAlone(ctx, send)
 	}
 	if isRefusal(err) {
 		return err, nil
