@@ -13,15 +13,15 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// adoptSlack is how much the clocks of the database and of the feed's producers may
-// differ.
+// adoptSlack is the maximum difference between the clocks of the database and of the
+// feed's producers.
 const adoptSlack = time.Hour
 
-// Adopt lets the outbox continue the feed as it is now: after the database or the
-// store was restored from a backup, or to move the feed to another place. Rows whose
-// Content-ID is in the feed, in pages that are not older than the rows by more than an
-// hour, were published, and are deleted; Adopt returns how many. No runner may work
-// on the feed meanwhile. What the feed has lost with its store is lost.
+// Adopt makes the outbox continue the feed as it is now: after the database or the
+// store was restored from a backup, or to move the feed to another store. Rows whose
+// Content-ID is in the feed, on pages at most an hour older than the oldest row, have
+// been published and are deleted; Adopt returns how many. No runner may work on the
+// feed at the same time. Adopt does not restore entities that the feed has lost.
 func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -30,7 +30,7 @@ func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 	l := newLease(d, c)
 	taken, err := l.take(ctx)
 	if err == nil && !taken {
-		err = errors.New("a runner works on it: stop it first")
+		err = errors.New("a runner is working on it: stop it first")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("adopt feed %q: %w", c.Feed, err)
@@ -46,8 +46,8 @@ func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 }
 
 func (c Config) adopt(ctx context.Context, tx pgx.Tx) (int64, error) {
-	// The store may take long to be read, and nobody else has to go on meanwhile.
-	if err := endless(ctx, tx); err != nil {
+	// Reading the store may take long; no runner waits for this transaction.
+	if err := disableTimeouts(ctx, tx); err != nil {
 		return 0, err
 	}
 	destination, store := inStore, c.Store
@@ -78,8 +78,8 @@ func (c Config) adopt(ctx context.Context, tx pgx.Tx) (int64, error) {
 	return deleted, c.save(ctx, tx, s.settled(string(checkpoint)))
 }
 
-// deletePublished deletes the rows whose Content-IDs are in the feed, on pages that
-// reach back to a time.
+// deletePublished deletes the rows whose Content-IDs are in the feed, on pages whose
+// last entity is not older than since.
 func (c Config) deletePublished(ctx context.Context, tx pgx.Tx, pages *chain.Reader, since time.Time) (deleted int64, err error) {
 	newest, err := newestOrNil(ctx, pages)
 	if err != nil || newest == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An ahead reads rows while those before them are being published.
+// An ahead reads rows while those before them are published.
 type ahead struct {
 	rows rows
 	err  error
@@ -14,9 +14,9 @@ type ahead struct {
 	done chan struct{}
 }
 
-// readAhead begins to read the rows that come after those that were taken before, and
-// that may be there or not.
-func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m mark, before []int64) *ahead {
+// readAhead starts to read the rows that follow those with the ids before, which may
+// or may not have been deleted yet.
+func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m watermark, before []int64) *ahead {
 	ctx, stop := context.WithCancel(ctx)
 	a := &ahead{stop: stop, done: make(chan struct{})}
 	go func() {
@@ -29,9 +29,9 @@ func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m mark, befo
 	return a
 }
 
-// wait returns the rows, and whether any were read ahead. Who waits may not have a
-// connection: there may be no other. The context lives on, since large bodies are read
-// with it when they are published.
+// wait returns the rows, and whether any were read ahead. The caller must not hold a
+// connection, since the pool may have only one. The context is not cancelled: large
+// bodies are read with it when they are published.
 func (a *ahead) wait() (r rows, read bool, err error) {
 	if a == nil {
 		return rows{}, false, nil
@@ -40,7 +40,7 @@ func (a *ahead) wait() (r rows, read bool, err error) {
 	return a.rows, true, a.err
 }
 
-// cancel ends the reading, if there is any.
+// cancel stops reading ahead. It may be called on nil.
 func (a *ahead) cancel() {
 	if a != nil {
 		a.stop()

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// idleAfter is how long after its last row a feed counts as idle: then its runner
-	// gives the lease back, and the outbox is polled at idlePoll.
+	// idleAfter is how long after its last row a feed is idle: its runner releases the
+	// lease, and the outbox is polled every idlePoll.
 	idleAfter = 10 * time.Second
 	idlePoll  = 250 * time.Millisecond
 )
 
-// A poller lets the runners of a database wait for rows: with one statement for all of
-// them, which writes nothing.
+// A poller waits for rows on behalf of all runners of a DB, with one read-only statement
+// for all of them.
 type poller struct {
 	db        *DB
 	idleAfter time.Duration
@@ -25,25 +25,25 @@ type poller struct {
 	mu      sync.Mutex
 	waiting map[*waiter]struct{}
 	running bool
-	hurry   chan struct{} // holds a value if the next look must not wait for long
+	wakeup  chan struct{} // holds a value if a waiter has joined
 }
 
 // A waiter is a runner that waits for rows of its feed.
 type waiter struct {
 	feed   string
 	from   int64         // rows with smaller ids do not count
-	last   int64         // the greatest id that was drawn: if less is, ids went back
+	last   int64         // the greatest id known to have been drawn; if the sequence is below it, ids went back
 	poll   time.Duration // Config.Poll
 	active time.Time     // when the feed had rows last
 	ready  chan struct{} // closed when there may be rows
 }
 
 func newPoller(d *DB) *poller {
-	return &poller{db: d, idleAfter: idleAfter, waiting: make(map[*waiter]struct{}), hurry: make(chan struct{}, 1)}
+	return &poller{db: d, idleAfter: idleAfter, waiting: make(map[*waiter]struct{}), wakeup: make(chan struct{}, 1)}
 }
 
-// await waits until there may be rows, or returns the cause of the context's end. An
-// error of the database ends the waiting too: who looks for rows meets it again.
+// await waits until there may be rows, or returns the cause of the context's end. It also
+// returns nil after an error of the database, which the caller meets when it reads rows.
 func (p *poller) await(ctx context.Context, w waiter) error {
 	w.ready = make(chan struct{})
 	p.join(&w)
@@ -68,12 +68,12 @@ func (p *poller) join(w *waiter) {
 		return
 	}
 	select {
-	case p.hurry <- struct{}{}:
-	default: // it does already
+	case p.wakeup <- struct{}{}:
+	default: // holds a value already
 	}
 }
 
-// all returns those that wait. If none does, the polling has ended.
+// all returns the waiters. If there are none, polling stops.
 func (p *poller) all() []*waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *poller) all() []*waiter {
 	return list
 }
 
-// wake ends the waiting of some.
+// wake wakes the waiters in list.
 func (p *poller) wake(list []*waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,26 +97,26 @@ func (p *poller) wake(list []*waiter) {
 	}
 }
 
-// run polls while anyone waits: often while feeds have had rows lately, then rarely.
+// run polls while there are waiters: often while feeds have had rows recently, then rarely.
 func (p *poller) run() {
-	failed, pause := 0, time.Duration(0) // times in a row, and what is waited longer for that
-	var server, at time.Time             // of the next look; zero if that is not set
-	looks := 0                           // since somebody came
+	failed, pause := 0, time.Duration(0) // failures in a row, and the pause they add
+	var server, at time.Time             // start of the server; time of the next poll, or zero
+	polls := 0                           // since a waiter joined
 	for {
 		list := p.all()
 		if len(list) == 0 {
 			return
 		}
 		now := time.Now()
-		if soon := now.Add(p.pause(list, looks, now) + pause); at.IsZero() || soon.Before(at) {
+		if soon := now.Add(p.pause(list, polls, now) + pause); at.IsZero() || soon.Before(at) {
 			at = soon
 		}
 		if p.sleep(at.Sub(now)) {
-			looks = 0
-			continue // with those that have come
+			polls = 0
+			continue // with the new waiters
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		found, err := p.look(ctx, list, &server)
+		ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
+		found, err := p.poll(ctx, list, &server)
 		cancel()
 		if err != nil {
 			failed++
@@ -126,41 +126,40 @@ func (p *poller) run() {
 		}
 		p.wake(found)
 		at = time.Time{}
-		looks++
+		polls++
 	}
 }
 
-// lookTimeout limits how long a look may take.
-const lookTimeout = 10 * time.Second
+// pollTimeout limits one poll.
+const pollTimeout = 10 * time.Second
 
-// pause returns how long to wait ahead of the next look.
-func (p *poller) pause(list []*waiter, looks int, now time.Time) time.Duration {
+// pause returns how long to wait before the next poll.
+func (p *poller) pause(list []*waiter, polls int, now time.Time) time.Duration {
 	shortest := idlePoll
 	for _, w := range list {
 		if now.Sub(w.active) < p.idleAfter {
-			shortest = min(shortest, w.poll<<min(looks, 4), 10*w.poll)
+			shortest = min(shortest, w.poll<<min(polls, 4), 10*w.poll)
 		}
 	}
 	return shortest
 }
 
-// sleep reports whether it was cut short, since somebody came.
+// sleep waits for d. It returns true at once if a waiter joins.
 func (p *poller) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return false
-	case <-p.hurry:
+	case <-p.wakeup:
 		return true
 	}
 }
 
-// look returns those whose feeds have rows, or all of them if that is not known: after an
-// error, and if ids may be drawn again, as a mark finds out. It is one statement outside of
-// a transaction. Rows that are hidden by row security would be taken for none, so that
-// they count.
-func (p *poller) look(ctx context.Context, list []*waiter, server *time.Time) ([]*waiter, error) {
+// poll returns the waiters whose feeds have rows, or all of them if that is unknown: after
+// an error, if ids may be drawn a second time (see errWentBack), and if row security may hide
+// rows. It is one statement outside a transaction.
+func (p *poller) poll(ctx context.Context, list []*waiter, server *time.Time) ([]*waiter, error) {
 	feeds, from, last := make([]string, len(list)), make([]int64, len(list)), int64(0)
 	for i, w := range list {
 		feeds[i], from[i] = w.feed, w.from

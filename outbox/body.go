@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bodies are where large bodies are read from.
+// bodies reads large bodies.
 type bodies struct {
 	db interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -27,7 +27,7 @@ type bodyReader struct {
 	ctx   context.Context
 	feed  string
 	id    int64
-	piece []byte // read, but not given out
+	piece []byte // read from the database, but not returned yet
 	at    int64  // bytes read
 	left  int64  // bytes not read
 }

@@ -16,29 +16,29 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// A Capture says which table's changes go to which feed, and how.
+// A Capture configures which changes of a table are published to which feed.
 //
-// A row that is inserted or updated becomes a PUT with the row as a JSON object; one
-// that is deleted or truncated a DELETE; one whose key changes a DELETE of the
-// old key and a PUT of the new. An update that changes nothing that is published
-// publishes nothing.
+// An inserted or updated row becomes a PUT with the row as a JSON object, a deleted or
+// truncated one a DELETE. A row whose key changes becomes a DELETE of the old key and a
+// PUT of the new one. An update that changes no published column publishes nothing.
 //
-// The JSON is that of PostgreSQL's row_to_json, whatever the settings of the
-// session: numbers with all their digits, NaN and the infinities as strings; times
+// The JSON is that of PostgreSQL's row_to_json and does not depend on the settings of
+// the session: numbers with all their digits, NaN and the infinities as strings; times
 // in ISO 8601 with up to six digits of the second, timestamptz in UTC; intervals in
 // ISO 8601; bytea as "\x" and hex digits; json as it is stored; arrays and
 // composite types as arrays and objects; all other types as strings in their text
 // form.
 //
-// The key is the text of the key column; of several, a JSON array of their values.
+// The key is the text of the key column, or of several columns, a JSON array of their
+// values.
 type Capture struct {
 	Feed string
 	// Table may be qualified by its schema, and quoted as in SQL.
 	Table string
-	// Key columns are not null and together have a unique index that is checked at
-	// once. Defaults to the primary key.
+	// Key columns are not null and together have a unique index that is not deferrable.
+	// Defaults to the primary key.
 	Key []string
-	// Columns that are published. Defaults to all, also those added later.
+	// Columns are the published columns. Defaults to all, including those added later.
 	Columns []string
 }
 
@@ -52,18 +52,18 @@ type relation struct {
 	id          int32    // in outbox_capture
 }
 
-// lockPatience is how long writers are made to wait for the lock on a table before
-// they are let through again, and lockPause for how long.
+// lockTimeout is how long Attach waits for the lock on a table, and so blocks writers,
+// before it lets them through for lockPause.
 const (
-	lockPatience = time.Second
-	lockPause    = 500 * time.Millisecond
+	lockTimeout = time.Second
+	lockPause   = 500 * time.Millisecond
 )
 
-// Attach installs the triggers that publish the table's changes, and replaces those
-// of an earlier Attach. It waits until nobody writes to the table: it stands in line
-// for a second at a time, so that it holds up writers no longer than that, until ctx
-// ends. The user must own the table. Changes are published in the transactions in
-// which they are made, and these need no rights for it.
+// Attach installs the triggers that publish the table's changes, and replaces those of
+// an earlier Attach. It waits for a lock on the table until ctx ends, for at most a
+// second at a time, so that it blocks writers no longer than that. The user must own the
+// table. Changes are published in the transactions that make them, which need no
+// privileges on the outbox.
 func (d *DB) Attach(ctx context.Context, c Capture) error {
 	err := d.attach(ctx, c, func(pgx.Tx, relation) error { return nil })
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *DB) Attach(ctx context.Context, c Capture) error {
 	return nil
 }
 
-// attach calls also with the transaction in which the triggers were installed, and
-// in which nobody else can write to the table.
+// attach calls also in the transaction that installed the triggers, in which no one else
+// can write to the table.
 func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relation) error) error {
 	if err := layout.CheckName(c.Feed); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 		if _, err := tx.Exec(ctx, "LOCK TABLE "+r.name+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
-		// It may have been changed before it was locked.
+		// The table may have changed before it was locked.
 		if err := r.describe(ctx, tx); err != nil {
 			return err
 		}
@@ -113,12 +113,12 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 	})
 }
 
-// locking runs f in a transaction in which locks are not waited for for long, again
-// and again until they are had.
+// locking runs f in a transaction with lock_timeout set, and retries until it gets its
+// locks.
 func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 	for {
 		err := d.do(ctx, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockPatience.Milliseconds())); err != nil {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
 				return err
 			}
 			return f(tx)
@@ -133,7 +133,7 @@ func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 	}
 }
 
-// lookUp finds a table by its name, as the user's sessions do.
+// lookUp finds a table by its name, with the search path of the user's sessions.
 func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
 	var found *uint32
 	if err := d.pool.QueryRow(ctx, "SELECT to_regclass($1)::oid", table).Scan(&found); err != nil {
@@ -145,7 +145,7 @@ func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
 	return *found, nil
 }
 
-// describe reads what kind of table it is.
+// describe reads the table's properties, and checks that it can be captured.
 func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
 	var kind, persistence, owner string
 	var children, own, mine bool
@@ -165,13 +165,13 @@ func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
 	r.partitioned = kind == "p"
 	switch {
 	case kind != "r" && kind != "p":
-		return fmt.Errorf("%w: it is no table", ErrCapture)
+		return fmt.Errorf("%w: it is not a table", ErrCapture)
 	case persistence == "t":
 		return fmt.Errorf("%w: it is temporary", ErrCapture)
 	case own:
 		return fmt.Errorf("%w: it belongs to feedctl or to the system", ErrCapture)
 	case kind == "r" && children:
-		return fmt.Errorf("%w: other tables inherit from it; attach these", ErrCapture)
+		return fmt.Errorf("%w: other tables inherit from it: attach those", ErrCapture)
 	case !mine:
 		return fmt.Errorf("%w: only its owner can attach it: the owner is %s", ErrCapture, owner)
 	}
@@ -186,7 +186,8 @@ func (r *relation) describe(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// checkKey checks that the key is one, and completes it.
+// checkKey checks that the key columns are unique and not null. They default to the
+// primary key.
 func (r *relation) checkKey(ctx context.Context, tx pgx.Tx) error {
 	found, err := tx.Query(ctx, `
 		SELECT indisprimary, array_agg(attname::text ORDER BY place), bool_and(attnotnull)
@@ -217,7 +218,7 @@ func (r *relation) checkKey(ctx context.Context, tx pgx.Tx) error {
 	if len(r.Key) == 0 {
 		return fmt.Errorf("%w: it has no primary key: name the columns that are its key", ErrCapture)
 	}
-	return fmt.Errorf("%w: key %s has no unique index of just these columns, all not null, that is neither partial nor deferrable",
+	return fmt.Errorf("%w: key %s has no unique index on exactly these columns, all not null, that is neither partial nor deferrable",
 		ErrCapture, strings.Join(r.Key, ", "))
 }
 
@@ -225,8 +226,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// checkColumns checks that the columns that are named are there, and that triggers see
-// the values of those that are published.
+// checkColumns checks that the columns exist, and that triggers see the values of the
+// published ones.
 func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
 	found, err := tx.Query(ctx, `SELECT attname::text, attgenerated = 'v' FROM pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped`, r.oid)
 	if err != nil {
@@ -249,18 +250,18 @@ func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
 	}
 	for _, column := range published {
 		if virtual[column] {
-			return fmt.Errorf("%w: column %q is generated and virtual, and triggers do not see its value: choose columns without it, or have it STORED", ErrCapture, column)
+			return fmt.Errorf("%w: column %q is a virtual generated column, whose value triggers do not see: leave it out, or make it STORED", ErrCapture, column)
 		}
 	}
 	return nil
 }
 
-// enter notes the capture, in place of an earlier one of the same table.
+// enter records the capture, and replaces an earlier one of the same table.
 func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
 	var other string
 	err := tx.QueryRow(ctx, `SELECT relation::text FROM outbox_capture WHERE feed = $1 AND relation <> $2::oid`, r.Feed, r.oid).Scan(&other)
 	if err == nil {
-		return fmt.Errorf("%w: the feed has the changes of table %s: detach that first, or take another feed", ErrCapture, other)
+		return fmt.Errorf("%w: the feed has the changes of table %s: detach that table first, or use another feed", ErrCapture, other)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err

@@ -260,7 +260,7 @@ func TestCannotBeCaptured(t *testing.T) {
 		{outbox.Capture{Table: "good", Key: []string{"v"}}, "unique index"},
 		{outbox.Capture{Table: "good", Key: []string{"w"}}, `no column "w"`},
 		{outbox.Capture{Table: "good", Columns: []string{"w"}}, `no column "w"`},
-		{outbox.Capture{Table: "view"}, "no table"},
+		{outbox.Capture{Table: "view"}, "not a table"},
 		{outbox.Capture{Table: "parent"}, "inherit"},
 		{outbox.Capture{Table: "feedctl.objects"}, "belongs to feedctl"},
 		{outbox.Capture{Table: "pg_catalog.pg_class"}, "belongs to feedctl or to the system"},

@@ -15,22 +15,22 @@ import (
 
 // Errors of this package, to be matched with [errors.Is].
 var (
-	// ErrForeign: the feed's checkpoint is not one that this outbox has given it.
+	// ErrForeign means that the feed's checkpoint was not written by this outbox.
 	// Nothing was published.
 	ErrForeign = errors.New("feed does not continue this outbox")
-	// ErrDestination: the outbox of the feed moves rows to the same database, and
-	// the runner has another store; or the other way round.
+	// ErrDestination means that the outbox of the feed moves rows to pages in its own
+	// database and the runner has another store, or the reverse.
 	ErrDestination = errors.New("outbox has another destination")
-	// ErrSetup: the database lacks the outbox, or the right to use it.
+	// ErrSetup means that the database has no outbox, or that the user may not use it.
 	ErrSetup = errors.New("database is not set up for the outbox")
-	// ErrCapture: a table cannot be captured in this way.
+	// ErrCapture means that a table cannot be captured in this way.
 	ErrCapture = errors.New("table cannot be captured")
-	// ErrNotCaptured: the table is not captured.
+	// ErrNotCaptured means that the table is not captured.
 	ErrNotCaptured = errors.New("table is not captured")
 )
 
-// Config holds the settings of a Runner. The zero value of each but Feed is its
-// default.
+// Config holds the settings of a Runner. Zero values, except that of Feed, mean
+// the defaults.
 type Config struct {
 	// Feed is the feed whose rows are moved.
 	Feed string
@@ -38,23 +38,23 @@ type Config struct {
 	// outbox: then rows and pages move in one transaction. One of them must be set.
 	Store storage.Store
 	Local *postgres.Store
-	// MaxRows and MaxBytes limit a batch: the number of rows, and the bytes of
-	// their bodies before the last. Default to 5,000 and 4 MiB.
+	// MaxRows limits the rows of a batch; a batch ends after the row with which its
+	// bodies reach MaxBytes. They default to 5,000 and 4 MiB.
 	MaxRows  int
 	MaxBytes int64
 	// MaxEntity sends rows with larger bodies to the quarantine, in bytes.
 	// Defaults to no limit. Bodies larger than 1 MiB pass through a file in
 	// Producer.SpoolDir.
 	MaxEntity int64
-	// Poll is how long the runner waits for more after it has moved some rows.
-	// Without any, it waits longer and longer, up to ten times this. Defaults to 5 ms.
+	// Poll is the interval at which a runner that has moved rows polls for more. If
+	// there are none, it grows up to ten times. Defaults to 5 ms.
 	Poll time.Duration
-	// Lease is how long after a runner's last sign of life another takes over.
-	// Defaults to 5 s.
+	// Lease is how long after a runner's last renewal another takes over. Defaults to
+	// 5 s.
 	Lease time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
-	// Logger gets warnings. Defaults to none.
+	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
 }
 

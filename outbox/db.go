@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// A DB is a database with an outbox. Its methods may be called concurrently, and work
-// through a PgBouncer in transaction mode: nothing outlives a transaction.
+// A DB is a database with an outbox. Its methods may be called concurrently. They work
+// through PgBouncer in transaction mode: no state outlives a transaction.
 type DB struct {
 	pool   *pgxpool.Pool
 	schema string
@@ -24,21 +24,21 @@ type DB struct {
 	poller *poller
 }
 
-// stallLimit is how long a transaction waits for its next statement.
+// stallLimit is how long the server lets a transaction wait for its next statement.
 const stallLimit = 5 * time.Second
 
 // Open connects to the database that a URL names, such as
-// "postgres://user@host/database?schema=feedctl". What the URL leaves out is taken from
-// the variables and the password file of libpq (PGPASSWORD, PGPASSFILE and so on). The
-// password does not show in errors. A schema that is not there is an error that matches
-// storage.ErrNoStore, one that must be migrated first, storage.ErrLayout.
+// "postgres://user@host/database?schema=feedctl". Parts missing from the URL are taken
+// from the environment variables and the password file of libpq (PGPASSWORD, PGPASSFILE
+// and so on). Errors do not contain the password. If the schema does not exist, the error
+// matches storage.ErrNoStore; if it must be migrated first, storage.ErrLayout.
 func Open(ctx context.Context, rawURL string) (*DB, error) {
 	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
 		return schema.Check(ctx, config, name, schema.Write)
 	})
 }
 
-// Create is [Open], but makes the schema if there is none.
+// Create is like [Open], but creates the schema if it does not exist.
 func Create(ctx context.Context, rawURL string) (*DB, error) {
 	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
 		return schema.Create(ctx, config, name)
@@ -48,7 +48,7 @@ func Create(ctx context.Context, rawURL string) (*DB, error) {
 func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfig, name string) error) (*DB, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The error shows the URL, and its cause what may be a part of the password.
+		// err contains the URL, and its cause may contain a part of the password.
 		return nil, errors.New("database URL is invalid: write % / ? # @ within a password as %25 %2F %3F %23 %40")
 	}
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -62,7 +62,7 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	// Descriptions of statements are kept on this side only.
+	// Statement descriptions are cached by the client only.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
@@ -79,17 +79,17 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 	return Use(pool, name), nil
 }
 
-// Use returns the outbox in a schema that is there, such as "feedctl". The pool is
-// closed with it.
+// Use returns the outbox in an existing schema, such as "feedctl". Closing it closes
+// the pool.
 //
-// In a transaction, tables are read by their indexes: statistics of a table that is
-// empty at one moment and full at the next mislead. Up to PostgreSQL 17, what cannot be
-// read by an index counts as so dear then, a sequence too, that the server would compile the
-// statement each time (jit), for tens of milliseconds. And a row that was committed
-// asynchronously must not be published before it is durable: a synchronous commit
-// after it sees to that. Rows that row security hides must not be taken for none: they
-// are an error. A process that does not go on, or whose host is gone, must
-// not keep its locks: the server ends its transaction.
+// Its transactions read tables by their indexes, because the statistics of a table that
+// is empty at one moment and full at the next are misleading. Up to PostgreSQL 17, the
+// estimated cost of anything without an index, such as a sequence, is then so high that
+// the server would compile the statement each time (jit), which takes tens of
+// milliseconds. Commits are synchronous, so that a row that was committed asynchronously
+// is durable before it is published. Rows hidden by row security are an error, instead of
+// being missed. The server ends the transactions of a process that hangs or whose host is
+// gone, so that it does not keep its locks.
 func Use(pool *pgxpool.Pool, schema string) *DB {
 	d := &DB{pool: pool, schema: schema, begin: fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;
@@ -108,20 +108,20 @@ func (d *DB) Close() { d.pool.Close() }
 // outbox returns the full name of the table, for statements outside of transactions.
 func (d *DB) outbox() string { return pgx.Identifier{d.schema, "outbox"}.Sanitize() }
 
-// do runs f in a transaction. After an error nobody knows whether it was committed,
-// unless the error is f's.
+// do runs f in a transaction. After an error other than f's, it is unknown whether the
+// transaction was committed.
 func (d *DB) do(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return setup(pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{BeginQuery: d.begin}, f))
 }
 
-// setup names the errors of a database that lacks something.
+// setup wraps errors due to missing objects or privileges in ErrSetup.
 func setup(err error) error {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch server.Code {
 		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
 			return fmt.Errorf("%w: %w: run \"feedctl init\" or \"feedctl migrate\" with the URL of the database", ErrSetup, err)
 		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: GRANT it to the user, with BYPASSRLS if there is row security, or have the owner do it", ErrSetup, err)
+			return fmt.Errorf("%w: %w: GRANT it to the user, with BYPASSRLS if there is row security, or run this as the owner", ErrSetup, err)
 		}
 	}
 	return err

@@ -15,7 +15,7 @@ import (
 func TestMarkOnTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var m outbox.Mark
+	var m outbox.Watermark
 	look := func(what string, want int64) {
 		t.Helper()
 		if got, err := m.Look(t.Context(), w.db); err != nil || got != want {

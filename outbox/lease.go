@@ -13,15 +13,14 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// errLeaseLost is the cause for which a runner stops to work when another has
-// taken over.
+// errLeaseLost is why a runner stops working when another has taken over.
 var errLeaseLost = errors.New("another runner has taken over")
 
-// longestLease is the longest that is believed: one that ends later is of a time when
-// the database's clock was wrong.
+// longestLease is the longest valid lease: one that ends later was taken when the
+// database's clock was wrong.
 const longestLease = time.Minute
 
-// A lease says which runner works on a feed. All times are the database's.
+// A lease determines which runner works on a feed. All times are the database's.
 type lease struct {
 	db     *DB
 	feed   string
@@ -37,8 +36,7 @@ func newLease(d *DB, c Config) *lease {
 	return &lease{d, c.Feed, fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), c.Lease}
 }
 
-// take takes the lease, or makes it longer, and reports whether it is this
-// runner's.
+// take takes or extends the lease, and reports whether this runner holds it.
 func (l *lease) take(ctx context.Context) (taken bool, err error) {
 	err = l.db.do(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
@@ -56,8 +54,8 @@ func (l *lease) take(ctx context.Context) (taken bool, err error) {
 	return taken, nil
 }
 
-// keep renews the lease until ctx ends, and calls lost when it is another's or has
-// run out.
+// keep renews the lease until ctx ends. It calls lost when another runner holds it or
+// it has expired.
 func (l *lease) keep(ctx context.Context, lost func(error)) {
 	renewed := time.Now()
 	for backoff.Sleep(ctx, l.length/5) == nil {

@@ -160,7 +160,7 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%+v", stats)
 		}
 		reasons := get[string](w, `SELECT string_agg(id || ' ' || reason, '; ' ORDER BY id) FROM feedctl.outbox_quarantine`)
-		for _, want := range []string{"2 ", "control character", "3 headers are no object", "5 body has 15 bytes, the limit is 14"} {
+		for _, want := range []string{"2 ", "control character", "3 headers are not a JSON object", "5 body has 15 bytes, the limit is 14"} {
 			if !strings.Contains(reasons, want) {
 				t.Errorf("reasons are %q, want %q", reasons, want)
 			}
@@ -265,7 +265,7 @@ func TestForeignFeed(t *testing.T) {
 	}
 	t.Run("another store", func(t *testing.T) {
 		w, _ := setup(t)
-		refused(t, w, memory.New(), "look at --store")
+		refused(t, w, memory.New(), "check --store")
 	})
 	t.Run("another database", func(t *testing.T) {
 		_, store := setup(t)
@@ -296,7 +296,7 @@ func TestForeignFeed(t *testing.T) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, w, store, "something else")
+		refused(t, w, store, "another program")
 	})
 }
 

@@ -13,74 +13,74 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// resume finds out how far the feed has come. A batch that was noted and is not in
-// the feed is published now: exactly the rows that were noted, in the same order.
-func (o *outside) resume(ctx context.Context) (m moved, err error) {
+// resume continues after an interruption. If the recorded batch is not in the feed, it
+// publishes exactly the recorded rows, in the same order.
+func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 	var r rows
-	err = o.db.do(ctx, func(tx pgx.Tx) error {
-		if o.state, err = o.config.lock(ctx, tx, inStore); err != nil || o.state.pending == nil {
+	err = p.db.do(ctx, func(tx pgx.Tx) error {
+		if p.state, err = p.config.lock(ctx, tx, inStore); err != nil || p.state.pending == nil {
 			return err
 		}
-		r, err = o.config.takeThese(ctx, tx, o.bodies(), o.state.ids)
+		r, err = p.config.takeThese(ctx, tx, p.bodies(), p.state.ids)
 		return err
 	})
 	if err != nil {
 		return moved{}, err
 	}
-	o.pages = chain.NewReader(o.config.Store, o.config.Feed)
-	newest, err := newestOrNil(ctx, o.pages)
+	p.pages = chain.NewReader(p.config.Store, p.config.Feed)
+	newest, err := newestOrNil(ctx, p.pages)
 	if err != nil {
 		return moved{}, err
 	}
 	var checkpoint []byte
 	if newest != nil {
-		checkpoint, o.page = newest.Checkpoint, newest.Number
+		checkpoint, p.page = newest.Checkpoint, newest.Number
 	}
-	o.done = o.state.pending != nil && string(checkpoint) == *o.state.pending
-	if !o.done && string(checkpoint) != o.state.checkpoint {
-		return moved{}, o.stranger(ctx, string(checkpoint))
+	p.done = p.state.pending != nil && string(checkpoint) == *p.state.pending
+	if !p.done && string(checkpoint) != p.state.checkpoint {
+		return moved{}, p.foreignCheckpoint(ctx, string(checkpoint))
 	}
-	if o.feed, err = producer.Open(ctx, o.config.Store, o.config.Feed, o.config.Producer); err != nil {
+	if p.feed, err = producer.Open(ctx, p.config.Store, p.config.Feed, p.config.Producer); err != nil {
 		return moved{}, err
 	}
-	if o.done || o.state.pending == nil {
+	if p.done || p.state.pending == nil {
 		return moved{}, nil
 	}
 	for _, b := range r.bad {
-		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d cannot be published any more: %s: adopt the feed, that puts the row aside",
-			o.state.batch, o.config.Feed, b.id, b.reason)
+		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d cannot be published any more: %s: adopt the feed to put the row into the quarantine",
+			p.state.batch, p.config.Feed, b.id, b.reason)
 	}
-	if err := o.skip(ctx, &r, newest); err != nil {
+	if err := p.skip(ctx, &r, newest); err != nil {
 		return moved{}, err
 	}
 	if len(r.entities) == 0 {
-		return moved{}, o.forget(ctx)
+		return moved{}, p.forget(ctx)
 	}
-	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, o.publish(ctx, r)
+	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, p.publish(ctx, r)
 }
 
-// stranger returns the error for a checkpoint that is not expected. It may be that of
-// another runner, which has gone on since the state was read: a batch is noted before
-// its checkpoint is in the feed, so the state tells.
-func (o *outside) stranger(ctx context.Context, checkpoint string) error {
+// foreignCheckpoint returns the error for an unexpected checkpoint. It may be that of
+// another runner, which has moved rows since the state was read: a batch is recorded
+// before its checkpoint is in the feed, so then the state has changed.
+func (p *remotePages) foreignCheckpoint(ctx context.Context, checkpoint string) error {
 	var now state
-	err := o.db.do(ctx, func(tx pgx.Tx) (err error) {
-		now, err = o.config.lock(ctx, tx, inStore)
+	err := p.db.do(ctx, func(tx pgx.Tx) (err error) {
+		now, err = p.config.lock(ctx, tx, inStore)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case now.batch != o.state.batch || deref(now.pending) != deref(o.state.pending):
-		return fmt.Errorf("resume after batch %d of feed %q: %w", o.state.batch, o.config.Feed, errLeaseLost)
+	case now.batch != p.state.batch || deref(now.pending) != deref(p.state.pending):
+		return fmt.Errorf("resume after batch %d of feed %q: %w", p.state.batch, p.config.Feed, errLeaseLost)
 	}
-	return o.config.foreign(now, checkpoint)
+	return p.config.foreign(now, checkpoint)
 }
 
-// skip takes out of a batch what is in the feed: the first pages of a batch may
-// have been written before all was cut short. The producer looks for that on the
+// skip removes from a batch the entities that are in the feed: an interrupted runner
+// may have written the first pages of the batch. The producer finds duplicates on the
 // newest pages only, and others may have published since.
-func (o *outside) skip(ctx context.Context, r *rows, newest *chain.Page) error {
+func (p *remotePages) skip(ctx context.Context, r *rows, newest *chain.Page) error {
 	if newest == nil {
 		return nil
 	}
@@ -89,8 +89,8 @@ func (o *outside) skip(ctx context.Context, r *rows, newest *chain.Page) error {
 		wanted[e.ContentID] = true
 	}
 	found := map[string]bool{}
-	for n := max(1, o.state.page); n <= newest.Number; n++ {
-		err := eachOn(ctx, o.pages, n, func(h page.Header) {
+	for n := max(1, p.state.page); n <= newest.Number; n++ {
+		err := eachOn(ctx, p.pages, n, func(h page.Header) {
 			if id := string(h.Get("Content-ID")); wanted[id] {
 				found[id] = true
 			}
@@ -112,19 +112,19 @@ func (o *outside) skip(ctx context.Context, r *rows, newest *chain.Page) error {
 	return nil
 }
 
-// foreign says whose the feed's checkpoint may be.
+// foreign returns the error for a checkpoint that this outbox has not written.
 func (c Config) foreign(s state, checkpoint string) error {
-	why := "it was written by something else: one feed has one outbox"
+	why := "another program publishes to the feed: a feed can have only one outbox"
 	epoch, _, _ := strings.Cut(strings.TrimPrefix(checkpoint, "outbox/"), "/")
 	switch {
 	case checkpoint == "":
-		why = "the feed is not there, or not the one that rows were moved to: look at --store"
+		why = "the feed does not exist, or is not the one that rows were moved to: check --store"
 	case strings.HasPrefix(checkpoint, "outbox/") && epoch == s.epoch:
 		why = "the database or the store was restored from a backup, or a copy of the database publishes to the same feed"
 	case strings.HasPrefix(checkpoint, "outbox/"):
 		why = "the outbox of another database publishes to the same feed"
 	}
-	return fmt.Errorf("%w: feed %q has the checkpoint %q, the database knows %q and %q: %s. If all is as it should be, adopt the feed",
+	return fmt.Errorf("%w: feed %q has the checkpoint %q, the database knows %q and %q: %s. If this is intended, adopt the feed",
 		ErrForeign, c.Feed, checkpoint, s.checkpoint, deref(s.pending), why)
 }
 

@@ -14,30 +14,30 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A mover brings rows into the feed.
+// A mover moves rows to the feed.
 type mover interface {
-	// move moves the next rows. After an error, they may have been moved or not;
+	// move moves the next rows. After an error, they may or may not have been moved;
 	// the next call finds out.
 	move(ctx context.Context) (moved, error)
 	close()
 }
 
-// moved is what one move did.
+// moved is the result of one move.
 type moved struct {
 	rows  int
 	bytes int64 // of bodies
 	bad   []badRow
 	full  bool  // there may be more
 	from  int64 // no row with a smaller id will appear
-	last  int64 // the greatest id that was drawn
+	last  int64 // the greatest id known to have been drawn
 }
 
-// Stats are what a Runner has done since it was made.
+// Stats are the statistics of a Runner since it was created.
 type Stats struct {
 	Rows        int64 // moved
 	Bytes       int64 // of their bodies
 	Quarantined int64
-	Working     bool      // it has the lease now
+	Working     bool      // it holds the lease now
 	Last        time.Time // when it last moved rows; zero if it has not
 }
 
@@ -47,19 +47,18 @@ type Runner struct {
 	db     *DB
 	lease  *lease
 
-	// What Run and Drain know of the feed's rows.
+	// Used by Run and Drain only.
 	from   int64     // as in moved
 	last   int64     // as in moved
-	active time.Time // when there were some
+	active time.Time // when the feed had rows last
 
 	rows, bytes, quarantined atomic.Int64
 	working                  atomic.Bool
 	lastMove                 atomic.Pointer[time.Time]
 }
 
-// NewRunner returns a Runner, which uses up to three connections at the same time, and
-// while it waits for rows one together with all other runners of the database. Run and
-// Drain are called one at a time.
+// NewRunner returns a Runner. It uses up to three connections at a time; runners that wait
+// for rows share one per DB. Run and Drain must not be called concurrently.
 func (d *DB) NewRunner(c Config) (*Runner, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -68,7 +67,7 @@ func (d *DB) NewRunner(c Config) (*Runner, error) {
 	return &Runner{config: c, db: d, lease: newLease(d, c)}, nil
 }
 
-// Stats may be called at any time.
+// Stats returns the runner's statistics. It may be called at any time.
 func (r *Runner) Stats() Stats {
 	s := Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load()}
 	if last := r.lastMove.Load(); last != nil {
@@ -77,12 +76,12 @@ func (r *Runner) Stats() Stats {
 	return s
 }
 
-// Run moves rows as they are committed, while no other runner does, until ctx ends;
-// what has been begun is finished then. A feed that has had no rows for 10 seconds is
-// held by no runner: the one that sees the next row first takes it. Errors that may pass are
-// logged, and what failed is tried again. Run returns the cause of the context's end, or an
-// error that needs somebody: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
-// storage.ErrPermission or storage.ErrLayout.
+// Run moves rows as they are committed, while no other runner does, until ctx ends; it
+// finishes the batch it has begun. A runner releases the lease of a feed that has had no
+// rows for 10 seconds; the first runner that sees a row takes it. Transient errors are
+// logged and retried. Run returns the cause of the context's end, or an error that needs
+// intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
+// storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe.
 func (r *Runner) Run(ctx context.Context) error {
 	failed := 0 // times in a row
 	for {
@@ -96,10 +95,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		case final(err):
 			return err
 		case errors.Is(err, errLeaseLost):
-			r.config.Logger.Warn("another runner works on the feed now", "feed", r.config.Feed)
+			r.config.Logger.Warn("another runner has taken over the feed", "feed", r.config.Feed)
 			taken = false
 		case err != nil:
-			r.config.Logger.Warn("outbox is interrupted, trying again", "feed", r.config.Feed, "error", err)
+			r.config.Logger.Warn("outbox failed, retrying", "feed", r.config.Feed, "error", err)
 			failed++
 			if pauses().Wait(ctx, failed) != nil {
 				return context.Cause(ctx)
@@ -123,9 +122,9 @@ func (r *Runner) await(ctx context.Context) error {
 	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active})
 }
 
-// Drain moves the rows that are committed now, and those that are while it does so,
-// then returns. If another runner has the lease, Drain returns when that one has moved
-// the rows that are committed now, and takes over if it is gone. The first error ends it.
+// Drain moves rows until there are none left. If another runner holds the lease, Drain
+// returns when that one has moved the rows that were committed before the call, and takes
+// over if it is gone. Drain stops at the first error.
 func (r *Runner) Drain(ctx context.Context) error {
 	last, err := r.newest(ctx)
 	if err != nil {
@@ -150,7 +149,7 @@ func (r *Runner) Drain(ctx context.Context) error {
 	}
 }
 
-// newest returns the greatest id that waits, 0 if none does.
+// newest returns the greatest id in the outbox of the feed, or 0.
 func (r *Runner) newest(ctx context.Context) (id int64, err error) {
 	err = r.db.do(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT coalesce(max(id), 0) FROM outbox WHERE feed = $1`, r.config.Feed).Scan(&id)
@@ -161,7 +160,8 @@ func (r *Runner) newest(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// left reports whether rows up to this id wait. Whoever moves rows deletes them last.
+// left reports whether there are rows up to this id. Rows are deleted after they are
+// published.
 func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	err = r.db.do(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outbox WHERE feed = $1 AND id <= $2)`, r.config.Feed, last).Scan(&some)
@@ -172,8 +172,8 @@ func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	return some, nil
 }
 
-// work moves rows while the runner has the lease: with drain, until there are none, and
-// otherwise until there was none for some time.
+// work moves rows while the runner holds the lease: with drain, until there are none,
+// otherwise until there have been none for idleAfter.
 func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	holding, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
@@ -191,12 +191,12 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Lease)
 		defer cancel()
 		if e := r.lease.release(cleanup); e != nil {
-			r.config.Logger.Warn("the lease was not released, another runner waits until it has run out", "feed", r.config.Feed, "error", e)
+			r.config.Logger.Warn("lease was not released, another runner waits until it expires", "feed", r.config.Feed, "error", e)
 		}
 	}()
 	r.active = time.Now()
 	for {
-		// A move that has begun is finished: it ends by the producer's RetryFor.
+		// A move is not interrupted; the producer's RetryFor limits it.
 		done, err := m.move(context.WithoutCancel(holding))
 		if err != nil {
 			return err
@@ -231,9 +231,9 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 
 func (r *Runner) mover() mover {
 	if r.config.Local != nil {
-		return newInside(r.db, r.config)
+		return newLocalPages(r.db, r.config)
 	}
-	return newOutside(r.db, r.config)
+	return newRemotePages(r.db, r.config)
 }
 
 func (r *Runner) count(m moved) {
@@ -245,11 +245,11 @@ func (r *Runner) count(m moved) {
 	r.bytes.Add(m.bytes)
 	r.quarantined.Add(int64(len(m.bad)))
 	for _, b := range m.bad {
-		r.config.Logger.Error("row cannot be published, it is in the quarantine now", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
+		r.config.Logger.Error("row cannot be published, moved to the quarantine", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
 	}
 }
 
-// final reports whether an error needs somebody to do something.
+// final reports whether an error needs intervention.
 func final(err error) bool {
 	for _, e := range []error{ErrForeign, ErrDestination, ErrSetup, chain.ErrCorrupt, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe} {
 		if errors.Is(err, e) {
@@ -259,7 +259,7 @@ func final(err error) bool {
 	return false
 }
 
-// pauses are those between attempts after a failure.
+// pauses are the pauses between attempts.
 func pauses() backoff.Backoff {
 	return backoff.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 }

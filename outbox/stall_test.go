@@ -89,7 +89,7 @@ func TestIDsGoBack(t *testing.T) {
 		r := w.run(w.db, c)
 		w.publish("1", "2", "3")
 		w.await()
-		var m outbox.Mark
+		var m outbox.Watermark
 		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
 			t.Fatal(settled, err)
 		}
@@ -113,7 +113,7 @@ func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.publish("1")
-	var m outbox.Mark
+	var m outbox.Watermark
 	if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 1 {
 		t.Fatal(settled, err)
 	}

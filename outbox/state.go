@@ -14,19 +14,19 @@ const (
 	inStore    = "store"
 )
 
-// A state is the line of a feed in the table outbox_feed.
+// A state is the row of a feed in the table outbox_feed.
 type state struct {
 	destination string
 	epoch       string
 	batch       int64   // number of the last batch
-	checkpoint  string  // that the feed has without the batch that is pending
-	pending     *string // that it has with it
+	checkpoint  string  // of the feed before the pending batch
+	pending     *string // of the feed after it; nil if no batch is pending
 	ids         []int64 // of the rows of the pending batch
-	page        int64   // the batch is not on earlier pages of the feed
+	page        int64   // the first page of the feed that may hold the pending batch
 }
 
-// lock reads the line of the feed, which it makes if there is none, and locks it
-// until the transaction ends.
+// lock reads the row of the feed, which it inserts if necessary, and locks it until
+// the transaction ends.
 func (c Config) lock(ctx context.Context, tx pgx.Tx, destination string) (state, error) {
 	var s state
 	read := func() error {
@@ -46,7 +46,7 @@ func (c Config) lock(ctx context.Context, tx pgx.Tx, destination string) (state,
 		return state{}, fmt.Errorf("read state of the outbox of feed %q: %w", c.Feed, err)
 	}
 	if s.destination != destination {
-		return state{}, fmt.Errorf("%w: that of feed %q moves rows to %s, this runner to %s: run it as before, or adopt the feed in the new place",
+		return state{}, fmt.Errorf("%w: that of feed %q moves rows to %s, this runner to %s: use the former store, or adopt the feed in the new one",
 			ErrDestination, c.Feed, place(s.destination), place(destination))
 	}
 	return s, nil
@@ -59,7 +59,7 @@ func place(destination string) string {
 	return "pages in another store"
 }
 
-// next returns the state with a further batch pending.
+// next returns the state with the next batch pending.
 func (s state) next(ids []int64, page int64) state {
 	s.batch++
 	pending := fmt.Sprintf("outbox/%s/%d/%s", s.epoch, s.batch, rand.Text()[:13])
@@ -67,13 +67,13 @@ func (s state) next(ids []int64, page int64) state {
 	return s
 }
 
-// settled returns the state without the pending batch.
+// settled returns the state without a pending batch.
 func (s state) settled(checkpoint string) state {
 	s.checkpoint, s.pending, s.ids = checkpoint, nil, nil
 	return s
 }
 
-// save writes the line of the feed, which is locked.
+// save writes the row of the feed, which must be locked.
 func (c Config) save(ctx context.Context, tx pgx.Tx, s state) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE outbox_feed SET destination = $2, batch = $3, checkpoint = $4, pending = $5, ids = $6, page = $7 WHERE feed = $1`,

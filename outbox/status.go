@@ -12,41 +12,40 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// Status is how an outbox stands at one moment.
+// Status is the state of an outbox at one moment.
 type Status struct {
 	Feeds []FeedStatus
-	// Transaction is the one that has been open for longest of those that have
-	// written to the outbox, and whose rows therefore wait; nil if there is none that
-	// began more than a second ago.
+	// Transaction is the oldest open transaction that has written to the outbox, and
+	// whose rows therefore wait; nil if none began more than a second ago.
 	Transaction *Transaction
 }
 
-// FeedStatus is how the outbox of one feed stands.
+// FeedStatus is the state of the outbox of one feed.
 type FeedStatus struct {
 	Feed        string
-	Waiting     int64         // rows that are committed and not moved
+	Waiting     int64         // rows that are committed but not moved
 	Bytes       int64         // of their bodies
 	Lag         time.Duration // since the oldest of them was inserted
 	Quarantined int64
-	Runner      string    // that works, empty if there is none
-	Until       time.Time // its lease runs out unless it is renewed
+	Runner      string    // holder of the lease, or empty
+	Until       time.Time // when its lease expires unless it is renewed
 	Destination string    // "database", "store", or empty before the first row was moved
 	Batch       int64     // number of the last batch to another store
-	// Table is the one whose changes go to the feed, nil if there is none.
+	// Table is the captured table whose changes go to the feed, or nil.
 	Table *CapturedTable
 }
 
-// A CapturedTable is one that was attached to a feed.
+// A CapturedTable is a table that is attached to a feed.
 type CapturedTable struct {
-	Name string // qualified, and quoted as in SQL; if it is gone, as it was when it was attached
-	// Gone: the table was dropped. [DB.Detach] removes what is left of its capture.
+	Name string // qualified, and quoted as in SQL; of a dropped table, as of when it was attached
+	// Gone means that the table was dropped. [DB.Detach] removes the rest of its capture.
 	Gone bool
-	// Uncovered are partitions that came after the table was attached: a TRUNCATE of one of
-	// them alone gives no events. To attach the table again mends that.
+	// Uncovered are partitions added after the table was attached: a TRUNCATE of only one of
+	// them publishes no events. Attaching the table again fixes that.
 	Uncovered []string
 }
 
-// A Transaction is open and has written to the outbox.
+// A Transaction is an open transaction that has written to the outbox.
 type Transaction struct {
 	PID         int    // 0 if it is prepared
 	Prepared    string // its identifier, if it is prepared
@@ -56,7 +55,7 @@ type Transaction struct {
 	Application string
 }
 
-// Status returns how the outbox stands: that of the feeds named, or of all.
+// Status returns the status of the given feeds, or of all feeds.
 func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 	var s Status
 	err := d.do(ctx, func(tx pgx.Tx) error {
@@ -98,7 +97,7 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 	return s, nil
 }
 
-// captured sets the tables of feeds that have one.
+// captured sets Table in feeds.
 func (d *DB) captured(ctx context.Context, tx pgx.Tx, feeds []FeedStatus) error {
 	rows, err := tx.Query(ctx, `
 		SELECT feed, coalesce(quote_ident(nspname) || '.' || quote_ident(relname), name), c.oid IS NULL,
@@ -125,7 +124,7 @@ func (d *DB) captured(ctx context.Context, tx pgx.Tx, feeds []FeedStatus) error 
 	return err
 }
 
-// oldest returns the oldest transaction that holds the lock of those who insert.
+// oldest returns the oldest transaction that holds the lock that inserting takes.
 func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	var t Transaction
 	err := tx.QueryRow(ctx, `
@@ -145,9 +144,9 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	return &t, err
 }
 
-// Feeds returns the names of the feeds that have rows in the outbox, or had. It
-// steps from name to name, whatever the number of rows, and is one statement. Rows that
-// row security hides are an error.
+// Feeds returns the names of the feeds that have or had rows in the outbox, or have a
+// captured table. It is one statement, whose cost does not depend on the number of rows.
+// Rows hidden by row security are an error.
 func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	var hidden bool
 	err = d.pool.QueryRow(ctx, strings.NewReplacer("OUTBOX", d.outbox(), "SCHEMA", pgx.Identifier{d.schema}.Sanitize()).Replace(`
@@ -168,7 +167,7 @@ func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	}
 	named := feeds[:0]
 	for _, f := range feeds {
-		if layout.CheckName(f) == nil { // the table refuses others
+		if layout.CheckName(f) == nil { // the table accepts no others
 			named = append(named, f)
 		}
 	}

@@ -19,32 +19,31 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrEmpty: neither the table nor the feed has anything, so there is no place in
-// the feed for a snapshot to name. The triggers are installed all the same.
+// ErrEmpty means that both the table and the feed are empty, so there is no position in
+// the feed for a snapshot to name. The triggers have been installed nevertheless.
 var ErrEmpty = errors.New("table and feed are empty")
 
-// AttachSnapshot does what [DB.Attach] does and writes the present contents of the
-// table as a snapshot with the name of the feed. Whoever reads the snapshot and then
-// the feed from the snapshot's position gets every change once.
+// AttachSnapshot is like [DB.Attach], and writes the current contents of the table as a
+// snapshot with the name of the feed. A consumer that reads the snapshot and then the
+// feed from the snapshot's position gets every change once.
 //
-// The cut is exact, while others go on writing. The triggers are installed under a
-// lock that keeps writers out for a moment. All changes before it are committed by
-// then, and those after it publish. Under the same lock an event is published that
-// marks the place, a PUT of one of the rows as it is, and a second transaction
-// takes the snapshot of the database that the rows are read from, for as long as
-// that takes. So the rows are as they were at the marker; an event of the table that
-// was published before has a smaller id than the marker and can be seen wherever the
-// marker can, so it comes before it in the feed; and one that is published
-// after the lock has a greater id and is never seen without the marker. The
-// position of the snapshot is that of the marker.
+// The cut is exact although others continue to write. The triggers are installed under
+// a lock that blocks writers for a moment: all changes before it are committed, and all
+// changes after it are published. Under the same lock a marker is published, a PUT of
+// one of the rows as it is, and a second transaction takes the snapshot of the database
+// from which the rows are then read. So the rows are as they were at the marker. An event
+// of the table published earlier has a smaller id than the marker and is visible wherever
+// the marker is, so it comes before it in the feed; one published after the lock has a
+// greater id and is never visible without the marker. The position of the snapshot is
+// that of the marker.
 //
-// The marker has to be in the feed before the snapshot can say so. It is moved there
-// by a runner with this configuration, or by the one that is at work. Progress, in
-// the snapshot's configuration, may be set; Feed and CreatedAt are not.
+// The marker must be in the feed before the snapshot can name it. It is moved there by a
+// runner with the configuration move, or by one that is already running. In write,
+// Progress may be set; Feed and CreatedAt must not be.
 //
-// Of an empty table there is no row to publish. The snapshot is empty then, and its
-// position is the end of the feed before the triggers were installed: what comes
-// after it leads to the table as it is.
+// An empty table has no row for a marker. Then the snapshot is empty, and its position is
+// the end of the feed before the triggers were installed: the entities after it lead to
+// the current contents of the table.
 func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
 	index, err := d.attachSnapshot(ctx, c, move, write)
 	if err != nil {
@@ -67,8 +66,8 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 	defer func() { old.close(context.WithoutCancel(ctx)) }()
 	var marker string
 	err = d.attach(ctx, c, func(tx pgx.Tx, r relation) (err error) {
-		old.close(ctx) // of an attempt before
-		if marker, err = d.mark(ctx, tx, r); err == nil && marker != "" {
+		old.close(ctx) // of an earlier attempt
+		if marker, err = d.publishMarker(ctx, tx, r); err == nil && marker != "" {
 			old, err = d.read(ctx, r)
 		}
 		return err
@@ -92,8 +91,8 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 	return producer.WriteSnapshot(ctx, store, c.Feed, old.entities(ctx), write)
 }
 
-// endOf returns the position after the last entity of a feed, or nil if there is
-// no feed.
+// endOf returns the position of the last entity of a feed, or nil if the feed does not
+// exist.
 func endOf(ctx context.Context, store storage.Store, name string) (*snapshot.FeedPosition, error) {
 	newest, err := chain.NewReader(store, name).Newest(ctx)
 	switch {
@@ -106,9 +105,9 @@ func endOf(ctx context.Context, store storage.Store, name string) (*snapshot.Fee
 		ContentID: newest.LastContentID, LastModified: newest.Last}, nil
 }
 
-// mark publishes one of the rows as it is, and returns the event's Content-ID, or
-// nothing if the table is empty.
-func (d *DB) mark(ctx context.Context, tx pgx.Tx, r relation) (id string, err error) {
+// publishMarker publishes one of the rows as it is, and returns the event's Content-ID, or
+// "" if the table is empty.
+func (d *DB) publishMarker(ctx context.Context, tx pgx.Tx, r relation) (id string, err error) {
 	if err := render(ctx, tx); err != nil {
 		return "", err
 	}
@@ -120,7 +119,7 @@ func (d *DB) mark(ctx context.Context, tx pgx.Tx, r relation) (id string, err er
 	return id, err
 }
 
-// render makes values become text in the transaction as in the triggers.
+// render makes the transaction convert values to text as the triggers do.
 func render(ctx context.Context, tx pgx.Tx) error {
 	var set strings.Builder
 	for _, s := range rendering {
@@ -130,15 +129,15 @@ func render(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// endless has the server leave a transaction alone that takes long. Not every version
-// has all of the settings.
-func endless(ctx context.Context, tx pgx.Tx) error {
+// disableTimeouts turns off the server's timeouts for a long transaction. Not every
+// version of PostgreSQL has all of the settings.
+func disableTimeouts(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings
 		WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
 	return err
 }
 
-// moveUntil returns when the event has left the outbox.
+// moveUntil runs a runner until the event has left the outbox.
 func (d *DB) moveUntil(ctx context.Context, c Config, id string) error {
 	runner, err := d.NewRunner(c)
 	if err != nil {
@@ -169,7 +168,7 @@ func (d *DB) moveUntil(ctx context.Context, c Config, id string) error {
 	}
 }
 
-// find returns the position of an entity that is near the end of the feed.
+// find returns the position of an entity. It searches from the end of the feed.
 func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.FeedPosition, error) {
 	pages := chain.NewReader(store, name)
 	newest, err := pages.Newest(ctx)
@@ -189,25 +188,25 @@ func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.
 			return at, err
 		}
 	}
-	return nil, fmt.Errorf("%w: it does not have %s, which was moved: another store?", ErrForeign, id)
+	return nil, fmt.Errorf("%w: it does not contain entity %s, which was moved: is it in another store?", ErrForeign, id)
 }
 
-// A reading is a transaction that sees a table as it was.
+// A reading is a transaction that reads a table as of one moment.
 type reading struct {
 	tx pgx.Tx
 	r  relation
 }
 
-// Rows are read so many at a time, and their JSON with them up to this size, in
-// bytes. Longer texts are read in pieces.
+// Rows are read readRows at a time, with their JSON if it is at most readInline bytes.
+// Longer JSON is read in pieces of readPiece bytes.
 const (
 	readRows   = 64
 	readInline = 64 << 10
 	readPiece  = 4 << 20
 )
 
-// read begins to read the table. Others wait for the caller's lock on it meanwhile, so it
-// is not tried for long.
+// read starts to read the table. It gives up soon, since the caller's lock on the table
+// blocks writers.
 func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 	begin, cancel := context.WithTimeout(ctx, stallLimit)
 	defer cancel()
@@ -216,8 +215,8 @@ func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 		return reading{}, fmt.Errorf("begin to read the table on a second connection: %w", err)
 	}
 	old := reading{tx, r}
-	// The first statement that needs a snapshot takes it, for all that follow.
-	if err = endless(ctx, tx); err == nil {
+	// The first statement that needs a snapshot takes it for the whole transaction.
+	if err = disableTimeouts(ctx, tx); err == nil {
 		err = render(ctx, tx)
 	}
 	if err == nil {
@@ -234,7 +233,7 @@ func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 
 func (r *reading) close(ctx context.Context) {
 	if r.tx != nil {
-		_ = r.tx.Rollback(ctx) // it was for reading
+		_ = r.tx.Rollback(ctx) // read-only
 		r.tx = nil
 	}
 }

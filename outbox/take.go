@@ -12,18 +12,18 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// inline is the largest body that is read together with its row, in bytes. Others
+// inline is the largest body that is read together with its row, in bytes. Larger ones
 // are read in pieces of this size when they are published.
 const inline = 1 << 20
 
-// rows are some that were taken from the outbox, in order.
+// rows are rows taken from the outbox, in order.
 type rows struct {
 	ids      []int64
 	entities []*feed.Entity
 	bytes    int64
 	bad      []badRow
-	full     bool  // there may be more that could have been taken
-	passed   int64 // no row with a smaller id will appear that was not taken up to here
+	full     bool  // the limits were reached, so there may be more
+	passed   int64 // all rows with smaller ids have been taken, or never appear
 }
 
 // all returns the ids of all rows, in order.
@@ -36,16 +36,16 @@ func (r rows) all() []int64 {
 	return ids
 }
 
-// A badRow cannot be published.
+// A badRow is a row that cannot be published.
 type badRow struct {
 	id     int64
 	reason string
 }
 
-// take reads the first rows of the feed that are visible, from the mark on, within
-// the limits, except those that were taken before, in order, and may still be there.
-// It is one statement, and so sees one snapshot. Large bodies are read later.
-func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m mark, except []int64) (rows, error) {
+// take reads the first visible rows of the feed from the watermark on, within the
+// limits, without those with the ids except (in order), which were taken before and may
+// still be there. It is one statement and so sees one snapshot. Large bodies are read later.
+func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, except []int64) (rows, error) {
 	beyond := int64(0)
 	if len(except) > 0 {
 		beyond = except[len(except)-1]
@@ -74,12 +74,12 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m mark, excep
 	return r, nil
 }
 
-// these is the condition for the rows whose ids are in an array, in order. The planner
-// would search the whole feed for many ids, if it were not told where they are.
+// these is the condition for the rows whose ids are in a sorted array. Without the
+// range, the planner would search the whole feed if there are many ids.
 const these = `id BETWEEN ($2::bigint[])[1] AND ($2::bigint[])[cardinality($2::bigint[])] AND id = ANY($2)`
 
-// takeThese reads the rows with these ids, as many as there are. They were taken before,
-// when the limit may have been another.
+// takeThese reads those rows with the given ids that still exist. MaxEntity does not
+// apply: they were taken before, when it may have been different.
 func (c Config) takeThese(ctx context.Context, tx pgx.Tx, large bodies, ids []int64) (rows, error) {
 	c.MaxEntity = 0
 	found, err := tx.Query(ctx, `
@@ -93,7 +93,7 @@ func (c Config) takeThese(ctx context.Context, tx pgx.Tx, large bodies, ids []in
 	return r, err
 }
 
-// collect returns the rows that a query has found, and the last id among them.
+// collect returns the rows of a query, and the last id among them.
 func (c Config) collect(ctx context.Context, found pgx.Rows, large bodies) (r rows, last int64, err error) {
 	defer found.Close()
 	n, total := 0, int64(0)
@@ -125,12 +125,12 @@ func (c Config) collect(ctx context.Context, found pgx.Rows, large bodies) (r ro
 	return r, last, nil
 }
 
-// check completes the entity and says why it cannot be published, or nothing.
+// check completes the entity and returns why it cannot be published, or "".
 func (c Config) check(e *feed.Entity, headers *string) string {
 	if headers != nil {
 		var values map[string]string
 		if err := json.Unmarshal([]byte(*headers), &values); err != nil {
-			return fmt.Sprintf("headers are no object of strings: %v", err)
+			return fmt.Sprintf("headers are not a JSON object of strings: %v", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			e.Header = append(e.Header, feed.Field{Name: name, Value: values[name]})
@@ -145,8 +145,8 @@ func (c Config) check(e *feed.Entity, headers *string) string {
 	return ""
 }
 
-// remove deletes rows that were published, and puts those aside that cannot be. It
-// returns how many of them were there.
+// remove deletes rows that were published and moves bad ones to the quarantine. It
+// returns how many of them existed.
 func (c Config) remove(ctx context.Context, tx pgx.Tx, ids []int64, bad []badRow) (removed int64, err error) {
 	if len(ids) > 0 {
 		tag, err := tx.Exec(ctx, `DELETE FROM outbox WHERE feed = $1 AND `+these, c.Feed, ids)

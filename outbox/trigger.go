@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rendering are the settings under which values become text, so that it does not
+// rendering are the settings for converting values to text, so that the result does not
 // depend on the session.
 var rendering = []struct{ name, value string }{
-	{"search_path", "pg_catalog, pg_temp"}, // names, as in the type regclass, have their schemas
+	{"search_path", "pg_catalog, pg_temp"}, // so that names, as of type regclass, are qualified
 	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
 	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
 }
 
-// The names sort before others: triggers fire in the order of their names, and one
-// that changes the row again must not come first.
+// The names sort before others: triggers fire in the order of their names, and one that
+// changes the row again must not fire first.
 const (
 	rowTrigger      = `"000_feedctl"`
 	truncateTrigger = `"000_feedctl_truncate"`
@@ -54,8 +54,8 @@ func (r relation) body(row string) string {
 	return "(SELECT row_to_json(chosen.*) FROM (SELECT " + strings.Join(columns, ", ") + ") AS chosen)::text"
 }
 
-// install makes the functions and the triggers. The functions run with the rights of
-// their owner, who has to own the table: so writers need none for the outbox.
+// install creates the functions and the triggers. The functions run with the privileges
+// of their owner, who must own the table, so writers need none on the outbox.
 func (d *DB) install(ctx context.Context, tx pgx.Tx, r relation) error {
 	outbox, feed, function := d.outbox(), literal(r.Feed), d.capture(r.id)
 	changed := `
@@ -82,8 +82,8 @@ BEGIN
 	INSERT INTO ` + outbox + ` (feed, key, op, body) VALUES (` + feed + `, ` + r.key("NEW") + `, 'PUT', convert_to(body, 'UTF8'));
 	RETURN NULL;
 END`
-	// The trigger of a partitioned table speaks for partitions that have none. What is no
-	// partition any more has lost the trigger for rows.
+	// The trigger of a partitioned table acts for partitions that have none. A table that is
+	// no longer a partition has lost the trigger for rows.
 	remove := `INSERT INTO ` + outbox + ` (feed, key, op) SELECT ` + feed + `, ` + r.key("r") + `, 'DELETE' FROM `
 	truncated := `
 BEGIN
@@ -101,7 +101,7 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END`
-	// Nothing here takes a lock that keeps out readers: DROP TRIGGER would.
+	// None of the statements takes a lock that blocks readers. DROP TRIGGER would.
 	statements := append(r.define(function, changed), r.define(function+"_truncate", truncated)...)
 	statements = append(statements,
 		"CREATE OR REPLACE TRIGGER "+rowTrigger+" AFTER INSERT OR UPDATE OR DELETE ON "+r.name+" FOR EACH ROW EXECUTE FUNCTION "+function+"()",
@@ -117,8 +117,8 @@ END`
 	return d.tryInsert(ctx, tx, r)
 }
 
-// tryInsert returns an error if writes to the table would fail since its events cannot be
-// inserted.
+// tryInsert returns an error if events cannot be inserted, which would make writes to the
+// table fail.
 func (d *DB) tryInsert(ctx context.Context, tx pgx.Tx, r relation) error {
 	step, err := tx.Begin(ctx) // a savepoint
 	if err != nil {
@@ -128,12 +128,12 @@ func (d *DB) tryInsert(ctx context.Context, tx pgx.Tx, r relation) error {
 	return errors.Join(err, step.Rollback(ctx))
 }
 
-// capture returns the name of the function of the row trigger of a capture; that of the
-// other has "_truncate" at its end.
+// capture returns the name of the row trigger function of a capture; that of the truncate
+// trigger function has the suffix "_truncate".
 func (d *DB) capture(id any) string { return d.schema + ".capture_" + fmt.Sprint(id) }
 
-// define returns the statements that make a trigger function, for the triggers of
-// the tables of its owner only.
+// define returns the statements that create a trigger function, which only its owner can
+// use.
 func (r relation) define(function, body string) []string {
 	var set strings.Builder
 	for _, s := range rendering {
@@ -146,8 +146,8 @@ func (r relation) define(function, body string) []string {
 	}
 }
 
-// literal quotes a text for SQL. Strings are standard-conforming in the transactions
-// of a DB.
+// literal quotes a text for SQL. The transactions of a DB have standard-conforming
+// strings.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // holders returns the tables that hold rows, and the partitioned table.

@@ -11,10 +11,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A txStore is the store as the present transaction sees it, while there is one:
-// between open and shut. A producer tells that a batch is durable as soon as it knows,
-// and may still be about to look at something: that waits for the next transaction.
-// After an error that leaves the transaction in doubt, broken is closed.
+// A txStore is the store as the current transaction sees it, between open and shut. A
+// producer acknowledges a batch as soon as it is durable and may still have requests to
+// make: these wait for the next transaction. After an error that leaves the transaction
+// in an unknown state, broken is closed.
 type txStore struct {
 	broken chan struct{}
 
@@ -39,8 +39,8 @@ func (t *txStore) open(store storage.Store) {
 	t.changed.Broadcast()
 }
 
-// shut waits for operations that have begun and lets no other begin. The transaction
-// is the caller's then. It returns the cause of broken.
+// shut lets no operation begin and waits for those under way. Then the caller alone uses
+// the transaction. It returns the cause of broken.
 func (t *txStore) shut() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *txStore) shut() error {
 	return t.cause
 }
 
-// enter waits for a transaction. Who has it, leaves it.
+// enter waits for a transaction. The caller must call leave.
 func (t *txStore) enter() (storage.Store, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *txStore) fail(err error) {
 	}
 }
 
-// see passes on the outcome of an operation.
+// see returns err after it has called fail if the transaction cannot continue.
 func (t *txStore) see(err error) error {
 	for _, harmless := range []error{storage.ErrExists, storage.ErrConflict, storage.ErrNotFound} {
 		if errors.Is(err, harmless) {
@@ -96,7 +96,7 @@ func (t *txStore) see(err error) error {
 	return err
 }
 
-// within performs an operation in the transaction.
+// within runs an operation in the transaction.
 func within[T any](t *txStore, do func(storage.Store) (T, error)) (T, error) {
 	store, err := t.enter()
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *txStore) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// Now is the time of the database, if the store tells it.
+// Now returns the time of the database if the store has a clock.
 func (t *txStore) Now(ctx context.Context) (time.Time, error) {
 	return within(t, func(s storage.Store) (time.Time, error) {
 		if clock, ok := storage.As[storage.Clock](s); ok {

@@ -11,34 +11,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// markEvery is how often a mark is moved forward.
-const markEvery = time.Second
+// watermarkInterval is the minimum time between two updates of a watermark.
+const watermarkInterval = time.Second
 
-// A mark remembers an id below which no row can appear any more, so that the
-// remains of deleted rows before it need not be passed over again.
-type mark struct {
-	from    int64 // no row with a smaller id will be visible and not taken
+// A watermark is an id below which no row can appear any more, so that deleted rows
+// before it that are not vacuumed yet need not be scanned again.
+type watermark struct {
+	from    int64 // all visible rows with smaller ids, now and later, have been taken
 	settled int64 // all rows up to this id are visible in later snapshots, or never will be
 	drawn   int64 // the candidate for settled
 	taken   int64 // the greatest id of a row that was taken
 	waiting []string
-	looked  time.Time
+	updated time.Time
 	server  time.Time // when the server was started
 }
 
-// errWentBack: ids may be drawn again that were drawn before, and what is known of them
-// is worth nothing. That may be after a failover, or when somebody restarted the sequence.
-var errWentBack = errors.New("the server of the outbox was started again, or ids went back: all is read anew")
+// errWentBack means that ids may be drawn a second time, so the watermark is not valid
+// any more. That can happen after a failover, or when the sequence was restarted.
+var errWentBack = errors.New("database server restarted or outbox ids went back: reading the outbox from its beginning")
 
-// look moves settled forward, from time to time. It comes before the statement that
-// takes rows.
-func (m *mark) look(ctx context.Context, tx pgx.Tx, now time.Time) error {
-	if now.Sub(m.looked) < markEvery {
+// update advances settled, at most once per watermarkInterval. It must run before the
+// statement that takes rows.
+func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error {
+	if now.Sub(m.updated) < watermarkInterval {
 		return nil
 	}
-	// First the last id that was drawn, then who may have drawn ids up to it and has
-	// not ended: a lock on the table is taken before the first id is drawn, and kept
-	// to the end of the transaction, or of the savepoint that is rolled back.
+	// First the last id drawn, then the open transactions that may have drawn ids up to
+	// it: a lock on the table is taken before the first id is drawn, and held to the end
+	// of the transaction, or to the rollback of the savepoint.
 	var drawn int64
 	var server time.Time
 	err := tx.QueryRow(ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, pg_postmaster_start_time() FROM outbox_id_seq`).
@@ -58,14 +58,14 @@ func (m *mark) look(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read locks on the outbox: %w", err)
 	}
-	m.looked, m.server = now, server
-	m.see(drawn, holders)
+	m.updated, m.server = now, server
+	m.observe(drawn, holders)
 	return nil
 }
 
-// see is told the last id that was drawn, and who held the lock after that.
-func (m *mark) see(drawn int64, holders []string) {
-	// A transaction that is prepared may get another name, after a crash at the latest.
+// observe records the last id drawn and the transactions that held the lock after that.
+func (m *watermark) observe(drawn int64, holders []string) {
+	// A prepared transaction may be renamed, and is after a crash.
 	renamed := func(t string) bool { return strings.HasPrefix(t, "-1/") && !slices.Contains(m.waiting, t) }
 	ended := !slices.ContainsFunc(m.waiting, func(t string) bool { return slices.Contains(holders, t) })
 	if ended {
@@ -79,11 +79,11 @@ func (m *mark) see(drawn int64, holders []string) {
 	}
 }
 
-// last returns the greatest id that is known to have been drawn.
-func (m *mark) last() int64 { return max(m.drawn, m.settled, m.taken, m.from-1) }
+// last returns the greatest id known to have been drawn.
+func (m *watermark) last() int64 { return max(m.drawn, m.settled, m.taken, m.from-1) }
 
-// pass is told that the rows are in the feed that a statement after look has taken.
-func (m *mark) pass(r rows) {
+// advance records that rows taken by a statement after update are in the feed.
+func (m *watermark) advance(r rows) {
 	m.from = max(m.from, r.passed)
 	if n := len(r.ids); n > 0 {
 		m.taken = max(m.taken, r.ids[n-1])

@@ -13,7 +13,7 @@ import (
 // appear below the mark after the runner has passed it, and each is taken once.
 func TestMark(t *testing.T) {
 	for seed := range uint64(300) {
-		s := markSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
+		s := watermarkSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
 		for range 400 {
 			switch s.rng.IntN(4) {
 			case 0:
@@ -27,7 +27,7 @@ func TestMark(t *testing.T) {
 				s.move()
 			}
 		}
-		if len(s.open) == 0 && s.mark.from == 0 {
+		if len(s.open) == 0 && s.watermark.from == 0 {
 			t.Errorf("seed %d: the mark never moved", seed)
 		}
 	}
@@ -38,20 +38,20 @@ type transaction struct {
 	ids  []int64
 }
 
-type markSimulation struct {
+type watermarkSimulation struct {
 	*testing.T
-	rng     *rand.Rand
-	seed    uint64
-	open    []transaction
-	names   int
-	drawn   int64
-	visible []int64
-	taken   map[int64]bool
-	mark    mark
-	ahead   *rows
+	rng       *rand.Rand
+	seed      uint64
+	open      []transaction
+	names     int
+	drawn     int64
+	visible   []int64
+	taken     map[int64]bool
+	watermark watermark
+	ahead     *rows
 }
 
-func (s *markSimulation) draw() {
+func (s *watermarkSimulation) draw() {
 	if len(s.open) > 0 {
 		s.drawn++
 		n := s.rng.IntN(len(s.open))
@@ -59,21 +59,21 @@ func (s *markSimulation) draw() {
 	}
 }
 
-func (s *markSimulation) end() {
+func (s *watermarkSimulation) end() {
 	if len(s.open) == 0 {
 		return
 	}
 	n := s.rng.IntN(len(s.open))
 	for _, id := range s.open[n].ids {
-		if id < s.mark.from {
-			s.Fatalf("seed %d: row %d appears below the mark %d", s.seed, id, s.mark.from)
+		if id < s.watermark.from {
+			s.Fatalf("seed %d: row %d appears below the mark %d", s.seed, id, s.watermark.from)
 		}
 		s.visible = append(s.visible, id)
 	}
 	s.open = append(s.open[:n], s.open[n+1:]...)
 }
 
-func (s *markSimulation) move() {
+func (s *watermarkSimulation) move() {
 	// Between the two statements of a look, transactions may draw, begin, end.
 	before := s.drawn
 	if s.rng.IntN(2) == 0 {
@@ -83,10 +83,10 @@ func (s *markSimulation) move() {
 	for _, o := range s.open {
 		holders = append(holders, o.name)
 	}
-	s.mark.see(before, holders)
+	s.watermark.observe(before, holders)
 	now := s.ahead
 	if s.ahead = nil; now == nil {
-		now = s.take(s.mark, nil)
+		now = s.take(s.watermark, nil)
 	}
 	for _, id := range now.ids {
 		if s.taken[id] {
@@ -94,21 +94,21 @@ func (s *markSimulation) move() {
 		}
 		s.taken[id] = true
 	}
-	after := s.mark
-	after.pass(*now)
+	after := s.watermark
+	after.advance(*now)
 	if s.rng.IntN(2) == 0 {
 		s.ahead = s.take(after, now.ids)
 	}
-	s.mark = after
+	s.watermark = after
 	for _, id := range s.visible {
-		if id < s.mark.from && !s.taken[id] {
-			s.Fatalf("seed %d: row %d is below the mark %d and was not taken", s.seed, id, s.mark.from)
+		if id < s.watermark.from && !s.taken[id] {
+			s.Fatalf("seed %d: row %d is below the mark %d and was not taken", s.seed, id, s.watermark.from)
 		}
 	}
 }
 
 // take does what Config.take does.
-func (s *markSimulation) take(m mark, except []int64) *rows {
+func (s *watermarkSimulation) take(m watermark, except []int64) *rows {
 	last := int64(math.MaxInt64 - 1)
 	if s.rng.IntN(2) == 0 { // a batch that is full
 		last = s.rng.Int64N(s.drawn + 1)
@@ -124,20 +124,20 @@ func (s *markSimulation) take(m mark, except []int64) *rows {
 
 // With nobody at work, the mark is behind the last id at once.
 func TestMarkMoves(t *testing.T) {
-	var m mark
-	m.see(10, nil)
-	m.pass(rows{passed: m.settled + 1})
+	var m watermark
+	m.observe(10, nil)
+	m.advance(rows{passed: m.settled + 1})
 	if m.from != 11 {
 		t.Errorf("mark is %d", m.from)
 	}
-	m.see(20, []string{"a"})
-	m.see(30, []string{"a", "b"})
-	m.pass(rows{passed: m.settled + 1})
+	m.observe(20, []string{"a"})
+	m.observe(30, []string{"a", "b"})
+	m.advance(rows{passed: m.settled + 1})
 	if m.from != 11 {
 		t.Errorf("mark is %d while a transaction is open that may have drawn before", m.from)
 	}
-	m.see(40, []string{"b"})
-	m.pass(rows{passed: m.settled + 1})
+	m.observe(40, []string{"b"})
+	m.advance(rows{passed: m.settled + 1})
 	if m.from != 21 {
 		t.Errorf("mark is %d", m.from)
 	}
@@ -145,14 +145,14 @@ func TestMarkMoves(t *testing.T) {
 
 // A prepared transaction gets another name when the server is started again.
 func TestMarkRenamed(t *testing.T) {
-	var m mark
-	m.see(10, []string{"3/7"})
-	m.see(20, []string{"-1/7"})
+	var m watermark
+	m.observe(10, []string{"3/7"})
+	m.observe(20, []string{"-1/7"})
 	if m.settled != 0 {
 		t.Errorf("settled is %d, and a transaction is open that may have drawn before", m.settled)
 	}
-	m.see(30, []string{"-1/7"})
-	m.see(30, nil)
+	m.observe(30, []string{"-1/7"})
+	m.observe(30, nil)
 	if m.settled != 30 {
 		t.Errorf("settled is %d", m.settled)
 	}
