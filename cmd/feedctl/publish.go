@@ -133,8 +133,8 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, src.close, src.name)
-	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.entities, src.tell
+	defer closing(&err, src.Close, src.Name)
+	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.Entities, src.Tell
 
 	var published, bytes atomic.Int64
 	im.Progress = func(r publish.Result) {
@@ -142,7 +142,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		bytes.Store(r.Bytes)
 	}
 	stop := a.progress("publish", func() progress.Status {
-		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.size, Lag: -1}
+		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.Size, Lag: -1}
 	})
 	defer stop()
 	done, err := im.Run(ctx)
@@ -161,7 +161,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return stateAdvice(err) // how much of this input is in the feed is not known
 	}
 	if err != nil {
-		return fmt.Errorf("publish %s to %s: after %s: %w", src.name, name, human.Plural(result.Read, "entity", "entities"), err)
+		return fmt.Errorf("publish %s to %s: after %s: %w", src.Name, name, human.Plural(result.Read, "entity", "entities"), err)
 	}
 	return a.print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,

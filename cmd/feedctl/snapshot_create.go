@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	if err != nil {
 		return err
 	}
-	defer closing(&err, src.close, src.name)
+	defer closing(&err, src.Close, src.Name)
 	store, err := a.openStoreAt(ctx, at.store, access{create: true})
 	if err != nil {
 		return err
@@ -74,9 +75,9 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 		return err
 	}
 	var c counter
-	stop := a.progress("snapshot", func() progress.Status { return c.status(src.size) })
+	stop := a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
 	defer stop()
-	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.name, src.entities)), producer.SnapshotConfig{
+	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.Name, src.Entities)), producer.SnapshotConfig{
 		PublicURL: f.public.publicURL,
 		Presign:   f.public.presign,
 	})
@@ -123,4 +124,18 @@ func (c *counter) count(entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed
 
 func (c *counter) status(total int64) progress.Status {
 	return progress.Status{Entities: c.entities.Load(), Bytes: c.bytes.Load(), Total: total, Lag: -1}
+}
+
+// naming puts the name of the input before the errors of its entities.
+func naming(name string, entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		for e, err := range entities {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", strings.TrimSuffix(name, "/"), err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
