@@ -22,6 +22,7 @@ import (
 
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
@@ -273,7 +274,7 @@ func dated(h http.Handler) http.Handler {
 // proxy is a proxy with a fault before a server.
 func (f *fault) proxy(backend http.Handler) http.Handler {
 	p := &httputil.ReverseProxy{
-		Transport: server.Transport(backend),
+		Transport: inprocess.Transport(backend),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "backend"
 			if r.In.TLS != nil {
@@ -303,7 +304,7 @@ func TestFaults(t *testing.T) {
 				f.url = feedURL
 			}
 			proxy := f.proxy(dated(site(t, memory.New(), 3)))
-			config := doctor.Config{Transport: server.Transport(proxy), Authorization: f.auth}
+			config := doctor.Config{Transport: inprocess.Transport(proxy), Authorization: f.auth}
 			if f.allow != "" {
 				config.AllowOrigins = []string{f.allow}
 			}

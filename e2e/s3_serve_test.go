@@ -17,6 +17,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/pagecache"
@@ -71,7 +72,7 @@ func startServer(t *testing.T, store storage.Store, config server.Config) http.R
 			t.Error(err)
 		}
 	})
-	return server.Transport(s)
+	return inprocess.Transport(s)
 }
 
 // An alternating client sends each request to another server than the one before.

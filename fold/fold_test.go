@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -46,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.client, err = consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
+	w.client, err = consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: inprocess.Transport(handler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A server is an http.Handler. Here it is asked without a network.
+// A server is an http.Handler.
 func Example() {
 	store := memory.New()
 	handler, err := server.New(store, server.Config{Writable: true, PublicURL: "https://data.example.org"})
@@ -19,17 +20,18 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer handler.Close(context.Background())
-	client := http.Client{Transport: server.Transport(handler)}
+	listener := httptest.NewServer(handler)
+	defer listener.Close()
 
 	lines := `{"id":"a","name":"first"}` + "\n" + `{"id":"b","name":"second"}` + "\n"
-	published, err := client.Post("http://store.example/feeds/things?key=/id", "application/x-ndjson", strings.NewReader(lines))
+	published, err := http.Post(listener.URL+"/feeds/things?key=/id", "application/x-ndjson", strings.NewReader(lines))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer published.Body.Close()
 	fmt.Println(published.Status)
 
-	newest, err := client.Head("http://store.example/feeds/things")
+	newest, err := http.Head(listener.URL + "/feeds/things")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -67,7 +68,7 @@ func overNetwork(t *testing.T, h http.Handler) *site {
 }
 
 func inside(_ *testing.T, h http.Handler) *site {
-	return &site{"http://store.example", &http.Client{Transport: server.Transport(h)}}
+	return &site{"http://store.example", &http.Client{Transport: inprocess.Transport(h)}}
 }
 
 // A cachedStore is one that newServer puts a cache before.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -88,7 +89,7 @@ func TestRot(t *testing.T) {
 						default:
 							request.Header.Set("Accept-Encoding", way)
 						}
-						if response, err := server.Transport(s).RoundTrip(request); err != nil {
+						if response, err := inprocess.Transport(s).RoundTrip(request); err != nil {
 							t.Error(err)
 						} else if body, err := io.ReadAll(response.Body); err == nil && response.StatusCode < 500 {
 							t.Errorf("%s with %d bytes is complete", response.Status, len(body))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
@@ -110,7 +111,7 @@ func served(ctx context.Context, store storage.Store, base, path string,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	report, err = check(ctx, servedOrigin+path, Config{HTTPClient: &http.Client{Transport: server.Transport(s)}, renamed: &base})
+	report, err = check(ctx, servedOrigin+path, Config{HTTPClient: &http.Client{Transport: inprocess.Transport(s)}, renamed: &base})
 	if err != nil {
 		return nil, err
 	}

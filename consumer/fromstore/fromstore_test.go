@@ -22,6 +22,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -104,7 +105,7 @@ func TestAsFromServer(t *testing.T) {
 	check(t, err)
 	defer handler.Close(t.Context())
 	const origin = "http://store.example"
-	web, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(handler)}})
+	web, err := consumer.New(consumer.Config{HTTPClient: &http.Client{Transport: inprocess.Transport(handler)}})
 	check(t, err)
 	local, source := newClient(t, store, consumer.Config{})
 	for what, read := range map[string]func(c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error]{

@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	"internal/backoff":    {},
 	"internal/memlimit":   {},
 	"internal/idle":       {},
+	"internal/inprocess":  {},
 	"internal/filepart":   {},
 	"internal/notices":    {},
 	"internal/regular":    {},
@@ -124,7 +125,7 @@ var rooms = map[string]room{
 	"replica": {rooms: []string{"chain", "layout", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "producer", "sink", "sink/sqlite", "snapshot", "storage"}},
-	"verify":  {rooms: []string{"chain", "feed", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
+	"verify":  {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":  {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.

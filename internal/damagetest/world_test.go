@@ -20,6 +20,7 @@ import (
 	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -135,7 +136,7 @@ func consumeServed(ctx context.Context, store storage.Store, read entitiesOf) (_
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	return consumeBy(ctx, consumer.Config{HTTPClient: &http.Client{Transport: server.Transport(s)}}, origin, read)
+	return consumeBy(ctx, consumer.Config{HTTPClient: &http.Client{Transport: inprocess.Transport(s)}}, origin, read)
 }
 
 func consumeBy(ctx context.Context, c consumer.Config, name string, read entitiesOf) (string, error) {
@@ -163,7 +164,7 @@ func verified(ctx context.Context, store storage.Store, key string) bool {
 			return false
 		}
 		defer s.Close(ctx)
-		report, err := verify.Snapshot(ctx, origin+"/snapshots/"+name, verify.Config{HTTPClient: &http.Client{Transport: server.Transport(s)}})
+		report, err := verify.Snapshot(ctx, origin+"/snapshots/"+name, verify.Config{HTTPClient: &http.Client{Transport: inprocess.Transport(s)}})
 		return err == nil && len(report.Violations) == 0
 	}
 	report, err := verify.Store(ctx, store, "f", "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -78,7 +79,7 @@ func NewConsumerReader(store storage.Store, feedName string) (*ConsumerReader, e
 		return nil, err
 	}
 	client, err := consumer.New(consumer.Config{
-		HTTPClient: &http.Client{Transport: server.Transport(s)},
+		HTTPClient: &http.Client{Transport: inprocess.Transport(s)},
 		Retry:      consumer.RetryConfig{Min: time.Millisecond, Max: time.Millisecond},
 	})
 	return &ConsumerReader{client: client, url: "http://test/feeds/" + feedName}, err

@@ -1,4 +1,4 @@
-package server_test
+package inprocess_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/internal/inprocess"
 )
 
-func handle(h http.HandlerFunc) *http.Client { return &http.Client{Transport: server.Transport(h)} }
+func handle(h http.HandlerFunc) *http.Client { return &http.Client{Transport: inprocess.Transport(h)} }
 
 func TestTransportRequest(t *testing.T) {
 	client := handle(func(w http.ResponseWriter, r *http.Request) {
@@ -177,4 +177,19 @@ func TestTransportHandsOver(t *testing.T) {
 			t.Error("a closed body can be read")
 		}
 	})
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readAll(t *testing.T, response *http.Response) []byte {
+	t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	check(t, err)
+	return body
 }

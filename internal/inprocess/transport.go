@@ -1,4 +1,5 @@
-package server
+// Package inprocess sends HTTP requests to a handler in the same process, without a network.
+package inprocess
 
 import (
 	"context"
