@@ -24,11 +24,8 @@ import (
 // is read ahead of a commit is limited across all publishes, and lines of NDJSON
 // longer than input.LengthyLine are read and committed one at a time.
 const (
-	maxWhole         = 256 << 10 // bytes of a body held in memory; larger bodies are buffered in a file
-	maxBatchBytes    = 1 << 20   // of one request, before it waits for a commit
-	maxBatchEntities = 1000
-	maxReadAhead     = 8 << 20 // bytes, of all requests
-	entityWeight     = 512     // bytes of memory of an entity besides its body
+	maxWhole     = 256 << 10 // bytes of a body held in memory; larger bodies are buffered in a file
+	maxReadAhead = 8 << 20   // bytes, of all requests
 )
 
 // A Receipt is the answer to a publish, as JSON.
@@ -59,7 +56,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	default:
 		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are already publishing", s.config.MaxPublishes)
 	}
-	p := &publication{server: s, name: name}
+	p := &publication{server: s}
 	entities, err := s.entities(w, r, func() error { return p.acquireLengthy(r.Context()) })
 	if err != nil {
 		return err
@@ -69,19 +66,26 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 		return err
 	}
 	defer release()
-	p.feed = f
-	err = p.run(r.Context(), entities)
-	if p.receipt.Page > 0 {
+	writer := f.Writer(producer.WriterOptions{
+		Memory: s.readAhead,
+		Published: func(r producer.Receipt) {
+			s.metrics.published.WithLabelValues(name).Add(float64(r.Published))
+			s.metrics.duplicates.WithLabelValues(name).Add(float64(r.Duplicates))
+		},
+	})
+	err = p.run(r.Context(), writer, entities)
+	done := writer.Receipt()
+	if done.Page > 0 {
 		s.reader.Notify(name)
 	}
 	if err != nil {
 		answer := *problemOf(err)
-		answer.Published, answer.Duplicates = &p.receipt.Published, &p.receipt.Duplicates
+		answer.Published, answer.Duplicates = &done.Published, &done.Duplicates
 		return &answer
 	}
-	receipt := Receipt{Published: p.receipt.Published, Duplicates: p.receipt.Duplicates, ContentID: p.receipt.ContentID}
-	if p.receipt.Page > 0 {
-		receipt.Page = s.base(r) + layout.FeedPagePath(name, p.receipt.Page)
+	receipt := Receipt{Published: done.Published, Duplicates: done.Duplicates, ContentID: done.ContentID}
+	if done.Page > 0 {
+		receipt.Page = s.base(r) + layout.FeedPagePath(name, done.Page)
 	}
 	data, err := json.Marshal(receipt)
 	if err != nil {
@@ -170,13 +174,7 @@ func lineOptions(query string) (o input.Options, err error) {
 // A publication is the publishing of one request's entities.
 type publication struct {
 	server  *Server
-	feed    *producer.Feed
-	name    string
-	receipt producer.Receipt // of all batches so far
-
-	batch   []*feed.Entity
-	bytes   int64 // reserved for the batch
-	lengthy bool  // holds server.lengthy
+	lengthy bool // holds server.lengthy
 }
 
 // acquireLengthy waits until no other request has a lengthy line in memory.
@@ -188,59 +186,30 @@ func (p *publication) acquireLengthy(ctx context.Context) error {
 	return nil
 }
 
-// run publishes the entities in batches. The memory of a batch is reserved. If there
-// is none left for an entity, the batch is published at once, so that requests never
-// wait for one another's memory. After an error the batch is not published: a small
-// request is published as a whole or not at all.
-func (p *publication) run(ctx context.Context, entities iter.Seq2[*feed.Entity, error]) error {
-	defer p.release()
-	for e, err := range entities {
-		if err != nil {
-			return err
-		}
-		weight := int64(len(e.Body)) + entityWeight
-		reserved := p.server.readAhead.TryAcquire(weight)
-		if reserved {
-			p.bytes += weight
-		}
-		p.batch = append(p.batch, e)
-		// A stream must be read before the next entity; others wait for server.lengthy.
-		if !reserved || p.lengthy || e.Stream != nil || p.bytes >= maxBatchBytes || len(p.batch) >= maxBatchEntities {
-			if err := p.flush(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return p.flush(ctx)
-}
-
-// flush publishes the batch.
-func (p *publication) flush(ctx context.Context) error {
-	if len(p.batch) == 0 {
-		return nil
-	}
-	receipt, err := p.feed.Publish(ctx, p.batch...)
-	p.release()
-	if err != nil {
-		return err
-	}
-	p.receipt.Published += receipt.Published
-	p.receipt.Duplicates += receipt.Duplicates
-	if receipt.Page > 0 {
-		p.receipt.Page, p.receipt.ContentID = receipt.Page, receipt.ContentID
-	}
-	p.server.metrics.published.WithLabelValues(p.name).Add(float64(receipt.Published))
-	p.server.metrics.duplicates.WithLabelValues(p.name).Add(float64(receipt.Duplicates))
-	return nil
-}
-
-// release drops the batch and releases its memory.
-func (p *publication) release() {
-	p.server.readAhead.Release(p.bytes)
-	clear(p.batch)
-	p.batch, p.bytes = p.batch[:0], 0
+// releaseLengthy lets another request read a lengthy line.
+func (p *publication) releaseLengthy() {
 	if p.lengthy {
 		p.server.lengthy.Release(1)
 		p.lengthy = false
 	}
+}
+
+// run publishes the entities in batches. After an error the batch is not published: a
+// small request is published as a whole or not at all.
+func (p *publication) run(ctx context.Context, w *producer.Writer, entities iter.Seq2[*feed.Entity, error]) error {
+	defer p.releaseLengthy()
+	defer w.Discard()
+	for e, err := range entities {
+		if err == nil {
+			err = w.Add(ctx, e)
+		}
+		if err == nil && p.lengthy { // others wait for it
+			err = w.Flush(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		p.releaseLengthy()
+	}
+	return w.Flush(ctx)
 }
