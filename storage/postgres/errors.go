@@ -14,81 +14,81 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// retryFor is how long what goes wrong for a while is tried again: a server that restarts, or
-// another that takes over.
+// retryFor is how long transient errors are retried, such as those of a restart or a
+// failover.
 const retryFor = 30 * time.Second
 
-// idle are errors that end a connection on which nothing was asked for.
+// idle are errors that end an idle connection.
 var idle = []string{
 	"25P03", // idle_in_transaction_session_timeout
 	"57P05", // idle_session_timeout
 }
 
-// named are errors that callers know by another name, with what to do about them.
+// named maps errors to those of package storage, with a remedy.
 var named = map[string]struct {
 	err  error
 	hint string
 }{
-	"42501": {storage.ErrPermission, "GRANT it to the user"},                                                            // insufficient_privilege
-	"53100": {storage.ErrFull, "make room on the server's disk"},                                                        // disk_full
-	"42P01": {storage.ErrLayout, "a table is missing: run \"feedctl migrate\", unless somebody changed the schema"},     // undefined_table
-	"42883": {storage.ErrLayout, "a procedure is missing: run \"feedctl migrate\", unless somebody changed the schema"}, // undefined_function
+	"42501": {storage.ErrPermission, "GRANT it to the user"},                                                               // insufficient_privilege
+	"53100": {storage.ErrFull, "make room on the server's disk"},                                                           // disk_full
+	"42P01": {storage.ErrLayout, "a table is missing: run \"feedctl migrate\", unless the schema was changed by hand"},     // undefined_table
+	"42883": {storage.ErrLayout, "a procedure is missing: run \"feedctl migrate\", unless the schema was changed by hand"}, // undefined_function
 }
 
-// remarks are for errors that have no other name.
+// remarks explain errors that are not in named.
 var remarks = map[string]string{
 	"25006": "this server is read-only, maybe a standby: name the primary, or several with target_session_attrs=read-write",
-	"25P03": "the body came too slowly: see idle_in_transaction_session_timeout",
-	"25P04": "the body came too slowly: see transaction_timeout",
+	"25P03": "the body arrived too slowly: see idle_in_transaction_session_timeout",
+	"25P04": "the body arrived too slowly: see transaction_timeout",
 	"53300": "see max_connections of the server and pool_max_conns of the URL",
 	"57014": "the server cancelled the statement: see statement_timeout",
 	"55P03": "another transaction holds a lock for too long: see lock_timeout",
 }
 
-// retry calls attempt, which only reads, until it succeeds or fails for good. The error matches
-// [storage.ErrUnavailable] if another try may succeed later.
+// retry calls attempt, which only reads, until it succeeds or fails for good. The error
+// matches [storage.ErrUnavailable] if it is transient.
 func retry(ctx context.Context, attempt func() error) error {
 	err, _ := again(ctx, func(bool) error { return attempt() })
 	if err == nil {
 		return nil
 	}
-	if passes, _ := judge(ctx, err); passes {
+	if passes, _ := classify(ctx, err); passes {
 		return fmt.Errorf("%w: %w", storage.ErrUnavailable, outcome(err, false))
 	}
 	return outcome(err, false)
 }
 
 // retryWrite calls attempt until it succeeds or fails for good, and returns an error
-// that is right for all attempts. An attempt is told if one before it may have taken
-// effect, since the connection was lost.
-func retryWrite(ctx context.Context, attempt func(doubt bool) error) error {
+// that covers all attempts. Its argument reports whether an earlier attempt may have
+// taken effect, because the connection was lost.
+func retryWrite(ctx context.Context, attempt func(uncertain bool) error) error {
 	return outcome(again(ctx, attempt))
 }
 
-// again calls attempt until it succeeds, fails for good or time is up. It returns the
-// last error, and whether any attempt may have taken effect.
-func again(ctx context.Context, attempt func(doubt bool) error) (err error, doubt bool) {
+// again calls attempt until it succeeds, fails for good or retryFor has passed. It
+// returns the last error, and whether any attempt may have taken effect.
+func again(ctx context.Context, attempt func(uncertain bool) error) (err error, uncertain bool) {
 	start, pauses := time.Now(), backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 	for n := 1; ; n++ {
-		if err = attempt(doubt); err == nil {
+		if err = attempt(uncertain); err == nil {
 			return nil, false
 		}
-		passes, lost := judge(ctx, err)
-		doubt = doubt || lost
+		passes, lost := classify(ctx, err)
+		uncertain = uncertain || lost
 		if !passes || time.Since(start) > retryFor {
-			return err, doubt
+			return err, uncertain
 		}
 		if ended := pauses.Wait(ctx, n); ended != nil {
-			return fmt.Errorf("%w while waiting to try again: %w", ended, err), doubt
+			return fmt.Errorf("%w while waiting to retry: %w", ended, err), uncertain
 		}
 	}
 }
 
-// judge says whether an attempt that failed is worth another one, and whether it may
-// have taken effect.
-func judge(ctx context.Context, err error) (passes, doubt bool) {
+// classify reports whether a failed attempt should be retried, and whether it may have
+// taken effect.
+func classify(ctx context.Context, err error) (passes, uncertain bool) {
 	if open, ok := errors.AsType[uncommittedError](err); ok {
-		passes, _ = judge(ctx, open.error)
+		passes, _ = classify(ctx, open.error)
 		return passes, false
 	}
 	if _, ok := errors.AsType[bodyError](err); ok {
@@ -97,34 +97,34 @@ func judge(ctx context.Context, err error) (passes, doubt bool) {
 	running := ctx.Err() == nil
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// The connection has ended, and unless it was idle nobody knows when. The other
-		// severity is in the language of the server.
+		// The connection has ended. Unless it was idle, the statement may have been
+		// committed before. Severity itself is in the language of the server.
 		ended := pg.SeverityUnlocalized != "ERROR" && !connecting && !slices.Contains(idle, pg.Code)
 		return running && pgerr.Passes(pg.Code), ended
 	}
 	if connecting {
 		return running && (pgerr.Network(err) || standby(err)), false
 	}
-	// Whether the statement was sent, pgconn cannot tell: of a COMMIT that was, it says
-	// that the connection was closed before.
+	// pgconn does not know reliably whether the statement was sent: even after it has sent
+	// a COMMIT it may report that the connection was already closed.
 	lost := pgerr.Network(err) || pgconn.SafeToRetry(err)
 	return running && lost, lost || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// standby reports whether an error is that no server is the primary, which the URL
-// asks for by target_session_attrs: soon one may be.
+// standby reports whether no server was the primary, as the URL requires by
+// target_session_attrs. One may be promoted soon.
 func standby(err error) bool {
 	return errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
 }
 
-// An uncommittedError is one of a transaction that nobody has asked to commit.
+// An uncommittedError is an error in a transaction for which no COMMIT was sent.
 type uncommittedError struct{ error }
 
 func (e uncommittedError) Unwrap() error { return e.error }
 
-// outcome returns the error that stands for all attempts. If one of them is in doubt,
-// it is none that would say that nothing was written.
-func outcome(err error, doubt bool) error {
+// outcome returns the error for all attempts. If uncertain is set, one of them may have taken
+// effect, and the error matches none of package storage.
+func outcome(err error, uncertain bool) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if n, ok := named[pg.Code]; ok {
 			err = fmt.Errorf("%w: %w: %s", n.err, err, n.hint)
@@ -133,7 +133,7 @@ func outcome(err error, doubt bool) error {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
 	}
-	if !doubt {
+	if !uncertain {
 		return err
 	}
 	return unknown(err)
@@ -148,7 +148,7 @@ type unknownError struct{ err error }
 
 func (e *unknownError) Error() string { return "the outcome is unknown: " + e.err.Error() }
 
-// Is lets only the caller's own doing through.
+// Is matches only the errors of contexts.
 func (e *unknownError) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// maxHints is how many keys a hint names; of more it says only that there are
-	// some.
+	// maxHints limits the keys in a notification; for more keys, one with an empty
+	// payload is sent.
 	maxHints = 100
-	// hintTime limits how long a hint may take, and so how long Close waits for the
-	// last ones.
+	// hintTime limits how long sending may take, and so how long Close waits.
 	hintTime = 2 * time.Second
 )
 
-// hints tells others which keys have changed, after the change: a NOTIFY within the
-// transaction would have all transactions of the server that do so commit one after
-// another. One that is lost is no harm.
+// hints sends notifications of changed keys after the commit: a NOTIFY in the transaction
+// would serialize the commits of all such transactions of the server. Losing one does no
+// harm.
 type hints struct {
 	pool    *pgxpool.Pool
 	channel string
@@ -35,9 +34,9 @@ type hints struct {
 	keys map[string]struct{}
 }
 
-// notify returns the statements that send a hint for each key. Neither a channel nor a
-// key has a character that would have to be quoted, and they need no plan, unlike a
-// call of pg_notify.
+// notify returns statements that send a notification for each key. Channels and keys
+// contain no characters that need quoting. Unlike a call of pg_notify, NOTIFY needs no
+// plan.
 func notify(channel string, keys ...string) string {
 	var sql strings.Builder
 	for _, key := range keys {
@@ -90,11 +89,11 @@ func (h *hints) send() {
 	if len(keys) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), hintTime)
 		defer cancel()
-		_, _ = h.pool.Exec(ctx, notify(h.channel, keys...)) // a hint
+		_, _ = h.pool.Exec(ctx, notify(h.channel, keys...)) // best effort
 	}
 }
 
-// close sends what is left.
+// close sends the remaining notifications and stops.
 func (h *hints) close() {
 	close(h.stop)
 	<-h.done

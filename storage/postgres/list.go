@@ -11,14 +11,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A listing is read a page at a time: the first is short, since many want but one
+// A listing is read in pages. The first is short, since many callers need only one
 // entry.
 const (
 	firstPage   = 16
 	largestPage = 1024
 )
 
-// list yields what page returns, page after page.
+// list yields the entries returned by page, page by page.
 func list(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		fail := func(err error) { yield(storage.Entry{}, fmt.Errorf("list %q: %w", prefix, err)) }
@@ -54,8 +54,8 @@ func list(ctx context.Context, prefix, after string, page func(after string, lim
 	}
 }
 
-// comparable returns a text that the server takes and that is in the same place
-// among keys, which are printable ASCII: any bytes may be given.
+// comparable returns valid text that sorts among keys, which are printable ASCII, like
+// after, which may hold any bytes.
 func comparable(after string) string {
 	for i := range len(after) {
 		switch c := after[i]; {
@@ -68,8 +68,8 @@ func comparable(after string) string {
 	return after
 }
 
-// names yields the names in what page returns, page after page: entries with the first
-// key of each name, and keys without a name.
+// names yields the names in the entries returned by page, page by page: the first key of
+// each name, and keys without a name.
 func names(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckNames(prefix); err != nil {
@@ -94,7 +94,7 @@ func names(ctx context.Context, prefix, after string, page func(after string, li
 	}
 }
 
-// list reads one page of a listing by a statement.
+// list reads one page of a listing with the given statement.
 func (t tables) list(ctx context.Context, db database, statement, prefix, after string, limit int) ([]storage.Entry, error) {
 	rows, err := db.Query(ctx, statement, mode, prefix, after, limit)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// batchSize is how many bytes of a body are asked for at a time.
+// batchSize is the number of bytes of a body read at a time.
 const batchSize = 32 * chunkSize
 
-// errGone: chunks are not there, and never come back.
+// errGone: chunks have been deleted.
 var errGone = errors.New("the body was replaced or deleted while it was read")
 
 // stat reads the row of an object.
@@ -32,7 +32,7 @@ func (t tables) stat(ctx context.Context, db database, key string) (storage.Info
 	return info, err
 }
 
-// remove deletes an object if it is at a version.
+// remove deletes an object if it is at the given version.
 func (t tables) remove(ctx context.Context, db database, key string, at storage.Version) (bool, error) {
 	var body int64
 	err := db.QueryRow(ctx, t.sql.remove, mode, key, string(at)).Scan(&body)
@@ -42,25 +42,25 @@ func (t tables) remove(ctx context.Context, db database, key string, at storage.
 	return err == nil, err
 }
 
-// opened is the state of an object and the beginning of what is to be read of it,
-// as they were at one moment.
+// opened is a consistent view of the state of an object and the beginning of the
+// requested range.
 type opened struct {
 	info   storage.Info
 	id     int64  // of the body
-	at     int64  // where first begins
-	end    int64  // of what is to be read
-	first  []byte // at least one byte, unless nothing is to be read
+	at     int64  // offset of first
+	end    int64  // of the range
+	first  []byte // at least one byte, unless the range is empty
 	buffer []byte
 }
 
-// open reads the row of an object and the first batch of its body, in one
-// statement: so an object of one batch is whole, however often it is replaced.
+// open reads the row of an object and the first batch of its body in one statement, so
+// that an object of one batch is consistent even if it is replaced meanwhile.
 func (t tables) open(ctx context.Context, db database, key string, offset, length int64) (opened, error) {
 	end := int64(math.MaxInt64)
 	if length >= 0 && length < end-offset {
 		end = offset + length
 	}
-	// Room for the chunk that begins last, and the one that begins before offset.
+	// The chunk that contains offset may begin before it.
 	o := opened{info: storage.Info{Key: key}, at: offset, end: end}
 	rows, err := db.Query(ctx, t.sql.open, mode, key, offset, min(end, addNoOverflow(offset, batchSize)))
 	if err != nil {
@@ -99,7 +99,7 @@ func (t tables) open(ctx context.Context, db database, key string, offset, lengt
 		return opened{}, storage.ErrNotFound
 	}
 	if len(o.first) == 0 && o.at < o.end {
-		return opened{}, fmt.Errorf("%w: there are no bytes at %d of %d", storage.ErrLayout, o.at, o.info.Size)
+		return opened{}, fmt.Errorf("%w: the body has no chunk at byte %d of %d", storage.ErrLayout, o.at, o.info.Size)
 	}
 	return o, nil
 }
@@ -111,7 +111,7 @@ func addNoOverflow(a, b int64) int64 {
 	return a + b
 }
 
-// join adds a chunk to the bytes that begin at a place. It must continue them.
+// join appends a chunk to data, which begins at offset at. The chunk must continue data.
 func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	next := at + int64(len(data))
 	skip := next - position
@@ -121,8 +121,8 @@ func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	return append(data, chunk[skip:]...), nil
 }
 
-// read reads the chunks of a body that begin at from, which is where one begins, and
-// before to, into the buffer.
+// read reads the chunks of a body from offset from, where one begins, up to the last one
+// that begins before to. It uses the buffer.
 func (t tables) read(ctx context.Context, db database, id, from, to int64, buffer []byte) ([]byte, error) {
 	rows, err := db.Query(ctx, t.sql.read, mode, id, from, to)
 	if err != nil {
@@ -149,30 +149,30 @@ func (t tables) read(ctx context.Context, db database, id, from, to int64, buffe
 	return data, nil
 }
 
-// A fetch is [tables.read] of some database.
+// A fetch is [tables.read] bound to a database.
 type fetch func(id, from, to int64, buffer []byte) ([]byte, error)
 
-// object returns the object, whose body fetches what is not there yet.
+// object returns the object. Its body fetches the rest on demand.
 func (o opened) object(ctx context.Context, fetch fetch) *storage.Object {
 	b := &body{ctx: ctx, key: o.info.Key, id: o.id, next: o.at + int64(len(o.first)), end: o.end, fetch: fetch, buffer: o.buffer}
 	b.rest = o.first[:min(int64(len(o.first)), o.end-o.at)]
 	return &storage.Object{Info: o.info, Body: b}
 }
 
-// A body is read batch by batch. Between them it holds no connection.
+// A body is read in batches. It holds no connection between them.
 type body struct {
 	ctx    context.Context
 	key    string
 	id     int64
-	next   int64 // where the batch after rest begins
+	next   int64 // offset of the next batch
 	end    int64
 	fetch  fetch
 	buffer []byte
-	rest   []byte // of the batch
+	rest   []byte // of the current batch
 	err    error
 }
 
-// fill makes sure that rest is not empty, or returns why it is.
+// fill fetches a batch if rest is empty. It returns io.EOF at the end.
 func (b *body) fill() error {
 	if len(b.rest) > 0 || b.err != nil {
 		return b.err
@@ -206,7 +206,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]: batches are written as they are.
+// WriteTo implements [io.WriterTo]. It writes whole batches.
 func (b *body) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		if err := b.fill(); err == io.EOF {

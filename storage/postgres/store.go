@@ -29,42 +29,42 @@ type Store struct {
 	watch *watches
 }
 
-// Open opens the store that a URL names, such as
+// Open opens the store at a URL, such as
 // "postgres://user@host/database?schema=feedctl"; see the package documentation
-// for its parameters. It returns [storage.ErrNoStore] if there is none, and writes
-// nothing. A store that can be read but not written, for its version, is opened, too.
-// It is an opener for the schemes "postgres" and "postgresql".
+// for the parameters. It returns [storage.ErrNoStore] if there is none, and writes
+// nothing. The version of the schema need only be readable. Open is a
+// [storage.Opener] for the schemes "postgres" and "postgresql".
 func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return newStore(ctx, u, slog.Default(), func(config *pgx.ConnConfig, name string) error {
 		return schema.Check(ctx, config, name, schema.Read)
 	})
 }
 
-// Create is [Open] for writing: it makes the schema if there is none. It returns
-// [storage.ErrLayout] if there is one that must be migrated first.
+// Create is like [Open] but for writing: it creates the schema if it does not exist. It
+// returns [storage.ErrLayout] if the schema must be migrated first.
 func Create(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return Connect(ctx, u, slog.Default())
 }
 
-// Connect is [Create] with a logger for what an operator should know.
+// Connect is [Create] with a logger for warnings.
 func Connect(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
 	return newStore(ctx, u, log, func(config *pgx.ConnConfig, name string) error {
 		return schema.Create(ctx, config, name)
 	})
 }
 
-// Options are those of a store with a pool of the caller's.
+// Options are the options of [New].
 type Options struct {
-	// Schema has the tables; by default "feedctl".
+	// Schema is the schema that holds the tables; by default "feedctl".
 	Schema string
-	// ReadOnly does not make the schema: there must be one that can be read.
+	// ReadOnly requires an existing schema that can be read, and does not create one.
 	ReadOnly bool
-	// Log is for what an operator should know; nil for none.
+	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 }
 
-// New is [Create] with a pool of the caller's, which the store does not close. To prepare the
-// schema and to watch it, it makes connections beside those of the pool, with its ConnConfig and
+// New is [Create] with the caller's pool, which the store does not close. To check the schema and
+// to watch for changes, it opens connections outside the pool, with the pool's ConnConfig but
 // without its hooks.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	name := cmp.Or(o.Schema, schema.Default)
@@ -86,7 +86,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return over(pool, config, name, o.Log), nil
 }
 
-// Migrate brings the schema of the store to the newest version; see [schema.Migrate].
+// Migrate migrates the schema of the store to the newest version; see [schema.Migrate].
 func Migrate(ctx context.Context, u *url.URL, dryRun bool) (schema.Plan, error) {
 	config, name, err := ParseURL(u)
 	if err != nil {
@@ -95,8 +95,8 @@ func Migrate(ctx context.Context, u *url.URL, dryRun bool) (schema.Plan, error) 
 	return schema.Migrate(ctx, config.ConnConfig, name, dryRun)
 }
 
-// ParseURL reads the URL of a store, as the package documentation describes it, and returns the
-// settings of its connections and the name of its schema.
+// ParseURL parses the URL of a store, which the package documentation describes, and returns the
+// configuration of its pool and the name of its schema.
 func ParseURL(u *url.URL) (config *pgxpool.Config, name string, err error) {
 	rest, name, err := schema.Cut(u)
 	if err != nil {
@@ -104,7 +104,7 @@ func ParseURL(u *url.URL) (config *pgxpool.Config, name string, err error) {
 	}
 	config, err = pgxpool.ParseConfig(rest.String())
 	if err != nil {
-		return nil, "", fmt.Errorf("database URL: %w", err) // without the password
+		return nil, "", fmt.Errorf("parse database URL: %w", err) // err does not contain the password
 	}
 	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl"
@@ -131,7 +131,7 @@ func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(co
 	return s, nil
 }
 
-// over returns a store over a pool, and over connections of its own to watch.
+// over returns a store that uses a pool, and config for the connection that watches.
 func over(pool *pgxpool.Pool, config *pgx.ConnConfig, name string, log *slog.Logger) *Store {
 	return &Store{
 		pool:  pool,
@@ -169,16 +169,16 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	return s.write(ctx, &write{kind: replace, key: key, at: at, meta: meta, body: body})
 }
 
-// write does a write until its outcome is known. All attempts write the same
-// version, so that one that took effect unseen is recognised by it.
+// write retries a write until its outcome is known. All attempts write the same
+// version, by which one that took effect unnoticed is recognized.
 func (s *Store) write(ctx context.Context, w *write) (storage.Version, error) {
 	defer w.done(s.table)
 	if err := w.prepare(ctx, s.table); err != nil {
 		return "", w.failed(err)
 	}
-	err := retryWrite(ctx, func(doubt bool) error {
+	err := retryWrite(ctx, func(uncertain bool) error {
 		err := w.do(ctx, s.pool, s.table)
-		if doubt && (errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)) {
+		if uncertain && (errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)) {
 			return s.resolve(ctx, w, err)
 		}
 		return err
@@ -190,8 +190,8 @@ func (s *Store) write(ctx context.Context, w *write) (storage.Version, error) {
 	return w.version, nil
 }
 
-// resolve finds out whether a write that finds the object changed did that itself
-// before, in an attempt whose outcome is not known.
+// resolve finds out whether a conflict was caused by an earlier attempt at the same
+// write, whose outcome was unknown.
 func (s *Store) resolve(ctx context.Context, w *write, conflict error) error {
 	info, err := s.table.stat(ctx, s.pool, w.key)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -200,7 +200,7 @@ func (s *Store) resolve(ctx context.Context, w *write, conflict error) error {
 	if info.Version == w.version {
 		return nil
 	}
-	return unknown(fmt.Errorf("the connection was lost, and somebody else has written the object since: %w", conflict))
+	return unknown(fmt.Errorf("the connection was lost, and another writer has changed the object since: %w", conflict))
 }
 
 // Delete implements [storage.Store].
@@ -208,7 +208,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(ctx, key); err != nil {
 		return failed("delete", key, err)
 	}
-	var at storage.Version // what an attempt has deleted, or not: that is not known
+	var at storage.Version // the version that an attempt may have deleted
 	err := retryWrite(ctx, func(bool) error {
 		for {
 			info, err := s.table.stat(ctx, s.pool, key)
@@ -218,13 +218,13 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 			case err != nil:
 				return err
 			case at != "" && info.Version != at:
-				return unknown(errors.New("the connection was lost, and somebody else has written the object since"))
+				return unknown(errors.New("the connection was lost, and another writer has changed the object since"))
 			}
 			at = info.Version
 			if deleted, err := s.table.remove(ctx, s.pool, key, at); err != nil || deleted {
 				return err
 			}
-			at = "" // somebody else has just written it
+			at = "" // another writer has just changed it
 		}
 	})
 	if err != nil {
@@ -234,9 +234,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Get implements [storage.Store]. The body takes no connection between reads; what
-// was replaced or deleted since, it can read no further than it has in memory. Its
-// reads end with ctx.
+// Get implements [storage.Store]. The body holds no connection between reads. If the
+// object is replaced or deleted, only the current batch can still be read. The context
+// also applies to reading the body.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if err := checkRange(ctx, key, offset); err != nil {
 		return nil, failed("get", key, err)
@@ -283,7 +283,7 @@ func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[strin
 	return names(ctx, prefix, after, s.page(ctx, s.table.sql.names, prefix))
 }
 
-// page returns what reads a page of a listing by a statement.
+// page returns a function that reads a page of a listing with the given statement.
 func (s *Store) page(ctx context.Context, statement, prefix string) func(after string, limit int) ([]storage.Entry, error) {
 	return func(after string, limit int) (entries []storage.Entry, err error) {
 		err = retry(ctx, func() (err error) {
@@ -294,14 +294,13 @@ func (s *Store) page(ctx context.Context, statement, prefix string) func(after s
 	}
 }
 
-// Now implements [storage.Clock] by the clock of the server, which is that of
-// Info.Modified, too.
+// Now implements [storage.Clock] with the server's clock, which also sets Info.Modified.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = retry(ctx, func() error {
 		return s.pool.QueryRow(ctx, "SELECT clock_timestamp()", mode).Scan(&now)
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask for the time: %w", err)
+		return time.Time{}, fmt.Errorf("read clock of server: %w", err)
 	}
 	return now.UTC(), nil
 }
@@ -311,6 +310,5 @@ func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 	return s.watch.add(ctx, prefix)
 }
 
-// WithTx returns the store as a transaction of the caller's sees and changes it.
-// See [Tx].
+// WithTx returns a store that operates within the caller's transaction; see [Tx].
 func (s *Store) WithTx(tx pgx.Tx) *Tx { return newTx(tx, s.table, s.hints.channel) }

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// chunkSize is the most bytes that a row of chunks holds: such a row fills one of
-// the server's pages of 8 KiB.
+// chunkSize is the maximum size of a chunk, in bytes: its row fills one of the server's
+// pages of 8 KiB.
 const chunkSize = 8096
 
-// channel is where hints are sent of keys that have changed.
+// channel returns the channel for notifications of changed keys.
 func channel(schema string) string { return schema + "_objects" }
 
-// tables are those of one schema, and what their users share.
+// tables holds the statements for the tables of one schema, and a pool of buffers.
 type tables struct {
 	sql     statements
 	buffers *sync.Pool // of *[]byte, each of pieceSize
@@ -27,8 +27,7 @@ type statements struct {
 func newTables(schema string) tables {
 	expand := strings.NewReplacer(
 		"objects", schema+".objects", "chunks", schema+".chunks", "CHUNK", strconv.Itoa(chunkSize),
-		// Whatever the server's or the user's setting is. Those that wait for more
-		// than "on" are left alone.
+		// Overrides "off" in any setting. Values that wait for more than "on" are kept.
 		"DURABLE", "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
 	).Replace
 	call := func(procedure, args string) string {
@@ -63,13 +62,13 @@ WHERE o.key = $1 ORDER BY c.position`),
 		read: expand(`
 SELECT position, bytes FROM chunks WHERE body = $1 AND position >= $2 AND position < $3 ORDER BY position`),
 
-		// No character of a key is as great as "~".
+		// All characters of a key are less than "~".
 		list: expand(`
 SELECT key, size, modified FROM objects
 WHERE key >= $1 AND key < $1 || '~' AND key > $2 ORDER BY key LIMIT $3`),
 
-		// The first key of each name, with one search of the index for each. A key
-		// that has no name is skipped alone, a name with all of its keys.
+		// The first key of each name, with one index search each. After a name, all of
+		// its keys are skipped; after a key without a name, only that key.
 		names: expand(`
 WITH RECURSIVE first (n, key) AS (
 	SELECT 1, (SELECT o.key FROM objects AS o WHERE o.key >= $1 AND o.key < $1 || '~' AND o.key > $2 ORDER BY o.key LIMIT 1)

@@ -11,20 +11,19 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Tx is a store within a transaction of the caller's, who commits it, or not. It
-// implements [storage.Store], with these differences:
+// A Tx is a store within the caller's transaction. It implements [storage.Store], with
+// these differences:
 //
-//   - A write that returned nil is durable, and others see it, when the transaction
-//     has been committed; the caller's other changes are with it. If it is rolled
-//     back, nothing was written.
-//   - Reads see what the transaction wrote. They see writes of others that are
-//     committed, so the transaction must be READ COMMITTED.
-//   - Nothing is tried again. ErrExists, ErrConflict and the errors of a body leave
-//     the transaction as it was; after any other error it can only be rolled back.
-//   - What it has written, others who write the same objects wait for. Keep it short.
+//   - Writes become visible and durable when the transaction is committed, together
+//     with its other changes. If it is rolled back, nothing is written.
+//   - Reads see the writes of the transaction. They must also see the committed writes
+//     of others, so the isolation level must be READ COMMITTED.
+//   - Nothing is retried. After ErrExists, ErrConflict and errors of a body the
+//     transaction can continue; after any other error it can only be rolled back.
+//   - Other writers of the same objects wait until the transaction ends. Keep it short.
 //
 // The methods may be called concurrently, but not while the transaction is used
-// otherwise. An open body uses it.
+// in other ways; see [Tx.Exclusively]. An open body uses the transaction.
 type Tx struct {
 	tx      pgx.Tx
 	table   tables
@@ -68,7 +67,7 @@ func (t *Tx) write(ctx context.Context, w *write) (storage.Version, error) {
 	return w.version, nil
 }
 
-// notify sends a hint, which arrives when the transaction is committed.
+// notify sends a notification, which is delivered when the transaction is committed.
 func (t *Tx) notify(ctx context.Context, key string) error {
 	_, err := t.tx.Exec(ctx, notify(t.channel, key))
 	return err
@@ -80,7 +79,7 @@ func (t *Tx) locked(do func() error) error {
 	return do()
 }
 
-// Exclusively calls f, which may use the transaction otherwise, while no method does.
+// Exclusively calls f, which may use the transaction directly, while no method uses it.
 func (t *Tx) Exclusively(f func() error) error { return t.locked(f) }
 
 // Delete implements [storage.Store].
@@ -93,7 +92,7 @@ func (t *Tx) Delete(ctx context.Context, key string) error {
 				return err
 			}
 			if deleted, err = t.table.remove(ctx, t.tx, key, info.Version); !deleted {
-				return err // nil: somebody else has just written it
+				return err // nil if another writer has just changed it
 			}
 			return t.notify(ctx, key)
 		})
@@ -151,5 +150,5 @@ func (t *Tx) List(ctx context.Context, prefix, after string) iter.Seq2[storage.E
 	})
 }
 
-// Close implements [storage.Store]. It leaves the transaction alone.
+// Close implements [storage.Store]. It does not end the transaction.
 func (t *Tx) Close() error { return nil }

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// pollEvery is how often a change is supposed when the server cannot tell.
+	// pollEvery is the interval of hints when there are no notifications.
 	pollEvery = time.Second
-	// checkEvery is how long a connection may be silent before it is tried.
+	// checkEvery is how long a connection may be silent before it is checked.
 	checkEvery = 30 * time.Second
 )
 
-// watches is what all watches of a store share: one connection that listens, from
-// the first Watch until Close.
+// watches holds the subscriptions of a store, which share one connection that listens
+// from the first Watch until Close.
 type watches struct {
 	config  *pgx.ConnConfig
 	channel string
@@ -32,8 +32,8 @@ type watches struct {
 	mu     sync.Mutex
 	closed bool
 	subs   map[*subscription]struct{}
-	cancel context.CancelFunc // ends run; nil if that does not run
-	done   chan struct{}      // closed when run has ended
+	cancel context.CancelFunc // stops run; nil if run was not started
+	done   chan struct{}      // closed when run has returned
 }
 
 type subscription struct {
@@ -94,7 +94,7 @@ func (w *watches) close() {
 	}
 }
 
-// changed tells of a key; "" stands for any.
+// changed notifies the subscriptions of a key; "" stands for any.
 func (w *watches) changed(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,23 +108,24 @@ func (w *watches) changed(key string) {
 	}
 }
 
-// errNoListen: the server, or what stands before it, does not deliver.
+// errNoListen: LISTEN does not work, because of a proxy.
 var errNoListen = errors.New("the session is not the client's own, as with PgBouncer")
 
-// run listens, again and again. While it does not, anything may have changed.
+// run listens and reconnects until ctx ends. While disconnected, it notifies of possible
+// changes every pollEvery.
 func (w *watches) run(ctx context.Context) {
 	defer close(w.done)
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	told := false
+	logged := false
 	for {
-		err := w.listen(ctx, func() { told = false })
+		err := w.listen(ctx, func() { logged = false })
 		if ctx.Err() != nil {
 			return
 		}
-		if !told {
-			w.log.Warn("no notifications from PostgreSQL, looking for changes by time", "every", pollEvery, "error", err)
-			told = true
+		if !logged {
+			w.log.Warn("no notifications from PostgreSQL, polling instead", "every", pollEvery, "error", err)
+			logged = true
 		}
 		w.changed("")
 		for wait := true; wait; {
@@ -133,13 +134,13 @@ func (w *watches) run(ctx context.Context) {
 				return
 			case <-tick.C:
 				w.changed("")
-				wait = errors.Is(err, errNoListen) // it will not get better
+				wait = errors.Is(err, errNoListen) // reconnecting would not help
 			}
 		}
 	}
 }
 
-// listen passes notifications on until the connection is lost.
+// listen forwards notifications until the connection is lost.
 func (w *watches) listen(ctx context.Context, listening func()) error {
 	conn, err := pgx.ConnectConfig(ctx, w.config)
 	if err != nil {
@@ -159,7 +160,7 @@ func (w *watches) listen(ctx context.Context, listening func()) error {
 		}
 	}
 	listening()
-	w.changed("") // what came before
+	w.changed("") // for changes before LISTEN
 	for {
 		key, err := next(ctx, conn)
 		if err != nil {
@@ -171,8 +172,8 @@ func (w *watches) listen(ctx context.Context, listening func()) error {
 	}
 }
 
-// next waits for a notification and returns its key; nil if there was none for a
-// while and the connection is in order.
+// next waits for a notification and returns its key. It returns nil if there was none for
+// checkEvery and the connection works.
 func next(ctx context.Context, conn *pgx.Conn) (*string, error) {
 	silence, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()

@@ -16,20 +16,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// mode is how every statement is sent: parsed each time, under no name that
-// would belong to a session.
+// mode makes every statement unnamed, so that it does not depend on a session.
 const mode = pgx.QueryExecModeCacheDescribe
 
-// pieceSize is how many bytes of a body are sent at a time, and how many are in
-// memory. A page of 1 MiB with its closing delimiter, as producers write them, is one
-// piece: one statement, where a larger body takes five.
+// pieceSize is the number of bytes of a body sent at a time and held in memory. A page of
+// 1 MiB with its closing delimiter, as producers write them, is one piece: one
+// statement, where a larger body takes five.
 const pieceSize = 130 * chunkSize
 
-// minPooled is from which size on bodies are read into a buffer that is used again.
+// minPooled is the size in bytes from which bodies are read into a pooled buffer.
 const minPooled = 32 << 10
 
-// rollbackTime is how long a connection may take to answer that nothing was written,
-// before it is closed.
+// rollbackTime limits how long a rollback may take before the connection is closed.
 const rollbackTime = 10 * time.Second
 
 // A database is a pool of connections, or a transaction.
@@ -50,7 +48,7 @@ const (
 
 func (k kind) String() string { return [...]string{"create", "append to", "replace"}[k] }
 
-// A write is one that the caller asked for. It can be done again.
+// A write is a requested write. It can be attempted several times.
 type write struct {
 	kind kind
 	key  string
@@ -58,17 +56,16 @@ type write struct {
 	meta storage.Meta
 	body storage.Body
 
-	version storage.Version // that the object will have
+	version storage.Version // the new version
 	id      int64           // of its body, if that is new
 	size    int64           // of body
-	small   []byte          // body, if it is but one piece
-	buffer  *[]byte         // that small is in, if it is a buffer of tables
+	small   []byte          // body, if it fits into one piece
+	buffer  *[]byte         // holds small, if it is from the pool of tables
 }
 
 func (w *write) failed(err error) error { return failed(w.kind.String(), w.key, err) }
 
-// prepare checks what can be checked without the server, and reads a body that is
-// small.
+// prepare does the checks that do not need the server, and reads a small body.
 func (w *write) prepare(ctx context.Context, table tables) error {
 	if err := checkKey(ctx, w.key); err != nil {
 		return err
@@ -77,7 +74,7 @@ func (w *write) prepare(ctx context.Context, table tables) error {
 		return err
 	}
 	if w.kind != create && !isVersion(w.at) {
-		return fmt.Errorf("%w: there never was a version %.40q", storage.ErrConflict, w.at)
+		return fmt.Errorf("%w: invalid version %.40q", storage.ErrConflict, w.at)
 	}
 	w.version, w.id = storage.Version(rand.Text()), randomID()
 	w.size = w.body.Size()
@@ -103,19 +100,19 @@ func (w *write) room(table tables) []byte {
 	return *w.buffer
 }
 
-// done gives the buffer back.
+// done returns the buffer to the pool.
 func (w *write) done(table tables) {
 	if w.buffer != nil {
 		table.buffers.Put(w.buffer)
 	}
 }
 
-// keepAlive has the server notice within half a minute that the writer's host is gone,
-// so that the object is not locked for the hours that systems take by default.
+// keepAlive makes the server notice within half a minute that the writer's host is gone,
+// so that the object does not stay locked for the hours of the default settings.
 const keepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
 	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
 
-// do does the write once.
+// do makes one attempt at the write.
 func (w *write) do(ctx context.Context, db database, table tables) error {
 	if w.size <= pieceSize {
 		_, err := w.put(ctx, db, table, w.small)
@@ -126,17 +123,17 @@ func (w *write) do(ctx context.Context, db database, table tables) error {
 		return err
 	}
 	if err := w.stream(ctx, tx, table); err != nil {
-		// Also if ctx has ended: a caller's transaction must be as it was.
+		// Even if ctx has ended: the caller's transaction must be restored.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
-		_ = tx.Rollback(ctx) // if that fails, the connection is gone, and the transaction with it
+		_ = tx.Rollback(ctx) // fails only if the connection, and so the transaction, is gone
 		return uncommittedError{err}
 	}
 	return tx.Commit(ctx)
 }
 
-// stream does the write of a large body in a transaction. The object is locked by
-// the first statement, so that a conflict is known before the rest is sent.
+// stream writes a large body in a transaction. The first statement locks the object, so
+// that a conflict is detected before the rest is sent.
 func (w *write) stream(ctx context.Context, tx pgx.Tx, table tables) (err error) {
 	r, err := storage.OpenExact(w.body)
 	if err != nil {
@@ -152,7 +149,7 @@ func (w *write) stream(ctx context.Context, tx pgx.Tx, table tables) (err error)
 	}
 	buffer := table.buffer()
 	defer table.buffers.Put(buffer)
-	var to place
+	var to target
 	for done := int64(0); done < w.size; done += pieceSize {
 		piece, err := readPiece(r, *buffer, w.size-done)
 		if err != nil {
@@ -170,11 +167,11 @@ func (w *write) stream(ctx context.Context, tx pgx.Tx, table tables) (err error)
 	return nil
 }
 
-// A place is where the bytes of a write begin.
-type place struct{ body, position int64 }
+// A target is the body and the position at which the bytes of a write begin.
+type target struct{ body, position int64 }
 
 // put writes the object's row and the first piece of the body.
-func (w *write) put(ctx context.Context, db database, table tables, piece []byte) (place, error) {
+func (w *write) put(ctx context.Context, db database, table tables, piece []byte) (target, error) {
 	args := []any{mode, w.key, string(w.version), w.size, w.meta.ContentType, w.meta.CacheControl, notNil(w.meta.Data), notNil(piece)}
 	sql := ""
 	switch w.kind {
@@ -185,22 +182,22 @@ func (w *write) put(ctx context.Context, db database, table tables, piece []byte
 	case replace:
 		sql, args = table.sql.replace, append(args, string(w.at), w.id)
 	}
-	var body, position *int64 // of an object that is as the caller knows it
+	var body, position *int64 // nil on a conflict
 	if err := db.QueryRow(ctx, sql, args...).Scan(&body, &position); err != nil {
-		return place{}, err
+		return target{}, err
 	}
 	switch {
 	case body != nil && position != nil:
-		return place{*body, *position}, nil
+		return target{*body, *position}, nil
 	case w.kind == create:
-		return place{}, storage.ErrExists
+		return target{}, storage.ErrExists
 	default:
-		return place{}, fmt.Errorf("%w than %s, or is gone", storage.ErrConflict, w.at)
+		return target{}, fmt.Errorf("%w than %s, or is gone", storage.ErrConflict, w.at)
 	}
 }
 
-// readPiece fills the buffer, or reads all that is left. After the last piece it
-// makes sure that the body ends.
+// readPiece fills the buffer, or reads the rest of the body if that is less. After the
+// last piece it checks that the body ends.
 func readPiece(r io.Reader, buffer []byte, left int64) ([]byte, error) {
 	piece := buffer[:min(int64(len(buffer)), left)]
 	if _, err := io.ReadFull(r, piece); err != nil {
@@ -221,13 +218,13 @@ func closeBody(r io.Closer) error {
 	return nil
 }
 
-// A bodyError is one of the body that was to be written. It says nothing about the
-// server, whatever it wraps.
+// A bodyError is an error of reading the body to be written. It says nothing about the
+// server, even if it wraps a network error.
 type bodyError struct{ error }
 
 func (e bodyError) Unwrap() error { return e.error }
 
-// isVersion reports whether v looks like a version, which the server could compare.
+// isVersion reports whether v has the form of a version, which the server accepts as text.
 func isVersion(v storage.Version) bool {
 	for _, c := range []byte(v) {
 		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
@@ -237,11 +234,10 @@ func isVersion(v storage.Version) bool {
 	return v != ""
 }
 
-// randomID returns an id that was never used and never will be: a reader who asks
-// for the chunks of a body must not get those of another.
+// randomID returns a unique ID: a reader of one body must never get chunks of another.
 func randomID() int64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return int64(binary.BigEndian.Uint64(b[:]) & math.MaxInt64)
 }
 
@@ -264,7 +260,7 @@ func checkRange(ctx context.Context, key string, offset int64) error {
 		return err
 	}
 	if offset < 0 {
-		return fmt.Errorf("offset %d is negative", offset)
+		return fmt.Errorf("negative offset %d", offset)
 	}
 	return nil
 }

@@ -9,83 +9,85 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A tip is the body of an object as it was written or read last, to be appended
-// to, and the SHA-256 of it so far.
-type tip struct {
+// A cachedBody is the body of an object as last written or read, for an append, and the
+// state of its SHA-256.
+type cachedBody struct {
 	key     string
 	version storage.Version
 	body    []byte
 	sum     hash.Hash
 }
 
-func newTip(key string, version storage.Version, body []byte) *tip {
+func newCachedBody(key string, version storage.Version, body []byte) *cachedBody {
 	sum := sha256.New()
 	sum.Write(body)
-	return &tip{key: key, version: version, body: body, sum: sum}
+	return &cachedBody{key: key, version: version, body: body, sum: sum}
 }
 
-// tips holds the ones that were used lately, up to a number of bytes.
-type tips struct {
+// A bodyCache is an LRU cache of bodies, limited by size.
+type bodyCache struct {
 	limit int64
 
 	mu     sync.Mutex
 	bytes  int64
-	byKey  map[string]*list.Element // of *tip
-	recent list.List                // the front is the latest
+	byKey  map[string]*list.Element // of *cachedBody
+	recent list.List                // most recently used first
 }
 
-func newTips(limit int64) *tips { return &tips{limit: limit, byKey: make(map[string]*list.Element)} }
+func newBodyCache(limit int64) *bodyCache {
+	return &bodyCache{limit: limit, byKey: make(map[string]*list.Element)}
+}
 
-// take removes the tip of key, and returns it if it is at the version. Whoever
-// has taken it may write into the room behind its body.
-func (t *tips) take(key string, version storage.Version) *tip {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e, ok := t.byKey[key]
-	if !ok || e.Value.(*tip).version != version {
+// take removes and returns the body of key if it has the given version. The caller may
+// use the spare capacity of the body.
+func (c *bodyCache) take(key string, version storage.Version) *cachedBody {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byKey[key]
+	if !ok || e.Value.(*cachedBody).version != version {
 		return nil
 	}
-	return t.remove(e)
+	return c.remove(e)
 }
 
-// put makes it the tip of its key.
-func (t *tips) put(n *tip) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e, ok := t.byKey[n.key]; ok {
-		t.remove(e)
+// put adds n, replacing any other body of its key.
+func (c *bodyCache) put(n *cachedBody) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[n.key]; ok {
+		c.remove(e)
 	}
-	if int64(cap(n.body)) > t.limit {
+	if int64(cap(n.body)) > c.limit {
 		return
 	}
-	t.byKey[n.key] = t.recent.PushFront(n)
-	t.bytes += int64(cap(n.body))
-	for t.bytes > t.limit {
-		t.remove(t.recent.Back())
+	c.byKey[n.key] = c.recent.PushFront(n)
+	c.bytes += int64(cap(n.body))
+	for c.bytes > c.limit {
+		c.remove(c.recent.Back())
 	}
 }
 
-// has reports whether there is a tip of key.
-func (t *tips) has(key string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.byKey[key]
+// has reports whether the cache holds a body of key.
+func (c *bodyCache) has(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.byKey[key]
 	return ok
 }
 
-// drop forgets the tip of key.
-func (t *tips) drop(key string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e, ok := t.byKey[key]; ok {
-		t.remove(e)
+// drop removes the body of key.
+func (c *bodyCache) drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[key]; ok {
+		c.remove(e)
 	}
 }
 
-// remove takes an element out. The caller holds the lock.
-func (t *tips) remove(e *list.Element) *tip {
-	n := t.recent.Remove(e).(*tip)
-	delete(t.byKey, n.key)
-	t.bytes -= int64(cap(n.body))
+// remove removes an element. The caller must hold mu.
+func (c *bodyCache) remove(e *list.Element) *cachedBody {
+	n := c.recent.Remove(e).(*cachedBody)
+	delete(c.byKey, n.key)
+	c.bytes -= int64(cap(n.body))
 	return n
 }

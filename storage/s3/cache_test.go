@@ -8,25 +8,25 @@ import (
 // TestTips: what was used lately is kept, up to the limit, and is given away to
 // one that names its version.
 func TestTips(t *testing.T) {
-	tips := newTips(1000)
+	bodies := newBodyCache(1000)
 	for i := range 20 {
-		tips.put(newTip(fmt.Sprint(i), "v", make([]byte, 100)))
-		if tips.bytes > 1000 || len(tips.byKey) > 10 || tips.recent.Len() != len(tips.byKey) {
-			t.Fatalf("%d bytes in %d tips are kept", tips.bytes, len(tips.byKey))
+		bodies.put(newCachedBody(fmt.Sprint(i), "v", make([]byte, 100)))
+		if bodies.bytes > 1000 || len(bodies.byKey) > 10 || bodies.recent.Len() != len(bodies.byKey) {
+			t.Fatalf("%d bytes in %d bodies are kept", bodies.bytes, len(bodies.byKey))
 		}
 	}
-	if tips.has("9") || !tips.has("10") {
+	if bodies.has("9") || !bodies.has("10") {
 		t.Error("not the latest are kept")
 	}
-	if tips.take("10", "other") != nil || tips.take("10", "v") == nil || tips.take("10", "v") != nil {
-		t.Error("a tip is given away other than once, at its version")
+	if bodies.take("10", "other") != nil || bodies.take("10", "v") == nil || bodies.take("10", "v") != nil {
+		t.Error("want a body once, and only at its version")
 	}
-	tips.put(newTip("19", "w", make([]byte, 2000)))
-	if tips.has("19") {
+	bodies.put(newCachedBody("19", "w", make([]byte, 2000)))
+	if bodies.has("19") {
 		t.Error("the state before is kept, or one that is too large")
 	}
-	tips.drop("18")
-	if tips.has("18") || tips.bytes != 700 {
-		t.Errorf("%d bytes are kept, want 700", tips.bytes)
+	bodies.drop("18")
+	if bodies.has("18") || bodies.bytes != 700 {
+		t.Errorf("%d bytes are kept, want 700", bodies.bytes)
 	}
 }

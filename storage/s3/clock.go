@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// clockAge is how long the server is not asked again.
+	// clockAge is how long a time from the server is used before it is asked again.
 	clockAge = time.Minute
-	// dateLag is how far the Date header may lag behind: it has whole seconds,
-	// and servers make it anew once a second only.
+	// dateLag limits how far the Date header may lag: it has whole seconds, and
+	// servers update it only once a second.
 	dateLag = 2 * time.Second
 )
 
-// A clock is the server's, as its answers tell.
+// A clock tracks the server's clock by its responses.
 type clock struct {
 	mu   sync.Mutex
-	time time.Time // what it was, at least
-	seen time.Time // when, by our clock
+	time time.Time // a lower bound of the server's time
+	seen time.Time // when it was received, by the local clock
 }
 
-// see reads the time from an answer. An object that was modified a moment after
-// the Date shows that this lags.
+// see updates the clock from a response. A Last-Modified shortly after the Date shows
+// that the Date lags.
 func (c *clock) see(h http.Header) {
 	received := time.Now()
 	date, err := http.ParseTime(h.Get("Date"))
@@ -39,14 +39,13 @@ func (c *clock) see(h http.Header) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Of two answers of which each says what time it was at least, the one counts
-	// that says more.
+	// Of two lower bounds, use the greater.
 	if age := received.Sub(c.seen); c.seen.IsZero() || age > clockAge || date.After(c.time.Add(age)) {
 		c.time, c.seen = date, received
 	}
 }
 
-// now returns the time unless it was seen too long ago.
+// now returns the time, unless it was last updated too long ago.
 func (c *clock) now() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,22 +56,22 @@ func (c *clock) now() (time.Time, bool) {
 	return c.time.Add(age).Truncate(time.Second).UTC(), true
 }
 
-// Now implements [storage.Clock]: the Date of the server's answers, in whole
-// seconds. It sends a request if there was none for a minute.
+// Now implements [storage.Clock] with the Date of the server's responses, in whole
+// seconds. It sends a request if there was none in the last minute.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
-		return time.Time{}, s.failed("ask for the time at", "", err)
+		return time.Time{}, s.failed("read clock of", "", err)
 	}
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
-	// Any answer will do, also that there is no such object.
+	// Any response will do, even that the object does not exist.
 	_, err := s.remembered(ctx)
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: its answers have no Date", storage.ErrUnsafe)
+		err = fmt.Errorf("%w: its responses have no Date", storage.ErrUnsafe)
 	}
-	return time.Time{}, s.failed("ask for the time at", "", err)
+	return time.Time{}, s.failed("read clock of", "", err)
 }

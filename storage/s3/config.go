@@ -18,49 +18,49 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config says where a store is and how it is written to. Bucket is required;
-// zero values of the others stand for the defaults.
+// Config configures a store. Bucket is required; zero values of the other fields mean
+// the defaults.
 type Config struct {
 	Bucket string
-	// Prefix is what all keys of the store begin with, without the "/" after
-	// it: segments as in keys of package storage. At most 400 bytes.
+	// Prefix begins the names of all objects of the store, without the "/" after
+	// it. It is a valid key of package storage, of at most 400 bytes.
 	Prefix string
-	// Region is that of the bucket. By default the one of the AWS
-	// configuration, and with an Endpoint that names none, us-east-1.
+	// Region is the region of the bucket. The default is that of the AWS
+	// configuration or, if that has none and Endpoint is set, us-east-1.
 	Region string
 	// Endpoint is the http or https URL of a server other than AWS.
 	Endpoint string
-	// PathStyle has the bucket in the path of URLs instead of the host.
+	// PathStyle puts the bucket in the path of URLs instead of the host.
 	PathStyle bool
 
-	// SSE is the server-side encryption, KMSKeyID the key for "aws:kms";
-	// StorageClass and ACL are those of every object. The names are those of
-	// the S3 API.
+	// SSE is the server-side encryption, and KMSKeyID the key for "aws:kms".
+	// StorageClass and ACL apply to every object. The values are those of the S3
+	// API.
 	SSE, KMSKeyID, StorageClass, ACL string
 
 	// Transport wraps the HTTP transport, for tests, benchmarks and proxies.
 	Transport func(http.RoundTripper) http.RoundTripper
 
-	// Attempts is how often a request is sent at most, by default 8.
+	// Attempts is the maximum number of attempts of a request, by default 8.
 	Attempts int
 	// Backoff is the longest wait before the second attempt, by default 50 ms.
-	// It doubles with each one, up to a hundred times as much. The actual wait
-	// is random, between nothing and that.
+	// It doubles with each attempt, up to a hundred times Backoff. The actual wait
+	// is random, between half of that and all of it.
 	Backoff time.Duration
-	// Stall is how long a connection may make no progress, in either direction,
-	// by default 20 seconds: a commit that is tried for a minute gets to try again
-	// when a connection has died unnoticed. There is no limit to a whole request.
+	// Stall is how long a connection may make no progress in either direction,
+	// by default 20 seconds. It lets a commit with a time limit of a minute retry
+	// after a connection was lost unnoticed. There is no limit for a whole request.
 	Stall time.Duration
 
-	// PartSize is the size in bytes from which on objects are uploaded in parts,
-	// and that of each part unless there would be too many; by default 16 MiB.
-	// S3 wants at least 5 MiB. What an append makes of an object that is not read
-	// whole is always uploaded in parts, or in one.
+	// PartSize is the size in bytes from which objects are uploaded in parts, and
+	// the size of each part unless there would be too many; by default 16 MiB. S3
+	// requires at least 5 MiB. An append to an object too large to be read whole
+	// always uses a multipart upload.
 	PartSize int64
-	// Memory limits the bytes in buffers, by default 64 MiB: objects up to a
-	// sixteenth of it are read whole and verified before any byte is handed out,
-	// as long as there is room; a quarter of it again holds what was written
-	// lately, so that an append need not read.
+	// Memory limits the bytes in buffers, by default 64 MiB. While there is room,
+	// objects up to a sixteenth of it are read whole and verified before any byte is
+	// returned. An additional quarter of it caches recently written objects, so that
+	// an append need not read them.
 	Memory int64
 }
 
@@ -71,8 +71,8 @@ const (
 	defaultPartSize = 16 << 20
 	defaultMemory   = 64 << 20
 
-	// maxPrefix leaves room for a key and for the driver's own objects in the
-	// 1024 bytes of a key in S3.
+	// maxPrefix leaves room for a key, or the name of one of the driver's own
+	// objects, within S3's limit of 1024 bytes.
 	maxPrefix = 400
 )
 
@@ -86,13 +86,13 @@ var parameters = map[string]func(*Config, string) error{
 	"acl":           func(c *Config, v string) error { c.ACL = v; return nil },
 	"path_style": func(c *Config, v string) (err error) {
 		if c.PathStyle, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("it is %q, want true or false", v)
+			return fmt.Errorf("%q, want true or false", v)
 		}
 		return nil
 	},
 }
 
-// Open opens the store that a URL names, as [ParseURL] describes it. It is a
+// Open opens the store at a URL in the form described by [ParseURL]. It is a
 // [storage.Opener].
 func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 	config, err := ParseURL(u)
@@ -102,13 +102,13 @@ func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return Connect(ctx, config)
 }
 
-// ParseURL reads a URL of the form
+// ParseURL parses a URL of the form
 //
 //	s3://BUCKET/PREFIX?region=&endpoint=&path_style=&sse=&kms_key_id=&storage_class=&acl=
 //
-// All parameters may be missing. path_style is by default true with an endpoint
-// that is not one of AWS, since few servers have a host name for each bucket.
-// Credentials do not belong in it.
+// All parameters are optional. path_style defaults to true if the endpoint is not one
+// of AWS, since few servers have a host name for each bucket. The URL must not contain
+// credentials.
 func ParseURL(u *url.URL) (Config, error) {
 	switch {
 	case u.Scheme != "s3":
@@ -156,7 +156,7 @@ func isAWS(endpoint string) bool {
 	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") || strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
 }
 
-// check returns an error for what no store can have.
+// check returns an error if the configuration is invalid.
 func (c *Config) check() error {
 	if c.Bucket == "" {
 		return errors.New("open store without bucket")
@@ -173,7 +173,7 @@ func (c *Config) check() error {
 		u, err := url.Parse(c.Endpoint)
 		switch {
 		case err != nil:
-			return errors.New("check endpoint: it is no URL")
+			return errors.New("check endpoint: not a URL")
 		case u.User != nil:
 			return errors.New("check endpoint: leave the credentials out of it")
 		case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
@@ -193,7 +193,7 @@ func (c *Config) check() error {
 	)
 }
 
-// oneOf checks a value against those that the API knows.
+// oneOf checks that a value is one of those of the API.
 func oneOf[T interface {
 	~string
 	Values() []T
@@ -204,7 +204,7 @@ func oneOf[T interface {
 	return fmt.Errorf("check %s: %q, want one of %v", name, value, value.Values())
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero values by the defaults.
 func (c Config) withDefaults() Config {
 	set := func(value *int64, def int64) {
 		if *value <= 0 {

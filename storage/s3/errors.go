@@ -15,48 +15,45 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrCorrupt is matched by errors of reads that found other bytes than were
-// written, several times. Restore the object from a version of it in the bucket
-// or from a copy.
+// ErrCorrupt is matched by errors of reads that repeatedly returned other bytes than
+// were written. Restore the object from another version in the bucket or from a copy.
 var ErrCorrupt = errors.New("object is corrupt")
 
-// errRenew: there were credentials, and whoever gives new ones does not, for the
-// moment. Nothing was sent.
+// errRenew: credentials were available before, but cannot be renewed at present.
+// Nothing was sent.
 var errRenew = errors.New("renew credentials")
 
 const credentialsAdvice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use the role of the machine"
 
-// An answer is what an error of a request means.
+// An answer classifies the error of a request.
 type answer int
 
 const (
-	again   answer = iota // nothing is known: it may have taken effect or not
-	later                 // it was not done, but may be if it is sent again
-	unmet                 // the condition does not hold
-	missing               // there is no such object
-	refused               // it was not done, and would not be if it were sent again
+	again              answer = iota // outcome unknown: it may have taken effect
+	later                            // had no effect; a retry may succeed
+	preconditionFailed               // the precondition failed
+	missing                          // the object does not exist
+	refused                          // had no effect; a retry would fail, too
 )
 
-// unknownUser is what versitygw says, with status 404, of an access key that it does
-// not know.
+// unknownUser is the code of versitygw, with status 404, for an unknown access key.
 const unknownUser = "XAdminUserNotFound"
 
-// codeOfKMS is in front of what KMS, which keeps the keys, has answered S3.
+// codeOfKMS is the prefix of error codes from KMS that S3 passes on.
 const codeOfKMS = "KMS."
 
-// statusGaveUp is what MinIO says of a request that gave up waiting for another's
-// lock.
+// statusGaveUp is the status of MinIO for a request that timed out waiting for a lock.
 const statusGaveUp = 499
 
-// passing are codes of a client's error that may be gone at the next attempt.
+// passing are codes of client errors that are transient.
 var passing = []string{
 	"RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch",
 	"XAmzContentChecksumMismatch", "InvalidDigest", "OperationAborted", "ConditionalRequestConflict", "NoSuchUpload",
 }
 
-// blocked are codes of requests that were not done because of what is there now.
-// versitygw has the last two when a directory comes or goes at the moment. The SDK
-// corrects its clock after the first.
+// blocked are codes of requests that had no effect but may succeed later. The SDK
+// corrects its clock after the first. versitygw returns the others while a directory is
+// being created or removed.
 var blocked = []string{"RequestTimeTooSkewed", "ExistingObjectIsDirectory", "ObjectParentIsFile"}
 
 func classify(err error) answer {
@@ -69,7 +66,7 @@ func classify(err error) answer {
 	case slices.Contains(blocked, code):
 		return later
 	case status == http.StatusPreconditionFailed, code == "PreconditionFailed":
-		return unmet
+		return preconditionFailed
 	case code == "NoSuchBucket", code == unknownUser:
 		return refused
 	case slices.Contains(passing, code), throttled(err):
@@ -83,16 +80,16 @@ func classify(err error) answer {
 	case http.StatusNotImplemented, http.StatusInsufficientStorage:
 		return refused
 	}
-	// Without a code the answer broke off, or comes from a proxy.
+	// A response without a code is truncated or comes from a proxy.
 	if status >= 300 && status < 500 && code != "" {
 		return refused
 	}
 	return again
 }
 
-// explain adds what an error means for the caller, and what to do about it.
+// explain makes an error match those of package storage and adds a remedy.
 func explain(err error) error {
-	// Credentials that cannot be had explain themselves; a status in the error is not of S3.
+	// Errors of credentials are explained already; a status in them is not from S3.
 	if err == nil || errors.Is(err, storage.ErrPermission) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -104,7 +101,7 @@ func explain(err error) error {
 	case "NoSuchBucket":
 		return wrap(storage.ErrNoStore, "the bucket does not exist; create it, or correct the URL")
 	case "InvalidBucketName":
-		return wrap(storage.ErrPermission, "no bucket has such a name; correct the URL")
+		return wrap(storage.ErrPermission, "the bucket name is invalid; correct the URL")
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage":
 		return wrap(storage.ErrFull, "make room or raise the quota")
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
@@ -130,21 +127,21 @@ func explain(err error) error {
 		return wrap(storage.ErrFull, "make room")
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		if classify(err) == refused {
-			return wrap(storage.ErrPermission, "the server refuses what it is asked for; correct the bucket and the options in the URL")
+			return wrap(storage.ErrPermission, "the server rejects the request; correct the bucket and the options in the URL")
 		}
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return wrap(storage.ErrPermission, "correct the credentials or the policy")
 	case http.StatusMovedPermanently:
 		return wrap(storage.ErrPermission, "the bucket is elsewhere; correct region= or endpoint= in the URL")
 	case http.StatusNotFound:
-		return fmt.Errorf("it is no S3 server that answers; correct endpoint= in the URL: %w", err)
+		return fmt.Errorf("the response is not from an S3 server; correct endpoint= in the URL: %w", err)
 	}
 	return err
 }
 
-// codeOf returns the code of the answer; "" if it has none. To an answer without one
-// the SDK gives the name of its status: what a proxy says must not be taken for what the
-// server says of an object.
+// codeOf returns the error code of the response, or "" if it has none. The SDK uses the
+// name of the status as the code of a response without one; codeOf ignores that, so that
+// a proxy's 404 does not seem to be about an object.
 func codeOf(err error) string {
 	e, ok := errors.AsType[smithy.APIError](err)
 	name := http.StatusText(statusOf(err))
@@ -154,7 +151,7 @@ func codeOf(err error) string {
 	return e.ErrorCode()
 }
 
-// headerOf returns the headers of the answer, if there was one.
+// headerOf returns the header of the response, if there was one.
 func headerOf(err error) http.Header {
 	e, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	if !ok || e.Response == nil || e.Response.Response == nil {
@@ -163,7 +160,7 @@ func headerOf(err error) http.Header {
 	return e.Response.Header
 }
 
-// statusOf returns the status of the answer; 0 if there was none.
+// statusOf returns the status of the response, or 0 if there was none.
 func statusOf(err error) int {
 	if e, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return e.HTTPStatusCode()
@@ -186,7 +183,7 @@ func expired(err error) bool {
 	return false
 }
 
-// damaged marks an error of an object that is not as it was written.
+// damaged makes err match [ErrCorrupt], unless it matches [storage.ErrLayout].
 func damaged(err error) error {
 	if errors.Is(err, storage.ErrLayout) {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// List implements [storage.Store]. What is no key is passed over: the driver's own
-// objects, and what others have put there. [storage.Entry.Size] is that of the
-// object, which is a little more than that of the body.
+// List implements [storage.Store]. It skips objects whose names are not keys, such as
+// the driver's own. [storage.Entry.Size] is that of the stored object, which is slightly
+// larger than the body.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		if err := storage.CheckPrefix(prefix); err != nil {
@@ -49,7 +49,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 	}
 }
 
-// Names implements [storage.Namer], by a listing with the delimiter "/".
+// Names implements [storage.Namer] by listing with the delimiter "/".
 func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckNames(prefix); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Names(ctx context.Context, prefix, after string) iter.Seq2[strin
 	}
 }
 
-// listings yields the answers to a listing's requests.
+// listings yields the responses of a paginated listing.
 func (s *Store) listings(ctx context.Context, prefix, after, delimiter string) iter.Seq2[*s3.ListObjectsV2Output, error] {
 	return func(yield func(*s3.ListObjectsV2Output, error) bool) {
 		in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(prefix)}
@@ -114,5 +114,5 @@ func (s *Store) key(object *string) string {
 }
 
 func unordered(key, last string) error {
-	return fmt.Errorf("the server lists %s after %s, not in the order of bytes: it cannot be used", key, last)
+	return fmt.Errorf("unusable server: it lists %s after %s, not in byte order", key, last)
 }

@@ -20,9 +20,9 @@ const (
 	// maxParts and minPart are limits of S3.
 	maxParts = 10000
 	minPart  = 5 << 20
-	// partsAtOnce is how many parts of an object are sent at the same time.
+	// partsAtOnce is the number of parts of an object sent concurrently.
 	partsAtOnce = 4
-	// abortTimeout limits how long a caller who has given up waits for it.
+	// abortTimeout limits how long a cancelled write waits for an abort.
 	abortTimeout = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ func (s *Store) partSize(size int64) int64 {
 	return max(s.config.PartSize, (size+maxParts-1)/maxParts)
 }
 
-// putParts sends an upload in parts, once, and aborts it if it fails.
+// putParts makes one attempt at a multipart upload, and aborts it if it fails.
 func (s *Store) putParts(ctx context.Context, u *upload, at *version) (etag string, unsure bool, err error) {
 	var id *string
 	err = s.repeat(ctx, func(opts ...options) error {
@@ -67,7 +67,7 @@ func (s *Store) putParts(ctx context.Context, u *upload, at *version) (etag stri
 	return s.complete(ctx, u, at, id, parts)
 }
 
-// abort removes what was uploaded.
+// abort aborts an upload, which removes its parts.
 func (s *Store) abort(ctx context.Context, object, id *string) error {
 	return s.repeat(ctx, func(opts ...options) error {
 		_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: s.bucket(), Key: object, UploadId: id}, opts...)
@@ -78,9 +78,8 @@ func (s *Store) abort(ctx context.Context, object, id *string) error {
 	})
 }
 
-// abortAtWork aborts an upload until it is gone: a part that the server is still
-// storing may survive the first time. What remains if that does not succeed is for
-// Sweep.
+// abortAtWork aborts an upload until it no longer exists: a part that the server is still
+// storing may survive the first abort. If this fails, Sweep removes the rest.
 func (s *Store) abortAtWork(ctx context.Context, object, id *string) {
 	for attempt := 1; attempt <= s.config.Attempts; attempt++ {
 		err := s.abort(ctx, object, id)
@@ -93,8 +92,8 @@ func (s *Store) abortAtWork(ctx context.Context, object, id *string) {
 	}
 }
 
-// sendParts sends several at a time if the body can be opened in the middle, or
-// else one after another while it is read once.
+// sendParts sends parts concurrently if the body can be opened at an offset, and
+// sequentially, reading it once, otherwise.
 func (s *Store) sendParts(ctx context.Context, u *upload, id *string) ([]types.CompletedPart, error) {
 	done := make([]types.CompletedPart, len(u.parts))
 	group, ctx := errgroup.WithContext(ctx)
@@ -143,8 +142,8 @@ func (s *Store) sendPart(ctx context.Context, u *upload, id *string, number int3
 	return etag, err
 }
 
-// complete makes the object of its parts. It is sent again while there is no
-// answer: if an earlier one had succeeded, the upload is no more.
+// complete makes the parts an object. It is safe to retry: if an earlier attempt
+// succeeded, the upload no longer exists.
 func (s *Store) complete(ctx context.Context, u *upload, at *version, id *string, parts []types.CompletedPart) (
 	etag string, unsure bool, err error,
 ) {
@@ -168,7 +167,7 @@ func (s *Store) complete(ctx context.Context, u *upload, at *version, id *string
 			return "", unsure, err
 		}
 		unsure = true
-		// After a 409 the upload must begin anew.
+		// After a 409 the upload must start over.
 		if ctx.Err() != nil || statusOf(err) == http.StatusConflict || codeOf(err) == "NoSuchUpload" || attempt == s.config.Attempts {
 			return "", true, err
 		}
@@ -178,8 +177,7 @@ func (s *Store) complete(ctx context.Context, u *upload, at *version, id *string
 	}
 }
 
-// A sequence opens parts of a body that can only be read from its beginning. It
-// reads on from one to the next.
+// A sequence opens consecutive parts of a body that can only be read sequentially.
 type sequence struct {
 	body storage.Body
 	r    io.ReadCloser
@@ -213,9 +211,8 @@ func (q *sequence) Close() error {
 	return r.Close()
 }
 
-// Sweep implements [storage.Sweeper]: it aborts the uploads of writers that died,
-// and deletes what they left of trying the server out. A writer whose upload is
-// aborted begins it anew.
+// Sweep implements [storage.Sweeper]: it aborts unfinished uploads and deletes objects
+// that interrupted probes left behind. A writer whose upload is aborted starts over.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err error) {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -233,8 +230,8 @@ func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err 
 	return uploads + probes, nil
 }
 
-// left reports whether something is from until or before, in whole seconds, as
-// the clock of the store has them.
+// left reports whether since is not after until, in whole seconds, the precision of
+// the store's clock.
 func left(since *time.Time, until time.Time) bool {
 	return !utc(since).Truncate(time.Second).After(until)
 }
@@ -271,13 +268,13 @@ func (s *Store) sweepUploads(ctx context.Context, until, probesUntil time.Time) 
 	}
 }
 
-// sweepUpload aborts an upload and returns how many bytes its parts had.
+// sweepUpload aborts an upload and returns the total size of its parts.
 func (s *Store) sweepUpload(ctx context.Context, upload types.MultipartUpload) (size int64, err error) {
 	in := &s3.ListPartsInput{Bucket: s.bucket(), Key: upload.Key, UploadId: upload.UploadId}
 	for more := true; more; {
 		err := s.repeat(ctx, func(opts ...options) error {
 			out, err := s.client.ListParts(ctx, in, opts...)
-			if codeOf(err) == "NoSuchUpload" { // it has ended by itself
+			if codeOf(err) == "NoSuchUpload" { // it was completed or aborted meanwhile
 				more = false
 				return nil
 			}

@@ -13,8 +13,8 @@ import (
 // maxPresign is the limit of S3.
 const maxPresign = 7 * 24 * time.Hour
 
-// Presign implements [storage.Presigner]. A URL is valid for at most a week, and
-// no longer than the credentials that sign it.
+// Presign implements [storage.Presigner]. A URL is valid for at most a week and
+// cannot outlive the credentials that sign it.
 func (s *Store) Presign(ctx context.Context, key string, valid time.Duration) (string, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return "", fmt.Errorf("presign: %w", err)

@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// privatePrefix begins the names of the driver's own objects. No key has its
-	// first character.
+	// privatePrefix begins the names of the driver's own objects. No key contains
+	// its first character.
 	privatePrefix = "!feedctl/"
-	// probeKey holds the outcome of a probe that has succeeded.
+	// probeKey is the object that records a successful probe.
 	probeKey = privatePrefix + "probe"
-	// probeText is its body. The object is created once: another set of checks needs
-	// another key.
+	// probeText is its body. The object is created only once: a different set of
+	// checks needs another key.
 	probeText = "feedctl probe 1: the server honours conditional writes\n"
 	// triesPrefix begins the names of objects that a probe writes and deletes.
 	triesPrefix = privatePrefix + "try-"
 
-	// probeAge is how old an object of a probe is at least that is swept: not one
-	// of a probe that is still at work.
+	// probeAge is the minimum age of a probe's objects to be swept, so that a running
+	// probe is not disturbed.
 	probeAge = time.Hour
-	creators = 8 // that race in a probe
-	// cleanTimeout limits the removal of what a probe wrote.
+	creators = 8 // number of concurrent creates in a probe
+	// cleanTimeout limits the removal of the objects of a probe.
 	cleanTimeout = 10 * time.Second
 )
 
@@ -45,15 +45,15 @@ const unsafeAdvice = "use a server, or a version of it, that honours If-Match an
 	" and has room for the 2 KB of metadata of S3;" +
 	" if there is a proxy in between, have it pass them on"
 
-// A probeState is what this process knows of the server.
+// A probeState is what this process knows about the server.
 type probeState struct {
 	good    atomic.Bool
-	turn    chan struct{} // held by the one that finds out
-	refusal error         // of a server that failed; guarded by turn
+	turn    chan struct{} // a semaphore held while probing
+	refusal error         // why the server failed the probe; guarded by turn
 }
 
-// probed finds out, before the first write, whether the server keeps the promises
-// of a store, or reads that it was found out before.
+// probed probes the server before the first write, unless the outcome of an earlier
+// probe is known.
 func (s *Store) probed(ctx context.Context) error {
 	if s.probe.good.Load() {
 		return nil
@@ -83,13 +83,13 @@ func (s *Store) probed(ctx context.Context) error {
 		return s.probe.refusal
 	}
 	if err := s.remember(ctx); err != nil {
-		return fmt.Errorf("remember that the server has passed the probe: %w", err)
+		return fmt.Errorf("record that the server has passed the probe: %w", err)
 	}
 	s.probe.good.Store(true)
 	return nil
 }
 
-// verdict returns an error that tells of the checks that failed.
+// verdict returns an error that lists the failed checks, or nil.
 func verdict(checks []storage.Check) error {
 	var details []string
 	for _, c := range checks {
@@ -103,7 +103,7 @@ func verdict(checks []storage.Check) error {
 	return fmt.Errorf("%w: %s; %s", storage.ErrUnsafe, strings.Join(details, "; "), unsafeAdvice)
 }
 
-// remembered reports whether some process has found the server to be good.
+// remembered reports whether any process has recorded a successful probe.
 func (s *Store) remembered(ctx context.Context) (known bool, err error) {
 	err = s.read(ctx, func(opts ...options) error {
 		known = false
@@ -122,8 +122,8 @@ func (s *Store) remembered(ctx context.Context) (known bool, err error) {
 	return known, err
 }
 
-// remember keeps the outcome, if no other process has. It is a conditional write,
-// as all are: a bucket's policy may allow no others.
+// remember records the successful probe, unless another process has. It uses a
+// conditional write, since a bucket policy may allow no others.
 func (s *Store) remember(ctx context.Context) error {
 	_, err := (&try{ctx: ctx, s: s}).put(probeKey, probeText, nil, nil)
 	return explain(err)
@@ -149,12 +149,12 @@ func (s *Store) Probe(ctx context.Context) ([]storage.Check, error) {
 		err = s.remember(ctx)
 	}
 	if err != nil {
-		return checks, s.failed("keep the outcome of the probe of", "", err)
+		return checks, s.failed("record the outcome of the probe of", "", err)
 	}
 	return checks, nil
 }
 
-// A try writes objects of its own to learn how the server behaves.
+// A try tests the behaviour of the server with objects of its own.
 type try struct {
 	ctx    context.Context
 	s      *Store
@@ -163,7 +163,7 @@ type try struct {
 	checks []storage.Check
 }
 
-// tryOut makes all checks. An error says that one could not be made.
+// tryOut runs all checks. An error means that one could not be run.
 func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) {
 	t := &try{ctx: ctx, s: s}
 	defer func() {
@@ -181,8 +181,8 @@ func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) 
 	return t.checks, nil
 }
 
-// errNoConditions: the server refuses a request for its condition.
-var errNoConditions = errors.New("the server takes no writes with conditions")
+// errNoConditions: the server rejects conditional requests.
+var errNoConditions = errors.New("the server does not support conditional writes")
 
 func (t *try) note(name string, ok bool, detail string, args ...any) {
 	c := storage.Check{Name: name, OK: ok, Detail: "as it should be"}
@@ -201,7 +201,8 @@ func (t *try) key() string {
 	return key
 }
 
-// clean deletes what was written. What must not be deleted is left for Sweep.
+// clean deletes the objects written. Those that it has no permission to delete are left
+// for Sweep.
 func (t *try) clean() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanTimeout)
 	defer cancel()
@@ -214,8 +215,8 @@ func (t *try) clean() error {
 	return first
 }
 
-// input returns a request to write an object as the bucket's policy may want it. It
-// has the default storage class, as others are paid for long after it is deleted.
+// input returns a request to write an object, with the options that a bucket policy may
+// require. It uses the default storage class, since others charge for a minimum duration.
 func (t *try) input(key string) *s3.PutObjectInput {
 	c := t.s.config
 	return &s3.PutObjectInput{
@@ -224,9 +225,9 @@ func (t *try) input(key string) *s3.PutObjectInput {
 	}
 }
 
-// put writes an object, and reports whether the condition was found to hold. One
-// attempt may break the condition for the next; an object of a probe has no other
-// writer, so that the caller can tell. A server that refuses all conditions is noted.
+// put writes an object and reports whether the condition held. One attempt may break the
+// condition for the next; since the object has no other writer, the caller can tell. If
+// the server rejects conditional writes, put adds a failed check.
 func (t *try) put(key, body string, metadata map[string]string, at *version) (held bool, err error) {
 	in := t.input(key)
 	in.Metadata = metadata
@@ -236,23 +237,24 @@ func (t *try) put(key, body string, metadata map[string]string, at *version) (he
 		_, err := t.s.client.PutObject(t.ctx, in, opts...)
 		return err
 	})
-	if a := classify(err); err != nil && (a == unmet || a == missing) {
+	if a := classify(err); err != nil && (a == preconditionFailed || a == missing) {
 		return false, nil
 	}
 	if notDone(err) && t.plain(in, body) == nil {
-		t.note("writes may have conditions", false, "PutObject with one was refused, and done without it: %v", err)
+		t.note("writes may have conditions", false, "PutObject was rejected with a condition, and accepted without: %v", err)
 		return false, errNoConditions
 	}
 	return err == nil, err
 }
 
-// notDone reports whether a server may have refused a request for what it does not know.
+// notDone reports whether the server may have rejected a request because of a header that
+// it does not support.
 func notDone(err error) bool {
 	return statusOf(err) == http.StatusNotImplemented ||
 		statusOf(err) == http.StatusBadRequest && classify(err) == refused && !expired(err)
 }
 
-// plain writes an object as in says, but without a condition.
+// plain writes an object like in, but without a condition.
 func (t *try) plain(in *s3.PutObjectInput, body string) error {
 	other := *in
 	other.Key, other.IfNoneMatch, other.IfMatch = t.s.object(t.key()), nil, nil
@@ -263,8 +265,8 @@ func (t *try) plain(in *s3.PutObjectInput, body string) error {
 	})
 }
 
-// get reads an object; the body is empty if there is none. What is not as it should
-// be is read again: it may be damaged on the way.
+// get reads an object; the body is empty if it does not exist. If good returns false, the
+// object is read again, since it may have been damaged in transit.
 func (t *try) get(key string, good func(body string, metadata map[string]string) bool) (body string, metadata map[string]string, etag string, err error) {
 	for range maxDamaged {
 		err = t.s.repeat(t.ctx, func(opts ...options) error {
@@ -287,15 +289,15 @@ func (t *try) get(key string, good func(body string, metadata map[string]string)
 	return body, metadata, etag, err
 }
 
-// is returns what tells whether an object has this body.
+// is returns a function that reports whether an object has the given body.
 func is(want string) func(string, map[string]string) bool {
 	return func(body string, _ map[string]string) bool { return body == want }
 }
 
-// create creates an object and again.
+// create creates an object twice.
 func (t *try) create() error {
 	key := t.key()
-	// As long as the longest record: each character of its alphabet, and more.
+	// As long as the longest record, with every character of its alphabet.
 	value := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.", 29)
 	_, err := t.put(key, "first", map[string]string{metaName: value}, nil)
 	tooLarge := codeOf(err) == "MetadataTooLarge"
@@ -327,7 +329,7 @@ func (t *try) create() error {
 	return err
 }
 
-// replace replaces an object at its version, and at the version before.
+// replace replaces an object at its version, and then at the version before.
 func (t *try) replace() error {
 	key := t.key()
 	if _, err := t.put(key, "first", nil, nil); err != nil {
@@ -356,7 +358,7 @@ func (t *try) replace() error {
 	return err
 }
 
-// absent replaces what is not there.
+// absent replaces an object that does not exist.
 func (t *try) absent() error {
 	key := t.key()
 	held, err := t.put(key, "first", nil, &version{etag: `"00000000000000000000000000000000"`})
@@ -368,7 +370,7 @@ func (t *try) absent() error {
 	return err
 }
 
-// race creates an object several times at once.
+// race creates an object several times concurrently.
 func (t *try) race() error {
 	key := t.key()
 	var winners, unknown atomic.Int32
@@ -384,7 +386,7 @@ func (t *try) race() error {
 			switch {
 			case err == nil:
 				winners.Add(1)
-			case classify(err) != unmet:
+			case classify(err) != preconditionFailed:
 				unknown.Add(1)
 			}
 		})
@@ -392,13 +394,13 @@ func (t *try) race() error {
 	all.Wait()
 	body, _, _, err := t.get(key, func(body string, _ map[string]string) bool { return len(body) == 1 })
 	n := winners.Load()
-	// A proxy may have sent again what was done, and have been refused then.
+	// A proxy may have retried a request that succeeded, and got a 412.
 	t.note("of several that create at once, one succeeds", n == 1 || n == 0 && (unknown.Load() > 0 || body != ""),
 		"%d of %d PutObject with If-None-Match: * were answered as done, and the object is %q", n, creators, body)
 	return err
 }
 
-// multipart completes uploads under conditions that do not hold.
+// multipart completes uploads on conditions that do not hold.
 func (t *try) multipart() error {
 	key := t.key()
 	if _, err := t.put(key, "first", nil, nil); err != nil {
@@ -426,8 +428,7 @@ func (t *try) multipart() error {
 	return nil
 }
 
-// upload uploads an object in one part and reports whether the condition was
-// found to hold.
+// upload uploads an object in one part and reports whether the condition held.
 func (t *try) upload(key string, at *version) (held bool, err error) {
 	var id *string
 	as := t.input(key)
@@ -459,7 +460,7 @@ func (t *try) upload(key string, at *version) (held bool, err error) {
 	if notDone(err) {
 		return false, fmt.Errorf("%w: %w", errNoConditions, err)
 	}
-	if a := classify(err); err != nil && a != unmet && a != missing {
+	if a := classify(err); err != nil && a != preconditionFailed && a != missing {
 		return false, err
 	}
 	return err == nil, nil

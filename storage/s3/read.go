@@ -17,22 +17,22 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// tailSize is how much of an object's end is read to learn its state: any short
-// trailer, and most long ones.
+// tailSize is the number of bytes read from the end of an object to get its state. It
+// covers any short trailer and most long ones.
 const tailSize = 4 << 10
 
-// A response is an object, or a part of it, as the server sends it.
+// A response is an object, or a range of it, sent by the server.
 type response struct {
-	storage.Info         // Meta only where it is known
-	rec          *record // what the object says of itself
+	storage.Info         // Meta may not be known yet
+	rec          *record // the object's record
 	version      version
-	total        int64 // length of the object, trailer and all
+	total        int64 // length of the object, including the trailer
 	first        int64 // offset in the object of the first byte of body
 	body         io.ReadCloser
 }
 
-// get asks for a range of the object, all of it if that is "", at the given ETag
-// if that is not "". The response's body is open.
+// get requests a range of the object, or all of it if byteRange is "", on the condition
+// that it has the given ETag unless that is "". The response's body is open.
 func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...options) (*response, error) {
 	in := &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(key)}
 	if byteRange != "" {
@@ -42,7 +42,7 @@ func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...op
 		in.IfMatch = &etag
 	}
 	out, err := s.client.GetObject(ctx, in, opts...)
-	if codeOf(err) == "InvalidRange" && etag == "" { // it has no bytes
+	if codeOf(err) == "InvalidRange" && etag == "" { // the object is empty
 		return s.get(ctx, key, "", "", opts...)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...op
 		r.rec, err = parseRecord(out.Metadata[metaName])
 	}
 	if err == nil && r.rec.size+int64(r.rec.trailer) != r.total {
-		err = fmt.Errorf("it has %d bytes, should have %d", r.total, r.rec.size+int64(r.rec.trailer))
+		err = fmt.Errorf("it has %d bytes, want %d", r.total, r.rec.size+int64(r.rec.trailer))
 	}
 	if err != nil {
 		out.Body.Close()
@@ -74,19 +74,19 @@ func parseContentRange(text string) (first, total int64, err error) {
 	first, err1 := strconv.ParseInt(begin, 10, 64)
 	total, err2 := strconv.ParseInt(all, 10, 64)
 	if !ok || !ok2 || !ok3 || err1 != nil || err2 != nil {
-		return 0, 0, fmt.Errorf("its server sent the Content-Range %.80q", text)
+		return 0, 0, fmt.Errorf("the server sent an invalid Content-Range %.80q", text)
 	}
 	return first, total, nil
 }
 
-// state returns what there is at key, without the body.
+// state returns the state of the object at key, without the body.
 //
-// It is a GetObject, never a HeadObject: that lacks the end of the object, and
-// there are servers, versitygw one of them, that read the metadata first and the
-// ETag then for HEAD, so that an overwrite in between shows the ETag of the new
-// state beside the metadata of the old. A write on that condition would undo
-// another. For GET they read the ETag first, and all else from one open file; an
-// ETag that is too old only makes a condition fail.
+// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and some
+// servers, such as versitygw, read first the metadata and then the ETag for it: if the
+// object is overwritten in between, they combine the ETag of the new state with the
+// metadata of the old one, and a write on that condition would undo another. For
+// GetObject they read the ETag first and the rest from one open file; an outdated ETag
+// only makes a condition fail.
 func (s *Store) state(ctx context.Context, key string) (*response, error) {
 	var r *response
 	err := s.read(ctx, func(opts ...options) (err error) {
@@ -96,8 +96,7 @@ func (s *Store) state(ctx context.Context, key string) (*response, error) {
 	return r, err
 }
 
-// tail reads the end of an object, of at least length bytes and all of its
-// trailer.
+// tail reads at least the last length bytes of an object and all of its trailer.
 func (s *Store) tail(ctx context.Context, key string, length int, opts ...options) (*response, error) {
 	r, err := s.get(ctx, key, fmt.Sprintf("bytes=-%d", length), "", opts...)
 	if err != nil {
@@ -134,13 +133,13 @@ func (s *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return r.Info, nil
 }
 
-// Get implements [storage.Store]. The context is also that of reading the body.
+// Get implements [storage.Store]. The context also applies to reading the body.
 //
-// An object up to a sixteenth of [Config.Memory] is read whole and verified, and
-// read again if it is not what was written, before Get returns. Larger ones, and
-// all while the memory is used up, are read as the caller reads: the last byte
-// comes only if the digest of them all is right, else there is an error that
-// matches [ErrCorrupt]. A range of a large object is not verified.
+// An object up to a sixteenth of [Config.Memory] is read whole and verified before Get
+// returns, and read again if it is damaged. Larger objects, and all objects while the
+// memory is exhausted, are streamed: the last byte is returned only if the digest of the
+// whole body is correct; otherwise the error matches [ErrCorrupt]. A range of a large
+// object is not verified.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("get: %w", err)
@@ -196,7 +195,7 @@ func (s *Store) open(ctx context.Context, key string, offset, length int64) (*st
 	return o, err
 }
 
-// wholeRange asks for all of an object that is read whole.
+// wholeRange returns the range that covers any object small enough to be read whole.
 func (s *Store) wholeRange() string { return fmt.Sprintf("bytes=0-%d", s.whole-1) }
 
 // load reads an object to append to it. The body is nil if it is large.
@@ -216,7 +215,7 @@ func (s *Store) load(ctx context.Context, key string) (r *response, body []byte,
 	return r, body, err
 }
 
-// cut returns where the range of a body begins and ends.
+// cut returns the bounds of a range of a body.
 func cut(size, offset, length int64) (begin, end int64) {
 	begin, end = min(offset, size), size
 	if length >= 0 && length < end-begin {
@@ -225,8 +224,7 @@ func cut(size, offset, length int64) (begin, end int64) {
 	return begin, end
 }
 
-// readWhole returns the body of an object after it was verified, and closes the
-// response.
+// readWhole reads and verifies the body of an object, and closes the response.
 func (r *response) readWhole() ([]byte, error) {
 	defer r.body.Close()
 	object := make([]byte, r.total)
@@ -246,15 +244,15 @@ func (r *response) readWhole() ([]byte, error) {
 
 var errDigest = errors.New("its SHA-256 is not the one that was written; restore it from another version or a copy")
 
-// refresh keeps what was read if this process writes to the object.
+// refresh caches a body that was read if this process appends to the object.
 func (s *Store) refresh(r *response, body []byte) {
-	if r.version.plain || !s.tips.has(r.Key) {
+	if r.version.plain || !s.bodies.has(r.Key) {
 		return
 	}
-	s.tips.put(newTip(r.Key, r.Version, body))
+	s.bodies.put(newCachedBody(r.Key, r.Version, body))
 }
 
-// A memoryBody gives its memory back when it is closed.
+// A memoryBody releases its share of the memory limit when it is closed.
 type memoryBody struct {
 	*bytes.Reader
 	release func()

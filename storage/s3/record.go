@@ -20,8 +20,8 @@ const (
 	recordVersion = "1"
 	idLen         = 26 // of a write id, in characters
 
-	// maxInline limits the payload in a record, in bytes. With it the metadata
-	// stays below the 2 KB of S3.
+	// maxInline limits the payload in a record, in bytes, so that the metadata stays
+	// below S3's limit of 2 KB.
 	maxInline = 1300
 
 	trailerBegin = "\r\nfeedctl "
@@ -29,7 +29,7 @@ const (
 	shortTrailer = len(trailerBegin) + idLen + len(trailerEnd)
 )
 
-// A record is what the driver has to know of one state of an object.
+// A record describes one state of an object.
 type record struct {
 	id      string            // of the write
 	sum     [sha256.Size]byte // of the body
@@ -62,7 +62,7 @@ func checksum(text string) string {
 
 func parseRecord(text string) (*record, error) {
 	if text == "" {
-		return nil, errors.New("it has no metadata of feedctl: something else wrote it, or dropped the metadata")
+		return nil, errors.New("it has no feedctl metadata: another program wrote it, or the metadata was dropped")
 	}
 	covered := text[:max(0, strings.LastIndexByte(text, '.'))]
 	if text != covered+"."+checksum(covered) {
@@ -87,7 +87,7 @@ func parseRecord(text string) (*record, error) {
 	return r, nil
 }
 
-// encodeMeta makes the payload of a record.
+// encodeMeta returns the payload of a record.
 func encodeMeta(meta storage.Meta) []byte {
 	var b []byte
 	for _, header := range []string{meta.ContentType, meta.CacheControl} {
@@ -110,8 +110,7 @@ func decodeMeta(payload []byte) (meta storage.Meta, err error) {
 	return meta, nil
 }
 
-// makeTrailer returns the end of an object, with a payload that is too long for
-// the record, or without one.
+// makeTrailer returns the trailer of an object, with the payload unless that is nil.
 func makeTrailer(id string, payload []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString(trailerBegin + id)
@@ -123,21 +122,21 @@ func makeTrailer(id string, payload []byte) []byte {
 	return b.Bytes()
 }
 
-// checkTrailer returns the metadata of an object with this trailer, and an error
-// if it is not that of the record.
+// checkTrailer returns the metadata of an object with this trailer, or an error if the
+// trailer does not belong to the record.
 func (r *record) checkTrailer(trailer []byte) (storage.Meta, error) {
 	payload := r.payload
 	if r.trailer > 0 {
 		text, ok := strings.CutPrefix(string(trailer), trailerBegin+r.id)
 		text, ok2 := strings.CutSuffix(text, trailerEnd)
 		if !ok || !ok2 || len(trailer) != r.trailer {
-			return storage.Meta{}, errors.New("its end is not that of the write in its metadata")
+			return storage.Meta{}, errors.New("its trailer does not match its metadata")
 		}
 		if r.long() {
 			sum, encoded, _ := strings.Cut(strings.TrimPrefix(text, " "), " ")
 			decoded, err := base64URL.DecodeString(encoded)
 			if sum != checksum(encoded) || err != nil {
-				return storage.Meta{}, errors.New("the metadata at its end is damaged")
+				return storage.Meta{}, errors.New("the metadata in its trailer is damaged")
 			}
 			payload = decoded
 		}

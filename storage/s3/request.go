@@ -27,17 +27,16 @@ type options = func(*s3.Options)
 
 const (
 	maxRedirects = 3
-	// maxBackoff is the longest wait, in terms of the first.
+	// maxBackoff is the longest wait, as a multiple of the first.
 	maxBackoff = 100
-	// throttleBackoff is how much longer to wait when the server is busy.
+	// throttleBackoff multiplies the waits when the server is busy.
 	throttleBackoff = 10
-	// maxDamaged is how often an object is read that is not what it should be.
+	// maxDamaged is how often a damaged object is read before giving up.
 	maxDamaged = 5
 )
 
-// send sends one request. It follows redirects, with the body sent again and
-// signed for where it goes, and gets new credentials once if the server says
-// that they have expired.
+// send sends one request. It follows redirects, signing and sending the request again,
+// and renews credentials once if the server reports that they have expired.
 func (s *Store) send(ctx context.Context, do func(...options) error) error {
 	var opts []options
 	refreshed := false
@@ -47,7 +46,7 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 				return ctx.Err()
 			}
 			if s.authorized.Load() {
-				return fmt.Errorf("%w: %v", errRenew, err) //nolint:errorlint // what kind of error it was there means nothing here
+				return fmt.Errorf("%w: %v", errRenew, err) //nolint:errorlint // the provider's error must not be classified
 			}
 			return fmt.Errorf("%w: no credentials: %w; %s", storage.ErrPermission, err, credentialsAdvice)
 		}
@@ -76,8 +75,9 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// read is repeat with errors for the caller. Where never was an answer of an S3 server
-// it is the URL that is wrong; else something on the way may be, for a while.
+// read is repeat with errors for the caller. A 404 that is not from an S3 server means
+// that the URL is wrong, unless an S3 server has responded before; then the fault may be
+// transient.
 func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	err := s.repeat(ctx, do)
 	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {
@@ -89,8 +89,7 @@ func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	return explain(err)
 }
 
-// repeat sends a request that changes nothing, or the same thing however often,
-// until it is answered for good.
+// repeat sends an idempotent request until it succeeds or fails for good.
 func (s *Store) repeat(ctx context.Context, do func(...options) error) error {
 	damaged := 0
 	for attempt := 1; ; attempt++ {
@@ -108,8 +107,8 @@ func (s *Store) repeat(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// pause waits before the attempt after this one, by chance, or as long as a busy
-// server asks for, at most maxBackoff.
+// pause waits before the next attempt, for a random time or as long as a busy server
+// asks for, limited by maxBackoff.
 func (s *Store) pause(ctx context.Context, attempt int, err error) error {
 	pauses := backoff.Backoff{Min: s.config.Backoff, Max: s.config.Backoff * maxBackoff}
 	least := time.Duration(0)
@@ -120,7 +119,7 @@ func (s *Store) pause(ctx context.Context, attempt int, err error) error {
 	return backoff.Sleep(ctx, max(least, pauses.After(attempt)))
 }
 
-// redirected sends a request to another server.
+// redirected makes a request go to another server.
 func redirected(location *url.URL) options {
 	return addMiddleware(func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("FeedctlRedirect", func(
@@ -135,8 +134,8 @@ func redirected(location *url.URL) options {
 	})
 }
 
-// hashed signs a request with the SHA-256 of its body, in hexadecimal, so that the
-// server checks it, also over TLS, and nobody computes it again.
+// hashed signs a request with the SHA-256 of its body, in hexadecimal. The server then
+// checks it, even over TLS, and the SDK does not compute it again.
 func hashed(sum string) options {
 	return addMiddleware(func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("FeedctlPayloadHash", func(
@@ -165,7 +164,7 @@ func (s *Store) observe(stack *middleware.Stack) error {
 	}), middleware.After)
 }
 
-// requests counts by the name of the operation.
+// requests counts requests by operation.
 type requests struct {
 	mu   sync.Mutex
 	sent map[string]uint64
@@ -180,16 +179,16 @@ func (r *requests) count(operation string) {
 	r.sent[operation]++
 }
 
-// Requests implements [storage.Counter]. The names are those of the S3 API, such
-// as "PutObject".
+// Requests implements [storage.Counter]. The operations have the names of the S3 API,
+// such as "PutObject".
 func (s *Store) Requests() map[string]uint64 {
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	return maps.Clone(s.requests.sent)
 }
 
-// redirect returns where the server sends the request, or nil. It must not leave
-// TLS.
+// redirect returns the location to which the server redirects the request, or nil. It
+// ignores redirects from https to http.
 func (s *Store) redirect(err error) *url.URL {
 	if status := statusOf(err); status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
 		return nil

@@ -27,11 +27,11 @@ type Store struct {
 	client      *s3.Client
 	transport   *http.Transport // nil if the client is the caller's
 	credentials aws.CredentialsProvider
-	authorized  atomic.Bool // there have been credentials
-	answered    atomic.Bool // there has been an answer of an S3 server
-	whole       int64       // objects up to so many bytes are read whole
+	authorized  atomic.Bool // credentials have been available
+	answered    atomic.Bool // an S3 server has responded
+	whole       int64       // objects up to this size in bytes are read whole
 	buffers     *semaphore.Weighted
-	tips        *tips
+	bodies      *bodyCache
 	requests    requests
 	clock       clock
 	probe       probeState
@@ -46,9 +46,9 @@ var (
 	_ storage.Counter   = (*Store)(nil)
 )
 
-// New returns a store that sends its requests by a client, whose credentials, region, endpoint and
-// HTTP client are used: those of config do not count, nor do Transport and Stall. Its retries and
-// checksums are the store's own. It sends no request.
+// New returns a store that uses the given client, with its credentials, region, endpoint and HTTP
+// client; Region, Endpoint, Transport and Stall of config are ignored. The store does its own
+// retries and checksums. New sends no request.
 func New(client *s3.Client, config Config) (*Store, error) {
 	options := client.Options()
 	config.Region, config.Endpoint = options.Region, aws.ToString(options.BaseEndpoint)
@@ -64,10 +64,10 @@ func New(client *s3.Client, config Config) (*Store, error) {
 	return s, nil
 }
 
-// Connect returns a store with a client of its own. Credentials and, if it is not given, the
-// region come from where the AWS SDK looks for them: the environment, the shared configuration
-// files, and the machine's role. So do certificates to trust beside the system's
-// (AWS_CA_BUNDLE). It sends no request to the bucket.
+// Connect returns a store with a client of its own. Credentials, the region unless configured, and
+// certificates to trust in addition to the system's (AWS_CA_BUNDLE) come from the default
+// sources of the AWS SDK: the environment, the shared configuration files, and the machine's
+// role. Connect sends no request to the bucket.
 func Connect(ctx context.Context, config Config) (*Store, error) {
 	s, err := newStore(config)
 	if err != nil {
@@ -75,7 +75,7 @@ func Connect(ctx context.Context, config Config) (*Store, error) {
 	}
 	config = s.config
 	s.transport = newTransport(config.Stall)
-	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithLogger(logging.Nop{})) // what matters is in errors
+	chain, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, fmt.Errorf("read AWS configuration: %w", err)
 	}
@@ -120,18 +120,18 @@ func newStore(config Config) (*Store, error) {
 		config:  config,
 		whole:   config.Memory / 16,
 		buffers: semaphore.NewWeighted(config.Memory),
-		tips:    newTips(config.Memory / 4),
+		bodies:  newBodyCache(config.Memory / 4),
 		probe:   probeState{turn: make(chan struct{}, 1)},
 	}, nil
 }
 
 // adapt sets the options of a client that the protocol of the store depends on.
 func (s *Store) adapt(o *s3.Options) {
-	// An attempt whose outcome is unknown must not be followed by another
-	// one before the driver has looked.
+	// After an attempt with an unknown outcome, the driver reads the object
+	// before it retries.
 	o.Retryer = aws.NopRetryer{}
-	// The payload hash of the signature has the server check what arrives,
-	// and the record what is read. Not every server knows the others.
+	// The payload hash in the signature protects writes, and the record reads.
+	// Not every server supports other checksums.
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip
@@ -151,7 +151,7 @@ func firstOf(values ...string) string {
 // Remote implements [storage.Locator].
 func (s *Store) Remote() bool { return true }
 
-// Close closes the connections that are idle, of a client of its own.
+// Close closes idle connections, unless the client is the caller's.
 func (s *Store) Close() error {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -169,15 +169,15 @@ func (s *Store) object(key string) *string {
 
 func (s *Store) bucket() *string { return &s.config.Bucket }
 
-// failed says what failed, and where.
+// failed adds the operation and the object to err.
 func (s *Store) failed(verb, key string, err error) error {
 	return fmt.Errorf("%s s3://%s/%s: %w", verb, s.config.Bucket, *s.object(key), err)
 }
 
-// A version names a state of an object: the ETag that conditions compare, and
-// the id of the write, which tells apart what a server would not.
+// A version identifies a state of an object: by the ETag, for conditions, and by the
+// ID of the write, since states with the same bytes may have the same ETag.
 type version struct {
-	plain bool   // the object has no trailer: its ETag may come again
+	plain bool   // the object has no trailer, so its ETag may recur
 	id    string // of the write
 	etag  string // with its quotes
 }
@@ -198,10 +198,10 @@ func parseVersion(text storage.Version) (version, error) {
 	return version{plain: v[0] == 'p', id: v[1 : 1+idLen], etag: v[1+idLen:]}, nil
 }
 
-// normalETag returns an ETag as If-Match takes it.
+// normalETag returns an ETag in the form for If-Match.
 func normalETag(etag *string) string {
 	return `"` + strings.Trim(strings.TrimPrefix(aws.ToString(etag), "W/"), `"`) + `"`
 }
 
-// utc is a time as [storage.Info.Modified] has it.
+// utc returns a time for [storage.Info.Modified].
 func utc(t *time.Time) time.Time { return aws.ToTime(t).UTC() }

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// A storedBody is the body of an object that is appended to, read from the store
-// as often as it is opened. It fails if the object has changed.
+// A storedBody is the body of an object that is appended to. It is read from the store
+// each time it is opened. Reading fails if the object has changed.
 type storedBody struct {
 	ctx context.Context
 	s   *Store
@@ -15,10 +15,10 @@ type storedBody struct {
 
 func (b *storedBody) Size() int64 { return b.r.Size }
 
-// Open reads all of it, verified at its end.
+// Open opens the whole body, which is verified at its end.
 func (b *storedBody) Open() (io.ReadCloser, error) { return b.OpenFrom(0) }
 
-// OpenFrom implements the interface that [storage.OpenFrom] looks for.
+// OpenFrom implements the interface used by [storage.OpenFrom].
 func (b *storedBody) OpenFrom(offset int64) (io.ReadCloser, error) {
 	r := *b.r
 	r.body = nil

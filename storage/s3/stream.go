@@ -11,23 +11,23 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A stream reads a body as its caller does. When a connection breaks it goes on
-// with another, at the byte where it was, if the object is still the same.
+// A stream reads a body on demand. If the connection breaks, it continues on another at
+// the same byte, provided that the object has not changed.
 type stream struct {
 	ctx context.Context
 	s   *Store
 	r   *response
 
-	src        io.ReadCloser // reads from pos on; nil if there is no connection
+	src        io.ReadCloser // reads from pos; nil if there is no connection
 	pos        int64         // of the next byte of the body
-	begin, end int64         // of what is handed out
-	stop       int64         // where to read to: end, or all of the body to verify it
+	begin, end int64         // the range returned to the caller
+	stop       int64         // where reading ends: at end, or at the end of the body to verify it
 	sum        hash.Hash     // of the body up to pos; nil if it is not verified
-	err        error         // of all reads from now on
+	err        error         // sticky
 }
 
-// stream returns the object with a body that is read as it comes. The response
-// may be open, at its beginning.
+// stream returns the object with a body that is read on demand. If the response is
+// open, it must be at its beginning.
 func (s *Store) stream(ctx context.Context, r *response, offset, length int64) (*storage.Object, error) {
 	b := &stream{ctx: ctx, s: s, r: r}
 	b.begin, b.end = cut(r.Size, offset, length)
@@ -57,7 +57,7 @@ func (s *Store) stream(ctx context.Context, r *response, offset, length int64) (
 	return &storage.Object{Info: r.Info, Body: b}, nil
 }
 
-// verify has a body that is read from its beginning checked at its end.
+// verify makes the stream, which must be at its beginning, check the whole body.
 func (b *stream) verify() { b.stop, b.sum = b.r.Size, sha256.New() }
 
 // errChanged ends a body whose object was replaced or deleted.
@@ -78,8 +78,8 @@ func (b *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads bytes to hand out. The last one of a body that is verified comes
-// after all of it was read.
+// next reads bytes for the caller. If the body is verified, the last byte is returned
+// only after all of it has been read.
 func (b *stream) next(p []byte) (int, error) {
 	if b.sum == nil {
 		if b.pos == b.end {
@@ -157,8 +157,8 @@ func (b *stream) fill(p []byte, limit int64) (int, error) {
 	}
 }
 
-// connect asks for the rest. That the write id is the same is looked at beside the
-// ETag: some servers compare one file's ETag and send another's bytes.
+// connect requests the rest. It checks the write ID in addition to the ETag: some servers
+// compare the ETag of one file and send the bytes of another.
 func (b *stream) connect() error {
 	changed := false
 	err := b.s.read(b.ctx, func(opts ...options) error {
@@ -174,7 +174,7 @@ func (b *stream) connect() error {
 		b.src = r.body
 		return nil
 	})
-	if a := classify(err); changed || err != nil && (a == unmet || a == missing) {
+	if a := classify(err); changed || err != nil && (a == preconditionFailed || a == missing) {
 		return errChanged
 	}
 	return err

@@ -9,12 +9,12 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	// idleConns is how many connections are kept for the next request.
+	// idleConns limits the number of idle connections.
 	idleConns = 128
 )
 
-// newTransport returns a transport whose connections break when they make no
-// progress for the given time. A request may take as long as it likes.
+// newTransport returns a transport whose connections fail if they make no progress
+// for the given time. There is no limit for a whole request.
 func newTransport(stall time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -28,7 +28,7 @@ func newTransport(stall time.Duration) *http.Transport {
 		},
 		TLSHandshakeTimeout:   connectTimeout,
 		ResponseHeaderTimeout: stall,
-		// Before the deadline of a connection on which nothing happens.
+		// Shorter than the deadline of an idle connection.
 		IdleConnTimeout:     stall * 3 / 4,
 		MaxIdleConns:        0,
 		MaxIdleConnsPerHost: idleConns,
@@ -38,9 +38,9 @@ func newTransport(stall time.Duration) *http.Transport {
 	}
 }
 
-// A watchedConn breaks when there is no progress for a time. Each byte that is
-// sent gives the answer more time, and the other way round: a read waits from
-// the moment when the connection becomes idle, long before there is a request.
+// A watchedConn fails if there is no progress for a time. Reads and writes extend each
+// other's deadline: a read begins when the connection becomes idle, long before the
+// next request is written.
 type watchedConn struct {
 	net.Conn
 	stall time.Duration
@@ -54,7 +54,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 }
 
 func (c *watchedConn) Write(p []byte) (done int, err error) {
-	// In pieces, so that a slow line is not taken for a broken one.
+	// In pieces, so that a slow connection does not time out.
 	const piece = 64 << 10
 	for {
 		if err := c.extend(); err != nil {

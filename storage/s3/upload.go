@@ -16,16 +16,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// An upload is one state of an object, to be written.
+// An upload is a state of an object to be written.
 type upload struct {
 	key    string
 	meta   storage.Meta
 	rec    record
 	object storage.Body // the body and the trailer
 	sum    string       // SHA-256 of the object, in hexadecimal
-	parts  []part       // what is uploaded in parts; nil if it is one PutObject
+	parts  []part       // of a multipart upload; nil for a PutObject
 
-	// Of an object that an append may follow soon, all in memory.
+	// The following are set if the body is in memory, to be cached for an append.
 	body  []byte
 	state hash.Hash // the SHA-256 of body
 }
@@ -36,16 +36,16 @@ type part struct {
 	sum          string // SHA-256 in hexadecimal
 }
 
-// A content is the body of an object to be written: new bytes, and before them
-// those of an object that is appended to, in memory or still stored.
+// A content is the body of an object to be written: for an append, the existing body,
+// in memory or in the store, followed by the new bytes.
 type content struct {
-	begun  *tip        // nil if there are none in memory
-	stored *storedBody // nil if there are none, or they are in begun
+	begun  *cachedBody // the existing body; nil if it is not in memory
+	stored *storedBody // the existing body; nil if there is none or it is in begun
 	new    storage.Body
 }
 
-// prepare reads the content and says how to write it. It may write into the room
-// behind what is in memory. The caller calls release when the upload has ended.
+// prepare reads the content and returns how to write it. It may use the spare capacity
+// of the body in memory. The caller calls release when the upload has ended.
 func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plain bool, c content) (
 	u *upload, release func(), err error,
 ) {
@@ -67,8 +67,8 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 		body = storage.Concat(c.stored, body)
 	}
 	size := body.Size()
-	// What comes with its digest is not going to be appended to: it is neither read
-	// before it is sent nor kept.
+	// A body with a known digest will not be appended to: it is neither read before it
+	// is sent nor cached.
 	if d, ok := body.(storage.Digested); ok && c.begun == nil && size+int64(len(trailer)) < s.partSize(size) {
 		u.rec.size = size
 		u.object = storage.Concat(body, storage.Bytes(trailer))
@@ -83,9 +83,8 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 		}
 		err = u.readThrough(body, trailer, s.partSize(body.Size()+int64(len(trailer))))
 		release = func() {}
-		// A server may lock the object from the beginning of a PutObject to its
-		// end, so that a read of it in between waits for ever. UploadPart does not
-		// touch the object.
+		// A server may lock the object for the duration of a PutObject, so that
+		// reading it meanwhile would block for ever. UploadPart does not lock it.
 		if len(u.parts) == 1 && c.stored == nil {
 			u.parts = nil
 		}
@@ -100,8 +99,8 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 	return u, release, nil
 }
 
-// readWhole takes the body into memory.
-func (u *upload) readWhole(begun *tip, body storage.Body, trailer []byte) error {
+// readWhole reads the body into memory.
+func (u *upload) readWhole(begun *cachedBody, body storage.Body, trailer []byte) error {
 	u.state = sha256.New()
 	if begun != nil {
 		u.body, u.state = begun.body, begun.sum
@@ -117,20 +116,20 @@ func (u *upload) readWhole(begun *tip, body storage.Body, trailer []byte) error 
 	return u.finish(u.state, trailer)
 }
 
-// readThrough reads the body for its digests.
+// readThrough reads the body to compute its digests.
 func (u *upload) readThrough(body storage.Body, trailer []byte, partSize int64) error {
 	state, parts := sha256.New(), &partSums{size: partSize, sum: sha256.New()}
 	if err := readBody(io.MultiWriter(state, parts), body); err != nil {
 		return err
 	}
-	_, _ = parts.Write(trailer) // it cannot fail
+	_, _ = parts.Write(trailer) // never fails
 	u.parts = parts.end()
 	u.rec.size = body.Size()
 	u.object = storage.Concat(body, storage.Bytes(trailer))
 	return u.finish(state, trailer)
 }
 
-// finish sets what follows from the digest of the body.
+// finish sets the fields derived from the digest of the body.
 func (u *upload) finish(state hash.Hash, trailer []byte) error {
 	u.rec.sum = [sha256.Size]byte(state.Sum(nil))
 	all, err := state.(hash.Cloner).Clone()
@@ -155,14 +154,14 @@ func readBody(w io.Writer, body storage.Body) error {
 	return err
 }
 
-// readInto reads a body that has the size of b.
+// readInto reads a body of size len(b) into b.
 func readInto(b []byte, body storage.Body) error {
 	r, err := storage.OpenExact(body)
 	if err != nil {
 		return err
 	}
 	if _, err = io.ReadFull(r, b); err == nil {
-		_, err = io.Copy(io.Discard, r) // it must end here
+		_, err = io.Copy(io.Discard, r) // checks that the body ends
 	}
 	if cerr := r.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close body: %w", cerr)
@@ -170,7 +169,7 @@ func readInto(b []byte, body storage.Body) error {
 	return err
 }
 
-// partSums is a writer that takes the digest of each part of what is written.
+// partSums is a writer that computes the digest of each part.
 type partSums struct {
 	size  int64
 	sum   hash.Hash
@@ -207,9 +206,8 @@ func (p *partSums) end() []part {
 	return p.done
 }
 
-// A source is the body of one request. It keeps the error of reading, which the
-// HTTP client hides, and can be shut: the client may read a body after it has
-// returned.
+// A source is the body of one request. It records read errors, which the HTTP client
+// hides, and can be shut, since the client may read a body even after it has returned.
 type source struct {
 	mu     sync.Mutex
 	r      io.ReadCloser
@@ -219,7 +217,7 @@ type source struct {
 	closed bool
 }
 
-// openSource opens size bytes of a body from an offset on.
+// openSource opens size bytes of a body at an offset.
 func openSource(body storage.Body, offset, size int64) (*source, error) {
 	r, err := storage.OpenFrom(body, offset)
 	if err != nil {
@@ -242,7 +240,7 @@ func (b *source) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	if err == io.EOF && b.left > 0 {
-		err = fmt.Errorf("%w: it ends %d bytes early when it is read again", storage.ErrSize, b.left)
+		err = fmt.Errorf("%w: it ends %d bytes early when read again", storage.ErrSize, b.left)
 	}
 	if err != nil && err != io.EOF {
 		b.err = err
@@ -250,15 +248,15 @@ func (b *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent reports whether some of the body was not read. Then nobody has all of it,
-// and the write that it belongs to cannot have taken effect.
+// unsent reports whether part of the body was not read. Then it was not sent, and the
+// write cannot have taken effect.
 func (b *source) unsent() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.left > 0
 }
 
-// shut ends the reading and returns the error of reading, if there was one.
+// shut prevents further reads and returns the recorded read error.
 func (b *source) shut() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -271,7 +269,7 @@ func (b *source) shut() error {
 	return b.err
 }
 
-// A bodyError marks an error of reading the caller's body.
+// A bodyError is an error of reading the caller's body.
 type bodyError struct{ error }
 
 func (e bodyError) Unwrap() error { return e.error }
@@ -281,7 +279,7 @@ func isBodyError(err error) bool {
 	return ok
 }
 
-// An unsentError marks the error of a request whose body was not sent to its end.
+// An unsentError is the error of a request whose body was not sent completely.
 type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }
@@ -291,5 +289,5 @@ func isUnsent(err error) bool {
 	return ok
 }
 
-// isPlain reports whether an object gets no trailer.
+// isPlain reports whether an object needs no trailer, if the payload fits into the record.
 func isPlain(meta storage.Meta) bool { return strings.Contains(meta.CacheControl, "immutable") }

@@ -47,8 +47,7 @@ func (s *Store) replace(ctx context.Context, key string, at storage.Version, met
 	return s.write(ctx, key, meta, false, &from, content{new: body})
 }
 
-// Append implements [storage.Store]. What this store wrote or read lately is not
-// read again: an append to it is one PutObject.
+// Append implements [storage.Store]. If the body is cached, an append is one PutObject.
 func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
 	v, err := s.append(ctx, key, at, meta, tail)
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 	if err != nil {
 		return "", err
 	}
-	if begun := s.tips.take(key, at); begun != nil {
+	if begun := s.bodies.take(key, at); begun != nil {
 		return s.write(ctx, key, meta, false, &from, content{begun: begun, new: tail})
 	}
 	r, begun, err := s.load(ctx, key)
@@ -77,22 +76,22 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 	case r.rec.id != from.id:
 		return "", errVersion
 	}
-	// The ETag of this answer is not newer than the body that it came with, so
-	// that a write on this condition adds to that body or does not happen.
+	// The ETag is not newer than the body that came with it, so a write on this
+	// condition appends to that body or fails.
 	from.etag = r.version.etag
 	if begun != nil {
-		return s.write(ctx, key, meta, false, &from, content{begun: newTip(key, at, begun), new: tail})
+		return s.write(ctx, key, meta, false, &from, content{begun: newCachedBody(key, at, begun), new: tail})
 	}
 	v, err := s.write(ctx, key, meta, false, &from, content{stored: &storedBody{ctx: ctx, s: s, r: r}, new: tail})
-	if errors.Is(err, errChanged) { // while it was read, before anything was written
+	if errors.Is(err, errChanged) { // while reading it, before anything was written
 		return "", errVersion
 	}
 	return v, err
 }
 
-var errVersion = fmt.Errorf("%w: someone else wrote it", storage.ErrConflict)
+var errVersion = fmt.Errorf("%w: another writer changed it", storage.ErrConflict)
 
-// checkWrite checks what is common to all writes, and the server before the
+// checkWrite does the checks common to all writes, and probes the server before the
 // first.
 func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) error {
 	if err := ctx.Err(); err != nil {
@@ -107,10 +106,10 @@ func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) e
 	return s.probed(ctx)
 }
 
-// checkPlain looks whether an object without trailer is at the version. Its ETag
-// may be that of another object with the same bytes, so the condition of the
-// write is not enough. If in the moment between the two someone deletes the
-// object and creates one of the same bytes, that one is replaced.
+// checkPlain checks that an object without a trailer is at the given version. The
+// condition of the write is not enough, since another state with the same bytes may
+// have the same ETag. If the object is deleted and created with the same bytes between
+// this check and the write, the new one is replaced.
 func (s *Store) checkPlain(ctx context.Context, key string, at version) error {
 	if !at.plain {
 		return nil
@@ -125,8 +124,8 @@ func (s *Store) checkPlain(ctx context.Context, key string, at version) error {
 	return err
 }
 
-// write puts the content in the place of what is at the given version, or of
-// nothing if that is nil.
+// write replaces the object at the given version with the content, or creates it if at
+// is nil.
 func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain bool, at *version, c content) (storage.Version, error) {
 	u, release, err := s.prepare(ctx, key, meta, plain, c)
 	if err != nil {
@@ -139,25 +138,24 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 	}
 	v := version{plain: u.rec.trailer == 0, id: u.rec.id, etag: etag}.encode()
 	if u.state != nil && u.rec.trailer > 0 && !storage.IsLast(c.new) {
-		s.tips.put(&tip{key: key, version: v, body: u.body, sum: u.state})
+		s.bodies.put(&cachedBody{key: key, version: v, body: u.body, sum: u.state})
 	} else {
-		s.tips.drop(key)
+		s.bodies.drop(key)
 	}
 	return v, nil
 }
 
-// commit sends the upload until it is known what came of it, and returns the
-// object's ETag.
+// commit sends the upload until its outcome is known, and returns the object's ETag.
 //
-// An attempt may have an unknown outcome: no answer, one from a proxy, a 409. And
-// a 412 may come from a condition that our own write has broken, sent again by
-// something on the way. So after each the object is looked at: if it has the id
-// of this write, that has succeeded. If the condition still holds, the write is
-// sent again under the same condition with the same id: whichever comes first
-// breaks the condition for the others. Else someone else's write is there. It may
-// have followed ours, if one of our attempts was unknown: then so is the outcome.
-// An attempt whose body was not sent to its end is known to have failed: a server
-// that refuses a condition may break the connection before its answer is read.
+// An attempt has an unknown outcome if there is no response, one from a proxy, or a
+// 409. A 412 may be caused by this same write, retried by a proxy. So after each of
+// these, the object is read. If it has the ID of this write, the write has succeeded.
+// If the condition still holds, the write is sent again with the same condition and
+// ID; only one of the attempts can take effect. Otherwise there is another write. If
+// an earlier attempt had an unknown outcome, that write may have followed it, and the
+// outcome remains unknown. An attempt whose body was not sent completely is known to
+// have failed: a server that rejects a condition may close the connection before its
+// response is read.
 func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string, err error) {
 	unknown := false
 	for attempt := 1; ; attempt++ {
@@ -214,8 +212,8 @@ func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string
 	}
 }
 
-// outcome returns the error of a write that was not done, unless an earlier attempt
-// may have been.
+// outcome returns the error of a write of which the last attempt had no effect; unknown
+// reports whether an earlier one may have had.
 func outcome(err error, unknown bool) error {
 	if unknown {
 		return unknownOutcome(err)
@@ -223,13 +221,13 @@ func outcome(err error, unknown bool) error {
 	return explain(err)
 }
 
-// unknownOutcome hides which kind of error it was: the store may have changed.
+// unknownOutcome returns an error that matches none of package storage.
 func unknownOutcome(err error) error {
-	return fmt.Errorf("the outcome is unknown, read again: %v", err) //nolint:errorlint // it must match no sentinel
+	return fmt.Errorf("the outcome is unknown, read again: %v", err) //nolint:errorlint // must match no sentinel
 }
 
-// put sends an upload once. Unsure says that it may have taken effect, whatever
-// the error is.
+// put makes one attempt at an upload. Unsure means that it may have taken effect,
+// regardless of the error.
 func (s *Store) put(ctx context.Context, u *upload, at *version) (etag string, unsure bool, err error) {
 	in := &s3.PutObjectInput{
 		Bucket: s.bucket(), Key: s.object(u.key),
@@ -265,7 +263,7 @@ func (s *Store) put(ctx context.Context, u *upload, at *version) (etag string, u
 	return etag, false, err
 }
 
-// condition returns If-None-Match and If-Match.
+// condition returns the values of If-None-Match and If-Match.
 func condition(at *version) (ifNoneMatch, ifMatch *string) {
 	if at == nil {
 		return aws.String("*"), nil
@@ -288,7 +286,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := storage.CheckKey(key); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	s.tips.drop(key)
+	s.bodies.drop(key)
 	if err := s.remove(ctx, key); err != nil {
 		return s.failed("delete", key, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// fit returns an error if the server cannot hold the tables.
+// fit returns an error if the server does not support the schema.
 func fit(ctx context.Context, conn *pgx.Conn) error {
 	var version, block int
 	err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int / 10000, current_setting('block_size')::int").Scan(&version, &block)
@@ -28,8 +28,8 @@ func fit(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// apply applies what is missing in one transaction, unless only allows a schema that
-// is not there yet and there is one. It returns what it found and left.
+// apply applies the missing migrations in one transaction, provided that only returns
+// true for the current state. It returns the state before and after.
 func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only func(state) bool) (before, after state, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// The lock ends with the transaction.
@@ -40,7 +40,7 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 		before, err = current(ctx, conn, name)
 		after = before
 		if err != nil || before.Version >= m.newest || !only(before) {
-			return err // another process did it meanwhile
+			return err // nil if another process has done it meanwhile
 		}
 		if err := m.run(ctx, tx, name, before.Version); err != nil {
 			return refusal(err)
@@ -53,9 +53,9 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 
 // run applies the migrations after a version, in the transaction.
 func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32) error {
-	// With "IF NOT EXISTS" it would need the right to create schemas also if an
-	// administrator has made this one. The query has a snapshot of its own, taken
-	// under the lock; to_regnamespace may answer from a cache that is older.
+	// CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if an
+	// administrator has created this one. The query has a snapshot taken under the
+	// lock; to_regnamespace may use an older cache.
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", name).Scan(&there); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32
 		return err
 	}
 	for _, step := range plan.Steps {
-		// Without arguments a text may hold any number of statements.
+		// Without arguments, the text may hold several statements.
 		if _, err := tx.Conn().PgConn().Exec(ctx, step.SQL).ReadAll(); err != nil {
 			return fmt.Errorf("migration %s: %w", step.Name, err)
 		}
@@ -81,20 +81,20 @@ func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32
 	return record(ctx, tx, name, m.newest)
 }
 
-// refusal names the errors that a user can do something about.
+// refusal adds a remedy to errors that the user can fix.
 func refusal(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case "42501": // insufficient_privilege
 			return fmt.Errorf("%w: %w: have its owner run \"feedctl init\" or \"feedctl migrate\", or GRANT it", storage.ErrPermission, err)
 		case "25006": // read_only_sql_transaction
-			return fmt.Errorf("%w: it must be migrated, and this server is read-only, maybe a standby", err)
+			return fmt.Errorf("%w: the schema must be migrated, and this server is read-only, maybe a standby", err)
 		}
 	}
 	return err
 }
 
-// unavailable marks the errors of a server that does not answer, or not yet.
+// unavailable makes transient errors match [storage.ErrUnavailable].
 func unavailable(err error) error {
 	passes := pgerr.Network(err)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -1,24 +1,23 @@
-// Package schema creates and migrates what feedctl keeps in a PostgreSQL database:
-// the tables of package storage/postgres and all else, in one schema and with one
-// version.
+// Package schema creates and migrates the schema in which feedctl keeps all its tables
+// in a PostgreSQL database.
 //
 // # Versions
 //
 // The version of a schema is the number of its last migration. Only [Migrate] changes
-// it, and [Create] makes a schema where there is none, of the newest version. All else
-// works with a schema as it is, or says what to do.
+// it. [Create] creates a schema of the newest version if there is none. Everything else
+// uses the schema unchanged, or returns an error with the remedy.
 //
-// An older schema can be used as long as it has what the program needs: this one reads
-// objects in any version, and writes them, and works with the outbox, from version 4 on,
-// see [Use]. A new migration must leave the programs that know the version before it
-// able to read and write, and the program that brings it must work without it, so that
-// servers, publishers and the database are updated in any order.
+// An older schema can be used if it has what the program needs: this program can read
+// objects in any version, and write them and use the outbox from version 4; see [Use]. A
+// new migration must not break programs that know the version before it, and the program
+// that introduces it must work without it, so that servers, publishers and the database
+// can be updated in any order.
 //
-// A newer schema says for itself which programs can still use it: Create and Migrate
-// record, beside its version, the oldest version that a program must know to read
-// (min_read), and to write (min_write). A program that knows an older one refuses with
-// an error that matches storage.ErrLayout, as do those from before this rule, which
-// know version 4 and need exactly that.
+// A newer schema states which programs can still use it: Create and Migrate record the
+// oldest version that a program must know to read (min_read) and to write (min_write).
+// A program that knows only older versions returns an error that matches
+// storage.ErrLayout, as do the programs from before this rule, which require exactly
+// version 4.
 package schema
 
 import (
@@ -56,8 +55,8 @@ var files embed.FS
 
 var validName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
 
-// CheckName returns an error unless name can be that of the schema: a-z, 0-9 and
-// "_", at most 48 of them, not a digit first, not beginning with "pg_". Such a name
+// CheckName returns an error unless name is a valid name of the schema: at most 48
+// characters of a-z, 0-9 and "_", not beginning with a digit or "pg_". Such a name
 // needs no quotes and leaves room for the names of channels that begin with it.
 func CheckName(name string) error {
 	if !validName.MatchString(name) || strings.HasPrefix(name, "pg_") {
@@ -66,8 +65,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Cut takes the parameter "schema" out of a database URL, since the rest belongs to
-// the client library. Without it the name is [Default].
+// Cut removes the parameter "schema" from a database URL; the rest is for the client
+// library. Without the parameter, the name is [Default].
 func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -91,7 +90,7 @@ func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	return &cut, name, nil
 }
 
-// migrations are those that this program knows.
+// migrations are the migrations that this program knows.
 type migrations struct {
 	sql    fs.FS
 	names  []string // "001_store.sql" and so on
@@ -110,9 +109,9 @@ func known() (*migrations, error) {
 	return &migrations{sql, names, int32(len(names))}, nil
 }
 
-// visit calls do with a connection of its own. Its errors say which schema they are
-// about. They match storage.ErrUnavailable if the server does not answer, or not yet,
-// and storage.ErrPermission for lack of rights.
+// visit calls do with a new connection. Its errors name the schema. They match
+// [storage.ErrUnavailable] if the server does not respond or is not ready, and
+// [storage.ErrPermission] if rights are missing.
 func visit(ctx context.Context, config *pgx.ConnConfig, name string, do func(*pgx.Conn, *migrations) error) (err error) {
 	if err := CheckName(name); err != nil {
 		return err
@@ -136,9 +135,9 @@ func visit(ctx context.Context, config *pgx.ConnConfig, name string, do func(*pg
 	return do(conn, m)
 }
 
-// Check returns an error unless the schema can be used as it is: one that matches
-// storage.ErrNoStore if there is none, or storage.ErrLayout if it is too old or too
-// new. It writes nothing, and needs no right but to read.
+// Check returns an error unless the schema can be used without migration. The error
+// matches [storage.ErrNoStore] if there is no schema, or [storage.ErrLayout] if it is too
+// old or too new. Check writes nothing and only needs the right to read.
 func Check(ctx context.Context, config *pgx.ConnConfig, name string, use Use) error {
 	return visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
 		s, err := current(ctx, conn, name)
@@ -149,9 +148,9 @@ func Check(ctx context.Context, config *pgx.ConnConfig, name string, use Use) er
 	})
 }
 
-// Create is Check for [Write], but makes the schema, and its tables, if there are none.
-// Any number of processes may do it at a time: it is one transaction, under a lock that
-// ends with it, so also through a PgBouncer in transaction mode.
+// Create is like [Check] for [Write], but creates the schema and its tables if they do not
+// exist. Any number of processes may call it concurrently, even through PgBouncer in
+// transaction mode: it is one transaction, under a lock that ends with it.
 func Create(ctx context.Context, config *pgx.ConnConfig, name string) error {
 	return visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
 		s, err := current(ctx, conn, name)
@@ -178,15 +177,15 @@ type Migration struct {
 	SQL     string
 }
 
-// A Plan is what Migrate does, or has done.
+// A Plan is what [Migrate] would do, or has done.
 type Plan struct {
 	From, To int32
 	Steps    []Migration
 }
 
-// Migrate brings a schema that exists to the newest version, all of it in one
-// transaction, as [Create] does; with dryRun it only returns what it would do. One that
-// is newer already is left alone, if this program can write to it.
+// Migrate migrates an existing schema to the newest version, in one transaction like
+// [Create]; with dryRun it only returns the plan. A newer schema is left unchanged; it is
+// an error if this program cannot write to it.
 func Migrate(ctx context.Context, config *pgx.ConnConfig, name string, dryRun bool) (plan Plan, err error) {
 	err = visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
 		s, err := current(ctx, conn, name)

@@ -10,36 +10,36 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Use is what a program wants to do with a schema.
+// A Use is what a program does with a schema.
 type Use string
 
 // The uses.
 const (
 	Read  Use = "read"  // objects
-	Write Use = "write" // objects, or whatever the outbox does
+	Write Use = "write" // objects, or use the outbox
 )
 
-// oldest is the oldest version of a schema in which this program can do something.
+// oldest is the oldest version of a schema that supports a use by this program.
 var oldest = map[Use]int32{Read: 1, Write: 4}
 
-// What a schema of the newest version says of other programs: the oldest version that
-// they must know. A migration that breaks programs which know a version from here on
-// raises the number, once those are no longer supported.
+// The oldest version that programs must know to use a schema of the newest version. A
+// migration that breaks programs that know these versions must raise them, and can only
+// be added once such programs are no longer supported.
 const (
 	minRead  int32 = 4
 	minWrite int32 = 4
 )
 
-// A state is what a schema says of itself.
+// A state is the row of the version table.
 type state struct {
 	Version  int32 `json:"version"` // 0 if there is no schema
 	MinRead  int32 `json:"min_read"`
-	MinWrite int32 `json:"min_write"` // both 0 in one that no program of this rule has made
+	MinWrite int32 `json:"min_write"` // both 0 in a schema created before they were introduced
 }
 
-// current returns the state of the schema. Which columns there are depends on who made it.
+// current returns the state of the schema. Columns may be missing in an older one.
 func current(ctx context.Context, conn *pgx.Conn, name string) (s state, err error) {
-	// to_regclass may answer from a cache that is older than the lock.
+	// to_regclass may use a cache that is older than the lock.
 	const find = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2)"
 	var there bool
 	err = conn.QueryRow(ctx, find, name, versionTable).Scan(&there)
@@ -79,8 +79,8 @@ func (s state) allow(use Use, newest int32) error {
 	return nil
 }
 
-// createVersion makes the table of the version, of one row, if there is none, and adds
-// the columns that older programs did not make.
+// createVersion creates the version table, with one row, if it does not exist, and adds
+// columns that are missing in an older one.
 func createVersion(ctx context.Context, tx pgx.Tx, name string) error {
 	table := name + "." + versionTable
 	for _, sql := range []string{
@@ -95,7 +95,7 @@ func createVersion(ctx context.Context, tx pgx.Tx, name string) error {
 	return nil
 }
 
-// record notes the newest version, and what it says of other programs.
+// record writes the newest version and the versions that other programs must know.
 func record(ctx context.Context, tx pgx.Tx, name string, newest int32) error {
 	_, err := tx.Exec(ctx, "UPDATE "+name+"."+versionTable+" SET version = $1, min_read = $2, min_write = $3", newest, minRead, minWrite)
 	return err
