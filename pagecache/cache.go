@@ -1,22 +1,21 @@
-// Package pagecache keeps pages of feeds on a local disk, for whoever reads them
-// from a store that is far away or costs money for each request.
+// Package pagecache caches pages of feeds on a local disk, for readers of a store that
+// is slow or charges for requests.
 //
-// Only pages that have a next page are kept: they never change. A page is kept
-// under its digest in the chain of its feed ([chain.Page.Digest]) and is asked for
-// by it, so that it never has to be asked of the store whether what is kept is still
-// right, and a directory that was used for another store, or for an older state of
-// this one, does no harm. A body is kept once its bytes have the SHA-256 that the
-// page's metadata names.
+// Only pages that have a next page are cached, since they never change. The key of a
+// page is its digest in the chain of its feed ([chain.Page.Digest]). An entry therefore
+// never has to be revalidated, and a directory that was used for another store, or for
+// an older state of this one, does no harm. A body is cached only if it has the SHA-256
+// in the page's metadata.
 //
 // # On disk
 //
 //	DIR/lock                             locked by the process that uses the directory
 //	DIR/tmp/...                          pages that are being written
-//	DIR/pages/FEED@NUMBER@DIGEST         a page: body, metadata, and a trailer that tells both apart
+//	DIR/pages/FEED@NUMBER@DIGEST         a page: body, metadata, and a trailer that separates them
 //
-// The time of a file's last modification is when the page was last used. Nothing is
-// synced: what a crash leaves half-written does not have the right digest. The
-// directory may be removed whenever nobody uses it.
+// The modification time of a file is when the page was last used. Nothing is synced: a
+// file truncated by a crash does not have the right digest. The directory may be removed
+// while no process uses it.
 package pagecache
 
 import (
@@ -34,19 +33,18 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// ErrInUse is matched by the error of [Open] if another process has the directory.
+// ErrInUse is matched by the error of [Open] if another process uses the directory.
 var ErrInUse = errors.New("cache directory is in use by another process")
 
 // Limits of a cache.
 const (
-	// MinSize is the least that Config.Size may be, in bytes.
+	// MinSize is the minimum of Config.Size, in bytes.
 	MinSize = 1 << 20
-	// MaxShare is the part of the cache that a single page may take: a larger one is
-	// not kept.
+	// MaxShare limits a page to 1/MaxShare of the cache; a larger one is not cached.
 	MaxShare = 4
 )
 
-// VerifyAge is for how long a body is taken to be as it was when it was verified.
+// VerifyAge is how long a body is not verified again.
 const VerifyAge = 10 * time.Minute
 
 const (
@@ -54,26 +52,27 @@ const (
 	tempDir = "tmp"
 	lock    = "lock"
 
-	// pause is for how long nothing is kept after the disk refused to.
+	// pause is how long nothing is cached after a disk error.
 	pause = time.Minute
-	// touchAge is how exact the time of the last use is on disk.
+	// touchAge is the precision of the time of the last use on disk.
 	touchAge = time.Minute
 )
 
 // Config holds the settings of a cache.
 type Config struct {
-	// Dir is the directory, of one process alone. It is made if it is not there.
+	// Dir is the directory, used by one process only. It is created if it does not
+	// exist.
 	Dir string
-	// Size is how much of the disk the cache may take, in bytes, with what is being
-	// written. Besides, each page in it takes about 400 bytes of memory.
+	// Size limits the disk space of the cache, in bytes, including pages being
+	// written. Each page also takes about 400 bytes of memory.
 	Size int64
-	// Logger gets warnings. Defaults to none.
+	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
 }
 
-// A Cache is a directory of pages. Its methods may be called concurrently. None of
-// them fails because of the disk: what cannot be read is not there, and what cannot
-// be written is not kept.
+// A Cache is a directory of pages. Its methods may be called concurrently. Disk errors
+// do not make them fail: a page that cannot be read is a miss, and one that cannot be
+// written is not cached.
 type Cache struct {
 	dir  string
 	size int64
@@ -83,46 +82,46 @@ type Cache struct {
 	mu      sync.Mutex
 	entries map[place]*list.Element // of *entry
 	order   list.List               // of *entry, the last used first
-	bytes   int64                   // on disk, and reserved for what is being written
+	bytes   int64                   // on disk, and reserved for pages being written
 	stats   Stats
-	resume  time.Time // when to try again to write
-	failing bool      // and nothing was written since
+	resume  time.Time // when to try to write again after a disk error
+	failing bool      // there was a disk error, and no page was written since
 	closed  bool
 }
 
-// A place is a page in a feed. One page is kept for it.
+// A place is the feed and number of a page. There is at most one entry for it.
 type place struct {
 	feed   string
 	number int64
 }
 
-// An entry is a page that is kept.
+// An entry is a cached page.
 type entry struct {
 	place
 	digest   string // in the chain
 	size     int64  // of the file
 	used     time.Time
-	touched  time.Time // when used was last written to the disk
-	verified time.Time // when the body was; zero if not since the start
+	touched  time.Time // when used was last written to disk
+	verified time.Time // when the body was last verified; zero if not since Open
 }
 
-// Stats says what a cache holds and did since it was opened.
+// Stats are the size of a cache and its counters since it was opened.
 type Stats struct {
-	Added   uint64 // pages that were kept
-	Evicted uint64 // pages that were removed to make room
-	Damaged uint64 // pages that were removed because they were not as written
-	Errors  uint64 // of the disk
+	Added   uint64 // pages added
+	Evicted uint64 // pages removed to make room
+	Damaged uint64 // pages removed because they were damaged
+	Errors  uint64 // disk errors
 	Pages   int
 	Bytes   int64 // on disk
-	Off     bool  // nothing is kept at the moment, because of an error of the disk
+	Off     bool  // nothing is cached at present, because of a disk error
 }
 
-// Open opens the cache in a directory. It fails if the configuration is wrong or
-// another process uses the directory (ErrInUse). If the disk does not allow it to be
-// used at all there is a warning, and a cache that keeps nothing.
+// Open opens the cache in a directory. It returns an error if the configuration is
+// invalid or another process uses the directory ([ErrInUse]). If the directory cannot be
+// used for another reason, Open logs a warning and returns a cache that caches nothing.
 func Open(config Config) (*Cache, error) {
 	if config.Size < MinSize {
-		return nil, fmt.Errorf("open page cache %s: its size is %d bytes, must be at least %d", config.Dir, config.Size, MinSize)
+		return nil, fmt.Errorf("open page cache %s: size is %d bytes, must be at least %d", config.Dir, config.Size, MinSize)
 	}
 	c := &Cache{dir: config.Dir, size: config.Size, log: config.Logger, entries: make(map[place]*list.Element)}
 	if c.log == nil {
@@ -130,7 +129,7 @@ func Open(config Config) (*Cache, error) {
 	}
 	err := c.prepare()
 	if errors.Is(err, ErrInUse) {
-		return nil, fmt.Errorf("open page cache %s: %w: give each its own", config.Dir, ErrInUse)
+		return nil, fmt.Errorf("open page cache %s: %w: use one directory per process", config.Dir, ErrInUse)
 	}
 	if err != nil {
 		c.mu.Lock()
@@ -140,8 +139,8 @@ func Open(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// prepare locks the directory and takes stock. Directories that are missing and
-// cannot be made are noticed again when something is to be written.
+// prepare locks the directory and loads its entries. If directories cannot be created
+// now, writing tries again.
 func (c *Cache) prepare() error {
 	madeErr := c.makeDirs()
 	var err error
@@ -163,7 +162,7 @@ func (c *Cache) makeDirs() error {
 	return nil
 }
 
-// load takes stock of the directory.
+// load adds the pages in the directory to the cache.
 func (c *Cache) load() error {
 	files, err := os.ReadDir(filepath.Join(c.dir, pageDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +173,7 @@ func (c *Cache) load() error {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
-			continue // gone
+			continue // removed meanwhile
 		}
 		e, ok := parseName(file.Name())
 		if !ok {
@@ -199,8 +198,8 @@ func (c *Cache) load() error {
 	return nil
 }
 
-// insert makes e the entry of its place, used last. The bytes of its file are
-// counted already. The caller holds the lock.
+// insert makes e the entry of its place, as the most recently used. The size of its file
+// is already counted. The caller must hold mu.
 func (c *Cache) insert(e *entry) {
 	if old, ok := c.entries[e.place]; ok {
 		if old.Value.(*entry).digest == e.digest {
@@ -212,7 +211,7 @@ func (c *Cache) insert(e *entry) {
 	c.entries[e.place] = c.order.PushFront(e)
 }
 
-// drop removes a page. Whoever has its file open reads on. The caller holds the lock.
+// drop removes a page. Open files remain readable. The caller must hold mu.
 func (c *Cache) drop(element *list.Element) {
 	e := c.order.Remove(element).(*entry)
 	delete(c.entries, e.place)
@@ -222,8 +221,8 @@ func (c *Cache) drop(element *list.Element) {
 	}
 }
 
-// makeRoom removes the pages that were not used for the longest time, until there
-// is room for so many bytes more. The caller holds the lock.
+// makeRoom removes the least recently used pages until there is room for size more
+// bytes. The caller must hold mu.
 func (c *Cache) makeRoom(size int64) {
 	for c.bytes+size > c.size && c.order.Len() > 0 {
 		c.drop(c.order.Back())
@@ -231,18 +230,18 @@ func (c *Cache) makeRoom(size int64) {
 	}
 }
 
-// failed notes an error of the disk: for a while nothing more is written. The first
-// of a series is told. The caller holds the lock.
+// failed records a disk error, after which nothing is written for a while. It logs the
+// first of a series. The caller must hold mu.
 func (c *Cache) failed(verb string, err error) {
 	c.stats.Errors++
 	c.resume = time.Now().Add(pause)
 	if !c.failing {
-		c.log.Warn("page cache does without the disk", "operation", verb, "directory", c.dir, "error", err)
+		c.log.Warn("page cache is suspended after a disk error", "operation", verb, "directory", c.dir, "error", err)
 	}
 	c.failing = true
 }
 
-// find returns the entry of a page and notes its use.
+// find returns the entry of a page and marks it as used.
 func (c *Cache) find(at place, digest string) (found entry, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,19 +251,19 @@ func (c *Cache) find(at place, digest string) (found entry, ok bool) {
 	}
 	e := element.Value.(*entry)
 	if digest != "" && e.digest != digest {
-		c.drop(element) // of another chain: the feed was made anew
+		c.drop(element) // of another chain: the feed was re-created or restored
 		return entry{}, false
 	}
 	c.order.MoveToFront(element)
 	e.used = time.Now()
 	if e.used.Sub(e.touched) >= touchAge {
 		e.touched = e.used
-		_ = os.Chtimes(c.path(e), time.Time{}, e.used) // what is lost is a bit of order
+		_ = os.Chtimes(c.path(e), time.Time{}, e.used) // on error, only the order is less exact
 	}
 	return *e, true
 }
 
-// forget removes what is no longer, or not any more, the page that e says.
+// forget removes an entry that could not be read.
 func (c *Cache) forget(e entry, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,17 +273,17 @@ func (c *Cache) forget(e entry, err error) {
 	}
 	c.drop(element)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // somebody cleans up
+	case errors.Is(err, fs.ErrNotExist): // the file was removed by hand
 	case errors.Is(err, errDamaged):
 		c.stats.Damaged++
-		c.log.Warn("page in cache is damaged: it is fetched again", "path", c.path(&e), "error", err)
+		c.log.Warn("cached page is damaged, fetching it again", "path", c.path(&e), "error", err)
 	default:
 		c.failed("read", err)
 	}
 }
 
-// Has reports whether a page is kept for page n of a feed. That it is the one of
-// today's feed shows only when it is asked for by its metadata.
+// Has reports whether there is an entry for page n of a feed. It does not check that the
+// entry belongs to the current chain of the feed.
 func (c *Cache) Has(feed string, n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -292,7 +291,7 @@ func (c *Cache) Has(feed string, n int64) bool {
 	return ok
 }
 
-// Drop removes what is kept for page n of a feed.
+// Drop removes the entry for page n of a feed.
 func (c *Cache) Drop(feed string, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -301,7 +300,7 @@ func (c *Cache) Drop(feed string, n int64) {
 	}
 }
 
-// Stats returns the numbers of now.
+// Stats returns the current statistics.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,9 +309,8 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close lets another process use the directory: from now on nothing is kept or
-// found. Bodies that are open stay readable. What is being written must have been
-// given up or committed before.
+// Close closes the cache and unlocks the directory. Open bodies stay readable. All
+// Writers must have been committed or aborted before.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,11 +325,11 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-// keyOf returns where a page is kept, and under which digest.
+// keyOf returns the place and the digest of a page.
 func keyOf(p *chain.Page) (place, string) { return place{p.Feed, p.Number}, p.Digest() }
 
-// block is the unit in which disks are given out, in bytes.
+// block is the assumed size of a disk block, in bytes.
 const block = 4096
 
-// onDisk is what a file takes of the disk: whole blocks, and one for its name.
+// onDisk returns the disk space of a file: whole blocks, and one for its inode and name.
 func onDisk(size int64) int64 { return (size + 2*block - 1) / block * block }

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// errDamaged is matched by errors of files that are not as they were written.
+// errDamaged is matched by errors of damaged files.
 var errDamaged = errors.New("file is damaged")
 
 // The end of a file: the SHA-256 of the metadata, its length and magic.
@@ -37,7 +37,7 @@ func (e *entry) fileName() string { return fmt.Sprintf("%s@%012d@%s", e.feed, e.
 
 func (c *Cache) path(e *entry) string { return filepath.Join(c.dir, pageDir, e.fileName()) }
 
-// parseName reads what fileName writes, and nothing else.
+// parseName parses a name returned by fileName.
 func parseName(name string) (*entry, bool) {
 	parts := strings.Split(name, "@")
 	if len(parts) != 3 || layout.CheckName(parts[0]) != nil {
@@ -54,7 +54,7 @@ func parseName(name string) (*entry, bool) {
 	return e, e.fileName() == name
 }
 
-// trailer returns what follows the body of a page: its metadata, without the
+// trailer returns the bytes that follow the body of a page: its metadata, without the
 // producer's checkpoint, and the end.
 func trailer(p *chain.Page) ([]byte, error) {
 	lean := *p
@@ -69,7 +69,7 @@ func trailer(p *chain.Page) ([]byte, error) {
 	return append(t, magic...), nil
 }
 
-// readTrailer returns the metadata of the page in a file.
+// readTrailer reads and checks the metadata of the page in a file.
 func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -77,7 +77,7 @@ func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 	}
 	size := info.Size()
 	if size != e.size || size < int64(endSize) {
-		return nil, fmt.Errorf("%w: it has %d bytes, not %d", errDamaged, size, e.size)
+		return nil, fmt.Errorf("%w: %d bytes, want %d", errDamaged, size, e.size)
 	}
 	var end [endSize]byte
 	if _, err := f.ReadAt(end[:], size-int64(endSize)); err != nil {
@@ -86,14 +86,14 @@ func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 	length := int64(binary.BigEndian.Uint32(end[sumEnd:]))
 	bodySize := size - int64(endSize) - length
 	if string(end[lengthEnd:]) != magic || length > storage.MaxMeta || bodySize < 0 {
-		return nil, fmt.Errorf("%w: it does not end as it should", errDamaged)
+		return nil, fmt.Errorf("%w: invalid trailer", errDamaged)
 	}
 	data := make([]byte, length)
 	if _, err := f.ReadAt(data, bodySize); err != nil {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); !bytes.Equal(sum[:], end[:sumEnd]) {
-		return nil, fmt.Errorf("%w: its metadata does not have the SHA-256 that it names", errDamaged)
+		return nil, fmt.Errorf("%w: SHA-256 of metadata does not match", errDamaged)
 	}
 	p, err := chain.Decode(e.feed, e.number, storage.Info{Key: f.Name(), Size: bodySize, Meta: storage.Meta{Data: data}})
 	if err != nil {
@@ -119,9 +119,9 @@ func (c *Cache) open(e entry) (*os.File, *chain.Page, error) {
 	return f, p, nil
 }
 
-// Meta returns the metadata of what is kept for page n of a feed. It is as it was
-// written, but may belong to another chain: it is proven by the page after it, which
-// names its digest, or by the store. Its Version, Modified and Checkpoint are not kept.
+// Meta returns the metadata of the entry for page n of a feed. It is undamaged, but may
+// belong to another chain: the caller has to compare its digest with the one in the page
+// after it or in the store. Version, Modified and Checkpoint are not set.
 func (c *Cache) Meta(feed string, n int64) (*chain.Page, bool) {
 	e, ok := c.find(place{feed, n}, "")
 	if !ok {
@@ -136,11 +136,11 @@ func (c *Cache) Meta(feed string, n int64) (*chain.Page, bool) {
 	return p, true
 }
 
-// Open opens length bytes of the body of a page from offset on, both within its
-// Size; a negative length means to the end. It has been verified, now or not long
-// ago. What Open returns implements [io.WriterTo]: copied into a network connection,
-// or an http.ResponseWriter, it does not pass through the memory of the process.
-func (c *Cache) Open(p *chain.Page, offset, length int64) (io.ReadCloser, bool) {
+// Open opens length bytes of the body of a page at offset, or the rest if length is
+// negative; ok is false if the page is not cached. The body has been verified within
+// [VerifyAge]. The reader implements [io.WriterTo]: copying it to a network connection
+// or an http.ResponseWriter does not copy it through user space.
+func (c *Cache) Open(p *chain.Page, offset, length int64) (body io.ReadCloser, ok bool) {
 	e, ok := c.find(keyOf(p))
 	if !ok {
 		return nil, false
@@ -171,7 +171,7 @@ func (c *Cache) openVerified(e entry, p *chain.Page) (*os.File, error) {
 	}
 	hash := sha256.New()
 	if _, err = io.Copy(hash, io.NewSectionReader(f, 0, kept.Size)); err == nil && hex.EncodeToString(hash.Sum(nil)) != p.SHA256 {
-		err = fmt.Errorf("%w: its body does not have the SHA-256 of the page", errDamaged)
+		err = fmt.Errorf("%w: SHA-256 of body does not match", errDamaged)
 	}
 	if err != nil {
 		f.Close()
@@ -185,11 +185,11 @@ func (c *Cache) openVerified(e entry, p *chain.Page) (*os.File, error) {
 	return f, nil
 }
 
-// lockFile locks a file until it is closed, or the process ends.
+// lockFile opens and locks a file. Closing it or ending the process unlocks it.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		// What is kept on a disk that has become read-only can still be read.
+		// A cache on a disk that has become read-only can still be read.
 		var readErr error
 		if f, readErr = os.Open(path); readErr != nil {
 			return nil, err

@@ -9,8 +9,7 @@ import (
 	"runtime"
 )
 
-// lockNow returns an error: pages are dropped while they are read, which needs a
-// system that can remove open files.
+// lockNow returns an error: the cache requires a system that can remove open files.
 func lockNow(*os.File) error {
-	return fmt.Errorf("%w: %s cannot remove files that are open: leave out the page cache", errors.ErrUnsupported, runtime.GOOS)
+	return fmt.Errorf("%w: %s cannot remove open files: run without the page cache", errors.ErrUnsupported, runtime.GOOS)
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// A Writer takes the body of a page that is to be kept.
+// A Writer adds a page to the cache. The body of the page is written to it.
 type Writer struct {
 	cache   *Cache
 	entry   *entry
 	page    *chain.Page
 	trailer []byte
-	file    *os.File // nil when there is nothing more to do
+	file    *os.File // nil after Commit or Abort
 	hash    hash.Hash
 	written int64
-	err     error // of the disk
+	err     error // a disk error
 }
 
-// Create begins to keep a page, which must have a next page. It returns nil if the
-// page is there already or is not going to be kept. Room for all of it is made now.
+// Create returns a Writer that adds a page, which must have a next page. It returns nil
+// if the page is already cached or cannot be. Create makes room for the whole page.
 func (c *Cache) Create(p *chain.Page) *Writer {
 	end, err := trailer(p)
 	if err != nil || c.lock == nil {
@@ -40,13 +40,13 @@ func (c *Cache) Create(p *chain.Page) *Writer {
 	}
 	f, err := c.createTemp()
 	if err != nil {
-		c.giveBack(e, err)
+		c.release(e, err)
 		return nil
 	}
 	return &Writer{cache: c, entry: e, page: p, trailer: end, file: f, hash: sha256.New()}
 }
 
-// Keep keeps a page with its body, if it can.
+// Keep adds a page with its body to the cache, if possible.
 func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w := c.Create(p)
 	if w == nil {
@@ -57,7 +57,7 @@ func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w.Commit()
 }
 
-// reserve makes room for a page that is not there.
+// reserve makes room for a page. It returns false if the page is cached or cannot be.
 func (c *Cache) reserve(e *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,14 +70,14 @@ func (c *Cache) reserve(e *entry) bool {
 	}
 	c.makeRoom(size)
 	if c.bytes+size > c.size {
-		return false // what is being written takes it all
+		return false // pages being written take up the rest
 	}
 	c.bytes += size
 	return true
 }
 
-// giveBack undoes a reservation. err is of the disk, or nil.
-func (c *Cache) giveBack(e *entry, err error) {
+// release undoes reserve. err is a disk error or nil.
+func (c *Cache) release(e *entry, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bytes -= onDisk(e.size)
@@ -92,25 +92,26 @@ func (c *Cache) createTemp() (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if err := c.makeDirs(); err != nil { // somebody cleaned up
+	if err := c.makeDirs(); err != nil { // the directory was removed by hand
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
-// Write implements [io.Writer]. It never fails: what cannot be kept is not.
+// Write implements [io.Writer]. It never returns an error.
 func (w *Writer) Write(b []byte) (int, error) {
 	if w.file != nil && w.err == nil {
 		w.hash.Write(b)
 		w.written += int64(len(b))
-		if w.written <= w.page.Size { // else it is not this page
+		if w.written <= w.page.Size { // otherwise Commit aborts
 			_, w.err = w.file.Write(b)
 		}
 	}
 	return len(b), nil
 }
 
-// Commit keeps the page, if the body that was written is its own.
+// Commit adds the page to the cache if the written body has its size and SHA-256.
+// Otherwise it aborts.
 func (w *Writer) Commit() {
 	if w.file == nil {
 		return
@@ -141,12 +142,12 @@ func (w *Writer) Commit() {
 	c.stats.Added++
 	if c.failing {
 		c.failing = false
-		c.log.Info("page cache uses the disk again", "directory", c.dir)
+		c.log.Info("page cache resumed", "directory", c.dir)
 	}
 	c.insert(w.entry)
 }
 
-// Abort forgets the page. After Commit it does nothing.
+// Abort discards the page. After Commit it does nothing.
 func (w *Writer) Abort() {
 	if w.file == nil {
 		return
@@ -154,5 +155,5 @@ func (w *Writer) Abort() {
 	w.file.Close()
 	os.Remove(w.file.Name())
 	w.file = nil
-	w.cache.giveBack(w.entry, w.err)
+	w.cache.release(w.entry, w.err)
 }

@@ -1,5 +1,4 @@
-// Package fault makes a [storage.Store] fail on demand, to test what is built
-// on one.
+// Package fault makes a [storage.Store] fail on demand, for tests of its users.
 package fault
 
 import (
@@ -12,9 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrInjected is matched by every error that this package makes. It matches
-// none of package storage, so the outcome of the operation is unknown to the
-// caller.
+// ErrInjected is matched by every error of this package. It matches none of package
+// storage, so the caller must treat the outcome of the operation as unknown.
 var ErrInjected = errors.New("injected fault")
 
 // A Verb names a method of [storage.Store].
@@ -31,22 +29,21 @@ const (
 	Delete  Verb = "delete"
 )
 
-// Writes tells whether the verb changes the store.
+// Writes reports whether the verb changes the store.
 func (v Verb) Writes() bool {
 	return v == Create || v == Append || v == Replace || v == Delete
 }
 
-// An Op is one operation that is about to be done.
+// An Op is an operation about to be performed.
 type Op struct {
 	Verb Verb
-	Key  string // of List: the prefix
+	Key  string // for List, the prefix
 	N    int    // 1 for the first operation on the store, 2 for the next
 }
 
 func (op Op) String() string { return fmt.Sprintf("%s %s (operation %d)", op.Verb, op.Key, op.N) }
 
-// An Outcome says what becomes of an operation: [Pass], [Lost], [Landed], or a
-// [Late].
+// An Outcome is the outcome of an operation: [Pass], [Lost], [Landed], or a [Late].
 type Outcome interface {
 	outcome()
 }
@@ -56,18 +53,17 @@ type immediate string
 func (immediate) outcome() {}
 
 const (
-	// Pass: it is done and its result returned.
+	// Pass: it is performed and its result returned.
 	Pass immediate = "pass"
-	// Lost: it is not done and an error returned.
+	// Lost: it is not performed, and an error is returned.
 	Lost immediate = "lost"
-	// Landed: it is done, but an error returned, whatever came of it.
+	// Landed: it is performed, but an error is returned regardless of its result.
 	Landed immediate = "landed"
 )
 
-// Wrap returns a store that asks decide about each operation before it is done.
-// Operations that are called at the same time ask at the same time. What the given
-// store can do beside the contract, the wrapped one can, too, and that does not fail,
-// but for listing names; see [storage.As].
+// Wrap returns a store that calls decide, possibly concurrently, before each operation
+// to determine its outcome. Optional interfaces of the given store remain available and,
+// except for [storage.Namer], do not fail; see [storage.As].
 func Wrap(store storage.Store, decide func(Op) Outcome) storage.Store {
 	return &faulty{store: store, decide: decide}
 }
@@ -78,8 +74,8 @@ type faulty struct {
 	n      atomic.Int64
 }
 
-// do asks what becomes of an operation. Then do is called, or not, or keep
-// makes what is called later.
+// do determines the outcome of an operation. It calls do, or nothing, or keep for a
+// function that performs the operation later.
 func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(context.Context) error, error)) error {
 	op := Op{Verb: verb, Key: key, N: int(f.n.Add(1))}
 	outcome := f.decide(op)
@@ -89,8 +85,7 @@ func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(co
 	case Lost:
 		return fmt.Errorf("%v: %w: it is lost", op, ErrInjected)
 	case Landed:
-		// What came of it is not for the caller to know.
-		_ = do()
+		_ = do() // the caller must not see the result
 		return fmt.Errorf("%v: %w: it has landed", op, ErrInjected)
 	}
 	late, ok := outcome.(*Late)
@@ -105,7 +100,7 @@ func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(co
 	return fmt.Errorf("%v: %w: it may land later", op, ErrInjected)
 }
 
-// write is do for the three verbs that send a body.
+// write is do for the three verbs with a body.
 func (f *faulty) write(ctx context.Context, verb Verb, key string, meta storage.Meta, body storage.Body,
 	send func(context.Context, storage.Meta, storage.Body) (storage.Version, error),
 ) (version storage.Version, err error) {
@@ -175,7 +170,7 @@ func (f *faulty) Stat(ctx context.Context, key string) (info storage.Info, err e
 	return info, nil
 }
 
-// List fails at its beginning or not at all.
+// List implements [storage.Store]. It fails at its beginning or not at all.
 func (f *faulty) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		if err := f.do(List, prefix, func() error { return nil }, nil); err != nil {
@@ -186,7 +181,7 @@ func (f *faulty) List(ctx context.Context, prefix, after string) iter.Seq2[stora
 	}
 }
 
-// Names implements [storage.Namer]: it fails as List does.
+// Names implements [storage.Namer]. It fails like List.
 func (f *faulty) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := f.do(List, prefix, func() error { return nil }, nil); err != nil {
@@ -197,7 +192,7 @@ func (f *faulty) Names(ctx context.Context, prefix, after string) iter.Seq2[stri
 	}
 }
 
-// Unwrap returns the store below.
+// Unwrap returns the wrapped store.
 func (f *faulty) Unwrap() storage.Store { return f.store }
 
 func (f *faulty) Close() error { return f.store.Close() }

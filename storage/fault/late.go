@@ -10,19 +10,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Late is the [Outcome] of one write that returns an error at once and lands
-// when Release is called, as a request does that was still on its way when its
-// sender gave up.
+// A Late is the [Outcome] of one write that returns an error at once but is performed
+// when Release is called, like a request in transit when its sender gives up.
 type Late struct {
 	mu   sync.Mutex
 	op   Op
-	land func(context.Context) error // nil before the write, and once it has landed
+	land func(context.Context) error // nil before the write and after it has landed
 	used bool
 }
 
 func (*Late) outcome() {}
 
-// hold keeps the write until it is released.
+// hold holds the write until it is released.
 func (l *Late) hold(op Op, land func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,15 +31,14 @@ func (l *Late) hold(op Op, land func(context.Context) error) {
 	l.op, l.land, l.used = op, land, true
 }
 
-// Op returns the write that is held.
+// Op returns the held write.
 func (l *Late) Op() Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.op
 }
 
-// Release does the write and returns what the store says of it. Only the first
-// call after the write was held does something.
+// Release performs the held write and returns its error. Further calls do nothing.
 func (l *Late) Release(ctx context.Context) error {
 	l.mu.Lock()
 	land := l.land
@@ -52,7 +50,7 @@ func (l *Late) Release(ctx context.Context) error {
 	return land(ctx)
 }
 
-// keep copies what the caller may change once the write has returned.
+// keep copies what the caller may change after the write has returned.
 func keep(meta storage.Meta, body storage.Body) (storage.Meta, storage.Body, error) {
 	meta.Data = bytes.Clone(meta.Data)
 	r, err := storage.OpenExact(body)

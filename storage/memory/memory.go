@@ -1,7 +1,7 @@
-// Package memory is a driver for [storage.Store] that keeps all in memory, for
-// tests. It holds its callers to the contract: a body that differs when it is
-// read again, or from its digest, a key below another one's, or use after Close is
-// an error here, while another driver may let it pass.
+// Package memory is a driver for [storage.Store] that keeps everything in memory, for
+// tests. It enforces the contract: a body that differs when read again or does not match
+// its digest, a key nested below another one, and use after Close are errors, which
+// other drivers may not detect.
 package memory
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrMisuse is matched by errors that tell of a mistake in the program.
+// ErrMisuse is matched by errors caused by a bug in the calling program.
 var ErrMisuse = errors.New("contract of the store is broken")
 
 // A Store is a store in memory. It implements [storage.Store],
@@ -30,7 +30,7 @@ var ErrMisuse = errors.New("contract of the store is broken")
 type Store struct {
 	mu       sync.RWMutex
 	objects  map[string]object
-	versions uint64 // how many there were
+	versions uint64 // number of versions assigned so far
 	watches  map[*watch]struct{}
 	closed   bool
 }
@@ -41,7 +41,8 @@ var (
 	_ storage.Clock   = (*Store)(nil)
 )
 
-// An object is one state. Its bytes never change; an append may share them.
+// An object is one state of an object. Its bytes never change; an append may share
+// them.
 type object struct {
 	info storage.Info
 	body []byte
@@ -89,7 +90,7 @@ func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta
 	if err != nil {
 		return "", failed("append to", key, err)
 	}
-	// Readers of the old state see its length of the same bytes.
+	// The old state may share the array, but has its own length.
 	return s.put(key, meta, append(old.body, data...)), nil
 }
 
@@ -249,14 +250,14 @@ func (s *Store) Close() error {
 // Now returns the time that also stamps [storage.Info.Modified].
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.check(ctx); err != nil {
-		return time.Time{}, fmt.Errorf("ask store for the time: %w", err)
+		return time.Time{}, fmt.Errorf("read clock of store: %w", err)
 	}
 	return now(), nil
 }
 
 func now() time.Time { return time.Now().UTC().Round(0) }
 
-// put makes a new state of key. The caller holds the lock.
+// put adds a new state of key. The caller must hold mu.
 func (s *Store) put(key string, meta storage.Meta, body []byte) storage.Version {
 	s.versions++
 	meta.Data = bytes.Clone(meta.Data)
@@ -272,20 +273,19 @@ func (s *Store) put(key string, meta storage.Meta, body []byte) storage.Version 
 	return info.Version
 }
 
-// at returns the object if it is at the given version. The caller holds the
-// lock.
+// at returns the object if it is at the given version. The caller must hold mu.
 func (s *Store) at(key string, at storage.Version) (object, error) {
 	o, ok := s.objects[key]
 	switch {
 	case !ok:
 		return object{}, fmt.Errorf("%w: it is gone", storage.ErrConflict)
 	case o.info.Version != at:
-		return object{}, fmt.Errorf("%w: %s, not %s", storage.ErrConflict, o.info.Version, at)
+		return object{}, fmt.Errorf("%w: %s, want %s", storage.ErrConflict, o.info.Version, at)
 	}
 	return o, nil
 }
 
-// prepare checks what is common to all writes and reads the body.
+// prepare does the checks common to all writes and reads the body.
 func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body storage.Body) ([]byte, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -300,18 +300,18 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body
 	if err != nil {
 		return nil, err
 	}
-	// Other drivers read a body again when they have to retry.
+	// Other drivers may open a body again to retry.
 	again, err := read(ctx, body)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(data, again) {
-		return nil, fmt.Errorf("%w: the body has other bytes when it is opened again", ErrMisuse)
+		return nil, fmt.Errorf("%w: the body has different bytes when opened again", ErrMisuse)
 	}
-	// And they may believe in a digest that comes with it.
+	// They may also trust its digest.
 	if d, ok := body.(storage.Digested); ok {
 		if sum := sha256.Sum256(data); !bytes.Equal(d.SHA256().Sum(nil), sum[:]) {
-			return nil, fmt.Errorf("%w: the body does not have the SHA-256 that it says", ErrMisuse)
+			return nil, fmt.Errorf("%w: the body does not have its declared SHA-256", ErrMisuse)
 		}
 	}
 	return data, nil
@@ -337,13 +337,13 @@ func (s *Store) check(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return fmt.Errorf("%w: it is closed", ErrMisuse)
+		return fmt.Errorf("%w: used after Close", ErrMisuse)
 	}
 	return ctx.Err()
 }
 
-// checkNesting makes sure that no key is another one with "/" and more
-// appended. The caller holds the lock.
+// checkNesting returns an error if key is an existing key with "/" and more appended,
+// or the reverse. The caller must hold mu.
 func (s *Store) checkNesting(key string) error {
 	for i := range len(key) {
 		if _, ok := s.objects[key[:i]]; ok && key[i] == '/' {

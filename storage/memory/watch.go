@@ -36,7 +36,7 @@ func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 	return w.changed, nil
 }
 
-// notify and drop are called with the lock held.
+// notify notifies the watches of key. The caller must hold mu.
 func (s *Store) notify(key string) {
 	for w := range s.watches {
 		if strings.HasPrefix(key, w.prefix) {
@@ -48,6 +48,7 @@ func (s *Store) notify(key string) {
 	}
 }
 
+// drop ends a watch. The caller must hold mu.
 func (s *Store) drop(w *watch) {
 	if _, ok := s.watches[w]; ok {
 		delete(s.watches, w)

@@ -1,4 +1,4 @@
-// Package observe tells of each operation on a store, for metrics and logs.
+// Package observe reports each operation on a store, for metrics and logs.
 package observe
 
 import (
@@ -11,26 +11,26 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// An Operation is one that has ended.
+// An Operation is a finished operation.
 type Operation struct {
 	Name string // the method of [storage.Store] in lower case: create, append, replace, get, stat, list, delete
-	Key  string // of list: the prefix
-	// Took is how long it took; of get, until the body was open; of list, until the
+	Key  string // for list, the prefix
+	// Took is the duration; for get, until the body was open; for list, until the
 	// first entry or the end.
 	Took time.Duration
 	Err  error
 }
 
-// Failed reports whether the operation ended in an error other than those that tell of
-// the state of the object: [storage.ErrNotFound], [storage.ErrExists] and
+// Failed reports whether the operation returned an error other than those about the
+// state of the object: [storage.ErrNotFound], [storage.ErrExists] and
 // [storage.ErrConflict].
 func (o Operation) Failed() bool {
 	return o.Err != nil && !errors.Is(o.Err, storage.ErrNotFound) && !errors.Is(o.Err, storage.ErrExists) && !errors.Is(o.Err, storage.ErrConflict)
 }
 
-// Wrap returns a store that calls done after each operation, also at the same time.
-// What the given store can do beside the contract, the wrapped one can, too, and that
-// is not observed, but for listing names; see [storage.As].
+// Wrap returns a store that calls done, possibly concurrently, after each operation.
+// Optional interfaces of the given store remain available and, except for
+// [storage.Namer], are not observed; see [storage.As].
 func Wrap(store storage.Store, done func(context.Context, Operation)) storage.Store {
 	return &observed{store, done}
 }
@@ -51,7 +51,7 @@ type observed struct {
 	done  func(context.Context, Operation)
 }
 
-// observe does an operation and tells of it.
+// observe runs an operation and reports it.
 func observe[T any](ctx context.Context, o *observed, name, key string, do func() (T, error)) (T, error) {
 	begun := time.Now()
 	result, err := do()
@@ -97,11 +97,11 @@ func (o *observed) Names(ctx context.Context, prefix, after string) iter.Seq2[st
 	return observeEach(ctx, o, prefix, storage.Names(ctx, o.store, prefix, after))
 }
 
-// observeEach tells of a listing when it has ended.
+// observeEach reports a listing when it has ended.
 func observeEach[T any](ctx context.Context, o *observed, prefix string, entries iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		begun := time.Now()
-		var took time.Duration // until the first entry; 0 before it
+		var took time.Duration // until the first entry; 0 before that
 		var failed error
 		defer func() {
 			if took == 0 {

@@ -335,7 +335,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	// What others have put there is no object of the store.
 	must[*sdk.PutObjectOutput](t)(client.PutObject(t.Context(), &sdk.PutObjectInput{Bucket: bucket, Key: object, Body: strings.NewReader("other")}))
-	if _, err := small.Get(t.Context(), "a", 0, -1); !errors.Is(err, s3.ErrCorrupt) || !strings.Contains(err.Error(), "something else wrote it") {
+	if _, err := small.Get(t.Context(), "a", 0, -1); !errors.Is(err, s3.ErrCorrupt) || !strings.Contains(err.Error(), "another program wrote it") {
 		t.Errorf("another program's object: %v", err)
 	}
 }

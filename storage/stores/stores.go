@@ -1,5 +1,5 @@
-// Package stores opens a store of any kind by its URL, such as "file:./data" or
-// "s3://bucket/prefix". A program that uses one kind needs only the package of its driver.
+// Package stores opens stores of any kind by URL, such as "file:./data" or
+// "s3://bucket/prefix". A program that uses only one kind can import its driver instead.
 package stores
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// Forms is how the URLs of stores are written, for help and errors.
+// Forms lists the forms of store URLs, for help and errors.
 const Forms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?schema=feedctl, or memory: for a trial"
 
-// Options say how to open a store.
+// Options are the options for opening a store.
 type Options struct {
-	// Create makes an empty store where there is none. Without it the error is
+	// Create creates an empty store if there is none. Otherwise the error is
 	// [storage.ErrNoStore].
 	Create bool
-	// Memory limits the bytes that the S3 driver holds in buffers: see [s3.Config].
+	// Memory limits the buffers of the S3 driver, in bytes; see [s3.Config].
 	Memory int64
 }
 
-// Registry returns the drivers.
+// Registry returns a registry of all drivers.
 func Registry(o Options) storage.Registry {
 	r := storage.Registry{
 		"file": file.Open, "memory": memory.Open, "postgres": postgres.Open,
@@ -49,19 +49,19 @@ func Registry(o Options) storage.Registry {
 	return r
 }
 
-// Open opens the store at a URL. Passwords in it do not show in errors.
+// Open opens the store at a URL. Errors do not contain passwords from the URL.
 func Open(ctx context.Context, rawURL string, o Options) (storage.Store, error) {
 	return Registry(o).Open(ctx, rawURL)
 }
 
-// IsURL reports whether text begins as the URL of a store, rather than of a server.
+// IsURL reports whether text begins with the scheme of a store URL.
 func IsURL(text string) bool {
 	scheme, _, ok := strings.Cut(text, ":")
 	_, known := Registry(Options{})[strings.ToLower(scheme)]
 	return ok && known
 }
 
-// Check returns what is wrong with the URL of a store, whatever there is.
+// Check returns an error if the URL of a store is malformed. It does not access the store.
 func Check(u *url.URL) error {
 	var err error
 	switch u.Scheme {
@@ -79,13 +79,14 @@ func Check(u *url.URL) error {
 	return err
 }
 
-// Directory returns the directory of a store that is one, as an absolute path.
-func Directory(rawURL string) (string, bool) {
+// Directory returns the absolute path of the directory of a file store; ok is false for
+// any other store.
+func Directory(rawURL string) (dir string, ok bool) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "", false
 	}
-	dir, err := file.ParseURL(u)
+	dir, err = file.ParseURL(u)
 	if err != nil {
 		return "", false
 	}
@@ -93,9 +94,8 @@ func Directory(rawURL string) (string, bool) {
 	return dir, err == nil
 }
 
-// Identity returns a URL that says where a store is, and not how it is reached (working
-// directory, region, endpoint, user), by which to recognize it again; nil for text that is no
-// URL.
+// Identity returns a URL that identifies a store, independently of how it is accessed
+// (working directory, region, endpoint, user). It returns nil if rawURL is not a URL.
 func Identity(rawURL string) *url.URL {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -113,8 +113,8 @@ func Identity(rawURL string) *url.URL {
 	return u
 }
 
-// database returns the URL of the schema of a database without what says how, and
-// as which user, it is reached.
+// database returns the URL of a schema of a database, without the user and the parameters
+// of the connection.
 func database(u *url.URL) *url.URL {
 	query := u.Query()
 	where := url.Values{"schema": {schema.Default}}
