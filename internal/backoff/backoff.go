@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before something that failed is tried again, and waits.
+// Package backoff computes and waits for the pauses between attempts.
 package backoff
 
 import (
@@ -30,8 +30,8 @@ func (b Backoff) Longest(n int) time.Duration {
 // Wait sleeps for the pause after the nth failure.
 func (b Backoff) Wait(ctx context.Context, n int) error { return Sleep(ctx, b.After(n)) }
 
-// Jitter returns a random time between half of d and d, so that clients that failed together do
-// not come back together.
+// Jitter returns a random duration between d/2 and d, so that clients that failed together do
+// not retry together.
 func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
 // Sleep waits, or returns the error of ctx if that ends first.
@@ -49,8 +49,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// RetryAfter returns how long a server asks to be left alone, by the field Retry-After in either
-// of its forms (RFC 9110, section 10.2.3); 0 if it does not say.
+// RetryAfter returns the delay in the Retry-After field, in either of its forms (RFC 9110, section
+// 10.2.3), or 0 if it is missing or invalid.
 func RetryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -1,5 +1,5 @@
-// Package filepart reads a part of a file in the form in which a connection can send
-// it from kernel to kernel.
+// Package filepart reads a part of a file in a form that a connection can send without
+// copying it through user space.
 package filepart
 
 import (
@@ -15,8 +15,8 @@ type Body struct {
 	rest   io.LimitedReader // of file, positioned
 }
 
-// New returns the next length bytes of a file, from its offset on. The file is closed
-// with the body. A file that ends before is an error that matches
+// New returns a Body of the next length bytes of a file, starting at its current offset.
+// Closing the body closes the file. If the file ends early, the error matches
 // [io.ErrUnexpectedEOF].
 func New(file *os.File, length int64) *Body {
 	return &Body{file: file, length: length, rest: io.LimitedReader{R: file, N: length}}
@@ -31,7 +31,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo implements [io.WriterTo]. It hands a limited file to w's ReadFrom.
+// WriteTo implements [io.WriterTo]. It passes an [io.LimitedReader] of the file to w's
+// ReadFrom, which can use sendfile.
 func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, &b.rest)
 	if err == nil && b.rest.N > 0 {
@@ -40,7 +41,7 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// Rewind goes back to the first byte.
+// Rewind seeks to the first byte.
 func (b *Body) Rewind() error {
 	if _, err := b.file.Seek(b.rest.N-b.length, io.SeekCurrent); err != nil {
 		return fmt.Errorf("read again: %w", err)
@@ -49,7 +50,7 @@ func (b *Body) Rewind() error {
 	return nil
 }
 
-// end returns what to say at the end of the file: it may be too early.
+// end returns the error for the end of the file, which may come too early.
 func (b *Body) end() error {
 	if b.rest.N > 0 {
 		return fmt.Errorf("read %s: %d bytes are missing: %w", b.file.Name(), b.rest.N, io.ErrUnexpectedEOF)

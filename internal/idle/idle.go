@@ -1,5 +1,4 @@
-// Package idle limits how long the body of an HTTP answer may bring nothing, or next
-// to nothing.
+// Package idle limits how long the body of an HTTP response may deliver too little data.
 package idle
 
 import (
@@ -10,12 +9,11 @@ import (
 	"time"
 )
 
-// ErrTimeout: a body brought too little for too long while it was waited for.
+// ErrTimeout: a body delivered too little data within the time limit.
 var ErrTimeout = errors.New("too little data within the time limit")
 
-// A Body is the body of an answer that fails if, while it is waited for, fewer than
-// Least bytes come within Timeout and it does not end. The time between two Reads does
-// not count.
+// A Body is the body of a response. It fails if Reads wait longer than Timeout for Least
+// bytes or the end. Time between Reads does not count.
 type Body struct {
 	Src io.ReadCloser
 	// Cancel ends the request, whose context is Context. Close calls it too.
@@ -23,13 +21,13 @@ type Body struct {
 	Cancel  context.CancelCauseFunc
 	Timeout time.Duration
 	Least   int // 0 means 1
-	// Broken makes the error of a Read out of why it failed: the cause of Context's
-	// end, such as ErrTimeout, or what Src says. It does not see io.EOF.
+	// Broken returns the error of a Read for its cause: that of Context, such as
+	// ErrTimeout, or the error of Src. It is not called for io.EOF.
 	Broken func(error) error
 
 	timer  *time.Timer
-	came   int           // bytes of those that are due
-	waited time.Duration // for them
+	came   int           // bytes received of the current Least
+	waited time.Duration // time spent waiting for them
 	once   sync.Once
 }
 
@@ -56,7 +54,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.Broken(err)
 }
 
-// Close ends the answer. It may be called at any time, also during a Read.
+// Close closes the response. It may be called concurrently with Read.
 func (b *Body) Close() error {
 	b.once.Do(func() {
 		b.Cancel(nil)

@@ -1,5 +1,5 @@
-// Package jsonptr reads one value out of a JSON text by its JSON Pointer
-// (RFC 6901), without decoding the rest of the text.
+// Package jsonptr extracts a value from a JSON text by its JSON Pointer (RFC 6901),
+// without decoding the rest of the text.
 package jsonptr
 
 import (
@@ -18,7 +18,7 @@ import (
 var (
 	// ErrSyntax: the pointer is not well-formed.
 	ErrSyntax = errors.New("invalid JSON Pointer")
-	// ErrJSON: the document is not JSON in UTF-8, or has half of a surrogate pair.
+	// ErrJSON: the document is not JSON in UTF-8, or has an unpaired surrogate.
 	ErrJSON = errors.New("not valid JSON")
 	// ErrNotFound: the document has no value at the pointer.
 	ErrNotFound = errors.New("no such value")
@@ -34,7 +34,7 @@ type Pointer struct {
 }
 
 // Compile parses a JSON Pointer in its plain form, such as "/id" or
-// "/a~1b/0". The form of URI fragments ("#/id") is refused.
+// "/a~1b/0". The URI fragment form ("#/id") is not supported.
 func Compile(pointer string) (Pointer, error) {
 	if pointer == "" {
 		return Pointer{}, nil
@@ -55,16 +55,15 @@ func Compile(pointer string) (Pointer, error) {
 	return Pointer{text: pointer, tokens: tokens}, nil
 }
 
-// Text returns the pointer as it was given to [Compile].
+// Text returns the argument of [Compile].
 func (p Pointer) Text() string { return p.text }
 
-// Tokens returns the reference tokens of the pointer without their escapes; none for the
-// whole document. The caller must not change them.
+// Tokens returns the unescaped reference tokens of the pointer, which is empty for the
+// whole document. The caller must not modify the slice.
 func (p Pointer) Tokens() []string { return p.tokens }
 
-// String returns the value at p as text: a string without its quotes and
-// escapes, a number with the digits it was written with, "true" or "false".
-// Of members with the same name, the last one counts.
+// String returns the value at p as text: a string without quotes and escapes, a number
+// as written, "true" or "false". Of members with the same name, the last one is used.
 func (p Pointer) String(doc []byte) (string, error) {
 	if !json.Valid(doc) {
 		return "", ErrJSON
@@ -73,7 +72,7 @@ func (p Pointer) String(doc []byte) (string, error) {
 }
 
 // Lookup is [Pointer.String] for a document that is known to be valid JSON,
-// for callers that look up more than one pointer. What it returns for any other
+// for callers that look up more than one pointer. The result for any other
 // document is unspecified.
 func (p Pointer) Lookup(doc []byte) (string, error) {
 	text, err := scalar(p.find(doc))
@@ -83,9 +82,9 @@ func (p Pointer) Lookup(doc []byte) (string, error) {
 	return text, nil
 }
 
-// Raw returns the JSON text of the value at p, of any type, as a part of doc; nil
-// if there is none. The document is known to be valid JSON; what is returned for any
-// other is unspecified.
+// Raw returns the JSON text of the value at p, of any type, as a subslice of doc, or nil
+// if there is none. The document must be valid JSON; the result for any other is
+// unspecified.
 func (p Pointer) Raw(doc []byte) []byte {
 	value := p.find(doc)
 	if len(value) == 0 {
@@ -94,7 +93,7 @@ func (p Pointer) Raw(doc []byte) []byte {
 	return value[:skip(value, 0)]
 }
 
-// find returns what begins with the value at p; nothing if there is none.
+// find returns the rest of doc from the value at p on, or an empty slice.
 func (p Pointer) find(doc []byte) []byte {
 	value := doc[space(doc, 0):]
 	for _, token := range p.tokens {
@@ -110,8 +109,8 @@ func (p Pointer) find(doc []byte) []byte {
 	return value
 }
 
-// member returns the value of the last member with the name, nil if there is
-// none. object begins with "{".
+// member returns the value of the last member with the name, or nil. object begins with
+// "{".
 func member(object []byte, name string) []byte {
 	var found []byte
 	for i := space(object, 1); i < len(object) && object[i] == '"'; {
@@ -124,14 +123,13 @@ func member(object []byte, name string) []byte {
 		if matches(object[i:colon], name) {
 			found = object[start:end]
 		}
-		// Over the comma, to the next name; or over the closing brace.
+		// Skip the comma or the closing brace.
 		i = space(object, space(object, end)+1)
 	}
 	return found
 }
 
-// element returns the element with the index, nil if there is none. array
-// begins with "[".
+// element returns the element with the index, or nil. array begins with "[".
 func element(array []byte, index string) []byte {
 	n := 0
 	for _, c := range []byte(index) {
@@ -157,7 +155,7 @@ func element(array []byte, index string) []byte {
 	return nil
 }
 
-// scalar returns the text of the value that b begins with.
+// scalar returns the text of the value at the start of b.
 func scalar(b []byte) (string, error) {
 	if len(b) == 0 {
 		return "", ErrNotFound
@@ -172,7 +170,7 @@ func scalar(b []byte) (string, error) {
 	return string(b), nil
 }
 
-// matches reports whether the quoted string, and white space after it, is name.
+// matches reports whether the quoted string, followed by optional white space, is name.
 func matches(quoted []byte, name string) bool {
 	end := skip(quoted, 0)
 	if end-2 == len(name) && string(quoted[1:end-1]) == name {
@@ -185,8 +183,8 @@ func matches(quoted []byte, name string) bool {
 	return err == nil && text == name
 }
 
-// unquote decodes a JSON string. Bytes that are not UTF-8, and half of a surrogate
-// pair, are an error, as to replace them would make different strings equal.
+// unquote decodes a JSON string. Invalid UTF-8 and unpaired surrogates are errors, since
+// replacing them would make different strings equal.
 func unquote(quoted []byte) (string, error) {
 	if len(quoted) < 2 || !utf8.Valid(quoted) {
 		return "", fmt.Errorf("%w: string %q is not UTF-8", ErrJSON, quoted)
@@ -204,7 +202,7 @@ func unquote(quoted []byte) (string, error) {
 	return text, nil
 }
 
-// halved reports whether a JSON string has an escape of half of a surrogate pair (RFC 8259,
+// halved reports whether a JSON string has an escaped unpaired surrogate (RFC 8259,
 // section 8.2), which encoding/json replaces.
 func halved(quoted []byte) bool {
 	for i := 0; i < len(quoted); i++ {
@@ -234,7 +232,7 @@ func halved(quoted []byte) bool {
 // codeUnit reads the four digits of an escape.
 func codeUnit(digits []byte) rune {
 	var unit [2]byte
-	_, _ = hex.Decode(unit[:], digits[:4]) // they are known to be right
+	_, _ = hex.Decode(unit[:], digits[:4]) // known to be valid
 	return rune(binary.BigEndian.Uint16(unit[:]))
 }
 
@@ -247,9 +245,9 @@ func space(b []byte, i int) int {
 	return min(i, len(b))
 }
 
-// skip returns the index behind the value that begins at i, which must be
-// inside b, at most len(b). It needs no stack for nested values: brackets
-// outside strings are counted.
+// skip returns the index after the value that begins at i, at most len(b). The index i
+// must be less than len(b). Nested values need no stack: skip counts the brackets outside
+// strings.
 func skip(b []byte, i int) int {
 	depth := 0
 	for start := i; i < len(b); i++ {
@@ -269,7 +267,7 @@ func skip(b []byte, i int) int {
 			if depth--; depth == 0 {
 				return i + 1
 			} else if depth < 0 {
-				return max(i, start+1) // the end of what the value is in
+				return max(i, start+1) // the end of the enclosing value
 			}
 		case ',', ' ', '\t', '\r', '\n':
 			if depth == 0 && i > start {

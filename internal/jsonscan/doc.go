@@ -1,4 +1,3 @@
-// Package jsonscan reads JSON (RFC 8259) from a stream, in memory that does not
-// depend on the size of what it reads, and without decoding it: values are
-// handed out as the bytes that they are.
+// Package jsonscan reads JSON (RFC 8259) from a stream in bounded memory, without
+// decoding it: values are returned as bytes.
 package jsonscan

@@ -6,8 +6,7 @@ import (
 	"io"
 )
 
-// A SyntaxError says that what was read is not JSON, or not the JSON that was
-// asked for.
+// A SyntaxError reports invalid JSON, or JSON of another type than requested.
 type SyntaxError struct {
 	Offset int64 // in bytes from the beginning of the stream
 	Reason string
@@ -15,19 +14,19 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Reason) }
 
-// maxMarked is how much is kept from a mark on, in bytes, so that what consists of many
-// small values does not fill the memory. The mark is lost beyond it.
+// maxMarked limits the bytes kept after a mark, so that many small values do not fill the
+// memory. Beyond it, the mark is lost.
 const maxMarked = 4 << 20
 
-// firstBuffer is the size of a new Reader's buffer, in bytes. It grows with
-// the values that are asked for as a whole.
+// firstBuffer is the initial size of a Reader's buffer, in bytes. The buffer grows with
+// the values that are read whole.
 const firstBuffer = 64 << 10
 
-// A Reader reads JSON step by step: it enters objects and arrays, and hands out
-// values as bytes. Bytes that it returns are valid until the next call.
+// A Reader reads JSON incrementally: it enters objects and arrays, and returns values as
+// bytes, which are valid until the next call.
 //
-// Its errors are a [*SyntaxError], io.ErrUnexpectedEOF if the stream ends too
-// early, or those of the stream.
+// Its errors are [*SyntaxError], io.ErrUnexpectedEOF if the stream is truncated, and
+// those of the stream.
 type Reader struct {
 	src   io.Reader
 	buf   []byte
@@ -35,35 +34,34 @@ type Reader struct {
 	end   int
 	base  int64 // offset of buf[0] in the stream
 	err   error // of src
-	hold  int   // where the value begins that is being read; -1: nowhere
-	mark  int   // where Mark was called, or the first line break after it; -1: nowhere
-	lost  bool  // the mark was given up: the next line break takes its place
+	hold  int   // start of the value being read, or -1
+	mark  int   // where Mark was called, or the first line break after it; or -1
+	lost  bool  // the mark was lost: the next line break replaces it
 	depth int   // of stack at the mark
 	stack []level
 	value value
 	key   []byte
-	// Blocks, if set, is called before each Read of the stream, which may take
-	// long.
+	// Blocks, if set, is called before each Read of the stream, which may block.
 	Blocks func()
-	// Lines says that each value is on a line of its own: a line break in it is a
-	// syntax error. Otherwise a value that breaks off would be awaited in the
-	// lines after it.
+	// Lines means that each value is on a separate line: a line break within a value is
+	// a syntax error. Otherwise an incomplete value would extend to the lines after
+	// it.
 	Lines bool
 }
 
-// A level is an object or an array that was entered.
+// A level is an object or array that has been entered.
 type level struct {
 	end   byte // '}' or ']'
 	comma comma
 }
 
-// A comma says whether there is one before the next element.
+// A comma is whether a comma comes before the next element.
 type comma uint8
 
 const (
 	never comma = iota // it is the first one
 	must
-	may // something was passed over
+	may // after Resync
 )
 
 // NewReader returns a Reader of a stream.
@@ -77,11 +75,10 @@ func (r *Reader) Reset(src io.Reader) {
 	}
 }
 
-// Offset returns how many bytes of the stream were read.
+// Offset returns the number of bytes of the stream that have been read.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 
-// fill reads more. What hold and mark keep, and what was not read, may move in
-// the buffer.
+// fill reads more of the stream. It may move the bytes in the buffer.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
@@ -104,8 +101,8 @@ func (r *Reader) fill() error {
 	return err
 }
 
-// makeRoom drops what is not needed any more, and makes the buffer larger if
-// more than half of it is.
+// makeRoom discards bytes that are no longer needed, and enlarges the buffer if more
+// than half of it is still needed.
 func (r *Reader) makeRoom() {
 	keep := r.pos
 	for _, at := range [...]*int{&r.hold, &r.mark} {
@@ -129,7 +126,7 @@ func (r *Reader) makeRoom() {
 	}
 }
 
-// unexpected makes the error of the end of the stream.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -190,8 +187,8 @@ func (r *Reader) Enter(kind byte) error {
 	return nil
 }
 
-// More reports whether there is another element in the array, or another
-// member in the object, that was entered last. If there is none, it leaves it.
+// More reports whether the innermost array or object has another element or member. If
+// not, it leaves it.
 func (r *Reader) More() (bool, error) {
 	at := &r.stack[len(r.stack)-1]
 	c, err := r.next()
@@ -223,9 +220,9 @@ func (r *Reader) More() (bool, error) {
 	return true, nil
 }
 
-// Key reads the name of the next member of the object that was entered last,
-// with its quotes and escapes, and the colon. It returns nil at the end of the
-// object, which it leaves. A name of more than 64 KiB is a syntax error.
+// Key reads the name of the next member of the innermost object, with quotes and
+// escapes, and the colon. At the end of the object it leaves it and returns nil. A name
+// of more than 64 KiB is a syntax error.
 func (r *Reader) Key() ([]byte, error) {
 	if more, err := r.More(); err != nil || !more {
 		return nil, err
@@ -243,7 +240,7 @@ func (r *Reader) Key() ([]byte, error) {
 	if !whole {
 		return nil, r.syntax(r.pos, "a member's name is too long")
 	}
-	r.key = append(r.key[:0], name...) // what follows may move the buffer
+	r.key = append(r.key[:0], name...) // reading on may move the buffer
 	c, err := r.next()
 	if err == nil && c != ':' {
 		err = r.syntax(r.pos-1, "found %q after a member's name", c)
@@ -254,7 +251,7 @@ func (r *Reader) Key() ([]byte, error) {
 	return r.key, nil
 }
 
-// Object reads an object, and calls member for each name, which reads the value.
+// Object reads an object. It calls member with each name; member must read the value.
 func (r *Reader) Object(member func(name []byte) error) error {
 	if err := r.Enter('{'); err != nil {
 		return err
@@ -270,7 +267,7 @@ func (r *Reader) Object(member func(name []byte) error) error {
 	}
 }
 
-// Array reads an array, and calls element for each element, which reads it.
+// Array reads an array. It calls element for each element; element must read it.
 func (r *Reader) Array(element func() error) error {
 	if err := r.Enter('['); err != nil {
 		return err
@@ -285,9 +282,8 @@ func (r *Reader) Array(element func() error) error {
 	}
 }
 
-// Value reads the next value, whatever it is. If it is larger than limit, in
-// bytes, whole is false, and [Reader.Rest] must be called for what comes after
-// the bytes that are returned.
+// Value reads the next value, of any type. If it is larger than limit, in bytes, whole
+// is false, and [Reader.Rest] must be called to read the rest of it.
 func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 	if err := r.begin(); err != nil {
 		return nil, false, err
@@ -301,8 +297,8 @@ func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 	return b, err == nil && len(b) <= limit, err
 }
 
-// Rest writes to w what is left of a value that Value did not return as a whole.
-// If w fails, so does Rest, with the same error. The mark is lost.
+// Rest writes the rest of a value that Value did not return whole to w. It returns the
+// error of w, if any. The mark is lost.
 func (r *Reader) Rest(w io.Writer) error {
 	if r.mark >= 0 && !r.lost {
 		r.unmark()
@@ -322,7 +318,7 @@ func (r *Reader) Rest(w io.Writer) error {
 	return nil
 }
 
-// Skip reads the next value and forgets it.
+// Skip skips the next value.
 func (r *Reader) Skip() error {
 	if err := r.begin(); err != nil {
 		return err
@@ -345,7 +341,7 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// advance reads as much of a value as is there, at least one byte.
+// advance reads as much of a value as is buffered, at least one byte.
 func (r *Reader) advance() error {
 	if r.pos == r.end {
 		if err := r.fill(); err != nil {
@@ -365,24 +361,23 @@ func (r *Reader) advance() error {
 	return nil
 }
 
-// Mark remembers this place, at which an element or a text on a line of its own
-// begins, for [Reader.Resync]. What follows is kept in memory, until the next
-// Mark, a call of Rest, or 4 MiB. After these, what follows the first line break
-// is.
+// Mark marks the current position for [Reader.Resync]. It must be the start of an
+// element, or of a text on a separate line. The bytes after it are kept in memory until
+// the next Mark, a call of Rest, or 4 MiB; then the bytes after the next line break are
+// kept instead.
 func (r *Reader) Mark() {
 	r.mark, r.lost, r.depth = r.pos, false, len(r.stack)
 }
 
-// unmark gives the mark up: the first line break behind it takes its place.
+// unmark drops the mark: the first line break after it replaces it.
 func (r *Reader) unmark() {
 	from := r.mark + 1
 	r.mark, r.lost = -1, true
 	r.remark(from, r.pos)
 }
 
-// remark has the first line break in buf[from:to] take the place of a mark that was
-// lost. It ends the line of the mark as well: what comes after it may be the next
-// element.
+// remark replaces a lost mark by the first line break in buf[from:to]. That ends the line
+// of the mark as well, and the next element may follow it.
 func (r *Reader) remark(from, to int) {
 	if !r.lost || r.mark >= 0 {
 		return
@@ -392,10 +387,9 @@ func (r *Reader) remark(from, to int) {
 	}
 }
 
-// Resync goes on after a syntax error behind the end of the line on which the
-// marked place is, in the same array or object as there. It returns the bytes that
-// it passed over from the mark on, as far as they are kept, up to the first limit
-// of them.
+// Resync recovers from a syntax error: reading continues after the end of the marked
+// line, in the array or object of the mark. It returns up to limit of the skipped bytes,
+// starting at the mark.
 func (r *Reader) Resync(limit int) ([]byte, error) {
 	if r.mark >= 0 {
 		r.pos = r.mark

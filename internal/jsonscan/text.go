@@ -9,12 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotString: a value is something else than a string.
+// ErrNotString: a value is not a string.
 var ErrNotString = errors.New("value is not a string")
 
-// Unquote returns the text of a JSON string, which must be valid JSON. Bytes
-// that are not UTF-8 stay as they are; an escaped half of a surrogate pair
-// becomes U+FFFD, as it has no UTF-8. The error is ErrNotString.
+// Unquote returns the text of a JSON string, which must be valid JSON. Invalid UTF-8 is
+// kept; an escaped unpaired surrogate becomes U+FFFD. The error is [ErrNotString].
 func Unquote(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' {
 		return "", ErrNotString
@@ -64,15 +63,15 @@ func Unquote(b []byte) (string, error) {
 	return string(out), nil
 }
 
-// Halved reports whether a JSON string has an escaped half of a surrogate pair, for which its text
-// has U+FFFD.
+// Halved reports whether a JSON string has an escaped unpaired surrogate, for which its text has
+// U+FFFD.
 func Halved(quoted []byte, text string) bool {
 	const replacement = "\uFFFD"
 	return strings.Contains(text, replacement) &&
 		!bytes.Contains(quoted, []byte(replacement)) && !bytes.Contains(bytes.ToLower(quoted), []byte(`\ufffd`))
 }
 
-// hex4 returns the number that four hexadecimal digits are.
+// hex4 returns the value of four hexadecimal digits.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {
@@ -89,9 +88,8 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// Members yields the names, with quotes and escapes, and the values of an object
-// that is known to be valid JSON, in their order. It yields nothing for any
-// other value.
+// Members yields the names, with quotes and escapes, and the values of an object, which
+// must be valid JSON, in order. It yields nothing for any other type.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		i := skipSpace(object, 0)
@@ -130,8 +128,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// Elements yields the elements of an array that is known to be valid JSON. It
-// yields nothing for any other value.
+// Elements yields the elements of an array, which must be valid JSON. It yields nothing
+// for any other type.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i := skipSpace(array, 0)

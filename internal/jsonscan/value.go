@@ -2,10 +2,10 @@ package jsonscan
 
 import "fmt"
 
-// maxDepth is how deep arrays and objects may be nested, as in encoding/json.
+// maxDepth limits the nesting of arrays and objects, as in encoding/json.
 const maxDepth = 10000
 
-// A state says what may come next in a value.
+// A state determines what may come next in a value.
 type state uint8
 
 const (
@@ -30,8 +30,7 @@ const (
 	ended
 )
 
-// A value follows the grammar of one JSON value, in as many pieces as it comes
-// in.
+// A value is a parser of one JSON value, which may arrive in pieces.
 type value struct {
 	state state
 	key   bool   // the string is a member's name
@@ -43,7 +42,7 @@ type value struct {
 
 func (v *value) reset() { *v = value{stack: v.stack[:0], lines: v.lines} }
 
-// plain has the bytes that mean nothing but themselves in a string.
+// plain holds the bytes that stand for themselves in a string.
 var plain = func() (table [256]bool) {
 	for c := range table {
 		table[c] = c >= 0x20 && c != '"' && c != '\\'
@@ -51,8 +50,8 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// scan reads on, and returns how many bytes of b belong to the value. Once
-// v.state is ended, it is complete.
+// scan returns the number of bytes of b that belong to the value. Once v.state is ended,
+// the value is complete.
 func (v *value) scan(b []byte) (int, error) {
 	for i := 0; i < len(b); {
 		switch c := b[i]; v.state {
@@ -196,7 +195,7 @@ func (v *value) pop() {
 	v.end()
 }
 
-// end ends a value, which is the whole one or in another.
+// end ends a value, either the outermost one or a nested one.
 func (v *value) end() {
 	v.state = afterValue
 	if len(v.stack) == 0 {
@@ -235,7 +234,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// number returns the state after a byte in a number, if it may be there.
+// number returns the state after a byte in a number, if the byte is allowed.
 func number(s state, c byte) (state, bool) {
 	digit := '0' <= c && c <= '9'
 	switch s {
@@ -269,8 +268,7 @@ func number(s state, c byte) (state, bool) {
 	return s, false
 }
 
-// atEnd reports whether the value is complete if nothing comes any more, as a
-// number may be.
+// atEnd reports whether the value is complete if the input ends, like a number.
 func (v *value) atEnd() bool {
 	switch v.state {
 	case afterZero, inInteger, inFraction, inExponent:

@@ -1,4 +1,4 @@
-// Package loopback gives the servers of tests addresses of their own.
+// Package loopback provides addresses for servers in tests.
 package loopback
 
 import (
@@ -7,10 +7,8 @@ import (
 	"runtime"
 )
 
-// Host returns an IP address of this machine that no other host reaches. On Linux it is
-// one of millions at random: a port of it that a server has chosen is still free when
-// the server is started again, whatever other programs listen on meanwhile. Elsewhere
-// it is 127.0.0.1.
+// Host returns a loopback address. On Linux it is a random one of millions, so that a port
+// on it is still free when a server is restarted. Elsewhere it is 127.0.0.1.
 func Host() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"

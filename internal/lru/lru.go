@@ -1,4 +1,4 @@
-// Package lru is a cache that holds what was used last.
+// Package lru implements a cache with least-recently-used eviction.
 package lru
 
 import (
@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// A Cache holds what was used last, up to a total weight. Its methods may be called
-// concurrently.
+// A Cache holds the most recently used values, up to a total weight. Its methods may be
+// called concurrently.
 type Cache[K comparable, V any] struct {
 	limit int
 
 	mu     sync.Mutex
 	weight int
-	order  list.List // of *entry[K, V], the last used first
+	order  list.List // of *entry[K, V], most recently used first
 	byKey  map[K]*list.Element
 }
 
@@ -23,7 +23,7 @@ type entry[K comparable, V any] struct {
 	weight int
 }
 
-// New returns a cache of things of a total weight of up to limit.
+// New returns a cache of values with a total weight of at most limit.
 func New[K comparable, V any](limit int) *Cache[K, V] {
 	return &Cache[K, V]{limit: limit, byKey: make(map[K]*list.Element)}
 }
@@ -40,8 +40,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return element.Value.(*entry[K, V]).value, true
 }
 
-// Add keeps value unless there is one for the key already, and returns the one
-// that is kept. Something heavier than the limit is not kept.
+// Add adds value unless there already is one for the key, and returns the value in the
+// cache. A value heavier than the limit is returned but not added.
 func (c *Cache[K, V]) Add(key K, value V, weight int) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Cache[K, V]) Add(key K, value V, weight int) V {
 	return value
 }
 
-// Remove removes the value for a key, if is reports that it is the one.
+// Remove removes the value for a key, if is returns true for it.
 func (c *Cache[K, V]) Remove(key K, is func(V) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package memlimit keeps the memory of a small process small, and lets one with much to
-// hold have what it needs.
+// Package memlimit adapts the soft memory limit of the Go runtime to the memory in use.
 package memlimit
 
 import (
@@ -8,12 +7,11 @@ import (
 	"runtime/metrics"
 )
 
-// Adapt sets the soft memory limit of the Go runtime: to least, in bytes, as long as the
-// garbage collector gets along with that. It raises the limit when what is in use leaves too
-// little room in it, and lowers it again. A fixed limit below what is in use would have the
-// collector run all the time.
+// Adapt sets the soft memory limit of the Go runtime to least, in bytes. It raises the limit
+// while the memory in use leaves too little room, and lowers it again afterwards. With a
+// fixed limit below the memory in use, the garbage collector would run continuously.
 //
-// Adapt is called once, and not if the environment sets GOMEMLIMIT.
+// Call Adapt once, and not if the environment sets GOMEMLIMIT.
 func Adapt(least int64) {
 	a := &adapter{least: least, limit: least, samples: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
@@ -32,8 +30,8 @@ type adapter struct {
 	samples      []metrics.Sample
 }
 
-// watch has the limit adjusted after the next garbage collection, and so on: the
-// collector finds that nothing refers to the object, and calls what was left for it.
+// watch adjusts the limit after each garbage collection: it registers a callback on an
+// unreachable object.
 func (a *adapter) watch() {
 	runtime.AddCleanup(&struct{ _ [64]byte }{}, func(a *adapter) {
 		a.adjust()
@@ -45,16 +43,16 @@ func (a *adapter) adjust() {
 	metrics.Read(a.samples)
 	value := func(i int) int64 { return int64(a.samples[i].Value.Uint64()) }
 	limit := wanted(a.least, value(0), value(1)-value(2)-value(3)-value(4)-value(5))
-	// Each change stops the world for a moment.
+	// Each change stops the world briefly.
 	if limit > a.limit || limit < a.limit*3/4 {
 		a.limit = limit
 		debug.SetMemoryLimit(limit)
 	}
 }
 
-// wanted returns the limit for a heap of which so much is in use, with other memory of the
-// runtime beside it, in bytes: there is room for half as much again, and an eighth more, so
-// that the limit need not follow each collection.
+// wanted returns the limit, in bytes, for the live heap and the other memory of the runtime.
+// It leaves room for half the live heap, and an eighth more so that the limit does not change
+// with each collection.
 func wanted(least, live, other int64) int64 {
 	need := live + live/2 + other
 	if need <= least {

@@ -1,5 +1,5 @@
-// Package memnet is a network in memory for tests in fake time (testing/synctest),
-// with one HTTP server behind all names.
+// Package memnet is an in-memory network for tests in fake time (testing/synctest),
+// with one HTTP server for all host names.
 package memnet
 
 import (
@@ -21,7 +21,7 @@ type Net struct {
 	dials    int
 }
 
-// New starts a server with a handler. It ends with the test, or the bubble.
+// New starts a server with a handler. It stops when the test, or the bubble, ends.
 func New(t testing.TB, handler http.Handler) *Net {
 	n := &Net{conns: make(chan net.Conn), closed: make(chan struct{})}
 	n.transport = &http.Transport{DialContext: n.dial, DialTLSContext: n.dial}
@@ -53,7 +53,7 @@ func (n *Net) Requests() []string {
 	return r
 }
 
-// Dials returns how many connections there were so far.
+// Dials returns the number of connections so far.
 func (n *Net) Dials() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,5 +91,5 @@ func (n *Net) Close() error {
 	return nil
 }
 
-// Addr is of no meaning.
+// Addr returns a placeholder.
 func (n *Net) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }

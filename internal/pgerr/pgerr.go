@@ -1,4 +1,4 @@
-// Package pgerr tells which errors of PostgreSQL, and of the way to it, pass.
+// Package pgerr classifies errors of PostgreSQL and of connections to it.
 package pgerr
 
 import (
@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// Passes reports whether an error of the server says: try again. The code is its
-// SQLSTATE (PostgreSQL documentation, appendix A).
+// Passes reports whether an error of the server is transient. The code is its SQLSTATE
+// (PostgreSQL documentation, appendix A).
 func Passes(code string) bool {
 	switch code {
 	case "40001", // serialization_failure
@@ -18,7 +18,7 @@ func Passes(code string) bool {
 		"57P02", // crash_shutdown
 		"57P03", // cannot_connect_now
 		"57P05", // idle_session_timeout
-		"08P01", // protocol_violation: what PgBouncer says when its server is gone
+		"08P01", // protocol_violation: sent by PgBouncer when its server is gone
 		"58000": // system_error: the same
 		return true
 	}

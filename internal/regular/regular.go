@@ -1,4 +1,4 @@
-// Package regular opens files that must be regular ones.
+// Package regular opens and writes regular files.
 package regular
 
 import (
@@ -9,12 +9,11 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular is matched by the error of [Open] for what is not a regular file.
+// ErrNotRegular is matched by the error of [Open] if the path is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open is [os.OpenFile] for a regular file. Anything else at the path, such as a named
-// pipe or a device, is an error that matches [ErrNotRegular]. It never waits: the
-// other end of a pipe might never come.
+// Open is [os.OpenFile] for a regular file. For anything else, such as a named pipe or a
+// device, the error matches [ErrNotRegular]. Open never blocks, even on a pipe.
 func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	file, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ENXIO) { // a pipe without a reader, or a socket
@@ -33,7 +32,7 @@ func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return file, nil
 }
 
-// ReadFile is [os.ReadFile] for a regular file, as in [Open].
+// ReadFile is [os.ReadFile] for a regular file; see [Open].
 func ReadFile(path string) ([]byte, error) {
 	file, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file so that a reader, also after a crash, finds the old text or the
-// new one.
+// WriteFile replaces a file atomically: readers see the old or the new content, even after a
+// crash.
 func WriteFile(path string, data []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
 	if err != nil {

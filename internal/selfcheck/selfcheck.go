@@ -1,5 +1,5 @@
-// Package selfcheck lets an object of JSON carry a checksum of itself, so that metadata that
-// was damaged is noticed whatever store it was in.
+// Package selfcheck adds a checksum to a JSON object, so that damaged metadata is detected in
+// any store.
 package selfcheck
 
 import (
@@ -18,16 +18,16 @@ const (
 	size   = len(before) + 8 + len(after)
 )
 
-// Add adds the member "crc32c" to the end of an object as [encoding/json.Marshal] writes it,
-// which has at least one member: the CRC-32C (RFC 3720, section 12.1) of the object without it, in
-// hex.
+// Add appends the member "crc32c" to an object encoded by [encoding/json.Marshal], which must have
+// at least one member. Its value is the CRC-32C (RFC 3720, section 12.1) of the object without it,
+// in hex.
 func Add(object []byte) []byte {
 	end := len(object) - len("}")
 	return fmt.Appendf(object[:end:end], "%s%08x%s", before, checksum(object), after)
 }
 
-// Verify returns ErrMismatch if data ends with the member that [Add] adds and it is wrong. An
-// object without one, as older programs wrote it, has nothing to be checked by.
+// Verify returns [ErrMismatch] if data ends with a member added by [Add] that is wrong. An object
+// without one, written by an earlier version, is not checked.
 func Verify(data []byte) error {
 	rest := data[max(len(data)-size, 0):]
 	if len(data) < size || !bytes.HasPrefix(rest, []byte(before)) || !bytes.HasSuffix(rest, []byte(after)) {

@@ -1,10 +1,10 @@
-// Package suggest finds the name that a misspelt one may have been meant to be.
+// Package suggest finds the known name closest to a misspelt one.
 package suggest
 
 import "fmt"
 
-// DidYouMean returns a question with the name that a misspelt one is closest to, as the end of
-// an error; "" if there is none close.
+// DidYouMean returns a question with the name closest to a misspelt one, to be appended to an
+// error, or "" if none is close.
 func DidYouMean(name string, names []string, prefix string) string {
 	if found := Closest(name, names); found != "" {
 		return fmt.Sprintf("; did you mean %q?", prefix+found)
@@ -12,8 +12,8 @@ func DidYouMean(name string, names []string, prefix string) string {
 	return ""
 }
 
-// Closest returns the one of names with the fewest differences from name: letters that are
-// added, left out, replaced, or swapped with their neighbour. With more differences than one in
+// Closest returns the name with the fewest differences from name: letters that are added,
+// omitted, replaced, or swapped with their neighbour. If there is more than one difference in
 // three letters, no name is close, and it returns "". A name is not close to itself.
 func Closest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1

@@ -1,5 +1,5 @@
-// Package tcp makes connections that notice that the other side is gone. A machine that
-// loses its power says nothing, nor does a router that forgets a connection.
+// Package tcp makes TCP connections that detect a dead peer, for example after a power
+// failure or when a router has dropped the connection.
 package tcp
 
 import (
@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// deadAfter is how long the network may be silent, when an answer is due, before a
-// connection is taken for lost.
+// deadAfter is how long a connection may stay without a due acknowledgement before it is
+// considered lost.
 const deadAfter = 30 * time.Second
 
-// keepAlive has a connection that is idle for 15 s probed three times, 5 s apart.
+// keepAlive probes a connection that is idle for 15 s three times, 5 s apart.
 func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 6, Count: 3}
 }
 
-// Dialer returns one for such connections. A timeout of 0 is none.
+// Dialer returns a dialer with the given timeout; 0 means none.
 func Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive(), Control: control}
 }
 
-// Listen listens on a TCP address for such connections. A client may take as long as it
-// likes to read what was sent.
+// Listen listens on a TCP address. A connection is not considered lost because a client is
+// slow to read.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return (&net.ListenConfig{KeepAliveConfig: keepAlive()}).Listen(ctx, "tcp", address)
 }

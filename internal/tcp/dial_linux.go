@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control limits how long bytes that were sent may go without acknowledgement (tcp(7),
-// TCP_USER_TIMEOUT), which keep-alive does not: by default about 15 minutes.
+// control sets TCP_USER_TIMEOUT (tcp(7)), which limits how long sent data may remain
+// unacknowledged; keep-alive does not, and the default is about 15 minutes.
 func control(network, _ string, conn syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
