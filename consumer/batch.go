@@ -10,38 +10,38 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// An openBatch is the batch of a sink that entities are being applied to.
+// An openBatch is the batch that entities are being applied to.
 type openBatch struct {
-	Batch             // nil if none is open
-	begun   time.Time // when it was opened
-	count   int
-	bytes   int64
-	at      feed.Position         // after the last entity that was applied
-	place   feed.SnapshotPosition // what at.Snapshot points to, while it grows
-	changed bool                  // at is not committed
-	half    bool                  // the last entity was applied in part
+	Batch              // nil if none is open
+	begun    time.Time // when it was opened
+	count    int
+	bytes    int64
+	at       feed.Position         // after the last entity that was applied
+	snapshot feed.SnapshotPosition // target of at.Snapshot
+	changed  bool                  // at has not been committed
+	partial  bool                  // the last entity was applied in part
 }
 
-// move makes p the position that is committed next.
+// move sets the position to commit next.
 func (b *openBatch) move(p feed.Position) { b.at, b.changed = p, true }
 
-// passed makes the position after e the one that is committed next.
-func (b *openBatch) passed(e *Entity) {
+// moveAfter sets the position to commit next to that after e.
+func (b *openBatch) moveAfter(e *Entity) {
 	b.changed = true
 	if e.index == "" {
 		b.at = e.Position()
 		return
 	}
-	b.place = feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}
-	b.at = feed.Position{Snapshot: &b.place}
+	b.snapshot = feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}
+	b.at = feed.Position{Snapshot: &b.snapshot}
 }
 
-// position returns the position to commit, which the sink may keep.
+// position returns a copy of the position to commit, which the sink may keep.
 func (b *openBatch) position() feed.Position {
 	p := b.at
 	if p.Snapshot != nil {
-		place := *p.Snapshot
-		p.Snapshot = &place
+		snapshot := *p.Snapshot
+		p.Snapshot = &snapshot
 	}
 	return p
 }
@@ -57,10 +57,10 @@ func (b *openBatch) rollback(ctx context.Context) error {
 	return nil
 }
 
-// apply gives e to the sink, and commits if the batch is full then.
+// apply applies e to the sink, and commits if the batch is full.
 func (r *run) apply(ctx context.Context, e *Entity) error {
 	if err := ctx.Err(); err != nil {
-		return err // before the sink is told of e: the batch stays whole
+		return err // before e is applied, so that the batch stays complete
 	}
 	b := &r.batch
 	if err := r.setKey(e); err != nil {
@@ -73,28 +73,28 @@ func (r *run) apply(ctx context.Context, e *Entity) error {
 	}
 	size := e.size()
 	if err := b.Apply(ctx, &e.Entity); err != nil {
-		b.half = true
+		b.partial = true
 		if stream, ok := e.Stream.(*entityStream); ok && stream.r.broken != nil {
-			return stream.r.broken // the sink is not to blame
+			return stream.r.broken // not an error of the sink
 		}
 		return fmt.Errorf("apply %s: %w", describe(e), err)
 	}
 	b.count++
 	b.bytes += size
-	b.passed(e)
+	b.moveAfter(e)
 	if b.count >= r.BatchEntities || b.bytes >= r.BatchBytes || time.Since(b.begun) >= r.BatchInterval {
 		return r.commit(ctx)
 	}
 	return nil
 }
 
-// setKey takes e's key from its body, if the job says where it is.
+// setKey sets e's key from its body, if the job has a KeyPointer.
 func (r *run) setKey(e *Entity) error {
 	switch {
 	case r.key == nil, e.Stream == nil && len(e.Body) == 0 && e.ContentLocation != "":
 		return nil
 	case e.Stream != nil:
-		return fmt.Errorf("take key %q from %s: %w of %d bytes for bodies that are held: raise MaxWhole",
+		return fmt.Errorf("take key %q from %s: %w of %d bytes for bodies in memory: raise MaxWhole",
 			r.KeyPointer, describe(e), ErrTooLarge, r.Client.config.MaxWhole)
 	}
 	key, err := r.key.String(e.Body)
@@ -122,8 +122,8 @@ func (r *run) begin(ctx context.Context) error {
 // commitTimeout is how long a commit may take after the context of the job has ended.
 const commitTimeout = 10 * time.Second
 
-// graceful returns a context that ends some time after ctx, so that what is
-// whole can still be committed.
+// graceful returns a context that ends commitTimeout after ctx, so that entities
+// that were applied completely can still be committed.
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -136,7 +136,7 @@ func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// commit commits what was applied and the position, if there is any news.
+// commit commits the batch and its position, if the position has changed.
 func (r *run) commit(ctx context.Context) error {
 	b := &r.batch
 	if !b.changed {

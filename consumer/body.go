@@ -11,11 +11,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow is the largest window a zstd frame may ask for, in bytes (RFC 9659).
+// maxWindow is the largest window of a zstd frame, in bytes (RFC 9659).
 const maxWindow = 8 << 20
 
-// decode undoes the Content-Encoding of r's body and limits what comes out of
-// it to limit bytes.
+// decode returns r's body without its Content-Encoding, limited to limit bytes.
 func decode(r *httpResponse, limit int64) (io.ReadCloser, error) {
 	body := r.body
 	encoding := strings.ToLower(strings.TrimSpace(r.header.Get("Content-Encoding")))
@@ -51,7 +50,7 @@ type decodedBody struct {
 	raw   io.ReadCloser
 	url   string
 	src   io.Reader                 // nil until the first Read of a compressed body
-	start func() (io.Reader, error) // makes src; it reads
+	start func() (io.Reader, error) // returns src; reads from raw
 	stop  func()                    // releases src, if set
 	left  int64
 	limit int64
@@ -76,13 +75,13 @@ func (d *decodedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// broken makes the error for compressed data that is not right, which is a
-// broken transport like a connection that ends early.
+// broken returns the error for damaged compressed data. It is a transport error, as for
+// a connection that ends early.
 func (d *decodedBody) broken(err error) error {
 	switch {
 	case isTransport(err):
 		return err
-	case err == io.EOF: // the body has no beginning
+	case err == io.EOF: // the body is empty
 		err = io.ErrUnexpectedEOF
 	case err != io.ErrUnexpectedEOF:
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -10,11 +10,11 @@ import (
 
 // Pages returns an iterator over the pages of the feed at url, from start on,
 // in order. The next page is requested as soon as the header of the current one
-// is there. An error is yielded last.
+// has been received. An error is yielded last.
 //
-// The iterator makes its requests anew each time it is ranged over. If the
-// client follows, it ends only with ctx or an error; the page at the end of the
-// feed is yielded again each time it has grown.
+// Each range over the iterator makes its own requests. If the client follows, the
+// iterator ends only with ctx or an error; the newest page is yielded again each
+// time it has grown.
 func (c *Client) Pages(ctx context.Context, url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		s, url, err := c.open(ctx, url)
@@ -28,19 +28,19 @@ func (c *Client) Pages(ctx context.Context, url string, start Start) iter.Seq2[*
 }
 
 // Entities returns an iterator over the entities of the feed at url, from start
-// on, in order, as [Client.Pages] does over its pages. To go on later, start
+// on, in order, as [Client.Pages] does over its pages. To continue later, start
 // [After] the [Entity.Position] of the last one.
 //
-// A page that breaks in the middle is requested again as a whole, and what was
-// yielded of it is skipped. Only if a Stream breaks while it is read, its Read
-// fails, and so does the iteration; see [Retryable].
+// A page whose transfer fails is requested again as a whole, and the entities
+// already yielded are skipped. If the transfer fails while a Stream is being read,
+// its Read fails, and so does the iteration; see [Retryable].
 func (c *Client) Entities(ctx context.Context, url string, start Start) iter.Seq2[*Entity, error] {
 	return flatten(c.Pages(ctx, url, start))
 }
 
 // Snapshot returns an iterator over the entities of a snapshot, in the order of
-// its index, from the given position on; its Index may be empty. Pages are
-// requested concurrently.
+// its index, from the given position on. The position's Index may be empty. Pages
+// are requested concurrently.
 func (c *Client) Snapshot(ctx context.Context, indexURL string, from feed.SnapshotPosition) iter.Seq2[*Entity, error] {
 	return flatten(func(yield func(*Page, error) bool) {
 		s, indexURL, err := c.open(ctx, indexURL)

@@ -16,34 +16,32 @@ import (
 	"github.com/feedctl/feedctl/internal/tcp"
 )
 
-// Config says how a [Client] reads. The zero Config reads a feed to its end
-// with the defaults that are given with each member.
+// Config configures a [Client]. The zero Config reads a feed to its end, with the
+// default of each field.
 type Config struct {
-	// Source, if not nil, is read in place of servers: package consumer/fromstore has one
-	// that reads a store. HTTPClient, Header, Credentials and AllowOrigins mean nothing
+	// Source, if not nil, is read instead of HTTP servers; package consumer/fromstore has
+	// one that reads a store. HTTPClient, Header, Credentials and AllowOrigins are ignored
 	// then.
 	Source Source
-	// HTTPClient makes the requests; redirects are always decided by the
-	// rules of [Config.AllowOrigins]. nil: one with a transport of its own.
-	// Its Timeout must be 0, because it would cut long pages and long polls;
-	// use HeaderTimeout and IdleTimeout. A request is not repeated if the
-	// transport's error has a method Permanent() bool that returns true.
+	// HTTPClient makes the requests; redirects always follow the rules of
+	// [Config.AllowOrigins]. nil: one with [NewTransport]. Its Timeout must be 0,
+	// because it would interrupt large pages and long-polls; use HeaderTimeout and
+	// IdleTimeout. A request is not repeated if the transport's error has a method
+	// Permanent() bool that returns true.
 	HTTPClient *http.Client
-	// Header is added to each request to the origin that the credentials are
-	// for, since it may hold secrets. It replaces fields that the client sets
-	// itself; User-Agent and Accept-Encoding are no secrets and go
-	// everywhere.
+	// Header is added to each request to the origin that receives the credentials,
+	// since it may contain secrets. It replaces fields that the client sets itself.
+	// User-Agent and Accept-Encoding are not secret and are sent to every origin.
 	Header http.Header
-	// Credentials are sent only to the origin of the URL that the iterator or
-	// the [Job] was given. A user name and password in that URL are used if
-	// this is empty.
+	// Credentials are sent only to the origin of the URL passed to the iterator or
+	// the [Job]. If they are empty, a user name and password in that URL are used.
 	Credentials Credentials
 	// AllowOrigins are further origins ("https://pages.example.com") that
 	// links and redirects may lead to. They are never sent credentials.
 	AllowOrigins []string
 
-	// MaxWhole is the largest body that is given out whole, in bytes; larger
-	// ones are streams. 0: 1 MiB.
+	// MaxWhole is the largest body of an entity that is held in memory, in bytes;
+	// larger ones are streams. 0: 1 MiB.
 	MaxWhole int
 	// MaxEntity is the largest body that is accepted, in bytes. 0: no limit
 	// but MaxPage.
@@ -51,86 +49,83 @@ type Config struct {
 	// MaxPage is the largest page that is accepted, in bytes, after
 	// decompression. 0: 16 GiB.
 	MaxPage int64
-	// ReadAhead is how many bytes of a page are held that were received but
-	// not used yet, in a feed for the current page and for the next one, in a
-	// snapshot for each of Concurrency pages. 0: 1 MiB.
+	// ReadAhead is how many bytes of a page are buffered before they are parsed: in a
+	// feed for the current page and the next one, in a snapshot for each of Concurrency
+	// pages. 0: 1 MiB.
 	ReadAhead int
-	// MaxHeld is the largest page, in bytes, of which nothing is given out before
-	// all of it is there and has the digest or checksum that it came with:
-	// Repr-Digest or Content-Digest (RFC 9530), or that of its content coding. As many
-	// pages are held as ReadAhead says. Entities of a larger one are given out as they
-	// come, the last one after that. 0: 4 MiB.
+	// MaxHeld is the largest page, in bytes, that is verified before any of its entities
+	// is yielded: against Repr-Digest or Content-Digest (RFC 9530), or the checksum of
+	// its content coding. As many pages are held as are read ahead. Entities of a larger
+	// page are yielded as they arrive, the last one once the page is verified. 0: 4 MiB.
 	MaxHeld int
-	// MaxPages is how many pages the search for a place goes back from the entry point at
-	// most: the links of a page that is made up for each request never end. 0: 10,000,000.
+	// MaxPages is how many pages a crawl goes back from the entry point at most, since a
+	// server may generate prev links without end. 0: 10,000,000.
 	MaxPages int
-	// Concurrency is how many pages of a snapshot are requested at a time. 0:
-	// 4.
+	// Concurrency is how many pages of a snapshot are requested concurrently. 0: 4.
 	Concurrency int
 
-	// Follow makes the iterators of a feed wait for more at its end, and for
-	// its first entity if there is none yet. Without Follow, a feed that is
-	// empty (status 204) is read without error, and one that does not exist
-	// (404) is a [*StatusError]. So it always is if there is a Content-ID to
-	// resume from: then the feed has been removed.
+	// Follow makes the iterators of a feed wait for more entities at its end, and
+	// for its first entity if there is none yet. Without Follow, an empty feed
+	// (status 204) is read without error, and one that does not exist (404) is a
+	// [*StatusError]. With a Content-ID to resume from, 404 is always an error: the
+	// feed has been removed.
 	Follow bool
-	// Wait is how long the server is asked to hold a request until there is
-	// something new (RFC 7240, "Prefer: wait"), in whole seconds. 0: 30 s.
+	// Wait is how long the server is asked to hold a long-poll (RFC 7240,
+	// "Prefer: wait"), in whole seconds. 0: 30 s.
 	Wait time.Duration
-	// PollInterval is the longest pause between requests to a server that
-	// does not hold them. The first pauses are shorter. 0: 10 s.
+	// PollInterval is the longest pause between polls of a server that does not
+	// hold requests. The first pauses are shorter. 0: 10 s.
 	PollInterval time.Duration
 
-	// HeaderTimeout is how long a request may take until its response header is
-	// there; one that the server is asked to hold, at most 10 s longer than Wait.
-	// Then its connection is taken for dead, and another is used. 0: 30 s.
+	// HeaderTimeout is how long a request may take until its response header arrives.
+	// A long-poll may take at most 10 s longer than Wait. After that its connection is
+	// abandoned and another one used. 0: 30 s.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long a response body may bring fewer than IdleBytes
-	// while it is waited for. 0: 30 s.
+	// IdleTimeout is how long the client waits for IdleBytes of a response body.
+	// 0: 30 s.
 	IdleTimeout time.Duration
-	// IdleBytes is what has to come within each IdleTimeout, unless the body ends.
-	// 0: 1, so that a body may be as slow as it likes as long as it comes.
+	// IdleBytes is how many bytes must arrive within each IdleTimeout, unless the body
+	// ends. 0: 1, so that any progress is enough.
 	IdleBytes int
-	// Retry says how requests are repeated.
+	// Retry configures how requests are repeated.
 	Retry RetryConfig
 
-	// Missing, if not nil, is called when the client, which is to follow a feed, begins to
-	// wait for it since it does not exist.
+	// Missing, if not nil, is called when the client follows a feed that does not exist
+	// and begins to wait for it.
 	Missing func(ctx context.Context)
 
-	// Logger gets what is repeated and what is waited for. nil: nothing.
+	// Logger logs retries and waits. nil: no logging.
 	Logger *slog.Logger
 }
 
-// Credentials are what a request is authorized with: a user name and password
-// (RFC 7617) or a bearer token (RFC 6750).
+// Credentials authorize requests. They are a user name and password (RFC 7617) or a
+// bearer token (RFC 6750).
 type Credentials struct {
 	Username, Password string
 	Bearer             string
 }
 
-// RetryConfig says how often and when a request is repeated that failed in a
-// way that [Retryable] describes. The pause grows by two each time; a random
-// part of up to a half is taken off it.
+// RetryConfig configures how requests are repeated that failed with a [Retryable]
+// error. The pause doubles each time and is shortened at random by up to a half.
 type RetryConfig struct {
-	// Attempts is how often something is tried without any progress. 0: 8, or
-	// no limit with Follow; negative: no limit.
+	// Attempts is how many attempts are made without progress. 0: 8, or no limit
+	// with Follow; negative: no limit.
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
 	Min, Max time.Duration
-	// MaxRetryAfter is the longest pause that a server may ask for by
-	// Retry-After; if it asks for more, it gets this. 0: 5 min.
+	// MaxRetryAfter limits the pause that a server requests by Retry-After.
+	// 0: 5 min.
 	MaxRetryAfter time.Duration
 }
 
-// A Client reads feeds and snapshots. It can be used by several goroutines.
+// A Client reads feeds and snapshots. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	allowed map[string]bool // origins
 	buffers sync.Pool       // of *[]byte, config.ReadAhead long
 }
 
-// New returns a Client, or an error if c cannot be right.
+// New returns a Client, or an error if c is invalid.
 func New(c Config) (*Client, error) {
 	c.MaxWhole = cmp.Or(c.MaxWhole, 1<<20)
 	c.MaxPage = cmp.Or(c.MaxPage, 16<<30)
@@ -196,15 +191,14 @@ func (c *Config) check() error {
 	return nil
 }
 
-// NewTransport returns what makes the requests of a client without an HTTPClient: a
-// transport for up to concurrency pages at a time from one server, which notices
-// connections that are dead.
+// NewTransport returns the transport of a client without an HTTPClient. It is for up to
+// concurrency concurrent requests to one server, and detects broken connections.
 func NewTransport(concurrency int) *http.Transport {
 	return &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		DialContext:       tcp.Dialer(10 * time.Second).DialContext,
 		ForceAttemptHTTP2: true,
-		// A connection that many requests share does not end with one that times out.
+		// A shared connection is not closed when one of its requests times out.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    concurrency + 2,
@@ -214,7 +208,7 @@ func NewTransport(concurrency int) *http.Transport {
 	}
 }
 
-// CloseIdleConnections closes connections that are kept for further requests.
+// CloseIdleConnections closes connections that are kept open for reuse.
 func (c *Client) CloseIdleConnections() { c.config.HTTPClient.CloseIdleConnections() }
 
 // parseURL parses an absolute HTTP URL. Its errors do not repeat the URL's
@@ -222,7 +216,7 @@ func (c *Client) CloseIdleConnections() { c.config.HTTPClient.CloseIdleConnectio
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("parse URL: it is not well-formed")
+		return nil, errors.New("parse URL: malformed URL")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("parse URL %q: must begin with http:// or https:// and a host", redact(raw))

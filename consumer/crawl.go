@@ -8,11 +8,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxCrawls is how often the crawl is begun again because the page that it
-// found was removed before it could be read.
+// maxCrawls is how many crawls are made if the page found is removed before it can
+// be read.
 const maxCrawls = 3
 
-// locate returns the page that the walk begins with.
+// locate returns the page to begin the walk with.
 func (w *walk) locate() (*reading, error) {
 	switch start := w.start; {
 	case start.latest:
@@ -43,8 +43,8 @@ func (w *walk) request(url string) (*reading, error) {
 	return r, r.open()
 }
 
-// revisit tries the page that the position was on: most often the entity is
-// still there, and no crawl is needed. It returns nil if it is not.
+// revisit returns the page of the position if it still has the entity, which saves a
+// crawl, or else nil.
 func (w *walk) revisit(at feed.Position) (*reading, error) {
 	r, err := w.request(at.Page)
 	switch {
@@ -59,7 +59,7 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 		return !found
 	})
 	if gone(err) {
-		err = nil // meanwhile
+		err = nil // removed while it was read
 	}
 	if err != nil || !found {
 		r.close()
@@ -70,8 +70,8 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	return r, w.follows(r.page.URL, r.page.chain.Prev)
 }
 
-// crawlReport is how many pages a crawl goes back between two messages about it: a
-// feed whose pages lead back without end looks like one that is long.
+// crawlReport is how many pages a crawl goes back between log messages, which show a
+// feed whose prev links never end.
 const crawlReport = 10_000
 
 // crawl goes back from the entry point, page by page, to the first page that
@@ -82,11 +82,11 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 	url := w.url
 	for pages := 1; ; pages++ {
 		if pages%crawlReport == 0 {
-			w.s.config.Logger.InfoContext(w.s.ctx, "looking for the start of the feed", "pages", pages, "at", redact(url))
+			w.s.config.Logger.InfoContext(w.s.ctx, "searching for the start of the feed", "pages", pages, "at", redact(url))
 		}
 		p, err := w.s.head(url)
 		if newer != nil && gone(err) {
-			// Its prev link may come from a cache that has not heard of it.
+			// The prev link may come from a stale cache.
 			w.s.config.Logger.WarnContext(w.s.ctx, "older pages are gone", "error", err)
 			return newer, nil
 		}
@@ -107,13 +107,13 @@ func (w *walk) crawl(to time.Time) (*Page, error) {
 			return p, nil
 		}
 		if pages == w.s.config.MaxPages {
-			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages from the entry point, and there are older ones", ErrTooLarge, pages)}
+			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point, and there are older pages", ErrTooLarge, pages)}
 		}
 		newer, url = p, p.Links.Prev
 	}
 }
 
-// head requests what a page's header says.
+// head requests a page without its body.
 func (s *session) head(url string) (*Page, error) {
 	resp, err := s.send(Request{URL: url, Head: true})
 	if err != nil {
@@ -126,8 +126,8 @@ func (s *session) head(url string) (*Page, error) {
 	return newFeedPage(resp)
 }
 
-// explain returns err, the error of a HEAD request, with what the server says
-// about it in the body, which only a GET request gets.
+// explain returns err, the error of a HEAD request, with the server's explanation,
+// which is in the body of a GET response only.
 func (s *session) explain(err error) error {
 	var status, why *StatusError
 	if !errors.As(err, &status) || Retryable(err) {
@@ -143,8 +143,8 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// checkNeighbours checks two pages of which one was found by the link of the
-// other, asked for as url and now called self.
+// checkNeighbours checks two adjacent pages. One of them was found by a link of the
+// other to url, and its self link is self.
 func checkNeighbours(older, newer *Page, url, self string) error {
 	violation := func(p *Page, err error) error { return &PageError{URL: p.URL, Part: -1, Err: err} }
 	switch {
@@ -163,26 +163,26 @@ func checkNeighbours(older, newer *Page, url, self string) error {
 	return nil
 }
 
-// A cycle finds out, in constant memory, that a chain of pages leads back to
-// itself. Where prev and next links agree, it can only lead back to its first
-// page, and that is found at once. Otherwise one more page is remembered, and a
-// later one after each doubling of the way (Brent's algorithm).
+// A cycle detects, in constant memory, that links lead back to a page visited before.
+// Where prev and next links agree, that can only be the first page, which is detected
+// at once. Otherwise a second page is remembered, and replaced after each doubling of
+// the number of steps (Brent's algorithm).
 type cycle struct {
 	first string
-	mark  string
-	steps int // since mark
+	saved string
+	steps int // since saved
 	power int
 }
 
 func (c *cycle) visit(url string) error {
-	if url == c.first || url == c.mark {
+	if url == c.first || url == c.saved {
 		return &PageError{URL: url, Part: -1, Err: ErrLoop}
 	}
 	if c.first == "" {
 		c.first = url
 	}
 	if c.steps == c.power {
-		c.mark, c.power, c.steps = url, max(1, 2*c.power), 0
+		c.saved, c.power, c.steps = url, max(1, 2*c.power), 0
 	}
 	c.steps++
 	return nil

@@ -16,8 +16,8 @@ import (
 // content coding or a part's Content-Length says of it is wrong.
 var ErrDamaged = errors.New("body is damaged")
 
-// declaredDigest returns the SHA-256 that the header of a response says its content has;
-// nil if it does not say. Of a part of a page, Repr-Digest is that of the whole page.
+// declaredDigest returns the SHA-256 of a response's content according to its header, or
+// nil. It ignores the Repr-Digest of a part, which is that of the whole page.
 func declaredDigest(status int, h http.Header) []byte {
 	if sum := sha256Member(h, "Content-Digest"); sum != nil || status != http.StatusOK {
 		return sum
@@ -26,8 +26,8 @@ func declaredDigest(status int, h http.Header) []byte {
 }
 
 // sha256Member returns the member "sha-256" of a field that is a dictionary of byte
-// sequences (RFC 9651, section 3.2). Like a field that cannot be read, a member that is not
-// one is ignored (section 4.2).
+// sequences (RFC 9651, section 3.2). A malformed member is ignored, as is a malformed field
+// (section 4.2).
 func sha256Member(h http.Header, name string) (sum []byte) {
 	for member := range strings.SplitSeq(strings.Join(h.Values(name), ","), ",") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(member), "sha-256=:")
@@ -42,8 +42,8 @@ func sha256Member(h http.Header, name string) (sum []byte) {
 	return sum
 }
 
-// A digestBody is the content of a response, which has a digest. Its end is an error if it
-// does not have it.
+// A digestBody is the content of a response with a declared digest. It ends with an error
+// instead of io.EOF if the digest differs.
 type digestBody struct {
 	io.ReadCloser
 	url  string
@@ -64,19 +64,19 @@ func (b *digestBody) Read(p []byte) (int, error) {
 	b.hash.Write(p[:n])
 	if err == io.EOF {
 		if got := b.hash.Sum(nil); !bytes.Equal(got, b.want) {
-			err = &transportError{url: b.url, err: fmt.Errorf("%w: it has the SHA-256 %x, not %x as its header says", ErrDamaged, got, b.want)}
+			err = &transportError{url: b.url, err: fmt.Errorf("%w: its SHA-256 is %x, not %x as declared in the header", ErrDamaged, got, b.want)}
 		}
 		b.err = err
 	}
 	return n, err
 }
 
-// An unverifiedError is an error of reading a page of which entities were given out before it
-// was known whether they are as they were sent. They must not be relied on.
+// An unverifiedError is an error of reading a page of which entities were yielded before the
+// page was verified. They must not be relied on.
 type unverifiedError struct{ err error }
 
 func (e *unverifiedError) Error() string {
-	return e.err.Error() + " (entities of the page were read before that was known: read it again from its start)"
+	return e.err.Error() + " (entities of the page were delivered before it was verified: read it again from its start)"
 }
 
 func (e *unverifiedError) Unwrap() error { return e.err }

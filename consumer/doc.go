@@ -1,37 +1,35 @@
-// Package consumer reads feeds and snapshots over HTTP after the
-// datareplication.io specification: a URL in, entities out, in order.
+// Package consumer reads the entities of feeds and snapshots over HTTP, in order,
+// according to the datareplication.io specification.
 //
-// [Client.Entities] and [Client.Pages] are iterators over a feed, from a
-// [Start] on, and [Client.Snapshot] over a snapshot. A [Job] does the whole
-// work of consuming a feed into a [Sink] that keeps data and position together,
-// so that each entity takes effect exactly once, whatever crashes. Whoever
-// writes a sink finds the contract at [Sink] and [Batch].
+// [Client.Entities] and [Client.Pages] iterate over a feed, from a [Start] on, and
+// [Client.Snapshot] over a snapshot. A [Job] consumes a feed into a [Sink] that
+// keeps data and position together, so that each entity takes effect exactly once
+// even after a crash. [Sink] and [Batch] document the contract for sinks.
 //
 // # Finding the start
 //
-// With a position, the page that it was on is tried first. If it is gone, or
-// does not have the entity, the feed is searched back from its entry point by
-// HEAD requests, up to a page that is strictly older than the position or the
-// oldest there is, and then read forward: what is older is skipped, and then
-// all up to the Content-ID. If it is not there, something may have been lost,
-// which is a [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest
-// entity is newer than the position; see [IsGap]. That nothing is newer is no
-// error.
+// With a position, the client tries the page of the position first. If the page is
+// gone, or does not have the entity, the client crawls back from the entry point by
+// HEAD requests, to a page that is strictly older than the position or to the oldest
+// page. From there it walks forward and skips all entities up to the Content-ID. If
+// the Content-ID is not in the feed, entities may have been missed: the error is a
+// [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest entity is newer
+// than the position; see [IsGap]. It is not an error if no entity is newer.
 //
-// # What is checked
+// # Checks
 //
 // Every page must have Last-Modified, a self link, and neighbours that name
 // each other (only a prev link may be missing, since old pages may be
 // removed); the pages must not form a loop; Last-Modified must never decrease;
-// every page must end with its closing delimiter. A page that has been read
-// may only have grown when it is read again. Errors name the URL, and the part
-// and the offset if it is about one; see [PageError].
+// every page must end with its closing delimiter. When a page is read again, it
+// may only have grown. Errors have the URL, and the part and the offset if they
+// apply to one; see [PageError].
 //
-// # What is repeated
+// # Retries
 //
-// Requests that fail in a way that may pass ([Retryable]) are repeated as
-// [RetryConfig] says. A page that breaks in the middle is requested again as a
-// whole; what was given out of it is recognized and skipped.
+// Requests that fail with a [Retryable] error are repeated according to
+// [RetryConfig]. A page whose transfer fails is requested again as a whole; the
+// entities already yielded are skipped.
 //
 // # Limits
 //
@@ -39,6 +37,6 @@
 // ReadAhead for each page in flight, and by MaxWhole. Bodies larger than that
 // are streams. A compressed page may need 8 MiB for its window (RFC 9659).
 //
-// Credentials and further headers are sent only to the origin (RFC 6454) of the
-// URL that the caller gave.
+// Credentials and configured headers are sent only to the origin (RFC 6454) of the
+// URL passed by the caller.
 package consumer

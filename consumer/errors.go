@@ -19,32 +19,32 @@ import (
 
 // Causes of errors, to be matched with [errors.Is].
 var (
-	// ErrLinks: the links of a page are missing, or those of neighbours do not
-	// agree (specification, section "Pagination").
+	// ErrLinks means that links of a page are missing, or that those of neighbours
+	// do not agree (specification, section "Pagination").
 	ErrLinks = errors.New("links are not consistent")
-	// ErrTimeOrder: Last-Modified goes back within a page or from one page to
-	// the next (specification, section "Last-Modified").
+	// ErrTimeOrder means that Last-Modified decreases within a page or from one
+	// page to the next (specification, section "Last-Modified").
 	ErrTimeOrder = errors.New("Last-Modified goes back")
-	// ErrLoop: following the links leads to a page that was there before.
+	// ErrLoop means that the links lead back to a page visited before.
 	ErrLoop = errors.New("pages form a loop")
-	// ErrPageChanged: a page that was read before does not begin with what was
-	// read (specification, section "Immutability of pages").
+	// ErrPageChanged means that a page no longer begins with the entities that were
+	// read before (specification, section "Immutability of pages").
 	ErrPageChanged = errors.New("page changed other than by growing")
-	// ErrSnapshotChanged: a snapshot that was read in part is no longer there;
-	// its URL has another one now.
+	// ErrSnapshotChanged means that a snapshot was replaced while it was being read:
+	// its URL now leads to another one.
 	ErrSnapshotChanged = errors.New("snapshot was replaced by another one")
-	// ErrOrigin: a link or redirect leads to an origin that is not in
+	// ErrOrigin means that a link or redirect leads to an origin that is not in
 	// [Config.AllowOrigins].
 	ErrOrigin = errors.New("origin is not allowed")
-	// ErrMediaType: the response is not of the type it has to be.
+	// ErrMediaType means that the response has an unexpected media type.
 	ErrMediaType = errors.New("unexpected media type")
-	// ErrTooLarge: a limit of [Config] is exceeded.
+	// ErrTooLarge means that a limit of [Config] is exceeded.
 	ErrTooLarge = errors.New("larger than the limit")
 )
 
-// A ContentIDNotFoundError means that the entity a consumer read last is not
-// in the feed any more, though the feed reaches back far enough in time: the
-// feed was replaced or rewritten. What came after it may have been missed.
+// A ContentIDNotFoundError means that the entity of the position is no longer in the
+// feed, although the feed reaches back far enough in time: the feed was replaced or
+// rewritten. Later entities may have been missed.
 type ContentIDNotFoundError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
@@ -56,7 +56,7 @@ func (e *ContentIDNotFoundError) Error() string {
 }
 
 // A NotOldEnoughError means that the oldest entity of a feed is newer than the
-// position: what was between them may have been removed.
+// position: entities in between may have been removed.
 type NotOldEnoughError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
@@ -64,13 +64,12 @@ type NotOldEnoughError struct {
 }
 
 func (e *NotOldEnoughError) Error() string {
-	return fmt.Sprintf("resume %s: position is %s but the oldest entity is of %s: start over from a snapshot or from the beginning",
+	return fmt.Sprintf("resume %s: the position is %s, but the oldest entity is from %s: start over from a snapshot or from the beginning",
 		e.URL, feed.FormatTime(e.Position.LastModified), feed.FormatTime(e.Oldest))
 }
 
-// A PageError tells what is wrong with a page, and where. Part counts from 0
-// and Offset is in bytes from the start of the page; Part is -1 if the error is
-// about the page as a whole.
+// A PageError is an error in a page. Part counts from 0, and Offset is in bytes from
+// the start of the page; Part is -1 if the error concerns the page as a whole.
 type PageError struct {
 	URL    string
 	Part   int
@@ -87,20 +86,18 @@ func (e *PageError) Error() string {
 
 func (e *PageError) Unwrap() error { return e.Err }
 
-// A StatusError is a response with a status that says no.
+// A StatusError is a response with an error status.
 type StatusError struct {
 	Method     string // of the request; empty for GET and HEAD
 	URL        string
 	StatusCode int
-	// Problem is what the server says about it; the zero Problem if it says
-	// nothing.
+	// Problem is the server's explanation; the zero Problem if there is none.
 	Problem Problem
-	// RetryAfter is how long the server wants to be left alone; 0 if it does
-	// not say.
+	// RetryAfter is the pause requested by the server, or 0.
 	RetryAfter time.Duration
 }
 
-// A Problem is the body of an error response (RFC 9457), as far as it is used.
+// A Problem is the body of an error response (RFC 9457).
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -118,7 +115,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// oneLine replaces what is not for print in a server's words: they are shown to people.
+// oneLine replaces unprintable characters in a server's text, which is shown to users.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -128,15 +125,15 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// gone reports whether err says that there is nothing at the URL.
+// gone reports whether err means that there is nothing at the URL.
 func gone(err error) bool {
 	var status *StatusError
 	return errors.Is(err, ErrNotFound) || errors.As(err, &status) &&
 		(status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
 }
 
-// A transportError is a request or a response body that broke. It is worth
-// another try.
+// A transportError is a failure to send a request or to receive a response. It may
+// succeed when repeated.
 type transportError struct {
 	url string
 	err error
@@ -145,24 +142,24 @@ type transportError struct {
 func (e *transportError) Error() string { return fmt.Sprintf("get %s: %v", shown(e.url), e.err) }
 func (e *transportError) Unwrap() error { return e.err }
 
-// A streamError is a page that broke while the stream of an entity was read.
+// A streamError is a failure of a page while the stream of an entity was read.
 type streamError struct{ err error }
 
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }
 
-// isTransport reports whether err has its final form already: a broken
-// transport, or the end of the caller's context.
+// isTransport reports whether err needs no more context: it is a transport error, or
+// that of the caller's context.
 func isTransport(err error) bool {
 	var broken *transportError
 	return errors.As(err, &broken) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Retryable reports whether the same request may succeed later: the network
-// broke, a page was cut short, or the server answered 408, 425, 429 or 5xx. The
-// iterators have then tried as often as [RetryConfig] says, or could not try
-// because a part of a streamed entity was already given out. Go on from the
-// position of the last whole entity.
+// Retryable reports whether the same request may succeed later: the network failed,
+// a page was truncated, or the server answered 408, 425, 429 or 5xx. The iterators
+// have then made the attempts allowed by [RetryConfig], or could not repeat the
+// request because part of a streamed entity had been read. Continue from the position
+// of the last complete entity.
 func Retryable(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -180,7 +177,7 @@ func Retryable(err error) bool {
 	return errors.As(err, &broken) || errors.Is(err, page.ErrTruncated) || errors.Is(err, ErrDamaged)
 }
 
-// isPermanent reports whether err says of itself that it does not pass.
+// isPermanent reports whether err has a method Permanent that returns true.
 func isPermanent(err error) bool {
 	var final interface{ Permanent() bool }
 	return errors.As(err, &final) && final.Permanent()
@@ -203,11 +200,10 @@ func IsGap(err error) bool {
 	return errors.As(err, &id) || errors.As(err, &old) || errors.Is(err, ErrTimeline)
 }
 
-// signature finds what makes a presigned URL as good as a password while it holds.
+// signature matches the signature in a presigned URL, which is as secret as a password.
 var signature = regexp.MustCompile(`(?i)([?&](?:X-(?:Amz|Goog)-(?:Signature|Security-Token)|Signature|sig)=)[^&#]*`)
 
-// shown returns a URL as it may be in errors and logs: without what lets others read
-// what is there.
+// shown returns a URL without its secrets, for errors and logs.
 func shown(url string) string { return signature.ReplaceAllString(redact(url), "${1}xxxxx") }
 
 // redact returns a URL without user name and password.

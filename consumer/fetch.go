@@ -16,8 +16,7 @@ func (s *session) fetch(r *reading) *fetch {
 	return f
 }
 
-// wait returns the page when its header is there. It takes as long as the
-// request may take.
+// wait returns the page once its header has been received.
 func (f *fetch) wait() (*reading, error) {
 	<-f.done
 	return f.r, f.err

@@ -9,11 +9,11 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// await waits until the newest page r may have more: entities or a next link.
+// await waits until the newest page r may have more entities or a next link.
 //
-// A server that knows "Prefer: wait" (RFC 7240) holds the request until there
-// is something new, and is asked again at once. One that answers soon, and
-// twice in a row with nothing new, is asked again after a pause that grows.
+// A server that supports "Prefer: wait" (RFC 7240) holds the request until there is
+// something new, and is polled again at once. A server that answers early with nothing
+// new, twice in a row, is polled again after a growing pause.
 func (w *walk) await(r *reading) error {
 	for {
 		if w.quiet > 1 && !w.held {
@@ -35,17 +35,17 @@ func (w *walk) pollPause(n int) time.Duration {
 	return backoff.Backoff{Min: min(c.Retry.Min, c.PollInterval), Max: c.PollInterval}.After(n)
 }
 
-// poll asks once whether there is news, and makes it what r reads.
+// poll polls once, and makes r read the response if the page has changed.
 func (w *walk) poll(r *reading) (news bool, err error) {
 	q := Request{URL: r.page.URL, ETag: r.page.etag, Wait: w.s.config.Wait}
 	if q.ETag != "" && !w.noRanges {
-		q.Offset = r.last.offset // only what comes after what is known, and that to know it again
+		q.Offset = r.last.offset // the last entity read, to recognize it, and what follows
 	}
 	begun := time.Now()
 	resp, err := w.s.send(q)
 	var status *StatusError
 	if errors.As(err, &status) && status.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		return true, r.open() // which finds out what became of the page
+		return true, r.open() // the page may have been replaced
 	}
 	if err != nil {
 		return false, err
@@ -57,15 +57,15 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 	}
 	w.noRanges = w.noRanges || q.Offset > 0 && resp.Answer == Whole
 	if err := r.start(resp); err != nil && resp.Answer == Part {
-		return true, r.open() // the whole page may say what a part does not
+		return true, r.open() // the whole page may be readable
 	} else if err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
-// linked looks whether a page that has not changed has a next link now: it is
-// part of the response and not of the page, so that an entity tag need not tell.
+// linked reports whether an unchanged page now has a next link. The link is part of the
+// response, not of the page, so it need not change the entity tag.
 func (w *walk) linked(r *reading, resp *response) (bool, error) {
 	next := resp.Links.Next
 	if resp.Links == (feed.Links{}) {

@@ -27,16 +27,16 @@ const defaultUserAgent = "feedctl"
 // maxRedirects is how many redirects one request may take.
 const maxRedirects = 10
 
-// A httpSource asks servers, on behalf of one session.
+// An httpSource is the Source of one session that requests pages from HTTP servers.
 type httpSource struct {
 	s           *session
 	client      http.Client // with the redirect rules
-	home        string      // the origin that credentials and headers are for
+	home        string      // the origin that receives credentials and headers
 	trusted     []string    // further origins
 	credentials Credentials
 }
 
-// newHTTPSource returns the source for the URL that a caller gave, and the URL without its
+// newHTTPSource returns the source for a URL passed by a caller, and the URL without its
 // user name and password.
 func newHTTPSource(s *session, raw string) (*httpSource, string, error) {
 	u, err := parseURL(raw)
@@ -53,17 +53,17 @@ func newHTTPSource(s *session, raw string) (*httpSource, string, error) {
 	return h, u.String(), nil
 }
 
-// An httpResponse is the answer of a server, with a body that is decoded and limited.
+// An httpResponse is the response of a server. accept decodes and limits its body.
 type httpResponse struct {
 	url      *url.URL // after redirects
 	status   int
 	header   http.Header
 	body     io.ReadCloser
-	verified bool // the end of body comes only if it has a digest or checksum that it came with
+	verified bool // body ends with io.EOF only if its declared digest or checksum matches
 }
 
-// Get implements [Source]. Its errors are complete. An answer is a 200, a 204, a 206 or a
-// 304.
+// Get implements [Source]. Its errors need no more context. It returns a response for the
+// statuses 200, 204, 206 and 304.
 func (h *httpSource) Get(parent context.Context, q Request) (*Response, error) {
 	u, err := parseURL(q.URL)
 	if err != nil {
@@ -114,17 +114,18 @@ func (q *Request) setHeader(h http.Header) {
 	}
 	if q.Offset > 0 {
 		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-")
-		h.Set("Accept-Encoding", "identity") // offsets are those of the page as it is
+		h.Set("Accept-Encoding", "identity") // offsets are those of the uncoded page
 	}
 }
 
-// accept decides whether r is an answer, makes its body readable, and reads its header.
+// accept converts r to a Response, with a decoded body and a parsed header, or returns an
+// error if its status is not expected.
 func (h *httpSource) accept(q Request, r *httpResponse) (*Response, error) {
 	answer := &Response{URL: redact(r.url.String()), ETag: strings.TrimSpace(r.header.Get("ETag")), Header: r.header}
 	switch r.status {
 	case http.StatusPartialContent:
 		if q.Offset == 0 {
-			return nil, newStatusError(r) // a part was not asked for
+			return nil, newStatusError(r) // no range was requested
 		}
 		answer.Answer = Part
 	case http.StatusOK:
@@ -150,7 +151,7 @@ func (h *httpSource) accept(q Request, r *httpResponse) (*Response, error) {
 	return answer, h.describe(q, r, answer)
 }
 
-// describe reads what a header says of what was asked for.
+// describe sets the fields of answer from the header, according to the kind of request.
 func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) error {
 	switch {
 	case answer.Answer == Empty:
@@ -169,7 +170,7 @@ func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) erro
 	if err := describeLinks(r, answer, answer.URL); err != nil {
 		return err
 	}
-	answer.Chain, _ = feed.ParseChain(r.header) // RFC 9651, section 4.2: a field that cannot be read is ignored
+	answer.Chain, _ = feed.ParseChain(r.header) // RFC 9651, section 4.2: a malformed field is ignored
 	return nil
 }
 
@@ -189,7 +190,7 @@ func describePage(r *httpResponse, answer *Response) error {
 	return nil
 }
 
-// describeLinks reads the links of the page called at.
+// describeLinks sets the links of a page; at is its URL in errors.
 func describeLinks(r *httpResponse, answer *Response, at string) error {
 	links, err := feed.ParseLinks(r.url, r.header)
 	if err != nil {
@@ -212,7 +213,7 @@ func (h *httpSource) describeIndex(r *httpResponse, answer *Response) error {
 	return nil
 }
 
-// requestError makes the error of a request that a server did not answer.
+// requestError returns the error for a request without a response.
 func (h *httpSource) requestError(target string, err error) error {
 	var repeated *url.Error // repeats the URL
 	if errors.As(err, &repeated) {
@@ -233,7 +234,7 @@ func newStatusError(r *httpResponse) error {
 		return e
 	}
 	if body, err := decode(r, maxProblem); err == nil {
-		// What cannot be read is no reason to hide the status.
+		// An unreadable body must not hide the status.
 		if data, err := io.ReadAll(body); err == nil {
 			_ = json.Unmarshal(data, &e.Problem)
 		}
@@ -241,7 +242,7 @@ func newStatusError(r *httpResponse) error {
 	return e
 }
 
-// permit refuses URLs that no request may go to.
+// permit returns an error if requests to u are not allowed.
 func (h *httpSource) permit(u *url.URL) error {
 	if o := origin(u); o != h.home && !h.s.allowed[o] && !slices.Contains(h.trusted, o) {
 		return fmt.Errorf("%w: %s (the feed is at %s); allow it if you trust it", ErrOrigin, o, h.home)
@@ -249,8 +250,8 @@ func (h *httpSource) permit(u *url.URL) error {
 	return nil
 }
 
-// redirect is the http.Client's CheckRedirect. What it copied from the request
-// before is what must not go to another origin, so the header is made anew.
+// redirect implements CheckRedirect of [http.Client]. It builds the header again, since
+// the copied one has fields that must not be sent to another origin.
 func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
@@ -278,8 +279,8 @@ func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
 
 var errRedirects = errors.New("too many redirects")
 
-// encodings returns the codings to ask a host for. To compress what stays on this
-// machine takes longer than to send it.
+// encodings returns the Accept-Encoding for a host. On the same machine, compressing
+// takes longer than sending.
 func encodings(host string) string {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return "identity"
@@ -287,7 +288,7 @@ func encodings(host string) string {
 	return "gzip, zstd"
 }
 
-// setHeader adds the headers that every request to its origin has.
+// setHeader sets the header fields of every request, according to its origin.
 func (h *httpSource) setHeader(r *http.Request) {
 	r.Header.Set("User-Agent", defaultUserAgent)
 	r.Header.Set("Accept-Encoding", encodings(r.URL.Hostname()))

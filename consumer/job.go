@@ -11,19 +11,19 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
-// A GapPolicy says what a [Job] does when entities after its position may have
-// been lost: see [IsGap].
+// A GapPolicy determines what a [Job] does when entities after its position may have
+// been missed; see [IsGap].
 type GapPolicy int
 
 const (
 	// GapFail returns the error.
 	GapFail GapPolicy = iota
 	// GapReplay continues from the time of the position, or from the oldest
-	// entity there is, so that the sink gets some entities again. What the sink
-	// has from a timeline that is gone stays.
+	// entity, so that the sink receives some entities again. Data from another
+	// timeline stays in the sink.
 	GapReplay
 	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. The sink
-	// keeps what it has; what was deleted in the gap stays.
+	// keeps its data, including keys that were deleted in the gap.
 	GapSnapshot
 )
 
@@ -41,9 +41,9 @@ func (g GapPolicy) String() string {
 // position committed together with the data.
 type Job struct {
 	Client *Client
-	// URL is the feed's entry point. Credentials are for its origin.
+	// URL is the feed's entry point. Its origin receives the credentials.
 	URL string
-	// Feed is what positions in the sink call the feed: see
+	// Feed identifies the feed in the positions of the sink; see
 	// [feed.Position]. "": URL, without a user name and password.
 	Feed string
 	Sink Sink
@@ -53,40 +53,40 @@ type Job struct {
 	// SnapshotURL is the index that [GapSnapshot] starts over from.
 	SnapshotURL string
 	// KeyPointer, if not empty, is a JSON Pointer (RFC 6901) to an entity's key
-	// in its body. The entity is given to the sink with this key as its
-	// ContentLocation. An entity without a body keeps the one that it has.
+	// in its body. The sink receives the entity with this key as its
+	// ContentLocation. An entity without a body keeps its ContentLocation.
 	KeyPointer string
 
 	// A batch is committed when it has BatchEntities entities (0: 10,000) or
 	// BatchBytes bytes of bodies (0: 8 MiB), or is BatchInterval old when an
-	// entity arrives (0: 1 s), or when there is nothing more to read for now.
+	// entity arrives (0: 1 s), or when the end of the feed is reached.
 	BatchEntities int
 	BatchBytes    int64
 	BatchInterval time.Duration
 
 	// Progress, if not nil, is called after each commit.
 	Progress func(Progress)
-	// Logger gets what the job does about gaps and broken streams. nil: what
-	// the Client's logger is.
+	// Logger logs how the job handles gaps and failed streams. nil: the Client's
+	// logger.
 	Logger *slog.Logger
 }
 
 // Stats are counts of one run of a [Job].
 type Stats struct {
 	Entities int64 // committed
-	Bytes    int64 // of their bodies, as far as a streamed one says its size
+	Bytes    int64 // of their bodies; streams of unknown size count as 0
 	Batches  int64
-	Restarts int // from the position after a streamed entity broke
-	Gaps     int // that were passed as OnGap says
-	// Rejected are those of Entities that the sink did not take.
+	Restarts int // from the position after a stream failed
+	Gaps     int // handled according to OnGap
+	// Rejected counts those of Entities that the sink rejected.
 	Rejected Rejected
 }
 
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.
 //
-// When ctx ends, or reading fails, the entities that were applied completely
-// are committed; a batch in which applying failed is rolled back. The error
-// wraps ctx's error.
+// When ctx ends, or reading fails, the entities that were applied completely are
+// committed; if applying fails, the batch is rolled back. When ctx ends, the error
+// wraps its error.
 //
 // If a page that was too large to be held (Config.MaxHeld) turns out to be damaged when
 // batches of it were committed, the position is moved back to before the page: the next

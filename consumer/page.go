@@ -10,15 +10,14 @@ import (
 )
 
 // A Page is a page of a feed or of a snapshot. It is valid until the next
-// page is asked for.
+// page is requested.
 type Page struct {
-	// URL of the page: what its self link says, in a snapshot what the index
-	// says.
+	// URL of the page: that of its self link or, in a snapshot, in the index.
 	URL string
 	// Links of the page; none in a snapshot.
 	Links feed.Links
-	// LastModified of the page, in whole seconds; zero if a snapshot page does
-	// not say.
+	// LastModified of the page, in whole seconds; zero for a snapshot page
+	// without one.
 	LastModified time.Time
 	// Header of the response; nil if the page was not read by HTTP.
 	Header http.Header
@@ -41,14 +40,14 @@ func (p *Page) end() feed.Position {
 // requested.
 func (p *Page) Newest() bool { return p.Links.Next == "" }
 
-// Entities yields those entities of the page that come after the position that
-// the reading started from, and that were not yielded before (if this is a
-// page that grew). What is not read of them is skipped when the next page is
-// asked for. An error is yielded last and ends the iteration over the pages.
+// Entities yields the entities of the page that come after the start and that were
+// not yielded before, if the page has grown. Entities that are not read are skipped
+// when the next page is requested. An error is yielded last and ends the iteration
+// over the pages.
 func (p *Page) Entities() iter.Seq2[*Entity, error] { return p.entities }
 
 // An Entity is an entity and where it was read. It is valid until the next
-// one is asked for; so are its Body and its Stream.
+// one is requested, as are its Body and its Stream.
 type Entity struct {
 	feed.Entity
 	Page   string // URL of the page
@@ -68,7 +67,7 @@ func (e *Entity) Position() feed.Position {
 	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page, Prev: e.prev}
 }
 
-// size returns the number of bytes in e's body, as far as it is known.
+// size returns the number of bytes in e's body, or 0 if it is not known.
 func (e *Entity) size() int64 {
 	if e.Stream != nil {
 		return max(e.Size, 0)
@@ -90,7 +89,7 @@ func newFeedPage(r *response) (*Page, error) {
 	return p, nil
 }
 
-// newPage returns any page that a response describes.
+// newPage returns the page of a feed or snapshot that a response describes.
 func newPage(r *response) *Page {
 	return &Page{URL: r.URL, Header: r.Header, LastModified: r.LastModified, boundary: r.Boundary, etag: r.ETag}
 }

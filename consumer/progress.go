@@ -7,33 +7,32 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Progress tells how far a [Job] is. Rates and the time that is left can be
-// made of two of them.
+// Progress is the progress of a [Job]. The rate and the remaining time can be
+// computed from two of them.
 type Progress struct {
 	Stats
 	// Position that was committed.
 	Position feed.Position
 	// Page is the URL of the page that is being read.
 	Page string
-	// Newest is the Last-Modified of the feed's newest page, at most some
-	// seconds old; zero while it is not known. Lag is how much older the
-	// position is.
+	// Newest is the Last-Modified of the feed's newest page, updated every few
+	// seconds; zero while it is not known. Lag is how much older the position is.
 	Newest time.Time
 	Lag    time.Duration
 	// First is the Last-Modified of the first position that was committed in
-	// the feed in this run. From First to Newest is the way to go.
+	// the feed in this run. The run covers the time from First to Newest.
 	First time.Time
-	// While a snapshot is being read: its number of pages and of entities (0 if
-	// the index does not say). Position tells which page is being read.
+	// SnapshotPages and SnapshotEntities are the numbers of pages and entities (0
+	// if not in the index) of the snapshot being read. Position has the current page.
 	SnapshotPages    int
 	SnapshotEntities int64
 }
 
-// lagInterval is how old the knowledge of the newest page may become while the
-// job is on its way there.
+// lagInterval is the interval between requests for the newest page while the job
+// has not reached it.
 const lagInterval = 10 * time.Second
 
-// A lag knows how far the job is behind the newest page.
+// A lag tracks how far the job is behind the newest page.
 type lag struct {
 	url      string // the feed's entry point
 	page     *Page  // that is being read
@@ -69,8 +68,7 @@ func (r *run) report(ctx context.Context, at feed.Position) {
 	r.Progress(p)
 }
 
-// findNewest asks for the newest page from time to time. If it gets no answer
-// it is not worth stopping for.
+// findNewest requests the newest page every lagInterval. Errors are only logged.
 func (r *run) findNewest(ctx context.Context) {
 	l := &r.lag
 	if l.page != nil && l.snapshot == nil && l.page.Newest() {

@@ -8,17 +8,16 @@ import (
 	"sync"
 )
 
-// maxRead is how many bytes a readAhead asks its source for at a time: enough
-// for few system calls, and little enough to hand on early.
+// maxRead is how many bytes a readAhead reads from its source at a time: enough
+// for few system calls, and few enough to pass on early.
 const maxRead = 128 << 10
 
-// A readAhead reads a source in a goroutine of its own and holds at most
-// len(buf) bytes that were not asked for yet. When it is full, the source has
-// to wait.
+// A readAhead reads a source in its own goroutine and buffers at most len(buf) bytes.
+// When the buffer is full, it stops reading.
 //
-// While it is held it gives out nothing: until the source has ended as it should, or
-// the buffer has grown to its limit and is full. A source that ends with an error while
-// it is held gives nothing but that.
+// While it is held, Read blocks: until the source has ended with io.EOF, or the buffer
+// has grown to its limit and is full. If the source fails before that, Read returns only
+// the error.
 type readAhead struct {
 	src     io.ReadCloser
 	cancel  func() // makes a Read of src return
@@ -26,12 +25,12 @@ type readAhead struct {
 	changed sync.Cond
 	buf     []byte // a ring: n bytes from r on
 	r, n    int
-	err     error // of src, once it is used up
+	err     error // of src, once it has ended
 	closed  bool
 	held    bool
 	limit   int           // of len(buf) while it is held
-	given   prefix        // what was given out before src ended as it should
-	expect  prefix        // what is going to be given out begins with it
+	given   prefix        // of what Read returned before src ended with io.EOF
+	expect  prefix        // that the bytes returned by Read must begin with
 	done    chan struct{} // closed when fill has ended
 }
 
@@ -42,7 +41,7 @@ func newReadAhead(src io.ReadCloser, cancel func(), buf []byte) *readAhead {
 	return a
 }
 
-// hold makes a one that is held, with a buffer of up to limit bytes.
+// hold makes Read block as described, with a buffer of up to limit bytes.
 func (a *readAhead) hold(limit int) { a.held, a.limit = true, limit }
 
 func (a *readAhead) start() { go a.fill() }
@@ -70,7 +69,7 @@ func (a *readAhead) fill() {
 	}
 }
 
-// free waits for room in the ring and returns it; nil if a was closed.
+// free waits for free space in the ring and returns it, or nil if a is closed.
 func (a *readAhead) free() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +83,7 @@ func (a *readAhead) free() []byte {
 		return nil
 	}
 	if a.n == 0 {
-		a.r = 0 // stay where the processor's cache is warm
+		a.r = 0 // reuse memory that is in the processor's cache
 	}
 	from, to := a.r+a.n, len(a.buf)
 	if from >= to {
@@ -93,8 +92,8 @@ func (a *readAhead) free() []byte {
 	return a.buf[from:min(to, from+maxRead)]
 }
 
-// grow makes room in a buffer of which nothing was read, or gives up holding it. The caller
-// holds the lock.
+// grow enlarges the buffer, of which nothing has been read, or ends holding at its limit.
+// The caller must hold mu.
 func (a *readAhead) grow() {
 	if len(a.buf) >= a.limit {
 		a.held = false
@@ -127,7 +126,7 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	a.mu.Unlock()
 	n := copy(p, held) // fill writes elsewhere
 	if noted && !a.given.add(p[:n], a.expect) {
-		return 0, fmt.Errorf("%w: what was read of it before is not what it has now", ErrDamaged)
+		return 0, fmt.Errorf("%w: its beginning differs from what was read before", ErrDamaged)
 	}
 	a.mu.Lock()
 	a.n -= n
@@ -139,13 +138,13 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A prefix stands for the first bytes of a body.
+// A prefix identifies the first bytes of a body.
 type prefix struct {
 	size int64
 	crc  uint32 // CRC-32C
 }
 
-// add adds bytes to the prefix, and reports whether it still agrees with another one.
+// add adds bytes to the prefix, and reports whether it still agrees with other.
 func (p *prefix) add(b []byte, other prefix) bool {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	if n := other.size - p.size; n > 0 && n <= int64(len(b)) {
@@ -161,15 +160,15 @@ func (p *prefix) add(b []byte, other prefix) bool {
 	return true
 }
 
-// whole reports whether the source has ended as it should.
+// whole reports whether the source has ended with io.EOF.
 func (a *readAhead) whole() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err == io.EOF
 }
 
-// Close ends the reading of the source and closes it. It must not be called
-// while Read is running.
+// Close stops reading the source and closes it. It must not be called concurrently
+// with Read.
 func (a *readAhead) Close() error {
 	a.mu.Lock()
 	a.closed = true

@@ -11,35 +11,35 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A reading reads the entities of one page, in spite of connections that
-// break: it requests the page again and skips what it has given out already.
-// It can stop after any entity and go on later.
+// A reading reads the entities of one page. If a connection fails, it requests the
+// page again and skips the entities already yielded. It can stop after any entity
+// and continue later.
 type reading struct {
 	s      *session
-	url    string // asked for
+	url    string // to request
 	index  string // in a snapshot, the URL of its index
 	number int    // in a snapshot, the number of the page
-	// In a snapshot, the time of an entity that has none.
+	// In a snapshot, the Last-Modified of an entity without one.
 	created time.Time
 	page    *Page // nil before the first response
 
-	body     *readAhead // nil if the page has to be requested (again)
+	body     *readAhead // nil if the page must be requested
 	buffer   *[]byte    // of body
-	verified bool       // the end of body is an error if it is not as it was sent
-	from     int        // what seen was when body was new
-	doubt    prefix     // of a body that broke before it was known whether it is as it was sent
-	fresh    bool       // the session's parser has to be set to body
+	verified bool       // body ends with an error if it is damaged
+	from     int        // seen when body was opened
+	unproven prefix     // of a body that failed before it was verified
+	fresh    bool       // the session's parser must be reset to body
 	finished bool       // the page was read to its end
 
 	first  int       // index in the page of the first part in body
 	base   int64     // offset in the page of the first part in body
-	seen   int       // parts that were given out, or that the caller has by other means
-	oldest time.Time // of the first entity of the page
-	last   mark      // the part seen last
-	broken error     // of a stream whose reader has been told
+	seen   int       // parts that were yielded, or that the caller already has
+	oldest time.Time // Last-Modified of the first entity of the page
+	last   mark      // the last part seen
+	broken error     // returned to the reader of a stream
 }
 
-// A mark is by what the part that was seen last is known again.
+// A mark identifies the last part seen when the page is read again.
 type mark struct {
 	offset       int64
 	contentID    string
@@ -62,7 +62,7 @@ func (r *reading) open() error {
 	return r.start(resp)
 }
 
-// start makes resp what is read.
+// start makes r read resp.
 func (r *reading) start(resp *response) error {
 	p, err := r.describe(resp)
 	if err == nil && r.page != nil {
@@ -89,7 +89,7 @@ func (r *reading) start(resp *response) error {
 		r.body.hold(r.s.config.MaxHeld)
 	}
 	if r.base == 0 && unchanged {
-		r.body.expect = r.doubt
+		r.body.expect = r.unproven
 	}
 	r.body.start()
 	return nil
@@ -100,14 +100,14 @@ func (r *reading) describe(resp *response) (*Page, error) {
 	case resp.Answer == Empty:
 		return nil, emptyAnswer(resp.URL)
 	case resp.Answer == NotModified:
-		return nil, &StatusError{URL: resp.URL, StatusCode: http.StatusNotModified} // it was not asked for
+		return nil, &StatusError{URL: resp.URL, StatusCode: http.StatusNotModified} // for an unconditional request
 	case r.index != "":
 		return newPage(resp), nil
 	}
 	return newFeedPage(resp)
 }
 
-// kind returns what the page is one of.
+// kind returns the kind of the page.
 func (r *reading) kind() Kind {
 	if r.index != "" {
 		return SnapshotPage
@@ -126,9 +126,8 @@ func (r *reading) close() {
 	r.body, r.buffer = nil, nil
 }
 
-// each calls fn with each entity that it was not called with before, until it
-// returns false. It returns nil when the page has been read to its end, or fn
-// has returned false.
+// each calls fn with each entity not seen before, until fn returns false. It returns
+// nil when the page has been read to its end, or fn has returned false.
 func (r *reading) each(fn func(*Entity) bool) error {
 	retry := r.s.newRetry()
 	for !r.finished {
@@ -138,24 +137,24 @@ func (r *reading) each(fn func(*Entity) bool) error {
 			return nil
 		}
 		if r.unverified() {
-			r.doubt = r.body.given
+			r.unproven = r.body.given
 		}
 		if r.broken != nil {
 			return err
 		}
 		r.close()
-		if r.doubt.size > 0 && errors.Is(err, ErrDamaged) {
+		if r.unproven.size > 0 && errors.Is(err, ErrDamaged) {
 			return &unverifiedError{err}
 		}
 		if partial {
 			r.first = 0
-			continue // a range was not what it should be: get the whole page
+			continue // the range was not as expected: get the whole page
 		}
 		if r.seen > seen {
 			retry.progress()
 		}
 		if err := retry.pause(r.s.ctx, err); err != nil {
-			if r.doubt.size > 0 && r.s.ctx.Err() == nil {
+			if r.unproven.size > 0 && r.s.ctx.Err() == nil {
 				return &unverifiedError{err}
 			}
 			return err
@@ -176,7 +175,7 @@ func (s *session) check(r *reading) error {
 	return err
 }
 
-// pass calls fn with new entities until the page ends or breaks.
+// pass calls fn with new entities until the page ends or fails.
 func (r *reading) pass(fn func(*Entity) bool) error {
 	if r.body == nil {
 		if err := r.open(); err != nil {
@@ -203,8 +202,8 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	return r.finish()
 }
 
-// part looks at one part: a new one is parsed and given to fn, which says
-// whether to go on.
+// part processes one part. It parses a new one and calls fn with it. It reports whether
+// to continue.
 func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	e, index := &r.s.entity, r.first+p.Index
 	switch {
@@ -246,13 +245,12 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	return more, r.broken
 }
 
-// unverified reports whether entities of body were given out, and it is not known yet
-// whether they are as they were sent.
+// unverified reports whether entities of body were yielded before body was verified.
 func (r *reading) unverified() bool {
 	return r.body != nil && r.verified && r.seen > r.from && !r.body.whole()
 }
 
-// verify reads body to its end, if that says whether it is as it was sent.
+// verify reads body to its end, if that verifies it.
 func (r *reading) verify() error {
 	if !r.verified {
 		return nil
@@ -263,9 +261,8 @@ func (r *reading) verify() error {
 	return nil
 }
 
-// unlessDamaged reads body to its end, if that says whether it is as it was sent, and returns
-// the error that says that it is not: what else is wrong may come of that. Otherwise it
-// returns err.
+// unlessDamaged reads body to its end, if that verifies it, and returns the error if it is
+// damaged, which may be the cause of err. Otherwise it returns err.
 func (r *reading) unlessDamaged(err error) error {
 	if wrong := r.verify(); wrong != nil {
 		return wrong
@@ -273,8 +270,8 @@ func (r *reading) unlessDamaged(err error) error {
 	return err
 }
 
-// partError makes the error of an entity that cannot be read. It says itself
-// where the entity is, so the cause need not.
+// partError returns the error for an entity that cannot be read. It has the place of
+// the entity, so the cause need not.
 func (r *reading) partError(index int, offset int64, err error) error {
 	var header *feed.HeaderError
 	if errors.As(err, &header) {
@@ -285,21 +282,21 @@ func (r *reading) partError(index int, offset int64, err error) error {
 	return &PageError{URL: r.page.URL, Part: index, Offset: r.base + offset, Err: err}
 }
 
-// maxEpilogue is how much is read after a page to get to the end of the
-// response, so that its connection can be used again.
+// maxEpilogue is how many bytes are read after a page to reach the end of the
+// response, so that its connection can be reused.
 const maxEpilogue = 64 << 10
 
 func (r *reading) finish() error {
 	if err := r.verify(); err != nil {
 		return err
 	}
-	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // the page is whole, whatever comes after it
+	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // errors do not matter: the page is complete
 	r.close()
 	r.finished = true
 	return nil
 }
 
-// fault makes the error of a page that cannot be read on.
+// fault returns the error for a page of which the rest cannot be read.
 func (r *reading) fault(err error) error {
 	if ended := r.s.ctx.Err(); ended != nil {
 		return ended
@@ -313,7 +310,7 @@ func (r *reading) fault(err error) error {
 			fault.Part = r.first + at.Part
 		}
 	}
-	if errors.Is(err, page.ErrContentLength) && !(r.verified && r.body.whole()) { // else it is as it was sent
+	if errors.Is(err, page.ErrContentLength) && !(r.verified && r.body.whole()) { // otherwise it was sent like that
 		fault.Err = fmt.Errorf("%w: %w", ErrDamaged, fault.Err)
 	}
 	if errors.Is(err, page.ErrPartTooLarge) || errors.Is(err, page.ErrHeaderTooLarge) {
@@ -326,9 +323,9 @@ func (r *reading) changed(part int, offset int64, why error) error {
 	return &PageError{URL: r.page.URL, Part: part, Offset: offset, Err: fmt.Errorf("%w: %w", ErrPageChanged, why)}
 }
 
-// An entityStream is the body of an entity that is too large to be held. When
-// it breaks, its reader has had a part of it, so the page cannot be requested
-// again behind the reader's back.
+// An entityStream is the body of an entity that is too large for memory. When it
+// fails, part of it has been read, so the page cannot be requested again without the
+// reader's knowledge.
 type entityStream struct {
 	r   *reading
 	src io.Reader

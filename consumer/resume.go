@@ -6,12 +6,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxMissing is how often the place is looked for again without progress when a
-// page is not there though the feed still has what comes before it.
+// maxMissing is how often the position is searched for again without progress when a
+// page is missing although the feed still has the entities before it.
 const maxMissing = 3
 
-// position returns the place in the feed that the walk has reached; the zero
-// position if it has reached none.
+// position returns the position that the walk has reached, or the zero position.
 func (w *walk) position(r *reading) feed.Position {
 	switch {
 	case w.seek.active:
@@ -37,11 +36,11 @@ func (w *walk) before(r *reading) feed.Position {
 	return before
 }
 
-// resume looks for the place that the walk has reached, by way of the entry
-// point, after a request for r or for the page after it was answered with the
-// error missing. If entities may have been lost, the seek returns the error that
-// says so. If the place is found, the server's answer was wrong or the page has
-// moved: the walk goes on, unless that has happened too often.
+// resume searches for the position that the walk has reached, from the entry point,
+// after a request for r or for the page after it failed with the error missing. If
+// entities may have been missed, the seek returns the error. If the position is found,
+// the server's answer was wrong or the page has moved: the walk continues, unless that
+// has happened too often.
 func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	reached := w.position(r)
 	if w.missing++; reached.IsZero() || w.missing > maxMissing {
@@ -50,7 +49,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 		}
 		return r, missing
 	}
-	w.s.config.Logger.WarnContext(w.s.ctx, "page is not there, looking for the position again", "error", missing)
+	w.s.config.Logger.WarnContext(w.s.ctx, "page is missing, searching for the position again", "error", missing)
 	if w.missing > 1 {
 		if err := w.s.config.Retry.backoff().Wait(w.s.ctx, w.missing-1); err != nil {
 			return r, err
@@ -62,7 +61,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 		w.next = nil
 	}
 	w.seek, w.left = newSeek(w.url, After(reached)), reached
-	reached.Page = "" // the chain tells where it is, not the page
+	reached.Page = "" // the position is found by the chain, not by the page
 	w.start = After(reached)
 	w.loop, w.modified = cycle{}, time.Time{}
 	return w.begin()

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A retry counts how often something was tried without progress.
+// A retry counts attempts without progress.
 type retry struct {
 	s     *session
 	tries int
@@ -15,11 +15,11 @@ type retry struct {
 
 func (s *session) newRetry() retry { return retry{s: s} }
 
-// progress forgets the failures so far.
+// progress resets the count.
 func (r *retry) progress() { r.tries = 0 }
 
-// pause waits until it is time to try again after err. It returns err if
-// there is no point in it, and the context's error if that ended.
+// pause waits before another attempt after err. It returns err if there must not be
+// another, and the context's error if that has ended.
 func (r *retry) pause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -34,7 +34,7 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	if errors.As(err, &status) {
 		pause = max(pause, min(status.RetryAfter, c.MaxRetryAfter))
 	}
-	r.s.config.Logger.WarnContext(ctx, "will try again", "error", err, "try", r.tries, "pause", pause)
+	r.s.config.Logger.WarnContext(ctx, "request failed, retrying", "error", err, "try", r.tries, "pause", pause)
 	return backoff.Sleep(ctx, pause)
 }
 

@@ -26,7 +26,7 @@ type run struct {
 	torn    TimelineError // that was passed last
 }
 
-// run makes attempts until there is nothing more to read, or no way on.
+// run makes attempts until the feed has been read or an error is final.
 func (r *run) run(ctx context.Context) error {
 	start, err := r.position(ctx)
 	if err != nil {
@@ -64,7 +64,8 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// position returns where to start: where the sink is, or where the job says.
+// position returns where to start: after the sink's position, or at From if the sink has
+// none.
 func (r *run) position(ctx context.Context) (Start, error) {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {
@@ -74,14 +75,14 @@ func (r *run) position(ctx context.Context) (Start, error) {
 		return r.From, nil
 	}
 	if at.Feed != "" && at.Feed != r.Feed {
-		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL: looking for its Content-ID in this one",
+		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL, searching for its Content-ID in this feed",
 			"position", at.Feed, "feed", r.Feed)
 		at.Page, at.Prev, at.Damaged = "", "", ""
 	}
 	return After(at), nil
 }
 
-// passGap returns where to go on after a gap, if the policy knows a place.
+// passGap returns where to continue after a gap, if the policy allows it.
 func (r *run) passGap(tried Start, err error) (Start, bool) {
 	_, inSnapshot := tried.snapshot()
 	var torn *TimelineError
@@ -159,19 +160,19 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
 	err := r.pages(ctx, pages, markEnd)
 	var unverified *unverifiedError
-	doubtful := errors.As(err, &unverified)
-	if r.batch.half || r.batch.Batch != nil && doubtful {
+	isUnverified := errors.As(err, &unverified)
+	if r.batch.partial || r.batch.Batch != nil && isUnverified {
 		if lost := r.batch.rollback(ctx); lost != nil {
 			return errors.Join(err, lost)
 		}
 	}
-	if doubtful && (errors.Is(err, ErrDamaged) || isPermanent(err)) {
+	if isUnverified && (errors.Is(err, ErrDamaged) || isPermanent(err)) {
 		return errors.Join(err, r.retreat(ctx, r.lag.page.before()))
 	}
 	if err == nil {
 		return r.commit(ctx)
 	}
-	// What was applied is whole. That reading failed is no reason to lose it.
+	// The batch is complete: commit it although reading failed.
 	if lost := r.commit(ctx); lost != nil {
 		return errors.Join(err, lost)
 	}

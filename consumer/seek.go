@@ -8,7 +8,7 @@ import "github.com/feedctl/feedctl/feed"
 type seek struct {
 	url      string // the feed's entry point, for errors
 	position feed.Position
-	latest   bool // skip all there is
+	latest   bool // skip all existing entities
 	active   bool // the start has not been reached yet
 	begun    bool // an entity has been seen
 }
@@ -44,7 +44,7 @@ func (k *seek) after(e *feed.Entity) (bool, error) {
 	return false, nil
 }
 
-// end is told that the feed ends here for now.
+// end is called at the end of the feed. It returns an error if the start was not found.
 func (k *seek) end() error {
 	if k.active && k.position.ContentID != "" {
 		return k.lost()
@@ -52,7 +52,7 @@ func (k *seek) end() error {
 	return nil
 }
 
-// left is told that a page was read to its end. The first one was the newest
+// left is called when a page has been read to its end. The first one was the newest
 // when the walk began.
 func (k *seek) left() {
 	if k.latest {

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A session is one use of a Client: one iteration, or one run of a Job. It
-// knows what it reads, and the goroutines that have to end with it.
+// A session is one use of a Client: one iteration, or one run of a Job. It owns the
+// source and the goroutines that end with it.
 type session struct {
 	*Client
 	ctx     context.Context
@@ -17,15 +17,15 @@ type session struct {
 	source  Source
 	web     *httpSource // source, if it is one
 
-	// One page is parsed at a time, so that these are used again.
+	// One page is parsed at a time, so that these are reused.
 	parser *page.Reader
 	entity Entity
 
-	undated bool // it was said that entities of a snapshot have no time
+	undated bool // warnUndated has logged
 }
 
-// open starts a session for the URL that a caller gave, and returns the URL
-// without its user name and password. The session must be closed.
+// open starts a session for a URL passed by a caller, and returns the URL without its
+// user name and password. The session must be closed.
 func (c *Client) open(ctx context.Context, raw string) (*session, string, error) {
 	s, at := &session{Client: c, source: c.config.Source}, raw
 	if s.source == nil {
@@ -46,9 +46,8 @@ func (s *session) close() {
 	s.workers.Wait()
 }
 
-// trust permits requests to the origin of a URL that the caller gave besides
-// the first. It does not get the credentials. An invalid URL is reported when
-// it is used.
+// trust permits requests to the origin of another URL passed by the caller. It does not
+// receive the credentials. An invalid URL is reported when it is used.
 func (s *session) trust(raw string) {
 	if u, err := parseURL(raw); err == nil && s.web != nil {
 		s.web.trusted = append(s.web.trusted, origin(u))

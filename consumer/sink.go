@@ -7,60 +7,56 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A Sink is where entities go: a database, a directory, a file. It keeps its
-// position in the feed together with the data, so that each entity takes
-// effect exactly once whatever crashes.
+// A Sink stores entities: in a database, a directory or a file. It keeps its position
+// in the feed together with the data, so that each entity takes effect exactly once
+// even after a crash.
 //
 // A [Job] is the only user of its Sink and calls it from one goroutine at a
 // time.
 type Sink interface {
-	// Position returns what was committed last; the zero Position if nothing
-	// was.
+	// Position returns the position that was committed last, or the zero Position.
 	Position(ctx context.Context) (feed.Position, error)
 	// Begin starts a batch. There is at most one at a time: the one before has
 	// been committed or rolled back.
 	Begin(ctx context.Context) (Batch, error)
-	// Close releases what the sink holds. A batch that is still open is lost,
-	// as it is if the process dies.
+	// Close releases the sink's resources. A batch that is still open is lost, as
+	// it is when the process crashes.
 	Close() error
 }
 
 // A Batch is a run of entities that a [Sink] makes durable together.
 type Batch interface {
 	// Apply applies one entity. It reads Body or Stream before it returns and
-	// keeps neither, nor e, nor e.Header's array. An error of e.Stream is
-	// returned wrapped, so that it can be told from an error of the sink.
+	// keeps neither, nor e, nor e.Header's array. It wraps an error of e.Stream, so
+	// that it can be distinguished from an error of the sink.
 	Apply(ctx context.Context, e *feed.Entity) error
 	// Commit makes everything applied, and the position, durable together. A
-	// batch without entities is allowed: it moves the position. After an error
-	// the outcome is unknown, and the caller asks [Sink.Position]. It ends with ctx,
-	// and not with that of Begin or Apply: a [Job] that is interrupted gives it some
-	// time more.
+	// batch without entities is allowed: it moves the position. After an error the
+	// outcome is unknown, and the caller calls [Sink.Position]. Commit observes its
+	// own ctx, not that of Begin or Apply: an interrupted [Job] gives it more time.
 	Commit(ctx context.Context, at feed.Position) error
-	// Rollback undoes the batch. It is safe after Commit, when it does
-	// nothing.
+	// Rollback undoes the batch. After Commit it has no effect.
 	Rollback(ctx context.Context) error
 }
 
-// A sink that cannot keep data and position together, and so may be given an
-// entity again after a crash, implements this method and returns true.
+// atLeastOnce is implemented by a sink that cannot keep data and position together and
+// may receive an entity again after a crash.
 type atLeastOnce interface {
 	AtLeastOnce() bool
 }
 
-// A sink that does not take every entity, and continues without those that do not fit,
-// implements this method. It counts from when the sink was opened.
+// rejecting is implemented by a sink that rejects entities and continues without them.
+// It counts from when the sink was opened.
 type rejecting interface {
 	Rejected() Rejected
 }
 
-// Rejected counts the entities that a sink did not take. A sink reports them with a
-// method Rejected() Rejected.
+// Rejected counts the entities that a sink rejected. A sink reports them by a method
+// Rejected() Rejected.
 type Rejected struct {
-	// Quarantined is how many entities the sink has put aside, with the reason.
+	// Quarantined is how many entities the sink has quarantined, with the reason.
 	Quarantined int64
-	// Refused is how many entities the target of the sink has refused, so that it does
-	// not have them.
+	// Refused is how many entities the target of the sink has refused.
 	Refused int64
 	// Refusals are a few examples of these, from the first commit that had any.
 	Refusals []Refusal
@@ -71,13 +67,13 @@ type Refusal struct {
 	ID     string    `json:"id"` // in the target
 	Rev    string    `json:"rev,omitempty"`
 	Time   time.Time `json:"time"`
-	Reason string    `json:"reason"` // in the words of the target, cut if they are long
+	Reason string    `json:"reason"` // as returned by the target, truncated if long
 }
 
-// Total returns how many entities the sink did not take.
+// Total returns how many entities the sink rejected.
 func (r Rejected) Total() int64 { return r.Quarantined + r.Refused }
 
-// since returns what was rejected after before was taken.
+// since returns the difference between r and an earlier count.
 func (r Rejected) since(before Rejected) Rejected {
 	r.Quarantined -= before.Quarantined
 	r.Refused -= before.Refused
@@ -87,7 +83,7 @@ func (r Rejected) since(before Rejected) Rejected {
 	return r
 }
 
-// rejected returns what s did not take since it was opened.
+// rejected returns what s has rejected since it was opened.
 func rejected(s Sink) Rejected {
 	if r, ok := s.(rejecting); ok {
 		return r.Rejected()
@@ -95,8 +91,8 @@ func rejected(s Sink) Rejected {
 	return Rejected{}
 }
 
-// AtLeastOnce reports whether s may be given an entity again after a crash. A
-// sink says so with a method AtLeastOnce() bool.
+// AtLeastOnce reports whether s may receive an entity again after a crash. A sink
+// reports this by a method AtLeastOnce() bool.
 func AtLeastOnce(s Sink) bool {
 	a, ok := s.(atLeastOnce)
 	return ok && a.AtLeastOnce()

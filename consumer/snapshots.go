@@ -18,8 +18,8 @@ const maxIndex = 32 << 20
 // An index is a snapshot index and where it was found.
 type index struct {
 	*snapshot.Index
-	// position is the URL of this very snapshot, with its id as fragment: the
-	// URL alone may have another snapshot tomorrow.
+	// position is the URL of this snapshot with its id as fragment, since the
+	// URL alone may later lead to another snapshot.
 	position string
 }
 
@@ -28,7 +28,7 @@ type index struct {
 func (s *session) index(raw string) (*index, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("parse URL: it is not well-formed")
+		return nil, errors.New("parse URL: malformed URL")
 	}
 	id := u.Fragment
 	u.Fragment, u.RawFragment = "", ""
@@ -58,7 +58,7 @@ func (s *session) tryIndex(target, id string) (*index, error) {
 		return nil, err
 	}
 	if id != "" && x.ID != id {
-		return nil, indexError(resp.URL, fmt.Errorf("%w: it is %q now and was %q", ErrSnapshotChanged, x.ID, id))
+		return nil, indexError(resp.URL, fmt.Errorf("%w: its id is %q, and was %q before", ErrSnapshotChanged, x.ID, id))
 	}
 	at, err := url.Parse(cmp.Or(resp.Own, resp.URL))
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *session) tryIndex(target, id string) (*index, error) {
 	return &index{Index: x, position: at.String()}, nil
 }
 
-// parseIndex returns the index that a response has.
+// parseIndex returns the index in a response.
 func parseIndex(r *Response) (*snapshot.Index, error) {
 	if r.Index != nil {
 		return r.Index, nil
@@ -87,17 +87,16 @@ func parseIndex(r *Response) (*snapshot.Index, error) {
 	return x, nil
 }
 
-// errNoIndex: an answer without an index.
-var errNoIndex = errors.New("there is no index in the answer")
+var errNoIndex = errors.New("response has no index")
 
-// indexError makes the error of an index that is not right.
+// indexError returns the error for an invalid index.
 func indexError(at string, err error) error {
 	return fmt.Errorf("read snapshot index %s: %w", shown(at), err)
 }
 
-// handOff returns where the feed at url goes on after the snapshot. To an index
-// that does not say, it is the time of its creation. Pages are only where it says
-// if it knows the feed by the same URL.
+// handOff returns the position in the feed at url to continue from after the snapshot.
+// If the index has none, it is the snapshot's creation time. The page of the position
+// is used only if the index has the same URL for the feed.
 func (x *index) handOff(url string) feed.Position {
 	f := x.Feed
 	if f == nil {
@@ -110,14 +109,14 @@ func (x *index) handOff(url string) feed.Position {
 	return at
 }
 
-// snapshotPages yields the pages of a snapshot in their order, and requests up
-// to Concurrency of them at a time.
+// snapshotPages yields the pages of a snapshot in order, and requests up to
+// Concurrency of them concurrently.
 func (s *session) snapshotPages(x *index, from feed.SnapshotPosition) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		var window []*fetch
 		defer func() {
 			if len(window) > 0 {
-				s.cancel() // nothing else is needed any more
+				s.cancel() // nothing else is needed
 			}
 			for _, f := range window {
 				f.abandon()
@@ -145,17 +144,17 @@ func (s *session) snapshotReading(x *index, number int) *reading {
 	return r
 }
 
-// warnUndated says, once, that entities of a snapshot lack what the specification
-// requires.
+// warnUndated logs once that entities of a snapshot lack the Last-Modified required by the
+// specification.
 func (s *session) warnUndated(index string) {
 	if s.undated {
 		return
 	}
 	s.undated = true
-	s.config.Logger.WarnContext(s.ctx, "entities of the snapshot have no Last-Modified, taking its createdAt", "index", index)
+	s.config.Logger.WarnContext(s.ctx, "entities of the snapshot have no Last-Modified, using its createdAt", "index", index)
 }
 
-// errStopped says that the caller does not want to go on.
+// errStopped means that the caller has ended the iteration.
 var errStopped = errors.New("iteration was stopped")
 
 // snapshotPage yields one page.

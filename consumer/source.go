@@ -12,87 +12,87 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// ErrNotFound: there is nothing at the URL, or nothing any more.
+// ErrNotFound means that there is nothing at a URL.
 var ErrNotFound = errors.New("not found")
 
-// A Source is what a [Client] reads. A client without one reads from servers, by HTTP.
+// A Source returns the pages and indexes that a [Client] reads. Without one, a client
+// reads HTTP servers.
 type Source interface {
-	// Get asks once for what is at a URL. If it ends ctx, or ctx ends, reading the body
-	// may fail. The error matches [ErrNotFound] if there is nothing at the URL, and
-	// [ErrOrigin] if the URL does not lead to this source. The client asks again after
-	// any other error, unless that has a method Permanent() bool that returns true.
+	// Get makes one request for a URL. When ctx ends, reading the body may fail. The
+	// error matches [ErrNotFound] if there is nothing at the URL, and [ErrOrigin] if the
+	// URL does not belong to this source. The client repeats the request after any other
+	// error, unless that has a method Permanent() bool that returns true.
 	Get(ctx context.Context, q Request) (*Response, error)
 }
 
-// A Kind is what a URL leads to.
+// A Kind is the kind of resource that a URL leads to.
 type Kind int
 
 // The kinds.
 const (
-	FeedPage Kind = iota // by its own URL, or by that of the feed, which leads to the newest
+	FeedPage Kind = iota // at its own URL, or at that of the feed, which leads to the newest
 	SnapshotPage
 	SnapshotIndex
 )
 
-// A Request says what to get.
+// A Request describes a request to a [Source].
 type Request struct {
 	URL  string
 	Kind Kind
 	Head bool // without the body
-	// ETag, if not empty, asks for the page only if it has another one by now.
+	// ETag, if not empty, requests the page only if it has another entity tag.
 	ETag string
-	// Wait is how long to hold the request, if the page still has the ETag, until there
-	// is something new; a source that cannot do so answers at once.
+	// Wait is how long to hold the request while the page has the ETag; a source that
+	// does not support this answers at once.
 	Wait time.Duration
-	// Offset, if not 0, asks for the bytes of the page from there on.
+	// Offset, if not 0, requests the bytes of the page from there on.
 	Offset int64
 }
 
-// An Answer says what a [Response] has.
+// An Answer is the kind of a [Response].
 type Answer int
 
 // The answers.
 const (
-	Whole       Answer = iota // all of it
-	Part                      // what was asked for by Request.Offset
-	NotModified               // it has the ETag that was asked for
-	Empty                     // the feed is there, and has no entity yet
+	Whole       Answer = iota // the whole resource
+	Part                      // the bytes from Request.Offset on
+	NotModified               // the page has Request.ETag
+	Empty                     // the feed exists but has no entity yet
 )
 
 // A Response describes what is at a URL.
 type Response struct {
 	Answer Answer
-	URL    string // where it was found: the URL that was asked for, but for redirects
-	// Own is the URL of this very thing, if the one that was asked for may lead to another
-	// one the next time; else empty.
+	URL    string // the requested URL, after redirects
+	// Own is the URL of this snapshot if the requested one may later lead to another, or
+	// empty.
 	Own  string
 	ETag string
 
 	// Of a page:
 	Boundary     string
-	LastModified time.Time // in whole seconds; zero if it is not known, of a page of a snapshot
-	// Of a page of a feed. With NotModified, the zero Links do not say anything.
+	LastModified time.Time // in whole seconds; may be zero for a page of a snapshot
+	// Of a page of a feed. With NotModified, zero Links mean that they are unknown.
 	Links feed.Links
 	Chain feed.Chain
 
-	// Index is what Body holds, of a [SnapshotIndex], if the source has it at hand; else nil.
+	// Index is the parsed body of a [SnapshotIndex], or nil if the source does not parse it.
 	Index *snapshot.Index
 
-	Header http.Header // nil, but of HTTP
+	Header http.Header // nil unless read by HTTP
 	Body   io.ReadCloser
-	// Verified says that the end of Body comes only if all of it is as it was written or
-	// sent, so that it need not be checked again.
+	// Verified means that Body ends with io.EOF only if it is undamaged, so that it need
+	// not be checked again.
 	Verified bool
 }
 
-// A response is a Response whose body can be abandoned.
+// A response is a Response whose request can be cancelled.
 type response struct {
 	*Response
 	cancel func() // makes a Read of Body return
 }
 
-// send makes a request until there is an answer, as often as the configuration
-// says.
+// send makes a request, and repeats it according to the configuration.
 func (s *session) send(q Request) (*response, error) {
 	retry := s.newRetry()
 	for {
@@ -113,7 +113,7 @@ func (s *session) try(q Request) (*response, error) {
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w of %v", errHeaderTimeout, limit)) })
 	resp, err := s.source.Get(ctx, q)
 	if !timer.Stop() && err == nil {
-		resp.Body.Close() // the timer won: the body is cancelled already
+		resp.Body.Close() // the timer has already cancelled the request
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -142,10 +142,10 @@ func (b *sourceBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pollMargin is how much later than asked for the answer of a held request may be.
+// pollMargin is how much longer than requested a server may hold a long-poll.
 const pollMargin = 10 * time.Second
 
-// headerTimeout returns how long a request may take until its answer begins.
+// headerTimeout returns how long a request may take until its response begins.
 func (s *session) headerTimeout(q Request) time.Duration {
 	if q.Wait > 0 {
 		return q.Wait + min(pollMargin, s.config.HeaderTimeout)
@@ -155,7 +155,7 @@ func (s *session) headerTimeout(q Request) time.Duration {
 
 var errHeaderTimeout = errors.New("no response header within the time limit")
 
-// requestError makes the error of a request that got no answer.
+// requestError returns the error for a request without a response.
 func (s *session) requestError(target string, err, cause error) error {
 	if ended := s.ctx.Err(); ended != nil {
 		return ended
@@ -163,11 +163,11 @@ func (s *session) requestError(target string, err, cause error) error {
 	switch {
 	case errors.Is(cause, errHeaderTimeout):
 		if s.web != nil {
-			s.web.client.CloseIdleConnections() // which may be as dead
+			s.web.client.CloseIdleConnections() // which may be broken, too
 		}
 		return &transportError{url: target, err: cause}
 	case s.web != nil:
-		return err // it says all
+		return err // it needs no more context
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrOrigin):
 		return fmt.Errorf("get %s: %w", shown(target), err)
 	}

@@ -6,8 +6,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A Start is where in a feed the reading begins. The zero Start is
-// [Beginning].
+// A Start is where in a feed to begin reading. The zero Start is [Beginning].
 type Start struct {
 	latest   bool
 	index    string // URL of a snapshot index
@@ -18,17 +17,17 @@ type Start struct {
 // request for each page.
 func Beginning() Start { return Start{} }
 
-// Latest starts after the newest entity that is there when the reading begins.
+// Latest starts after the entity that is the newest when reading begins.
 func Latest() Start { return Start{latest: true} }
 
 // Since starts with the first entity whose Last-Modified is t, rounded down to
 // a whole second, or later. A consumer that stopped in the middle of that
-// second gets some entities again: at least once.
+// second receives some entities again.
 func Since(t time.Time) Start { return After(feed.Position{LastModified: t}) }
 
-// After starts after the entity that p names: exactly once. If p has no
-// Content-ID it is [Since] its time; if p is in a snapshot, the rest of the
-// snapshot and then the feed are read; the zero p is the beginning.
+// After starts directly after the entity of p. If p has no Content-ID, it is [Since]
+// p's time; if p is in a snapshot, the rest of the snapshot is read and then the feed;
+// if p is zero, it is [Beginning].
 func After(p feed.Position) Start {
 	if !p.LastModified.IsZero() {
 		p.LastModified = feed.Truncate(p.LastModified)
@@ -36,13 +35,12 @@ func After(p feed.Position) Start {
 	return Start{position: p}
 }
 
-// FromSnapshot starts with a snapshot, given the URL of its index, and goes on
-// in the feed where the snapshot ends: at the exact position if the index has
-// one, otherwise at its creation time, so that what happened in the second of
-// its creation may come again.
+// FromSnapshot starts with a snapshot, given the URL of its index, and continues in
+// the feed where the snapshot ends: at the exact position if the index has one,
+// otherwise at its creation time, so that entities of that second may come again.
 func FromSnapshot(indexURL string) Start { return Start{index: indexURL} }
 
-// snapshot returns where in a snapshot s is, if it is.
+// snapshot returns the position in a snapshot that s starts at, if any.
 func (s Start) snapshot() (feed.SnapshotPosition, bool) {
 	switch {
 	case s.index != "":

@@ -7,41 +7,40 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// ErrTimeline: the pages that the server, or a cache before it, answers with are not
-// all of one timeline of the feed. It is the error that every [TimelineError]
-// matches.
+// ErrTimeline means that a server, or a cache in front of it, returns pages of more than
+// one timeline of the feed. Every [TimelineError] matches it.
 var ErrTimeline = errors.New("pages are of two timelines of the feed")
 
-// A TimelineError means that pages which should follow each other do not: the
-// feed's store was restored to an older state, and a cache or a server still has
-// pages of what was there before. Entities may have been read that the feed does
-// not have any more, and others missed that came in their place.
+// A TimelineError means that pages that should follow each other do not: the feed's
+// store was restored to an older state, and a cache or a server still has pages from
+// before. Entities may have been read that are no longer in the feed, and their
+// replacements missed.
 type TimelineError struct {
 	Page string // URL of the page that does not fit
-	// Other is the URL of the page that it does not fit to; empty if it is the page
-	// that Page followed when the position was taken.
+	// Other is the URL of the page that contradicts Page; empty if that is the page
+	// that Page followed when the position was recorded.
 	Other string
-	// Position that was reached; zero if none was.
+	// Position that was reached, or zero.
 	Position feed.Position
 }
 
 func (e *TimelineError) Error() string {
-	why := "follows another page than when the position was taken"
+	why := "follows another page than when the position was recorded"
 	switch e.Other {
 	case "":
 	case e.Page:
-		why = "is there in two versions"
+		why = "exists in two versions"
 	default:
 		why = fmt.Sprintf("does not belong with page %s", shown(e.Other))
 	}
 	return fmt.Sprintf("read page %s: %v: it %s: the feed was restored to an older state: "+
-		"restart its servers and purge the caches before them, then replay or start over from a snapshot", shown(e.Page), ErrTimeline, why)
+		"restart its servers and purge the caches in front of them, then replay or start over from a snapshot", shown(e.Page), ErrTimeline, why)
 }
 
 // Is makes e match [ErrTimeline].
 func (e *TimelineError) Is(target error) bool { return target == ErrTimeline }
 
-// sameTimeline checks two answers for the same page.
+// sameTimeline checks two responses for the same page.
 func sameTimeline(before, now *Page) error {
 	if before.URL == now.URL && before.chain.Contradicts(now.chain) {
 		return &TimelineError{Page: now.URL, Other: before.URL}
@@ -49,8 +48,8 @@ func sameTimeline(before, now *Page) error {
 	return nil
 }
 
-// follows checks that the page with the entity of the position that was sought
-// follows the same page as then.
+// follows checks that the page with the entity of the start position follows the same
+// page as when the position was recorded.
 func (w *walk) follows(page, prev string) error {
 	if feed.Differ(w.seek.position.Prev, prev) {
 		return &TimelineError{Page: page}
@@ -77,8 +76,7 @@ func (w *walk) torn() error {
 	return &TimelineError{Page: own.URL, Other: w.url}
 }
 
-// placed adds the position that was reached to err, if that is a [TimelineError] without
-// one.
+// placed adds a position to err, if that is a [TimelineError] without one.
 func placed(position feed.Position, err error) error {
 	var timeline *TimelineError
 	if errors.As(err, &timeline) && timeline.Position.IsZero() {

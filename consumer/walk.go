@@ -11,22 +11,22 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A walk goes through a feed from page to page, in order.
+// A walk reads a feed from page to page, in order.
 type walk struct {
 	s     *session
 	url   string // the feed's entry point
 	start Start
 	seek  *seek
-	next  *fetch // the page after the current one, if it was asked for
+	next  *fetch // the page after the current one, if it has been requested
 
 	loop     cycle
 	modified time.Time     // of the entity before
 	left     feed.Position // after the page before
-	gone     error         // the current page is not there any more
-	missing  int           // times in a row that a page was not there
+	gone     error         // the current page no longer exists
+	missing  int           // times in a row that a page was missing
 	quiet    int           // polls in a row that brought nothing new
 	held     bool          // the server held the last poll for long
-	noRanges bool          // the server sends the whole page when asked for a range
+	noRanges bool          // the server ignores Range
 	err      error         // ends the walk
 }
 
@@ -61,9 +61,9 @@ func (w *walk) run(yield func(*Page, error) bool) {
 	}
 }
 
-// begin returns the first page; none if the feed is empty and the walk is not
-// to wait. An empty feed answers 204, one that does not exist 404: it has no
-// page without entities to show (RFC 2046, section 5.1.1).
+// begin returns the first page, or nil if the feed is empty and the client does not
+// follow. The answer for an empty feed is 204, since a multipart document has at least
+// one part (RFC 2046, section 5.1.1), and for one that does not exist 404.
 func (w *walk) begin() (*reading, error) {
 	for try := 1; ; try++ {
 		r, err := w.locate()
@@ -81,7 +81,7 @@ func (w *walk) begin() (*reading, error) {
 		if missing := w.s.config.Missing; missing != nil && try == 1 && empty.missing() {
 			missing(w.s.ctx)
 		}
-		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all that comes is new
+		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all entities will be new
 		pause := w.pollPause(try)
 		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)
 		if err := backoff.Sleep(w.s.ctx, pause); err != nil {
@@ -90,16 +90,16 @@ func (w *walk) begin() (*reading, error) {
 	}
 }
 
-// An emptyError says that the entry point has no page.
+// An emptyError means that the entry point has no page.
 type emptyError struct{ error }
 
 func (e *emptyError) Unwrap() error { return e.error }
 func (e *emptyError) missing() bool { return !errors.Is(e.error, errEmpty) }
 
-// errEmpty: the feed is there, and has no entity yet.
+// errEmpty means that the feed exists but has no entity yet.
 var errEmpty = errors.New("feed is empty")
 
-// emptyAnswer makes the error of a page that has none.
+// emptyAnswer returns the error for a response without a page.
 func emptyAnswer(at string) error { return fmt.Errorf("get %s: %w", shown(at), errEmpty) }
 
 // entryError returns err, the error of the entry point, as an [*emptyError] if
@@ -112,7 +112,7 @@ func entryError(err error) error {
 	return err
 }
 
-// entities returns the iterator over what read finds.
+// entities returns an iterator over the entities that read calls fn with.
 func entities(read func(fn func(*Entity) bool) error) func(yield func(*Entity, error) bool) {
 	return func(yield func(*Entity, error) bool) {
 		more := true
@@ -169,8 +169,8 @@ func (w *walk) pass(e *Entity) (bool, error) {
 	return wanted, err
 }
 
-// leave reads what the caller left of a page, and returns the page to go on
-// with: the next one, the same one when it has grown, or none at the end.
+// leave reads the rest of a page, and returns the page to continue with: the next one,
+// the same one when it has grown, or nil at the end.
 func (w *walk) leave(r *reading) (*reading, error) {
 	if err := w.read(r, func(*Entity) bool { return true }); err != nil {
 		return r, err
@@ -193,7 +193,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		}
 		return r, placed(w.position(r), err)
 	}
-	w.prefetch(r) // if its next link came only now
+	w.prefetch(r) // if its next link is new
 	asked := r.page.Links.Next
 	next, err := w.next.wait()
 	w.next = nil
@@ -210,7 +210,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	return next, w.loop.visit(next.page.URL)
 }
 
-// prefetch asks for the page after r, if there is one.
+// prefetch requests the page after r, if there is one.
 func (w *walk) prefetch(r *reading) {
 	if w.next == nil && !r.page.Newest() {
 		w.next = w.s.fetch(w.s.newReading(r.page.Links.Next))
@@ -219,7 +219,7 @@ func (w *walk) prefetch(r *reading) {
 
 func (w *walk) abandonNext() {
 	if w.next != nil {
-		w.s.cancel() // nothing else is needed any more
+		w.s.cancel() // nothing else is needed
 		w.next.abandon()
 	}
 }
