@@ -115,6 +115,14 @@ func (a *app) print(v any, text func(w io.Writer) error) error {
 	return nil
 }
 
+// printf writes a result to stdout: v with --json, else a text in the format of package fmt.
+func (a *app) printf(v any, format string, args ...any) error {
+	return a.print(v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
+}
+
 // writeJSON writes v as one line.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

@@ -242,7 +242,7 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	case err == nil:
 		snapshot := snapshotResult(b.at.name, index, len(index.Pages))
 		made = &snapshot
-	case b.flags.follow && nothingToFold(err):
+	case b.flags.follow && errors.Is(err, consumer.ErrNotFound): // there is no feed
 		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.name)
 	default:
 		return result, err
@@ -264,11 +264,6 @@ func versionsOf(conflicts bool) fold.VersionFunc {
 		return new(couchdb.RevisionReader).Revision
 	}
 	return nil
-}
-
-// nothingToFold reports whether a feed does not exist.
-func nothingToFold(err error) bool {
-	return errors.Is(err, consumer.ErrNotFound)
 }
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {

@@ -94,9 +94,6 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored,
 	if err != nil {
 		return hintSource(err)
 	}
-	return a.print(report, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
-			human.Count(report.Removed), human.Count(report.Left))
-		return err
-	})
+	return a.printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
+		human.Count(report.Removed), human.Count(report.Left))
 }

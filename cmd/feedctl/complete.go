@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/producer"
@@ -29,7 +30,7 @@ const (
 func flagValues(c *cobra.Command, flag string) []string {
 	switch flag {
 	case "format":
-		return []string{"ndjson", "multipart", "dir", "raw"}
+		return input.Formats
 	case "op":
 		return []string{"PUT", "PATCH", "DELETE"}
 	case "log-format":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -164,7 +162,6 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if consumer.AtLeastOnce(to) {
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
-	var latest latestProgress
 	var gauge consumeGauge
 	stopMetrics, err := a.serveMetrics(f.metrics, gauge.metrics())
 	if err != nil {
@@ -174,13 +171,12 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
-		latest.set(p)
 		gauge.set(p)
 		if f.quarantine.exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
 	}
-	stop := a.progress("consume", latest.status)
+	stop := a.progress("consume", gauge.status)
 	defer stop()
 	stats, err := job.Run(runCtx)
 	stop()
@@ -237,18 +233,13 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 	case result.Quarantined > 0:
 		aside = ", " + human.Plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
 	}
-	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "consumed %s into %s%s\n", human.Plural(stats.Entities, "entity", "entities"), into, aside)
-		return err
-	})
+	return a.printf(result, "consumed %s into %s%s\n", human.Plural(stats.Entities, "entity", "entities"), into, aside)
 }
 
 // check finds what is wrong with the flags wherever the feed is.
 func (f *consumeFlags) check() error {
-	if f.key != "" {
-		if _, err := jsonptr.Compile(f.key); err != nil {
-			return usagef("--key: %w", err)
-		}
+	if err := checkPointer("--key", f.key); err != nil {
+		return err
 	}
 	if _, ok := gapPolicies[f.onGap]; !ok {
 		return usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/progress"
 )
 
 // A consumed is what a consumer has done.
@@ -16,7 +17,7 @@ type consumed struct {
 	committed time.Time // when the sink last did; zero before the first commit of this process
 }
 
-// A consumeGauge keeps what a consumer has done for /metrics.
+// A consumeGauge keeps what a consumer has done, for /metrics and for people.
 type consumeGauge struct {
 	mu  sync.Mutex
 	now consumed
@@ -32,6 +33,15 @@ func (g *consumeGauge) get() consumed {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.now
+}
+
+func (g *consumeGauge) status() progress.Status {
+	p := g.get()
+	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
+	if p.Newest.IsZero() {
+		s.Lag = -1
+	}
+	return s
 }
 
 func (g *consumeGauge) metrics() prometheus.Collector {

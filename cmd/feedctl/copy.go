@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -132,9 +130,6 @@ func (a *app) printCopied(r replica.Report, source, target string) error {
 		Source: source, Target: target, Feeds: r.Feeds, Entities: r.Pages.Entities, Pages: r.Pages.Pages,
 		SnapshotPages: r.Snapshots.Pages, Bytes: r.Pages.Bytes + r.Snapshots.Bytes,
 	}
-	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", human.Plural(result.Entities, "entity", "entities"),
-			human.Plural(result.Pages, "page", "pages"), human.Plural(result.SnapshotPages, "page", "pages"), human.Bytes(result.Bytes), target)
-		return err
-	})
+	return a.printf(result, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", human.Plural(result.Entities, "entity", "entities"),
+		human.Plural(result.Pages, "page", "pages"), human.Plural(result.SnapshotPages, "page", "pages"), human.Bytes(result.Bytes), target)
 }

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/console"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/producer"
@@ -62,15 +60,12 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err e
 		return suggestFeed(ctx, store, name, err)
 	}
 	result := deletedFeedJSON{Feed: name, DryRun: dryRun, PagesDeleted: report.Pages, ObjectsDeleted: report.Objects, BytesDeleted: report.Bytes}
-	return a.print(result, func(w io.Writer) error {
-		verb := "deleted"
-		if dryRun {
-			verb = "would delete"
-		}
-		_, err := fmt.Fprintf(w, "%s feed %s: %s and %s (%s)\n", verb, name, human.Plural(report.Pages, "page", "pages"),
-			human.Plural(report.Objects, "other object", "other objects"), human.Bytes(report.Bytes))
-		return err
-	})
+	verb := "deleted"
+	if dryRun {
+		verb = "would delete"
+	}
+	return a.printf(result, "%s feed %s: %s and %s (%s)\n", verb, name, human.Plural(report.Pages, "page", "pages"),
+		human.Plural(report.Objects, "other object", "other objects"), human.Bytes(report.Bytes))
 }
 
 // confirmDelete asks whether to delete a feed. Only a terminal can answer.
@@ -84,23 +79,13 @@ func (a *app) confirmDelete(ctx context.Context, store storage.Store, name strin
 		return suggestFeed(ctx, store, name, err)
 	}
 	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
-	answer := make(chan string, 1)
-	go func() { // which ends with the process if no answer comes
-		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil {
-			line = ""
-		}
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case yes := <-answer:
-		if yes == "y" || yes == "yes" {
-			return nil
-		}
+	switch yes, err := console.Confirm(ctx, in); {
+	case err != nil:
+		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, err)
+	case !yes:
 		return fmt.Errorf("delete feed %q: not confirmed, nothing was deleted", name)
-	case <-ctx.Done():
-		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, context.Cause(ctx))
 	}
+	return nil
 }
 
 // suggestFeed adds to the error of a feed that does not exist which one may be meant.

@@ -57,9 +57,8 @@ better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK,
 	}
 	flags := c.Flags()
 	units.DurationVar(flags, &f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
-	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
-	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
-	flags.StringArrayVar(&f.client.allowOrigins, "allow-origin", nil, allowOriginUsage)
+	f.client.addHeaders(flags)
+	f.client.addOrigins(flags)
 	return c
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -57,12 +55,9 @@ func runInit(ctx context.Context, a *app, rawURL string) (err error) {
 	if _, err := store.Stat(ctx, "init"); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	return a.print(initJSON{Store: sink.Redact(rawURL), Made: made}, func(w io.Writer) error {
-		text := "%s is a store already\n"
-		if made {
-			text = "made an empty store at %s\n"
-		}
-		_, err := fmt.Fprintf(w, text, sink.Redact(rawURL))
-		return err
-	})
+	result := initJSON{Store: sink.Redact(rawURL), Made: made}
+	if made {
+		return a.printf(result, "made an empty store at %s\n", result.Store)
+	}
+	return a.printf(result, "%s is a store already\n", result.Store)
 }

@@ -69,8 +69,8 @@ func (f *inputFlags) check() error {
 		if f.format != "ndjson" {
 			return usagef("%s is for --format ndjson only", name)
 		}
-		if _, err := jsonptr.Compile(pointer); err != nil {
-			return usagef("%s: %w", name, err)
+		if err := checkPointer(name, pointer); err != nil {
+			return err
 		}
 	}
 	if f.contentID != "" && f.format != "ndjson" && f.format != "raw" {
@@ -124,4 +124,15 @@ func (f *inputFlags) op() feed.Operation {
 		return feed.Put
 	}
 	return op
+}
+
+// checkPointer checks the JSON pointer that a flag has, if it has one.
+func checkPointer(flag, pointer string) error {
+	if pointer == "" {
+		return nil
+	}
+	if _, err := jsonptr.Compile(pointer); err != nil {
+		return usagef("%s: %w", flag, err)
+	}
+	return nil
 }

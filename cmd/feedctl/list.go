@@ -56,8 +56,7 @@ for each 1,000. --credentials-file and the flags after it are for this.` + exitS
 	}
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after this `NUMBER` of lines (default: no limit)")
 	c.Flags().StringVar(&f.after, "after", "", "begin after this `NAME`, of feeds and of snapshots")
-	c.Flags().StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
-	c.Flags().StringArrayVar(&f.client.headers, "header", nil, headerUsage)
+	f.client.addHeaders(c.Flags())
 	return c
 }
 

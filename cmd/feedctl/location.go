@@ -17,12 +17,6 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-const (
-	credentialsUsage = "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)"
-	headerUsage      = "`NAME: VALUE` to send with each request; may be repeated"
-	allowOriginUsage = "other `ORIGIN` that links and redirects may lead to, as https://cdn.example.org; may be repeated"
-)
-
 // clientFlags are those of all commands that read from a server.
 type clientFlags struct {
 	credentialsFile string
@@ -32,10 +26,20 @@ type clientFlags struct {
 }
 
 func (f *clientFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.credentialsFile, "credentials-file", "", credentialsUsage)
-	flags.StringArrayVar(&f.headers, "header", nil, headerUsage)
+	f.addHeaders(flags)
+	f.addOrigins(flags)
 	flags.IntVar(&f.retries, "retries", 0, "give up after a request failed this `NUMBER` of times in a row; negative: never (default 8, or never with --follow)")
-	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, allowOriginUsage)
+}
+
+// addHeaders adds the flags for what goes with each request.
+func (f *clientFlags) addHeaders(flags *pflag.FlagSet) {
+	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
+	flags.StringArrayVar(&f.headers, "header", nil, "`NAME: VALUE` to send with each request; may be repeated")
+}
+
+// addOrigins adds the flag for where links may lead.
+func (f *clientFlags) addOrigins(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.allowOrigins, "allow-origin", nil, "other `ORIGIN` that links and redirects may lead to, as https://cdn.example.org; may be repeated")
 }
 
 func (f *clientFlags) header() (http.Header, error) {

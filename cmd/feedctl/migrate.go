@@ -48,10 +48,7 @@ func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
 		if err := store.Close(); err != nil {
 			return err
 		}
-		return a.print(result, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s needs no migration\n", result.Store)
-			return err
-		})
+		return a.printf(result, "%s needs no migration\n", result.Store)
 	}
 	u, err := parseDatabase("store", rawURL)
 	if err != nil {

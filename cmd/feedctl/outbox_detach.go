@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +55,5 @@ func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
 	if err := detach(db, ctx, name); err != nil {
 		return outboxHint(err)
 	}
-	return a.print(outboxCaptureJSON{Table: f.table, Feed: f.feed}, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, text)
-		return err
-	})
+	return a.printf(outboxCaptureJSON{Table: f.table, Feed: f.feed}, "%s\n", text)
 }

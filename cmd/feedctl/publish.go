@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -163,11 +162,8 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err != nil {
 		return fmt.Errorf("publish %s to %s: after %s: %w", src.Name, name, human.Plural(result.Read, "entity", "entities"), err)
 	}
-	return a.print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,
-			human.Plural(result.Duplicates, "duplicate", "duplicates"))
-		return err
-	})
+	return a.printf(result, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,
+		human.Plural(result.Duplicates, "duplicate", "duplicates"))
 }
 
 // stateAdvice adds to the error of a resume file that is of another feed or input what to do.

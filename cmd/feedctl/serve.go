@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -231,10 +230,7 @@ func (f *serveFlags) url(addr net.Addr) string {
 
 // announce tells where the server listens.
 func (a *app) announce(f *serveFlags, url string) error {
-	err := a.print(serveJSON{URL: url}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "serving %s on %s\n", sink.Redact(a.store), url)
-		return err
-	})
+	err := a.printf(serveJSON{URL: url}, "serving %s on %s\n", sink.Redact(a.store), url)
 	if err != nil || f.readyFile == "" {
 		return err
 	}

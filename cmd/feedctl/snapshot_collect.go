@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +39,5 @@ func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Dur
 	if err != nil {
 		return err
 	}
-	return a.print(collectedJSON{Name: name, PagesDeleted: int64(n)}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "deleted %s\n", human.Plural(int64(n), "page", "pages"))
-		return err
-	})
+	return a.printf(collectedJSON{Name: name, PagesDeleted: int64(n)}, "deleted %s\n", human.Plural(int64(n), "page", "pages"))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +49,5 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err != nil {
 		return err
 	}
-	return a.print(deletedJSON{Name: at.name, ID: id}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "deleted snapshot %s/%s\n", at.name, id)
-		return err
-	})
+	return a.printf(deletedJSON{Name: at.name, ID: id}, "deleted snapshot %s/%s\n", at.name, id)
 }

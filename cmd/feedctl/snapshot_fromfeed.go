@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/fold"
-	"github.com/feedctl/feedctl/internal/jsonptr"
-	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -67,10 +63,8 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
-	if f.key != "" {
-		if _, err := jsonptr.Compile(f.key); err != nil {
-			return usagef("--key: %w", err)
-		}
+	if err := checkPointer("--key", f.key); err != nil {
+		return err
 	}
 	if err := f.public.check(); err != nil {
 		return err
@@ -89,8 +83,8 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 			return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
 		}
 	}
-	var latest latestProgress
-	stop := a.progress("snapshot", latest.status)
+	var gauge consumeGauge
+	stop := a.progress("snapshot", gauge.status)
 	defer stop()
 	index, err := fold.Feed(ctx, store, at.name, fold.Config{
 		Name:       name,
@@ -99,7 +93,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		PublicURL:  f.public.publicURL,
 		Presign:    f.public.presign,
 		TempDir:    f.tempDir,
-		Progress:   latest.set,
+		Progress:   gauge.set,
 		Logger:     a.log,
 	})
 	stop()
@@ -107,23 +101,4 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
 	}
 	return a.printSnapshot(ctx, store, name, index, &f.public)
-}
-
-// latestProgress passes what a consumer says of its progress to whoever shows it.
-type latestProgress struct {
-	p atomic.Pointer[consumer.Progress]
-}
-
-func (l *latestProgress) set(p consumer.Progress) { l.p.Store(&p) }
-
-func (l *latestProgress) status() progress.Status {
-	p := l.p.Load()
-	if p == nil {
-		return progress.Status{Lag: -1}
-	}
-	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
-	if p.Newest.IsZero() {
-		s.Lag = -1
-	}
-	return s
 }

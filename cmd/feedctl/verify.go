@@ -49,9 +49,8 @@ store, its url is STORE#NAME.` +
 	flags := c.Flags()
 	flags.BoolVar(&f.index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
-	flags.StringVar(&f.client.credentialsFile, "credentials-file", "", credentialsUsage)
-	flags.StringArrayVar(&f.client.headers, "header", nil, headerUsage)
-	flags.StringArrayVar(&f.client.allowOrigins, "allow-origin", nil, allowOriginUsage)
+	f.client.addHeaders(flags)
+	f.client.addOrigins(flags)
 	c.MarkFlagsMutuallyExclusive("index", "state")
 	return c
 }

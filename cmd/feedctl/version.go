@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -37,14 +36,11 @@ func newVersion(a *app) *cobra.Command {
 
 func (a *app) printVersion() error {
 	v := buildVersion()
-	return a.print(v, func(w io.Writer) error {
-		commit := ""
-		if v.Commit != "" {
-			commit = " (" + v.Commit + ")"
-		}
-		_, err := fmt.Fprintf(w, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
-		return err
-	})
+	commit := ""
+	if v.Commit != "" {
+		commit = " (" + v.Commit + ")"
+	}
+	return a.printf(v, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
 }
 
 // buildVersion returns what the linker knows: a module version for a binary
