@@ -20,7 +20,7 @@ type WriterOptions struct {
 	Published func(Receipt)
 }
 
-// entityWeight is what an entity takes besides its body, in bytes.
+// entityWeight is the memory of an entity besides its body, in bytes.
 const entityWeight = 512
 
 // A Writer publishes entities in order, in batches. Its methods may not be called
@@ -30,7 +30,7 @@ type Writer struct {
 	options WriterOptions
 	receipt Receipt
 	batch   []*Entity
-	bytes   int64 // weight of the batch, and what is reserved for it
+	bytes   int64 // weight of the batch, as far as memory is reserved for it
 }
 
 // Writer returns a writer to the feed. Call [Writer.Discard] when it is not used any more.
@@ -39,9 +39,9 @@ func (f *Feed) Writer(o WriterOptions) *Writer {
 	return &Writer{feed: f, options: o}
 }
 
-// Add appends an entity to the batch. It publishes a batch that is full, and one whose last
-// entity has a Stream, and returns when that is durable. Errors are those of [Feed.Publish], of which
-// the batch is then discarded.
+// Add adds an entity to the batch. If the batch is full then, or the entity has a Stream, Add
+// publishes the batch and returns when it is durable. Errors are those of [Feed.Publish]; the
+// batch is discarded then.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	weight := int64(len(e.Body)) + entityWeight
 	reserved := w.options.Memory == nil || w.options.Memory.TryAcquire(weight)
@@ -55,7 +55,8 @@ func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	return nil
 }
 
-// Flush publishes what was added, and returns when it is durable.
+// Flush publishes the batch and returns when it is durable. Errors are those of [Feed.Publish];
+// the batch is discarded then.
 func (w *Writer) Flush(ctx context.Context) error {
 	if len(w.batch) == 0 {
 		return nil
@@ -76,7 +77,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Discard drops what was added and is not published, and returns its memory.
+// Discard drops the batch without publishing it, and releases its memory.
 func (w *Writer) Discard() {
 	if w.options.Memory != nil {
 		w.options.Memory.Release(w.bytes)
@@ -85,5 +86,5 @@ func (w *Writer) Discard() {
 	w.batch, w.bytes = w.batch[:0], 0
 }
 
-// Receipt returns what became of all entities that were published so far.
+// Receipt returns the receipts of all batches so far as one.
 func (w *Writer) Receipt() Receipt { return w.receipt }
