@@ -19,19 +19,20 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrNoAncestry: the feed was begun without Options.Revs, so nothing tells which revisions
-// in it are leaves.
-var ErrNoAncestry = errors.New("has no _revisions, so nothing tells which revisions it has replaced: publish to another feed, with --revs from its beginning")
+// ErrNoAncestry means that the feed was begun without Options.Revs, so it is unknown which
+// revisions in it are leaves.
+var ErrNoAncestry = errors.New("has no _revisions, so the revisions that it replaces are unknown: publish to another feed, with --revs from its beginning")
 
-// HasConflicts reports whether the bridge that published to the feed last had
-// Options.Conflicts. A feed that does not exist, or is not of a bridge, has none.
+// HasConflicts reports whether the bridge that last published to the feed had
+// Options.Conflicts. It returns false for a feed that does not exist or is not from a
+// bridge.
 func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, error) {
 	newest, err := chain.NewReader(store, name).Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look who fills feed %q: %w", name, err)
+		return false, fmt.Errorf("read checkpoint of feed %q: %w", name, err)
 	}
 	at, err := bridge.ParseCheckpoint(newest.Checkpoint, kind, name)
 	if errors.Is(err, bridge.ErrForeign) {
@@ -42,16 +43,16 @@ func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, 
 	return s.Conflicts, err
 }
 
-// A RevisionReader tells which revisions the entities of a feed are. The zero value is ready
-// to use, by one goroutine at a time.
+// A RevisionReader reads the revisions and ancestors of the entities of a feed. The zero value
+// is ready to use. It must not be used concurrently.
 type RevisionReader struct {
-	json *jsonscan.Reader // its buffer is used again
+	json *jsonscan.Reader // kept for its buffer
 }
 
-// Revision returns the revision that an entity of a feed is, and its ancestors, the newest
-// first; an empty one, if no bridge has published it. A revision is a leaf until there is one
-// that has it among its ancestors. The body is that of the entity, whose own is not used.
-// The error for one that was published without Options.Revs matches [ErrNoAncestry].
+// Revision returns the revision of an entity of a feed, and its ancestors, newest first. The
+// revision is empty if the entity is not from a bridge. A revision is a leaf unless it is an
+// ancestor of another. The entity's body is read from body, not from e. The error matches
+// [ErrNoAncestry] if the entity was published without Options.Revs.
 func (r *RevisionReader) Revision(e *feed.Entity, body io.Reader) (rev string, ancestors []string, err error) {
 	p, ok := bridge.VersionOf(e.ContentLocation, headerOf(e, "ETag"))
 	if !ok || !p.Names(e.ContentID) {
@@ -93,12 +94,12 @@ func documentIn(contentType string, body io.Reader) (io.Reader, error) {
 	return multipart.NewReader(body, params["boundary"]).NextRawPart()
 }
 
-// maxHistory limits the member _revisions, in bytes: CouchDB keeps the names of 1,000
-// revisions, unless it is told otherwise.
+// maxHistory limits the member _revisions, in bytes. By default, CouchDB keeps the names of
+// 1,000 revisions.
 const maxHistory = 16 << 20
 
-// ancestry reads _revisions of a document: the names of its revisions, the newest first. There are
-// none if the document does not tell them.
+// ancestry reads _revisions of a document: the names of its revisions, newest first. It returns
+// nil if the document has no _revisions.
 func ancestry(r *jsonscan.Reader) (names []string, err error) {
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
 		return nil, nil
@@ -117,7 +118,7 @@ func ancestry(r *jsonscan.Reader) (names []string, err error) {
 		names, err = revisionNames(value)
 		return cmp.Or(err, errFound)
 	})
-	if err == errFound { // what follows does not matter
+	if err == errFound { // the rest does not matter
 		err = nil
 	}
 	return names, err

@@ -13,14 +13,14 @@ import (
 )
 
 // A Bridge publishes the changes of a database. Its methods may be called concurrently,
-// but for Run and Retry, of which one call may be under way.
+// except Run and Retry: only one call of either may be in progress.
 type Bridge struct {
 	config Config
 	core   *bridge.Bridge
 	log    *replicationLog
 }
 
-// Open returns a bridge. It makes no request to the source. The caller closes it.
+// Open returns a bridge. It makes no request to the source. The caller must close the bridge.
 func Open(ctx context.Context, c Config) (*Bridge, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -44,27 +44,27 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 // kind is the bridge's name in checkpoints.
 const kind = "couchdb"
 
-// Close waits for what is being published and closes what the bridge has opened.
+// Close waits for pending publications and closes the bridge.
 func (b *Bridge) Close() error { return b.core.Close() }
 
-// Progress returns how far the bridge has come.
+// Progress returns the progress of the bridge since it was opened.
 func (b *Bridge) Progress() bridge.Progress { return b.core.Meter.Now() }
 
-// A Report is what a bridge did, in the terms of the protocol ("Replication Completed").
+// A Report is the result of a run, in the terms of the protocol ("Replication Completed").
 type Report struct {
 	bridge.Progress
-	// NoChanges: there was nothing new.
+	// NoChanges is set if there was nothing to publish.
 	NoChanges bool
 	// Log has the session at the head of its history.
 	Log couchdb.Log
 }
 
-// Run publishes what is new in the source: all there is now or, with Config.Follow, until
-// ctx ends. What it has begun to publish then, it finishes.
+// Run publishes the new changes of the source: those that exist now or, with Config.Follow,
+// all until ctx ends. Then it waits for pending publications.
 //
 // The error matches [changes.ErrRecreated] if the database was deleted and created again,
-// and [bridge.ErrForeign] if the feed is not this database's. After any error, Run goes on from
-// where the feed is. The report is right with an error as well.
+// and [bridge.ErrForeign] if the feed is not this database's. After any error, the next Run
+// continues from the feed's checkpoint. The report is valid even if there is an error.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	begun := time.Now()
 	var session string
@@ -95,14 +95,14 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 		reached = start
 	}
 	done := b.Progress()
-	// Without rows, the place is the same, even if the source names it differently.
+	// Without rows, the position is the same, even if the source sends a different sequence.
 	if done.Rows > 0 && !errors.Is(err, changes.ErrRecreated) {
 		b.log.write(context.WithoutCancel(ctx), reached)
 	}
 	report := Report{Progress: done, NoChanges: done.Published == 0 && done.Quarantined == 0}
 	report.Log.Record(sessionOf(done, session, begun, start, reached))
 	if errors.Is(err, changes.ErrRecreated) {
-		err = fmt.Errorf("%w; its revisions would be taken for those of the old one, so publish it to another feed", err)
+		err = fmt.Errorf("%w; publish it to another feed, because its revisions could be mistaken for those of the old database", err)
 	}
 	if err != nil {
 		return report, fmt.Errorf("bridge %s to feed %q: %w", b.config.Source.URL(), b.config.Feed, err)
@@ -117,24 +117,24 @@ type run struct {
 	state state
 }
 
-// A state is what a checkpoint says of the source beside [bridge.Checkpoint].
+// A state has the members of a checkpoint in addition to those of [bridge.Checkpoint].
 type state struct {
 	Instance string `json:"instance,omitempty"`
-	// Log is the id of the replication log, which has another one if the feed is in another store.
+	// Log is the id of the replication log, which changes with the store of the feed.
 	Log string `json:"log,omitempty"`
-	// Known is a record that the replication log had before this was written.
+	// Known is a record that the replication log had before the checkpoint was written.
 	Known *mark `json:"known,omitempty"`
-	// Conflicts: all leaf revisions were published.
+	// Conflicts is set if all leaf revisions were published.
 	Conflicts bool `json:"conflicts,omitempty"`
 }
 
-// State returns what the next checkpoint says.
+// State returns the state for the next checkpoint.
 func (s *run) State() any {
 	s.state.Known, s.state.Log = s.bridge.log.known.Load(), s.bridge.log.id(s.bridge.config.Source.URL())
 	return s.state
 }
 
-// newRun prepares to continue from where the feed is.
+// newRun returns a run that continues from the feed's checkpoint.
 func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 	at, reselected, err := b.core.Start(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *Bridge) newRun(ctx context.Context, session string) (*run, error) {
 	return s, nil
 }
 
-// prepare returns a run without its reader, and where the feed says that it begins.
+// prepare returns a run without its reader, and its origin according to the checkpoint.
 func (b *Bridge) prepare(core *bridge.Run, at bridge.Checkpoint) (*run, origin, error) {
 	s := &run{Run: core}
 	if err := at.State(&s.state); err != nil {
@@ -166,7 +166,7 @@ func (b *Bridge) prepare(core *bridge.Run, at bridge.Checkpoint) (*run, origin, 
 	return s, from, nil
 }
 
-// piece returns what publishes a batch of rows.
+// piece returns a piece that publishes a batch of rows.
 func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *bridge.Piece {
 	return &bridge.Piece{
 		Before: before, After: after,
@@ -193,14 +193,14 @@ func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *b
 	}
 }
 
-// reject puts something into quarantine, with what it takes to read it again.
+// reject puts something into quarantine, with the options to read it again.
 func (s *run) reject(ctx context.Context, thing bridge.Quarantined) (err error) {
 	c := &s.bridge.config
 	if thing.Options, err = json.Marshal(c.Options); err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
 	filter := c.Filter
-	filter.DocIDs = nil // there may be many, and its own is one of them
+	filter.DocIDs = nil // may be many, and thing.ID is one of them
 	if thing.Filter, err = json.Marshal(filter); err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}

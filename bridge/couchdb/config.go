@@ -13,30 +13,30 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Attachments says what becomes of a document's attachments.
+// Attachments is how the attachments of documents are published.
 type Attachments string
 
-// What may become of attachments.
+// Ways to publish attachments.
 const (
-	// None takes the member _attachments out of documents.
+	// None removes the member _attachments from documents.
 	None Attachments = "none"
-	// Stub leaves what the server says about attachments: type, size and digest.
+	// Stub publishes only the type, size and digest of attachments.
 	Stub Attachments = "stub"
-	// Inline has them in the document, in base64.
+	// Inline publishes attachments within the document, in base64.
 	Inline Attachments = "inline"
-	// Multipart makes a document with attachments a multipart/related entity, as
-	// CouchDB sends it: the document first, then the attachments as they are.
+	// Multipart publishes a document with attachments as a multipart/related entity,
+	// as CouchDB sends it: the document first, then the attachments unchanged.
 	Multipart Attachments = "multipart"
 )
 
-// Options say what of the source is published, and how.
+// Options are options for publishing documents.
 type Options struct {
-	// Revs puts each revision's ancestors into the document, as _revisions: what
-	// is needed to replicate it into a CouchDB.
+	// Revs adds the member _revisions to documents, with each revision's ancestors.
+	// It is required to replicate the feed into a CouchDB.
 	Revs bool `json:"revs,omitempty"`
 	// Conflicts publishes every leaf revision of a document, not only the winner.
-	// It is for replication into a CouchDB: other readers of the feed cannot
-	// know which of them counts.
+	// It is for replication into a CouchDB: other readers of the feed cannot tell
+	// which revision is the winner.
 	Conflicts bool `json:"conflicts,omitempty"`
 	// Attachments defaults to Stub.
 	Attachments Attachments `json:"attachments,omitempty"`
@@ -54,17 +54,16 @@ type Filter struct {
 	Query    url.Values      `json:"query,omitempty"` // parameters for the filter
 }
 
-// options returns what asks for changes that pass the filter.
+// options returns the options for a changes feed with the filter.
 func (f *Filter) options() changes.Options {
 	return changes.Options{Filter: f.Name, View: f.View, DocIDs: f.DocIDs, Selector: f.Selector, Query: f.Query}
 }
 
-// picks reports whether it looks into the documents, so that only the source knows which of
-// them pass.
+// picks reports whether the filter depends on the content of documents.
 func (f *Filter) picks() bool { return f.Name != "" || f.View != "" || f.Selector != nil }
 
-// selection returns a digest of what decides which rows are published: with another
-// one, the same place in the source stands for other documents.
+// selection returns a digest of the settings that determine which rows are published. A
+// checkpoint is valid only with the same selection.
 func (c *Config) selection() (string, error) {
 	text, err := json.Marshal(struct {
 		Conflicts, DesignDocs bool
@@ -73,46 +72,46 @@ func (c *Config) selection() (string, error) {
 	return couchdb.ReplicationID(string(text))[:16], err
 }
 
-// Config holds the settings of a bridge. The zero value of what is not said to be needed
-// is its default.
+// Config configures a bridge. Source, Store, Feed and Index are required.
 type Config struct {
-	Source *couchdb.DB   // needed
-	Store  storage.Store // needed; of the feed
-	Feed   string        // needed; the feed's name
-	// Target names the feed with its store, for the id of the replication log. It
-	// should be the same whenever it is the same feed. Defaults to Feed.
+	Source *couchdb.DB
+	Store  storage.Store // of the feed
+	Feed   string        // the feed's name
+	// Target identifies the feed and its store, for the id of the replication log. It
+	// should always be the same for the same feed. Defaults to Feed.
 	Target string
-	// Index is the file of the index, which is made if it does not exist. Needed.
+	// Index is the path of the index, which is created if it does not exist.
 	Index string
 
 	Options
-	// Filter limits what is published. With another filter than before, the bridge
-	// reads the source from its beginning again, and publishes what is not in the feed.
+	// Filter limits the changes that are published. If it differs from that of the last
+	// run, the bridge reads the source from its beginning, and publishes the revisions
+	// that are not in the feed.
 	Filter Filter
-	// Moved: the source is what the feed was filled from, although it has another URL, or was
-	// created again. Unless its replication log came with it, it is read from its beginning,
-	// and what is not in the feed is published. It is for one run.
+	// Moved declares that the source is the one that the feed was filled from, although its
+	// URL has changed or it was created again. If it does not have the replication log, it is
+	// read from its beginning, and the revisions that are not in the feed are published.
+	// Set it for one run only.
 	Moved bool
-	// MaxDocument puts documents into quarantine that are larger, in bytes, with
-	// their attachments as far as these are published. Defaults to no limit.
+	// MaxDocument is the limit in bytes above which documents, with the attachments that
+	// are published, are put into quarantine. 0: no limit.
 	MaxDocument int64
-	// Follow waits for changes at the end. LongPoll does it with a request for each
-	// change, for proxies that hold back what a continuous feed sends.
+	// Follow waits for changes at the end. LongPoll waits with a new request for each
+	// response, for proxies that buffer a continuous feed.
 	Follow   bool
 	LongPoll bool
-	// Attempts is how often the changes feed is asked for without any progress. 0: 8, or
-	// without end with Follow; but who does not follow, and reaches nobody the first time,
-	// gets the error at once. Negative: without end.
+	// Attempts is how often the changes feed is requested without any progress. 0: 8, or
+	// with Follow no limit; but without Follow, if the first connection cannot be
+	// established, the bridge fails at once. Negative: no limit.
 	Attempts int
-	// Producer holds the settings of the feed's producer. Its MaxWaiting defaults to
-	// 2 MiB here.
+	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
-	// Log gets what an operator should know. Defaults to none.
+	// Log receives messages for operators. nil: none.
 	Log *slog.Logger
 }
 
-// fetchers is how many requests for documents are under way at a time, and fetchDocs how
-// many documents each of them asks for.
+// fetchers is how many requests for documents run concurrently, and fetchDocs how many
+// documents each of them requests.
 const (
 	fetchers  = 4
 	fetchDocs = 100
@@ -131,14 +130,14 @@ func (c Config) withDefaults() (Config, error) {
 	switch c.Attachments {
 	case None, Stub, Inline, Multipart:
 	default:
-		return c, fmt.Errorf("configure bridge: attachments %q are not one of none, stub, inline, multipart", c.Attachments)
+		return c, fmt.Errorf("configure bridge: invalid attachments %q: must be none, stub, inline or multipart", c.Attachments)
 	}
 	filter := c.Filter.options()
 	if err := filter.Check(); err != nil {
 		return c, fmt.Errorf("configure bridge: %w", err)
 	}
 	if c.Source == nil {
-		return c, errors.New("configure bridge: Source is needed")
+		return c, errors.New("configure bridge: Source is required")
 	}
 	return c, nil
 }

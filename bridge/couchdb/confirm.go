@@ -16,20 +16,20 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// An origin is what the feed says of the source, from where a reader begins.
+// An origin is where a reader begins, according to the feed's checkpoint.
 type origin struct {
 	since   json.RawMessage
-	session string // that has come to since
+	session string // that reached since
 	known   *mark
-	log     string // id of the replication log then; "": made of what is known of the feed
-	source  string // URL of the database then, if it was another; or empty
-	behind  bool   // the source was found not to have what it had
+	log     string // id of the replication log at that time; "" if not recorded
+	source  string // URL of the database at that time, if different; or empty
+	behind  bool   // the source does not have changes that it had before
 }
 
-// confirm compares the source with what the feed says of it, before its changes are read, and
-// decides where to begin (protocol, "Compare Replication Logs"): where the feed is, if the
-// source's log says so as well; else at the last record that both know; else at the source's
-// beginning. What comes again then is known to the index.
+// confirm compares the source with the feed's checkpoint before changes are read, and decides
+// where to begin (protocol, "Compare Replication Logs"): at the position of the checkpoint if
+// the source's log has it; else at the last record that both have; else at the beginning of
+// the source. The index recognizes revisions that are read again.
 func (r *reader) confirm(ctx context.Context) error {
 	b, o := r.bridge, r.origin
 	if o.since == nil && o.source == "" || r.only != nil && o.source == "" {
@@ -44,7 +44,7 @@ func (r *reader) confirm(ctx context.Context) error {
 		return b.foreign(o.source)
 	}
 	if o.source != "" || b.config.Moved {
-		r.instance = "" // of the one that it was
+		r.instance = "" // it was that of the old database
 	}
 	var mark *mark
 	switch {
@@ -54,19 +54,19 @@ func (r *reader) confirm(ctx context.Context) error {
 		mark = markOf(log.History[at])
 	case o.known != nil && o.known.in(log):
 		mark = o.known
-		b.config.Log.Info("reading changes again from the last place that the source confirms", "source", b.config.Source.URL(), "since", seqText(mark.Since))
+		b.config.Log.Info("reading changes again from the last position in the replication log", "source", b.config.Source.URL(), "since", seqText(mark.Since))
 		r.begin(mark.Since)
 	case b.config.Moved:
 		r.begin(nil)
 	case o.known != nil || len(log.History) > 0:
-		r.beginAnew(o.since)
+		r.restart(o.since)
 	default:
 		back, err := r.isBack(ctx, o.since)
 		if err != nil {
 			return err
 		}
 		if back || o.behind {
-			r.beginAnew(o.since)
+			r.restart(o.since)
 		}
 	}
 	if own {
@@ -75,8 +75,8 @@ func (r *reader) confirm(ctx context.Context) error {
 	return nil
 }
 
-// confirming returns the replication log that knows the place where the feed is, and whether
-// it has the same id from now on. A feed that was in another store then had another log.
+// confirming returns the replication log that has the position of the feed's checkpoint, and
+// whether its id is the current one. The id differs if the feed was in another store.
 func (r *reader) confirming(ctx context.Context) (log *couchdb.Log, own bool, err error) {
 	b, o := r.bridge, r.origin
 	id := b.log.id(cmp.Or(o.source, b.config.Source.URL()))
@@ -91,8 +91,8 @@ func (r *reader) confirming(ctx context.Context) (log *couchdb.Log, own bool, er
 	return then, false, nil
 }
 
-// in returns the index of the session that has come to the place in the history of a log, -1 if
-// there is none, and whether the log knows the place.
+// in returns the index in the history of a log of the session that reached the position, or -1,
+// and whether the log confirms the position.
 func (o *origin) in(log *couchdb.Log) (at int, known bool) {
 	if log == nil {
 		return -1, false
@@ -105,9 +105,9 @@ func markOf(s couchdb.Session) *mark {
 	return &mark{Session: s.SessionID, Record: s.Records, Since: s.RecordedSeq}
 }
 
-func (r *reader) beginAnew(since json.RawMessage) {
-	r.bridge.config.Log.Warn("the source is not where the feed has left it: it was restored from a backup, or its replication log was deleted; "+
-		"reading it from its beginning and publishing what the feed does not have", "source", r.bridge.config.Source.URL(), "since", seqText(since))
+func (r *reader) restart(since json.RawMessage) {
+	r.bridge.config.Log.Warn("source does not match the feed's checkpoint: it was restored from a backup, or its replication log was deleted; "+
+		"reading it from the beginning and publishing revisions that are not in the feed", "source", r.bridge.config.Source.URL(), "since", seqText(since))
 	r.begin(nil)
 }
 
@@ -118,8 +118,8 @@ func (r *reader) begin(since json.RawMessage) {
 	r.bridge.log.beginAt(since)
 }
 
-// isBack reports whether the source's changes end before a place, as far as the numbers in
-// sequences tell: they count updates, and a source that cannot have a log has nothing better.
+// isBack reports whether the source's changes end before a position. It compares the numbers at
+// the beginning of sequences, which count updates; it is used if the source has no log.
 func (r *reader) isBack(ctx context.Context, since json.RawMessage) (bool, error) {
 	var info couchdb.Info
 	if err := r.bridge.config.Source.JSON(ctx, couchdb.Request{Once: true}, &info); err != nil {
@@ -129,10 +129,10 @@ func (r *reader) isBack(ctx context.Context, since json.RawMessage) (bool, error
 	return end >= 0 && end < seqNumber(since), nil
 }
 
-// reconfirm makes sure that the source still is what it was, after the connection to it was
-// lost: its log has what it had, and it has the last revisions that were read. Otherwise the
-// error is errBehind, and the reader has to begin from what the feed says.
-func (r *reader) reconfirm(ctx context.Context, _ json.RawMessage, _ error) error {
+// verifyAgain verifies, after the connection was lost, that the source still has the last known
+// record of its log and the last revisions that were read. Otherwise it returns errBehind, and
+// the reader must begin again from the feed's checkpoint.
+func (r *reader) verifyAgain(ctx context.Context, _ json.RawMessage, _ error) error {
 	if known := r.bridge.log.known.Load(); known != nil {
 		log, err := r.bridge.log.read(ctx, r.bridge.log.id(r.bridge.config.Source.URL()))
 		if err != nil {
@@ -153,13 +153,13 @@ func (r *reader) reconfirm(ctx context.Context, _ json.RawMessage, _ error) erro
 	case len(missing) > 0:
 		return errBehind
 	}
-	return nil // a server that does not answer that is not asked again
+	return nil // ignore other errors: the server does not support the request
 }
 
-// maxRecent is how many rows are remembered for [reader.reconfirm].
+// maxRecent is how many rows are kept for [reader.verifyAgain].
 const maxRecent = 100
 
-// remember remembers the last rows of a batch.
+// remember keeps the revisions of the last rows of a batch.
 func (r *reader) remember(rows []changes.Row) {
 	recent := make(map[string][]string)
 	for _, row := range rows[max(0, len(rows)-maxRecent):] {
@@ -181,12 +181,12 @@ func seqText(seq json.RawMessage) string {
 	return string(bytes.TrimSpace(seq))
 }
 
-// sameSeq reports whether two sequences are the same text.
+// sameSeq reports whether two sequences are equal.
 func sameSeq(a, b json.RawMessage) bool {
 	return cmp.Or(seqText(a), "0") == cmp.Or(seqText(b), "0")
 }
 
-// seqNumber returns the number at the beginning of a sequence; -1 if there is none.
+// seqNumber returns the number at the beginning of a sequence, or -1.
 func seqNumber(seq json.RawMessage) int64 {
 	text, _, _ := strings.Cut(seqText(seq), "-")
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -197,6 +197,6 @@ func seqNumber(seq json.RawMessage) int64 {
 }
 
 func (b *Bridge) foreign(source string) error {
-	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not know that: publish to another feed, or use --moved if it is the same database at another place",
+	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not have that position: publish to another feed, or use --moved if it is the same database with another URL",
 		bridge.ErrForeign, b.config.Feed, source, b.config.Source.URL())
 }

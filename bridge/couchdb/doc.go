@@ -1,20 +1,20 @@
-// Package couchdb turns the changes of a CouchDB database into a feed: the source
-// half of the CouchDB Replication Protocol, with a feed as its target. Package bridge has what it
-// shares with other bridges.
+// Package couchdb publishes the changes of a CouchDB database to a feed: it is the source half
+// of the CouchDB Replication Protocol, with a feed as the target. The parts shared with other
+// bridges are in package bridge.
 //
-// The body of an entity is the document as the server wrote it, byte for byte, of the type
-// application/json; or multipart/related, see [Multipart]. A tombstone is a DELETE, which has a body
-// only if the tombstone says more than that it is one. When a conflict is resolved so that a
-// revision wins that was in the feed before another one, it is published once more as
-// <ID@REV;after=OTHER>: without it, the feed would end with what is gone.
+// The body of an entity is the document as the server sent it, byte for byte, with type
+// application/json; or multipart/related, see [Multipart]. A tombstone is a DELETE, with a body
+// only if the tombstone has members of its user. If resolving a conflict makes a revision the
+// winner that precedes the losing one in the feed, it is published again as
+// <ID@REV;after=OTHER>; otherwise the feed would end with the losing revision.
 //
-// CouchDB may begin again anywhere, even at the beginning (after the loss of a node, or when
-// shards move), and sequences cannot be compared. The replication log, the document
-// _local/<replication id> in the source, is written as the protocol wants it, so that the source's
-// operators see who reads, and a source that was restored from a backup is recognized.
+// CouchDB may send changes again from any position (after the loss of a node, or when shards
+// move), and sequences cannot be compared. The bridge writes the replication log, the document
+// _local/<replication id> in the source, as the protocol requires. It shows the source's
+// operators who reads, and lets the bridge detect that the source was restored from a backup.
 //
-// A document may change between the row that tells of it and the request for it. Then the
-// revision of the row is published if the source still has it, and the next one with its
-// own row. Otherwise what it has become is published in its place (protocol, "Fetch Changed
+// A document may change between its row in the changes feed and the request for the document.
+// Then the revision of the row is published if the source still has it, and the next revision
+// with its own row. Otherwise its successors are published instead (protocol, "Fetch Changed
 // Documents": latest=true).
 package couchdb

@@ -10,25 +10,21 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// A document is what the bridge has to know of a document's JSON text. The text
-// itself is never decoded and encoded again: numbers keep their digits and members
-// their order.
+// A document is the parsed top level of a document's JSON text. The text is never
+// decoded and encoded again: numbers keep their digits and members their order.
 type document struct {
 	text    []byte
 	id, rev string
 	deleted bool
-	// bare: nothing is in it but who it is, that it is deleted, and its history.
-	bare bool
-	// history: it has _revisions.
-	history bool
+	bare    bool // it has only _id, _rev, _deleted and _revisions
+	history bool // it has _revisions
 	// attachments is the value of _attachments; nil if there is none.
 	attachments []byte
-	// member is where the member _attachments is in text, with the comma that goes
-	// with it.
+	// member is the span of the member _attachments in text, with its comma.
 	member span
 }
 
-// A span is a part of a text: from start up to, but not with, end.
+// A span is the part [start:end] of a text.
 type span struct{ start, end int }
 
 var (
@@ -36,12 +32,11 @@ var (
 	errNoID      = errors.New("has no _id")
 	errNoRev     = errors.New("has no _rev")
 	errWrongID   = errors.New("is another document")
-	errSurrogate = errors.New("has a half of a surrogate pair, which is no character")
+	errSurrogate = errors.New("has half of a surrogate pair, which is not a character")
 )
 
-// parseDocument looks through the top level of a document, whose text is valid JSON: who
-// read it from the source has made sure of that. Its error says why it cannot be
-// published.
+// parseDocument parses the top level of a document. The text must be valid JSON. The error
+// is a reason for quarantine.
 func parseDocument(text []byte) (document, error) {
 	text = bytes.TrimSpace(text)
 	d := document{text: text, bare: true}
@@ -51,11 +46,11 @@ func parseDocument(text []byte) (document, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return d, fmt.Errorf("document %w", errNotJSON)
 	}
-	before := 1 // the end of the member before
+	before := 1 // end of the previous member
 	for name, value := range jsonscan.Members(text) {
 		start := cap(text) - cap(name) // name is a part of text
 		end := cap(text) - cap(value) + len(value)
-		if d.member == (span{1, before}) { // it was the first: the comma behind goes with it
+		if d.member == (span{1, before}) { // it was the first member: include the comma after it
 			d.member.end = start
 		}
 		if err := d.take(name, value); err != nil {
@@ -75,7 +70,7 @@ func parseDocument(text []byte) (document, error) {
 	return d, nil
 }
 
-// take notes one member of the document. Its text is valid JSON.
+// take records one member of the document.
 func (d *document) take(name, value []byte) (err error) {
 	switch string(name) {
 	case `"_id"`:
@@ -106,8 +101,8 @@ func (d *document) attached() bool {
 	return false
 }
 
-// withoutAttachments returns the text without the member _attachments: all other
-// bytes are as they were.
+// withoutAttachments returns the text without the member _attachments, otherwise
+// unchanged.
 func (d *document) withoutAttachments() []byte {
 	if d.attachments == nil {
 		return d.text
@@ -117,16 +112,16 @@ func (d *document) withoutAttachments() []byte {
 	return append(cut, d.text[d.member.end:]...)
 }
 
-// text decodes a string. Anything else is an empty one.
+// text decodes a string. It returns "" for other JSON.
 func text(value []byte) (string, error) {
 	s, err := jsonscan.Unquote(value)
-	if err == nil && jsonscan.Halved(value, s) { // two ids would become one
+	if err == nil && jsonscan.Halved(value, s) { // decoding could make different ids equal
 		return "", errSurrogate
 	}
 	return s, nil
 }
 
-// invalidAt returns where the text ceases to be UTF-8.
+// invalidAt returns the offset of the first byte that is not valid UTF-8.
 func invalidAt(b []byte) int {
 	at := 0
 	for at < len(b) {

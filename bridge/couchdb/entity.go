@@ -16,7 +16,7 @@ func jsonEntity(d document, keepAttachments bool) *feed.Entity {
 	e := bridge.Version{ID: d.id, Rev: d.rev}.Entity(op, mediaJSON)
 	switch {
 	case d.deleted && d.bare && !d.history:
-		// A tombstone that says nothing more has no body.
+		// A tombstone without other members has no body.
 	case keepAttachments:
 		e.Body = d.text
 	default:

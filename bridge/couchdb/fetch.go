@@ -9,33 +9,33 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// chunkBytes is how many bytes of documents of a chunk may wait in memory.
+// chunkBytes limits the documents of a chunk that wait in memory, in bytes.
 const chunkBytes = 1 << 20
 
-// A chunk is some documents that are fetched with one request, while those before them
-// are being published. There is one [fetched] for each ask, in their order.
+// A chunk is a list of documents that are fetched with one request while earlier ones are
+// being published. There is one [fetched] for each of asks, in their order.
 type chunk struct {
 	asks []couchdb.IDRev
 	docs chan fetched
 	room *semaphore.Weighted
 }
 
-// A fetched is a document, or why there are no more.
+// A fetched is a document, or the error that ends the chunk.
 type fetched struct {
 	doc    *couchdb.Doc
-	failed bool // the source does not give this one, for now or for ever
+	failed bool // this document could not be fetched; the receiver must retry
 	err    error
 	weight int64         // of chunkBytes
-	read   chan struct{} // closed when doc.Stream is not needed any more
+	read   chan struct{} // the receiver closes it when it has read doc.Stream
 }
 
 func newChunk() *chunk {
 	return &chunk{docs: make(chan fetched, fetchDocs), room: semaphore.NewWeighted(chunkBytes)}
 }
 
-// fetch fetches the documents. What fails is asked for again, with fewer documents at a time
-// if none has come: they may have been too much at once, or one of them spoils the answer.
-// One that fails alone is left to the receiver.
+// fetch fetches the documents. After a failure it requests the rest again, and half as many at
+// a time if none was received: the request may have been too large, or one document may break
+// the response. A document that fails alone is left to the receiver.
 func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 	retry := b.core.NewRetry()
 	most := len(c.asks)
@@ -44,7 +44,7 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 		n, err := c.request(ctx, b, some)
 		asks = asks[n:]
 		if err == nil && n < len(some) {
-			err = fmt.Errorf("read document %q: %w: the answer ends before it", asks[0].ID, couchdb.ErrMalformed)
+			err = fmt.Errorf("read document %q: %w: the response ends before it", asks[0].ID, couchdb.ErrMalformed)
 		}
 		switch {
 		case err == nil:
@@ -68,20 +68,20 @@ func (c *chunk) fetch(ctx context.Context, b *Bridge) {
 			err = nil
 		}
 		if err != nil {
-			_ = c.send(ctx, fetched{err: err}) // or the receiver has gone
+			_ = c.send(ctx, fetched{err: err}) // unless ctx has ended
 			return
 		}
 	}
 }
 
-// request fetches the documents with one request and returns how many have come.
+// request fetches the documents with one request and returns how many were received.
 func (c *chunk) request(ctx context.Context, b *Bridge, asks []couchdb.IDRev) (n int, err error) {
 	for doc, err := range b.config.Source.BulkGet(ctx, asks, b.getOptions()) {
 		if err != nil {
 			return n, err
 		}
 		if n == len(asks) || doc.ID != asks[n].ID || doc.Rev != asks[n].Rev {
-			return n, fmt.Errorf("read documents: %w: document %q, revision %q, was not asked for", couchdb.ErrMalformed, doc.ID, doc.Rev)
+			return n, fmt.Errorf("read documents: %w: unexpected document %q, revision %q", couchdb.ErrMalformed, doc.ID, doc.Rev)
 		}
 		f := fetched{doc: doc}
 		if doc.Body != nil && doc.Body.Bytes() != nil {
@@ -109,11 +109,11 @@ func (c *chunk) send(ctx context.Context, f fetched) error {
 	if err := c.room.Acquire(ctx, f.weight); err != nil {
 		return context.Cause(ctx)
 	}
-	c.docs <- f // there is room for as many as were asked for, and an error in place of one
+	c.docs <- f // never blocks: its capacity is the number of documents
 	return nil
 }
 
-// next returns the next document. The caller closes read, if there is one.
+// next returns the next document. The caller must close read if it is not nil.
 func (c *chunk) next(ctx context.Context) (fetched, error) {
 	select {
 	case f := <-c.docs:
@@ -124,7 +124,7 @@ func (c *chunk) next(ctx context.Context) (fetched, error) {
 	}
 }
 
-// getOptions says how documents are read.
+// getOptions returns the options for reading documents.
 func (b *Bridge) getOptions() couchdb.GetOptions {
 	o := couchdb.GetOptions{Revs: b.config.Revs, Once: true}
 	switch b.config.Attachments {

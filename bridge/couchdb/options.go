@@ -16,25 +16,26 @@ func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance strin
 	o.BatchRows, o.BatchBytes = batchRows, batchBytes
 	o.Heartbeat, o.Log = heartbeat, c.Log
 	if kind == changes.Normal {
-		o.SeqInterval = batchRows // a place with each batch is all that is needed
+		o.SeqInterval = batchRows // one position per batch is enough
 		o.PageRows = pageRows
 	}
 	return o
 }
 
-// heartbeat is how often a source should show that it is there. One that misses three is not.
+// heartbeat is the interval of the source's heartbeats. After three missing ones the follower
+// reconnects.
 const heartbeat = 5 * time.Second
 
-// How much of the changes feed is read at a time. Pages have some servers gather the next
-// rows while those before are published.
+// How much of the changes feed is read at a time. With pages, servers that buffer responses
+// prepare the next rows while earlier ones are published.
 const (
 	pageRows   = 2000
 	batchRows  = 1000
 	batchBytes = 1 << 20
 )
 
-// kinds returns the kinds of changes feed to read, one after the other: the one that
-// ends is the cheapest for all there is.
+// kinds returns the kinds of changes feed to read, one after the other. A normal feed is the
+// cheapest for existing changes.
 func (b *Bridge) kinds() []changes.Feed {
 	switch {
 	case !b.config.Follow:

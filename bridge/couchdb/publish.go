@@ -11,11 +11,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxCut is the largest document out of which attachments are taken, in bytes: it must be
-// in memory for that. CouchDB's own limit for documents is 8 MB by default.
+// maxCut is the largest document from which attachments are removed, in bytes. It must be in
+// memory for that. CouchDB's own limit for documents is 8 MB by default.
 const maxCut = 16 << 20
 
-// publishWant publishes one revision, or finds out why it should not be.
+// publishWant publishes one revision, or what replaces it.
 func (s *run) publishWant(ctx context.Context, w *want) error {
 	switch {
 	case w.older:
@@ -37,22 +37,22 @@ func (s *run) publishWant(ctx context.Context, w *want) error {
 		return s.publishSuccessors(ctx, w.Version)
 	}
 	err = s.publishDoc(ctx, w.Version, w.ContentID(), f.doc)
-	if source := (*sourceError)(nil); errors.As(err, &source) { // the node that has it is not there for now, or its stream broke off
+	if source := (*sourceError)(nil); errors.As(err, &source) { // its node is unavailable, or its stream was truncated
 		return s.publishAgain(ctx, w.Version)
 	}
 	return err
 }
 
-// publishDoc publishes a document that was fetched, and releases it.
+// publishDoc publishes a fetched document, and closes its body.
 func (s *run) publishDoc(ctx context.Context, p bridge.Version, contentID string, doc *couchdb.Doc) (err error) {
 	if doc.Err != nil && couchdb.Retryable(doc.Err) {
 		return &sourceError{doc.Err}
 	}
 	if doc.Err != nil {
-		return s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: "source does not give it: " + doc.Err.Error()})
+		return s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: "source does not send it: " + doc.Err.Error()})
 	}
 	if doc.Body != nil {
-		// What is in memory is not touched by it.
+		// Bytes in memory remain valid after Close.
 		defer func() { err = errors.Join(err, doc.Body.Close()) }()
 	}
 	return s.publishBody(ctx, p, contentID, doc)
@@ -79,7 +79,7 @@ func (s *run) publishBody(ctx context.Context, p bridge.Version, contentID strin
 	return err
 }
 
-// entity makes an entity of a document. Its error is a reason for quarantine.
+// entity returns the entity of a document. The error is a reason for quarantine.
 func (s *run) entity(p bridge.Version, doc *couchdb.Doc) (*feed.Entity, error) {
 	limit := s.bridge.config.MaxDocument
 	if doc.Body != nil && limit > 0 && doc.Body.Size() > limit {
@@ -105,7 +105,7 @@ func (s *run) entity(p bridge.Version, doc *couchdb.Doc) (*feed.Entity, error) {
 	text := doc.Body.Bytes()
 	if text == nil {
 		if doc.Body.Size() > maxCut {
-			return nil, fmt.Errorf("document has %d bytes, more than the %d up to which attachments can be taken out", doc.Body.Size(), maxCut)
+			return nil, fmt.Errorf("document has %d bytes, more than the limit of %d for removing attachments", doc.Body.Size(), maxCut)
 		}
 		var err error
 		if text, err = io.ReadAll(doc.Body.Reader()); err != nil {
@@ -122,7 +122,7 @@ func (s *run) entity(p bridge.Version, doc *couchdb.Doc) (*feed.Entity, error) {
 	return jsonEntity(d, keep), nil
 }
 
-// publishAgain publishes a document that did not come, or whose stream broke off.
+// publishAgain publishes a document whose fetch failed or was truncated.
 func (s *run) publishAgain(ctx context.Context, p bridge.Version) error {
 	return s.fetchOne(ctx, p, p.ContentID(), func() error { return s.publishSuccessors(ctx, p) })
 }

@@ -19,16 +19,15 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// A want is a revision that is to be published, unless it turns out otherwise.
+// A want is a revision that may have to be published.
 type want struct {
 	bridge.Version
-	row   *changes.Row // has the document, if chunk is nil
-	chunk *chunk       // brings it
-	// older: the feed has it already, and another revision of the document after it.
-	older bool
+	row   *changes.Row // has the document if chunk is nil
+	chunk *chunk       // fetches the document
+	older bool         // the feed has it, and a later revision of the document
 }
 
-// A piece is a batch of rows on its way into the feed.
+// A piece is a batch of rows to be published.
 type piece struct {
 	batch    *changes.Batch
 	follower *changes.Follower
@@ -37,7 +36,7 @@ type piece struct {
 	bad      []bridge.Quarantined
 }
 
-// A reader reads the changes feed and finds out what of it is not in the feed yet.
+// A reader reads the changes feed and determines which revisions are not in the feed yet.
 type reader struct {
 	bridge    *Bridge
 	run       *run
@@ -45,16 +44,16 @@ type reader struct {
 	origin    origin
 	since     json.RawMessage
 	instance  string
-	cause     error                               // of what was lost; the source is to be looked at again
+	cause     error                               // of the last failure; the source must be verified again
 	confirmed bool                                // the source was compared with the feed
 	recent    atomic.Pointer[map[string][]string] // the last revisions that were read, by document
-	logged    bool                                // the log says where the reader has begun
+	logged    bool                                // the log has been written at the beginning
 	followers []*changes.Follower
-	repeating bool  // the last row was one that the feed has
-	lean      int64 // rows that are yet to be read without their documents
-	leanLast  int64 // rows that were to be read so the last time, if none was read with its document since
-	reached   bool  // the source has answered
-	failed    int   // times without a row, or the end
+	repeating bool  // the last revision was already in the feed
+	lean      int64 // rows still to be read without their documents
+	leanLast  int64 // initial value of lean the last time; 0 once a row was read with its document
+	reached   bool  // the source has responded
+	failed    int   // consecutive attempts without a row or the end
 
 	slots    chan struct{}
 	fetching sync.WaitGroup
@@ -81,9 +80,9 @@ func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	return r.checkEnd(ctx)
 }
 
-// checkEnd makes sure that the end of the changes feed is that of the database: the feed of
-// one that is deleted meanwhile ends as if there was no more. An answer without rows needs
-// no further request: the follower has looked at the database when it began.
+// checkEnd verifies that the database was not replaced while its changes were read: if it is
+// deleted, its changes feed ends as usual. After a response without rows that is not necessary,
+// because the follower has requested the instance just before.
 func (r *reader) checkEnd(ctx context.Context) error {
 	f := r.followers[len(r.followers)-1]
 	if f.Stats().Rows == 0 {
@@ -94,15 +93,15 @@ func (r *reader) checkEnd(ctx context.Context) error {
 		return fmt.Errorf("check that the source database still exists: %w", err)
 	}
 	if was, is := f.Info().Instance(), info.Instance(); was != is {
-		return fmt.Errorf("%w: it was %s, and is %s at the end of its changes", changes.ErrRecreated, was, is)
+		return fmt.Errorf("%w: instance was %s, is %s at the end of the changes", changes.ErrRecreated, was, is)
 	}
 	return nil
 }
 
-// follow reads one changes feed to its end, with another follower after one that gave up.
+// follow reads one changes feed to its end, with a new follower after each failed one.
 func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) error {
 	for {
-		if err := r.look(ctx); err != nil {
+		if err := r.verify(ctx); err != nil {
 			if err := r.tryAgain(ctx, false, err); err != nil {
 				return err
 			}
@@ -113,7 +112,7 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *b
 			return err
 		}
 		last := len(r.followers) - 1
-		if f := r.followers[last]; f.Stats().Rows == 0 { // so nobody needs it any more
+		if f := r.followers[last]; f.Stats().Rows == 0 { // no document of it is in use
 			r.followers = r.followers[:last]
 			if err := f.Close(); err != nil {
 				return err
@@ -122,7 +121,7 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *b
 	}
 }
 
-// followOnce reads one changes feed to its end, or reports that it is to be followed again.
+// followOnce reads one changes feed to its end, or returns true if it must be followed again.
 func (r *reader) followOnce(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) (again bool, err error) {
 	o := r.options(kind)
 	f, err := changes.New(r.bridge.config.Source, o)
@@ -172,22 +171,23 @@ func (r *reader) followOnce(ctx context.Context, kind changes.Feed, pieces chan<
 		if err := r.fetch(ctx, p.chunks); err != nil {
 			return false, err
 		}
-		if !asked && len(batch.Rows) >= batchRows/2 { // this is going to take longer
+		if !asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
 			asked = true
 			o := r.options(kind)
-			r.fetching.Go(func() { r.askPending(ctx, o) })
+			r.fetching.Go(func() { r.queryPending(ctx, o) })
 		}
 		if r.lean > 0 {
-			if r.lean -= int64(len(batch.Rows)); r.lean <= 0 { // they may be read with their documents now
+			if r.lean -= int64(len(batch.Rows)); r.lean <= 0 { // try again with documents
 				r.lean = 0
-				return true, f.Close() // there are no documents that it must keep
+				return true, f.Close() // it holds no documents
 			}
 		}
 	}
 }
 
-// look compares the source with the feed at first, and with what it was after it was lost.
-func (r *reader) look(ctx context.Context) error {
+// verify compares the source with the feed's checkpoint the first time, and after a failure
+// with its earlier state.
+func (r *reader) verify(ctx context.Context) error {
 	if !r.confirmed {
 		err := r.confirm(ctx)
 		r.confirmed = err == nil
@@ -196,24 +196,24 @@ func (r *reader) look(ctx context.Context) error {
 	if r.cause == nil || r.only != nil {
 		return nil
 	}
-	err := r.reconfirm(ctx, r.since, r.cause)
+	err := r.verifyAgain(ctx, r.since, r.cause)
 	if err == nil {
 		r.cause = nil
 	}
 	return err
 }
 
-// options says what to ask for, from where the reader is. The first time, a follower gives
-// up at once, for somebody who is not there at all; and then soon, for tryAgain.
+// options returns the options for a follower from the reader's position. Until the source has
+// responded, a follower makes only one attempt, and later three; then tryAgain decides.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
 	o.Heard = func() { r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = time.Now() }) }
 	if r.only == nil {
-		o.Reconnect = r.reconfirm
+		o.Reconnect = r.verifyAgain
 	}
 	if r.lean > 0 {
 		o.IncludeDocs = false
-		o.SeqInterval = 0 // to go on with documents behind any row
+		o.SeqInterval = 0 // so that reading with documents can begin after any row
 	}
 	o.Attempts = 3
 	if !r.reached {
@@ -221,25 +221,25 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 	}
 	switch picks := r.bridge.config.Filter.picks(); {
 	case r.only != nil && picks:
-		o.IncludeDocs = false // of which few are wanted
+		o.IncludeDocs = false // few of them are needed
 	case r.only != nil:
 		o.DocIDs = slices.Sorted(maps.Keys(r.only))
 	}
 	return o
 }
 
-// askPending asks how many rows there are, for those who watch: a feed tells it only at
-// its end.
-func (r *reader) askPending(ctx context.Context, o changes.Options) {
+// queryPending queries how many rows there are, for the progress. The feed itself reports it
+// only at its end.
+func (r *reader) queryPending(ctx context.Context, o changes.Options) {
 	n, err := changes.Pending(ctx, r.bridge.config.Source, o)
 	if err != nil {
-		return // nothing depends on it
+		return // it is only informative
 	}
 	r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
 }
 
-// fetch starts to fetch the documents of a piece that is handed out: its receiver takes them in
-// their order, and so makes room for the next.
+// fetch starts to fetch the documents of a piece that has been sent. Its receiver takes them in
+// order, which makes room for the next.
 func (r *reader) fetch(ctx context.Context, chunks []*chunk) error {
 	for _, c := range chunks {
 		select {
@@ -255,7 +255,7 @@ func (r *reader) fetch(ctx context.Context, chunks []*chunk) error {
 	return nil
 }
 
-// Close ends the followers.
+// Close waits for fetches and closes the followers.
 func (r *reader) Close() (err error) {
 	r.fetching.Wait()
 	for _, f := range r.followers {
@@ -264,7 +264,7 @@ func (r *reader) Close() (err error) {
 	return err
 }
 
-// classify finds out what is to be done with the rows of a piece.
+// classify determines which revisions of a piece must be published.
 func (r *reader) classify(p *piece) error {
 	rows := int64(len(p.batch.Rows))
 	r.bridge.core.Meter.Count(func(n *bridge.Progress) {
@@ -292,7 +292,7 @@ func (r *reader) classify(p *piece) error {
 	return nil
 }
 
-// sort makes wants of all revisions in a piece, and finds the rows that cannot be.
+// sort sets the wants of a piece, and collects the rows for quarantine.
 func (r *reader) sort(p *piece) {
 	p.wants = make([]want, 0, len(p.batch.Rows))
 	for i := range p.batch.Rows {
@@ -316,8 +316,8 @@ func (r *reader) sort(p *piece) {
 	}
 }
 
-// compare leaves those wants in a piece that the feed has not got, by what the index says
-// to them, and distributes what must be fetched over requests.
+// compare keeps those wants of a piece that the feed does not have, according to claims, and
+// assigns the documents that must be fetched to requests.
 func (r *reader) compare(p *piece, claims []bridge.Claim) {
 	all := p.wants
 	p.wants = all[:0]
@@ -333,7 +333,7 @@ func (r *reader) compare(p *piece, claims []bridge.Claim) {
 			p.wants = append(p.wants, w)
 			continue
 		case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
-			// As a leaf, an older one says nothing new. As a winner it may.
+			// With Conflicts it is only a known leaf. Otherwise it may be the winner again.
 			w.older = true
 			p.wants = append(p.wants, w)
 		}
@@ -351,8 +351,8 @@ func (r *reader) compare(p *piece, claims []bridge.Claim) {
 	})
 }
 
-// revisions returns the revisions of a row, the winner last: what is read later counts
-// more for whoever knows nothing of conflicts.
+// revisions returns the revisions of a row, winner last: for readers that do not know about
+// conflicts, the last revision counts.
 func (r *reader) revisions(row *changes.Row) []string {
 	switch {
 	case hasDocument(row):
@@ -367,12 +367,12 @@ func (r *reader) revisions(row *changes.Row) []string {
 	return revs
 }
 
-// hasDocument reports whether the row has its document, rather than none or an error.
+// hasDocument reports whether the row has its document.
 func hasDocument(row *changes.Row) bool {
 	return row.Doc != nil && row.Meta.ID == row.ID && row.Meta.Rev != ""
 }
 
-// mustFetch reports whether the document is to be read by itself.
+// mustFetch reports whether the document must be requested separately.
 func (r *reader) mustFetch(row *changes.Row) bool {
 	a := r.bridge.config.Attachments
 	return !hasDocument(row) || row.Meta.HasAttachments && (a == Inline || a == Multipart)
@@ -385,7 +385,7 @@ func first(revs []string) string {
 	return revs[0]
 }
 
-// chunkFor returns the request that will bring a document.
+// chunkFor adds a document to a chunk, and returns the chunk.
 func (p *piece) chunkFor(want bridge.Version) *chunk {
 	n := len(p.chunks)
 	if n == 0 || len(p.chunks[n-1].asks) == fetchDocs {

@@ -13,15 +13,15 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// The replication log is written this often while a bridge runs, and in this time at most.
+// The interval at which a running bridge writes the replication log, and the limit for one write.
 const (
 	logEvery   = 30 * time.Second
 	logTimeout = 10 * time.Second
 )
 
-// A replicationLog is the document in the source that says how far a bridge has come. It
-// tells the source's operators; and the bridge, whether the source still is where the feed has
-// left it. A source that cannot have it is none the worse for it: that is logged, and no error.
+// A replicationLog is the document in the source in which the bridge records its progress. It
+// informs the source's operators, and lets the bridge detect that the source was restored. A
+// source that refuses it can still be read: that is logged, and not an error.
 type replicationLog struct {
 	source    *couchdb.DB
 	target    string
@@ -35,22 +35,22 @@ type replicationLog struct {
 	meter   *bridge.Meter
 	records int64 // of the session
 	written time.Time
-	refused bool // by the source, which will not change its mind
+	refused bool // by the source, permanently
 
 	known atomic.Pointer[mark]
 }
 
-// A mark is a record of the replication log that the source is known to have had when the feed
-// was at its place. As long as the source has it, or a later record of the session, its changes
-// from there on are all that the feed may lack.
+// A mark is a record that the replication log had when the feed was at its position. While the
+// source has it, or a later record of the same session, only changes after that position can be
+// missing from the feed.
 type mark struct {
 	Session string          `json:"session"`
 	Record  int64           `json:"record"` // of the session; 0 in logs of older versions
 	Since   json.RawMessage `json:"since,omitempty"`
 }
 
-// errBehind: the source was restored from a backup, or something else has happened to its log.
-var errBehind = errors.New("the source does not have what it had: it was restored from a backup, or its replication log was deleted")
+// errBehind means that the source was restored from a backup, or that its log was lost.
+var errBehind = errors.New("source does not have changes that it had before: it was restored from a backup, or its replication log was deleted")
 
 // in reports whether a log has the mark.
 func (m *mark) in(log *couchdb.Log) bool {
@@ -66,13 +66,13 @@ func newReplicationLog(source *couchdb.DB, target, selection string, report *slo
 	return &replicationLog{source: source, target: target, selection: selection, report: report}
 }
 
-// id names the replication after its peers and what it selects (protocol, "Generate
-// Replication ID").
+// id returns the id of the replication from source, which depends on its peers and its
+// selection (protocol, "Generate Replication ID").
 func (l *replicationLog) id(source string) string {
 	return couchdb.ReplicationID("feedctl", source, l.target, l.selection)
 }
 
-// begin notes the session that is logged from now on.
+// begin sets the session to log.
 func (l *replicationLog) begin(session string, begun time.Time, start json.RawMessage, m *bridge.Meter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,17 +87,17 @@ func (l *replicationLog) beginAt(start json.RawMessage) {
 	l.start = start
 }
 
-// read returns the log with an id as the source has it. It is empty if the source has none,
-// or does not give it.
+// read reads the log with an id from the source. It is empty if the source has none or
+// refuses to send it.
 func (l *replicationLog) read(ctx context.Context, id string) (*couchdb.Log, error) {
 	log, err := l.source.ReplicationLog(ctx, id)
 	if errors.Is(err, couchdb.ErrUnauthorized) || errors.Is(err, couchdb.ErrForbidden) {
-		return new(couchdb.Log), nil // if it is about the whole database, that is to come
+		return new(couchdb.Log), nil // if the whole database is forbidden, later requests will fail
 	}
 	return log, err
 }
 
-// tick writes the log if that was long ago.
+// tick writes the log if it was last written logEvery ago.
 func (l *replicationLog) tick(ctx context.Context, recorded json.RawMessage) {
 	l.mu.Lock()
 	due := time.Since(l.written) >= logEvery
@@ -118,7 +118,7 @@ func (l *replicationLog) write(ctx context.Context, recorded json.RawMessage) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
 	err := l.put(ctx, recorded)
-	if errors.Is(err, couchdb.ErrConflict) { // another wrote it in the meantime
+	if errors.Is(err, couchdb.ErrConflict) { // written by another client in the meantime
 		err = l.put(ctx, recorded)
 	}
 	if err == nil {
@@ -126,13 +126,13 @@ func (l *replicationLog) write(ctx context.Context, recorded json.RawMessage) {
 	}
 	l.refused = errors.Is(err, couchdb.ErrUnauthorized) || errors.Is(err, couchdb.ErrForbidden) || errors.Is(err, couchdb.ErrNotFound)
 	if l.refused {
-		l.known.Store(nil) // or what is known would get old
+		l.known.Store(nil) // it would become outdated
 	}
-	l.report.Info("the replication log in the source cannot be written: its operators do not see this bridge, which does not see a source that is restored",
+	l.report.Info("cannot write replication log in source: its operators do not see this bridge, and a restored source is not detected",
 		"source", l.source.URL(), "log", "_local/"+l.id(l.source.URL()), "error", err)
 }
 
-// put adds a record to the log, unless the source is not the one any more that it was.
+// put adds a record to the log. It returns errBehind if the last known record is missing.
 func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) error {
 	url := l.source.URL()
 	log, err := l.source.ReplicationLog(ctx, l.id(url))
@@ -142,7 +142,7 @@ func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) erro
 	if known := l.known.Load(); known != nil && !known.in(log) {
 		return errBehind
 	}
-	l.records++ // even if it is not known whether it was written
+	l.records++ // even if the outcome of the write is unknown
 	session := sessionOf(l.meter.Now(), l.session, l.begun, l.start, recorded)
 	session.Records = l.records
 	log.Record(session)

@@ -15,13 +15,13 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// missingPause is how long to wait for a revision that the source has told of and does
-// not have: another of its nodes may have it already.
+// missingPause is how long to wait for a revision that has a row but cannot be read: it may
+// not have been replicated to all nodes yet.
 const missingPause = 2 * time.Second
 
-// publishSuccessors publishes what a revision has become that the source has not got any
-// more (protocol, "Fetch Changed Documents"): a document may change between the row that
-// tells of it and the look at it.
+// publishSuccessors publishes the successors of a revision that the source does not have any
+// more (protocol, "Fetch Changed Documents"): a document may change between its row and the
+// request for it.
 func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error {
 	leaves, given, err := s.leaves(ctx, gone, []string{gone.Rev})
 	if given && len(leaves) == 0 {
@@ -34,7 +34,7 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 		return err
 	}
 	if len(leaves) == 0 {
-		return s.reject(ctx, bridge.Quarantined{ID: gone.ID, Rev: gone.Rev, Reason: "source has a row of it, but neither this revision nor a later one"})
+		return s.reject(ctx, bridge.Quarantined{ID: gone.ID, Rev: gone.Rev, Reason: "source has a row for it, but neither this revision nor a later one"})
 	}
 	if !s.bridge.config.Conflicts {
 		leaves = leaves[:1]
@@ -50,9 +50,9 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 			s.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Superseded++ })
 		}
 		if claims[0] != bridge.Absent {
-			continue // its own row was faster
+			continue // already published with its own row
 		}
-		err = s.fetchOne(ctx, p, p.ContentID(), func() error { // gone as well: there will be a row of the next
+		err = s.fetchOne(ctx, p, p.ContentID(), func() error { // gone as well: its successor will have a row
 			s.bridge.core.Index.Release(p)
 			return nil
 		})
@@ -63,11 +63,11 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 	return nil
 }
 
-// publishReturned publishes a revision that the feed has already, but not as the newest of
-// its document, if it has become the winner again: that is so when the branch that had
-// won over it was deleted. Usually it has not: a node that is behind has sent an old row.
+// publishReturned publishes a revision again that is in the feed, but not as the newest of its
+// document, if it has become the winner because the branch that had won was deleted. Usually
+// it has not, and a node that lags has sent an old row.
 func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
-	if err := s.SettleAll(ctx); err != nil { // the other may be on its way into the feed yet
+	if err := s.SettleAll(ctx); err != nil { // the other may not be in the index yet
 		return err
 	}
 	if held, err := s.bridge.core.Index.Ask(p); held != bridge.Older || err != nil {
@@ -87,25 +87,24 @@ func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
 				return err
 			}
 			if held == bridge.Newest {
-				return s.fetchOne(ctx, p, p.ContentIDOver(rev), func() error { return nil }) // or there will be a row of what it has become
+				return s.fetchOne(ctx, p, p.ContentIDOver(rev), func() error { return nil }) // if it is gone, its successor will have a row
 			}
 		}
 	}
-	return nil // the source does not know what the feed has: it is behind
+	return nil // the source does not have the newest revision in the feed: it lags
 }
 
 // A leaf is the end of a branch of a document.
 type leaf struct {
 	rev      string
 	deleted  bool
-	ancestry []string // rev, the one before it, and so on, as far as the source knows
+	ancestry []string // rev and its ancestors, newest first, as far as the source has them
 }
 
-// leaves returns the leaves that revisions of a pair's document have become, or all if revs
-// is nil; the winner first. If they are not given, the pair is in quarantine or there is an
-// error.
+// leaves returns the leaves that descend from revisions of a document, or all leaves if revs
+// is nil, winner first. If given is false, p is in quarantine or there is an error.
 func (s *run) leaves(ctx context.Context, p bridge.Version, revs []string) (found []leaf, given bool, err error) {
-	given, err = s.insist(ctx, p, func() (err error) {
+	given, err = s.retryRead(ctx, p, func() (err error) {
 		found, err = s.bridge.requestLeaves(ctx, p.ID, revs)
 		return err
 	})
@@ -151,6 +150,6 @@ func compareLeaves(a, b leaf) int {
 
 func splitRev(rev string) (generation int64, name string) {
 	digits, name, _ := strings.Cut(rev, "-")
-	generation, _ = strconv.ParseInt(digits, 10, 64) // 0 for what no CouchDB writes
+	generation, _ = strconv.ParseInt(digits, 10, 64) // 0 if it is not a revision of CouchDB
 	return generation, name
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 )
 
-// How many things are tried again at a time. CouchDB looks for up to 100 documents by id, and
-// else through the whole changes feed; through that with a filter in any case.
+// How many quarantined documents are retried at a time. CouchDB finds up to 100 documents by
+// id; for more, or with a filter, it reads the whole changes feed.
 const (
 	retryDocs     = 100
 	retryFiltered = 10000
 )
 
-// Retry tries to publish again what is in the quarantine, with the options and the filter of
-// the bridge that found it; only Config.MaxDocument is that of this one. What the source has
-// replaced in the meantime, has not got any more, or does not let through its filter now, is
-// taken out. Rows without a document id stay: they cannot be asked for.
+// Retry tries to publish the documents in quarantine, with the options and the filter with
+// which they were read; only Config.MaxDocument is from this bridge. Documents that the source
+// has replaced or deleted, or that do not pass the filter any more, are removed from
+// quarantine. Rows without a document id stay, because they cannot be requested.
 //
-// With a filter that looks into documents, the changes are read from their beginning, without
-// the documents.
+// If the filter depends on the content of documents, the changes are read from their
+// beginning, without the documents.
 //
-// Another bridge may be publishing to the feed at the same time.
+// Another bridge may publish to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	defer func(configured Config) { b.config = configured }(b.config)
 	return b.core.Retry(ctx, func(thing bridge.Quarantined) int {
@@ -36,7 +36,7 @@ func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	}, b.retry)
 }
 
-// retry returns what reads things again.
+// retry returns a source that reads quarantined documents again.
 func (b *Bridge) retry(core *bridge.Run, at bridge.Checkpoint, things []bridge.Quarantined) (bridge.Source, error) {
 	b.config.Options, b.config.Filter = Options{}, Filter{}
 	if err := errors.Join(decode(things[0].Options, &b.config.Options), decode(things[0].Filter, &b.config.Filter)); err != nil {

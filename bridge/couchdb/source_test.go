@@ -111,7 +111,7 @@ func TestChangedInBetween(t *testing.T) {
 				r.put("changed", fmt.Sprintf(`{"_rev":%q,"v":2}`, rev))
 			})
 			r.run()
-			want := map[string]string{"purged": "source has a row of it, but neither this revision nor a later one"}
+			want := map[string]string{"purged": "source has a row for it, but neither this revision nor a later one"}
 			if diff := cmp.Diff(want, r.quarantined()); diff != "" {
 				t.Error(diff)
 			}

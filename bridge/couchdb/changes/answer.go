@@ -10,17 +10,17 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// errLimit: there were as many rows as were wanted.
-var errLimit = errors.New("limit is reached")
+// errLimit means that Options.Limit rows have been read.
+var errLimit = errors.New("limit reached")
 
-// answer reads an answer to its end, and reports whether it says that it is
-// the end.
+// answer reads a response to its end, and reports whether it has the last sequence of
+// the feed.
 func (r *run) answer() (end bool, err error) {
 	if r.kind == Continuous {
 		return r.continuous()
 	}
 	json := r.lines.json
-	var last line // what is there besides the rows
+	var last line // the members other than the rows
 	err = json.Object(func(name []byte) error {
 		if string(name) != `"results"` {
 			return r.lines.member(&last, name)
@@ -72,16 +72,16 @@ func (r *run) line() (end bool, err error) {
 		}
 	}
 	if err != nil {
-		return false, r.nonsense(err)
+		return false, r.malformedRow(err)
 	}
 	return false, r.row(l.row)
 }
 
-// row adds a row to what is handed out.
+// row adds a row to the current batch.
 func (r *run) row(row Row) error {
 	limit := r.f.options.Limit
 	if limit > 0 && r.read == limit {
-		row.Doc.Close() // the server takes no limit
+		row.Doc.Close() // the server ignores the limit
 		return errLimit
 	}
 	if b := r.batch; b != nil && !b.fits(1, row.size, &r.f.options) {
@@ -98,45 +98,45 @@ func (r *run) row(row Row) error {
 	if row.Seq != nil {
 		r.since = row.Seq
 		r.tries = 0
-		if r.doubt == asked {
-			r.doubt = trusting // what made no sense was before this, and was broken on its way
+		if r.malformed == rereading {
+			r.malformed = none // the malformed row was before this, and was damaged in transit
 		}
 	}
 	r.rows++
 	if r.read++; r.read == limit && r.kind != Normal {
-		return errLimit // a normal feed has its last sequence yet to come
+		return errLimit // the last sequence of a normal feed is still to come
 	}
 	return nil
 }
 
-// nonsense handles a row that makes no sense. It may have been broken on its
-// way, so it is asked for again before it is handed out.
-func (r *run) nonsense(err error) error {
+// malformedRow handles a malformed row. The row may have been damaged in transit, so it
+// is requested again before it is delivered with an error.
+func (r *run) malformedRow(err error) error {
 	var syntax *jsonscan.SyntaxError
-	if !errors.As(err, &syntax) && !errors.Is(err, errNonsense) {
+	if !errors.As(err, &syntax) && !errors.Is(err, errNotRow) {
 		return err
 	}
-	if r.doubt == trusting {
-		r.doubt = asked
-		return &nonsenseError{err}
+	if r.malformed == none {
+		r.malformed = rereading
+		return &malformedRowError{err}
 	}
-	r.doubt = certain
+	r.malformed = reread
 	raw, broken := r.lines.json.Resync(maxRaw)
 	if broken != nil {
 		return broken
 	}
 	r.f.count(func(s *Stats) { s.Malformed++ })
 	raw = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\r")), []byte(","))
-	return r.row(Row{Err: &nonsenseError{err}, Raw: raw, size: len(raw)})
+	return r.row(Row{Err: &malformedRowError{err}, Raw: raw, size: len(raw)})
 }
 
-// end takes the position from the end of an answer.
+// end takes the position from the end of a response.
 func (r *run) end(last *line) {
 	if last.lastSeq == nil {
 		return
 	}
 	if r.batch == nil && string(last.lastSeq) == string(r.since) {
-		return // nobody needs to know
+		return // nothing has changed
 	}
 	r.since = append(json.RawMessage(nil), last.lastSeq...)
 	if r.batch == nil {

@@ -8,43 +8,42 @@ import (
 
 // A Row says that a document has changed.
 type Row struct {
-	// Seq is the position after this row, or nil if there is none here (see
+	// Seq is the position after this row, or nil if the row has none (see
 	// [Options.SeqInterval]).
 	Seq     json.RawMessage
 	ID      string   // may be empty, or not UTF-8, if the server says so
 	Revs    []string // the winner first
-	Deleted bool     // the winner is
-	// Doc is the winner as the server wrote it, which is valid JSON but maybe not
-	// UTF-8, if [Options.IncludeDocs]. It is nil if the server gave none. It can
-	// be used until the batch is confirmed.
+	Deleted bool     // whether the winner is deleted
+	// Doc is the winning revision, unchanged, if [Options.IncludeDocs] is set. It is
+	// valid JSON, but may not be UTF-8. It is nil if the server sent none. It is valid
+	// until the batch is confirmed.
 	Doc *couchdb.Body
-	// Meta is what Doc says about itself.
+	// Meta is from Doc.
 	Meta couchdb.Meta
-	// Err says that the row makes no sense. Then Raw is what was received, up to
-	// the first 64 KiB of it, and nothing else is set. It was asked for again,
-	// and was no better.
+	// Err is set if the row is malformed, even after it was requested again. Then Raw
+	// has its first 64 KiB, and no other field is set.
 	Err error
 	Raw []byte
 
 	size int // in memory, in bytes
 }
 
-// A Batch is some rows in the order they came, maybe none.
+// A Batch is a sequence of rows in the order in which they were received. It may be empty.
 type Batch struct {
 	Rows []Row
-	// Seq is the position to go on from when all rows of this batch, and those
-	// of all batches before, are handled. It may be the one of the batch before,
-	// and nil as long as there was none.
+	// Seq is the position to continue from when the rows of this batch, and of all
+	// batches before it, have been handled. It may be the same as that of the batch
+	// before, and is nil until the server sends a sequence.
 	Seq json.RawMessage
-	// Pending is how many rows the server says are still to come, or -1 if it
-	// does not say. It does at the end of an answer, and with a filter it is an
-	// upper bound. See also [Pending].
+	// Pending is the server's count of remaining rows, or -1 if it did not send one.
+	// Servers send it at the end of a response. With a filter it is an upper bound.
+	// See also [Pending].
 	Pending int64
 
 	bytes int
 }
 
-// fits reports whether another one may be added to b.
+// fits reports whether b has room for this number of rows and bytes.
 func (b *Batch) fits(rows, bytes int, o *Options) bool {
 	return len(b.Rows) == 0 || len(b.Rows)+rows <= o.BatchRows && b.bytes+bytes <= o.BatchBytes
 }
@@ -65,14 +64,14 @@ func (b *Batch) join(next *Batch) {
 	b.Seq, b.Pending = next.Seq, next.Pending
 }
 
-// release frees what the rows hold outside of memory.
+// release closes the documents of the rows.
 func (b *Batch) release() {
 	for i := range b.Rows {
 		b.Rows[i].Doc.Close()
 	}
 }
 
-// An arena gives out memory for many small things at a time.
+// An arena allocates small byte slices from larger chunks.
 type arena struct{ free []byte }
 
 const arenaChunk = 64 << 10

@@ -1,12 +1,11 @@
 // Package changes follows the changes feed of a CouchDB database (CouchDB
-// documentation, "/{db}/_changes" and "Changes Feeds") and does not lose its
-// place, whatever the server and the network do.
+// documentation, "/{db}/_changes" and "Changes Feeds"). It keeps its position
+// across failures of the server and the network.
 //
-// A sequence is opaque JSON: it is stored as it was received, and never
-// compared. CouchDB may go back to any earlier place, even to the beginning,
-// and send rows again: what identifies a row is its document id and revisions.
-// So each row comes at least once, and who reads them has to know what it has
-// got.
+// A sequence is opaque JSON: it is stored as received, and never compared. CouchDB
+// may return to any earlier position, even to the beginning, and send rows again. So
+// each row is delivered at least once, and the caller must recognize repeated rows
+// by their document ids and revisions.
 //
 //	f, err := changes.New(db, changes.Options{Feed: changes.Continuous, Since: position})
 //	...

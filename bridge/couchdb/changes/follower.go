@@ -11,45 +11,44 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// ErrRecreated: the database is not the one that was followed so far; it was
-// deleted and created again, or replaced. Positions in the old one mean nothing
-// in it.
+// ErrRecreated means that the database was deleted and created again, or replaced.
+// Positions in the old database are not valid in the new one.
 var ErrRecreated = errors.New("database was deleted and created again: follow it from its beginning")
 
 var errClosed = errors.New("follower is closed")
 
-// Stats counts what a Follower has met.
+// Stats has the counts of a Follower.
 type Stats struct {
-	Rows       int64 // that were handed out
-	Bytes      int64 // of answers that were read
-	Requests   int64 // of the feed, reconnects among them
-	Reconnects int64 // after a failure
-	Malformed  int64 // rows that made no sense
+	Rows       int64 // delivered rows
+	Bytes      int64 // bytes of responses read
+	Requests   int64 // requests for the feed, including reconnects
+	Reconnects int64 // reconnects after a failure
+	Malformed  int64 // malformed rows
 }
 
-// A Follower reads a changes feed. Its methods may be called concurrently, but
-// not Next.
+// A Follower reads a changes feed. Its methods, except Next, may be called
+// concurrently.
 type Follower struct {
 	db      *couchdb.DB
 	options Options
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	start   sync.Once
-	stopped chan struct{} // closed when nothing reads any more
-	arrived chan struct{} // has something in it if ready or err is new
-	taken   chan struct{} // has something in it if ready is free again
+	stopped chan struct{} // closed when run has returned
+	arrived chan struct{} // signals a change of ready or err
+	taken   chan struct{} // signals that ready is nil again
 
 	mu       sync.Mutex
-	ready    *Batch   // to be handed out next, and still growing
-	err      error    // what comes after it
-	handed   []*Batch // that are not confirmed, in order
+	ready    *Batch   // returned by the next call of Next; may still grow
+	err      error    // returned after ready
+	handed   []*Batch // returned and not confirmed, in order
 	position json.RawMessage
 	instance string
 	info     couchdb.Info
 	stats    Stats
 }
 
-// New returns a Follower of db. It makes no request. It must be closed.
+// New returns a Follower of db. It makes no request. The caller must close the Follower.
 func New(db *couchdb.DB, o Options) (*Follower, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("follow changes of %s: %w", db.URL(), err)
@@ -62,14 +61,13 @@ func New(db *couchdb.DB, o Options) (*Follower, error) {
 	return f, nil
 }
 
-// Next returns the next rows, as soon as there are some, or a batch without
-// rows if only the position has changed. It returns io.EOF at the end of a
-// Normal feed and after Limit rows. Errors are final, but for that of ctx: after
-// it Next can be called again. They match ErrRecreated; couchdb.ErrNotFound if
-// the database is gone; or they are [couchdb.Permanent] if asking again is of no
-// use (credentials, a position or a filter that the server does not accept, a
-// certificate), and what was wrong last if the follower has tried often enough. Everything
-// else it overcomes by reconnecting.
+// Next waits for the next rows and returns them, or a batch without rows if only the
+// position has changed. It returns io.EOF at the end of a Normal feed and after Limit
+// rows. The error matches ErrRecreated if the database was replaced, and
+// couchdb.ErrNotFound if it does not exist. It is [couchdb.Permanent] if the server
+// refuses the credentials, the position or the filter, or its certificate is invalid.
+// After other errors the follower reconnects; when it has used up its attempts, Next
+// returns the last of them. Errors are final, except that of ctx.
 func (f *Follower) Next(ctx context.Context) (*Batch, error) {
 	f.start.Do(func() { go f.run() })
 	for {
@@ -84,7 +82,7 @@ func (f *Follower) Next(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// take returns what is ready, or what comes after it.
+// take returns the batch that is ready, or the error after it.
 func (f *Follower) take() (*Batch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,8 +104,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// offer makes a batch ready to be handed out, and waits until there is room for
-// it. Only then it is the follower's.
+// offer makes a batch ready for Next. It waits until there is room for the batch, and
+// takes ownership of it unless it returns an error.
 func (f *Follower) offer(b *Batch) error {
 	for {
 		f.mu.Lock()
@@ -131,7 +129,7 @@ func (f *Follower) offer(b *Batch) error {
 	}
 }
 
-// run reads until there is nothing more to be had.
+// run reads until the feed ends, an error is final or the follower is closed.
 func (f *Follower) run() {
 	defer close(f.stopped)
 	r := &run{f: f, since: f.position}
@@ -147,9 +145,9 @@ func (f *Follower) run() {
 	signal(f.arrived)
 }
 
-// Confirm says that all rows of b, and of the batches before it, are handled.
-// Their documents are released, and Position moves on. Every batch must be
-// confirmed, or one after it.
+// Confirm confirms that all rows of b, and of the batches before it, have been
+// handled. It releases their documents and advances Position. Each batch must be
+// confirmed, or a later one.
 func (f *Follower) Confirm(b *Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,28 +166,27 @@ func (f *Follower) Confirm(b *Batch) {
 	}
 }
 
-// Position returns the position after the last batch that was confirmed: that
-// of [Options.Since] at first, or nil for the beginning.
+// Position returns the position after the last confirmed batch: initially
+// [Options.Since], and nil at the beginning of the feed.
 func (f *Follower) Position() json.RawMessage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.position
 }
 
-// Instance names the database that is followed, so that one that was deleted and
-// created again can be told from it; it is to be stored with the position. It is
-// known with the first batch: [couchdb.Info.Instance], or the server's uuid and
-// the database's name if that is all there is (CouchDB before 3.3; all nodes of
-// a cluster must have the same uuid, as its documentation says), or empty where
-// the server does not tell (Cloudant, PouchDB Server).
+// Instance identifies the database, to recognize that it was deleted and created
+// again. Store it with the position. It is set when the first batch is returned:
+// [couchdb.Info.Instance]; or, with CouchDB before 3.3, the server's uuid and the
+// database's name (all nodes of a cluster must have the same uuid, according to its
+// documentation); or empty if the server sends neither (Cloudant, PouchDB Server).
 func (f *Follower) Instance() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.instance
 }
 
-// Info returns what the server said about the database when the follower last
-// connected. It is empty before the first batch.
+// Info returns the description of the database from when the follower last connected.
+// It is empty before the first batch.
 func (f *Follower) Info() couchdb.Info {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +206,7 @@ func (f *Follower) count(count func(*Stats)) {
 	count(&f.stats)
 }
 
-// Close ends the connection and releases what is not confirmed.
+// Close closes the connection and releases batches that are not confirmed.
 func (f *Follower) Close() error {
 	f.cancel()
 	f.start.Do(func() { close(f.stopped) }) // it was never started

@@ -22,95 +22,93 @@ type Feed int
 
 // Kinds of feeds.
 const (
-	// Normal reads up to the present end of the feed: then Next returns io.EOF.
+	// Normal reads up to the current end of the feed. Then Next returns io.EOF.
 	Normal Feed = iota
 	// Continuous stays connected and waits for further rows.
 	Continuous
-	// LongPoll waits as well, with a request for each time that something
-	// happens. It is for proxies that hold back what a continuous feed sends.
+	// LongPoll waits with a new request after each response with rows. It is for
+	// proxies that buffer the rows of a continuous feed.
 	LongPoll
 )
 
 func (f Feed) String() string { return [...]string{"normal", "continuous", "longpoll"}[f] }
 
-// Options say what is read. The zero value reads the whole feed to its end.
+// Options configure a [Follower]. The zero value reads the whole feed to its end.
 type Options struct {
 	Feed Feed
-	// Since is the position to start after: a [Batch.Seq] or
-	// [Follower.Position] as it was stored. nil: the beginning.
+	// Since is the position to start after: a stored [Batch.Seq] or
+	// [Follower.Position]. nil: the beginning.
 	Since json.RawMessage
 	// Instance is the [Follower.Instance] that was stored with Since. If the
-	// database is another one now, Next returns [ErrRecreated]. Empty: whatever
-	// is there when the follower starts.
+	// database has been replaced since, Next returns [ErrRecreated]. Empty: any
+	// database.
 	Instance string
-	// Limit ends the feed after so many rows. 0: no limit.
+	// Limit ends the feed after this number of rows. 0: no limit.
 	Limit int64
 
-	// PageRows has a Normal feed read in answers of at most so many rows, each asked for
-	// when the one before has come. It is for servers that gather an answer before they
-	// send its first byte, as PouchDB Server does. The first answer that is not full is
-	// the end of the feed. 0: one answer has all.
+	// PageRows limits the rows of each response of a Normal feed, which is then read
+	// with several requests. It is for servers that buffer a whole response before they
+	// send its first byte, such as PouchDB Server. The feed ends with the first response
+	// that has fewer rows. 0: one response has all rows.
 	PageRows int64
 
-	// AllDocs asks for all leaves of each document (style=all_docs). Otherwise
-	// a row has the winning revision only.
+	// AllDocs requests all leaves of each document (style=all_docs). Otherwise
+	// a row has only the winning revision.
 	AllDocs bool
 	// Filter is the name of a filter: "design/name", or one of CouchDB's. At most
-	// one of Filter, DocIDs, Selector and View can be given.
+	// one of Filter, DocIDs, Selector and View may be set.
 	//
-	// A filtered feed is silent as long as nothing passes the filter. To move
-	// on nevertheless, after a minute of silence the follower reads what there
-	// is up to the end, with a normal feed, and then waits again.
+	// A filtered feed is silent while nothing passes the filter. To advance its
+	// position, the follower reads up to the end with a normal feed after each minute
+	// of silence, and then waits again.
 	Filter string
 	// DocIDs limits the feed to these documents (filter=_doc_ids), if it is not
-	// empty. CouchDB looks up to 1,000 of them, of 3.3 and before 100, without
+	// empty. CouchDB reads up to 1,000 documents (100 in versions up to 3.3) without
 	// going through the whole feed.
 	DocIDs []string
 	// Selector limits the feed to documents that match (filter=_selector).
 	Selector json.RawMessage
-	// View limits the feed to documents that a view has: "design/name"
-	// (filter=_view).
+	// View limits the feed to documents in a view: "design/name" (filter=_view).
 	View string
-	// Query has further parameters, for a filter's own use. Those that the follower
-	// sets, or that would lead it astray, such as descending, are refused.
+	// Query has parameters for the filter. Parameters that the follower sets, or that
+	// would break it, such as descending, are refused.
 	Query url.Values
 
-	// IncludeDocs asks for the winning revision with each row.
+	// IncludeDocs requests the winning revision with each row.
 	IncludeDocs bool
-	// SeqInterval asks for a sequence with every so many rows only, which saves
-	// the server work. What comes after the last sequence is read again after a
+	// SeqInterval requests a sequence only with every SeqInterval-th row, which is
+	// cheaper for the server. Rows after the last sequence are read again after a
 	// reconnect. 0: with each row.
 	SeqInterval int
 
-	// BatchRows and BatchBytes limit a batch; a row that is larger is alone in
-	// its batch. A follower holds no more than two batches that were not asked
-	// for yet. 0: 1000 rows, 1 MiB.
+	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. A
+	// follower reads at most two batches ahead. 0: 1000 rows, 1 MiB.
 	BatchRows  int
 	BatchBytes int
-	// MaxWhole is the size in bytes up to which a document is held in memory; a
-	// larger one is in a temporary file in SpoolDir (empty: the system's
-	// directory for them). 0: 1 MiB.
+	// MaxWhole is the size in bytes up to which a document is held in memory. 0: 1 MiB.
+	// Larger ones are in a temporary file in SpoolDir (empty: [os.TempDir]).
 	MaxWhole int
 	SpoolDir string
-	// Heartbeat is how often the server should show that it is there, at most
-	// every minute. If nothing comes for three of them, the follower
-	// reconnects. 0: 10 s, as the protocol recommends.
+	// Heartbeat is the interval at which the server sends heartbeats, at most 1 min. If
+	// nothing is received for three intervals, the follower reconnects. 0: 10 s, which
+	// the protocol recommends.
 	Heartbeat time.Duration
-	// MinRetry and MaxRetry are the shortest and the longest pause before the
-	// follower reconnects; it grows by two, and a random part of up to a half
-	// is off. 0: 250 ms and 30 s.
+	// MinRetry and MaxRetry are the shortest and the longest pause before the follower
+	// reconnects. The pause doubles with each attempt, and is shortened by a random part
+	// of up to a half. 0: 250 ms and 30 s.
 	MinRetry, MaxRetry time.Duration
-	// Reconnect, if set, is called before the feed is asked for again after the connection
-	// was lost, with the position to go on from and what went wrong. If its error is
-	// [couchdb.Retryable], that is one more thing that went wrong; any other ends the
+	// Reconnect, if set, is called before each reconnect after a failure, with the
+	// position to continue from and the error. If it returns an error that is
+	// [couchdb.Retryable], that counts as another failure. Any other error ends the
 	// follower.
 	Reconnect func(ctx context.Context, since json.RawMessage, cause error) error
 	// Attempts is how often a follower reconnects without any progress. 0: 8 for
 	// Normal, and no limit otherwise; negative: no limit.
 	Attempts int
-	// Heard, if set, is called when a part of an answer came, heartbeats among them.
+	// Heard, if set, is called when a part of a response, such as a heartbeat, is
+	// received.
 	Heard func()
-	// Log gets what goes wrong before each reconnect. nil: nothing.
+	// Log receives the error before each reconnect. nil: errors are not logged.
 	Log *slog.Logger
 }
 
@@ -131,7 +129,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Check reports what is wrong with the options, as [New] does.
+// Check returns an error if the options are invalid. [New] calls it.
 func (o *Options) Check() error {
 	o.setDefaults()
 	filters := 0
@@ -148,20 +146,20 @@ func (o *Options) Check() error {
 	case o.Since != nil && !json.Valid(o.Since):
 		return fmt.Errorf("the position %.100q is not valid JSON", o.Since)
 	case o.Since != nil && seqText(o.Since) == "now":
-		return errors.New("\"now\" is not a position: it would be another one after a reconnect")
+		return errors.New("invalid position \"now\": its meaning would change with a reconnect")
 	case o.Feed < Normal || o.Feed > LongPoll:
-		return fmt.Errorf("there is no kind of feed %d", int(o.Feed))
+		return fmt.Errorf("invalid kind of feed %d", int(o.Feed))
 	case o.Heartbeat < time.Millisecond || o.Heartbeat > time.Minute:
-		return fmt.Errorf("a heartbeat of %v is not between 1 ms and 1 min", o.Heartbeat)
+		return fmt.Errorf("invalid heartbeat %v: must be between 1 ms and 1 min", o.Heartbeat)
 	case o.MinRetry < 0 || o.MaxRetry < o.MinRetry:
-		return fmt.Errorf("there are no pauses between %v and %v", o.MinRetry, o.MaxRetry)
+		return fmt.Errorf("invalid MinRetry %v and MaxRetry %v: must not be negative, nor MaxRetry the smaller", o.MinRetry, o.MaxRetry)
 	}
 	for _, name := range [...]string{
 		"attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id",
 		"limit", "selector", "seq_interval", "since", "style", "timeout", "view",
 	} {
 		if o.Query.Has(name) {
-			return fmt.Errorf("the parameter %s is not one for a filter: it would change what the follower asks for", name)
+			return fmt.Errorf("invalid parameter %s: it is reserved for the follower, not for filters", name)
 		}
 	}
 	for name, n := range map[string]int64{
@@ -175,12 +173,12 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// filtered reports whether rows are missing from the feed.
+// filtered reports whether the feed has a filter.
 func (o *Options) filtered() bool {
 	return o.Filter != "" || len(o.DocIDs) > 0 || o.Selector != nil || o.View != ""
 }
 
-// request makes the request for a feed of this kind, from a position on.
+// request returns the request for a feed of this kind, starting after a position.
 func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchdb.Request, error) {
 	query := make(url.Values)
 	for name, values := range o.Query {
@@ -213,8 +211,7 @@ func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchd
 	return q, nil
 }
 
-// filter adds the filter to the query, and returns what has to be posted for
-// it, if anything.
+// filter adds the filter to the query. It returns a request body if the filter needs one.
 func (o *Options) filter(query url.Values) ([]byte, error) {
 	switch {
 	case o.Filter != "":
@@ -232,8 +229,8 @@ func (o *Options) filter(query url.Values) ([]byte, error) {
 	return nil, nil
 }
 
-// seqText returns a sequence as it is in a query: a string without its quotes,
-// anything else as it is.
+// seqText returns a sequence for use in a query: a string without its quotes, other
+// JSON unchanged.
 func seqText(seq json.RawMessage) string {
 	if text, err := jsonscan.Unquote(bytes.TrimSpace(seq)); err == nil {
 		return text

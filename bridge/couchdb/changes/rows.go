@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	maxPart = 4 << 20  // of a row besides its document, each member, in bytes
-	maxRaw  = 64 << 10 // of a row that makes no sense, in bytes
+	maxPart = 4 << 20  // size of each member of a row except its document, in bytes
+	maxRaw  = 64 << 10 // how much is kept of a malformed row, in bytes
 )
 
-// errNonsense: an object in the feed is valid JSON but no row.
-var errNonsense = errors.New("not a row of a changes feed")
+// errNotRow means that an object in the feed is valid JSON but not a row.
+var errNotRow = errors.New("not a row of a changes feed")
 
-// A line is an object in the feed: a row, the end of the feed, or an error that
-// the server met on its way.
+// A line is an object in the feed: a row, the end of the feed, or an error of the server.
 type line struct {
 	row     Row
 	hasID   bool
-	end     bool // there is a last_seq
+	end     bool // it has a last_seq
 	lastSeq json.RawMessage
 	pending int64
 	code    string // of an error
@@ -39,7 +38,7 @@ type lineReader struct {
 	arena    arena
 }
 
-// read reads an object. What it returns does not depend on the reader.
+// read reads an object. The line remains valid after further reads.
 func (l *lineReader) read() (line, error) {
 	out := line{pending: -1}
 	err := l.json.Object(func(name []byte) error { return l.member(&out, name) })
@@ -79,7 +78,7 @@ func (l *lineReader) member(out *line, name []byte) (err error) {
 	return err
 }
 
-// skip passes over a value. One that is large is not kept for [jsonscan.Reader.Resync].
+// skip skips a value. A large one is not kept for [jsonscan.Reader.Resync].
 func (l *lineReader) skip() error {
 	_, whole, err := l.json.Value(maxRaw)
 	if err != nil || whole {
@@ -95,7 +94,7 @@ func (l *lineReader) value(row *Row) ([]byte, error) {
 		return nil, err
 	}
 	if !whole {
-		return nil, fmt.Errorf("%w: a member has more than %d bytes", errNonsense, maxPart)
+		return nil, fmt.Errorf("%w: a member has more than %d bytes", errNotRow, maxPart)
 	}
 	row.size += len(b)
 	return b, nil
@@ -117,7 +116,7 @@ func (l *lineReader) text(row *Row) (string, error) {
 	}
 	text, err := jsonscan.Unquote(b)
 	if err != nil {
-		return "", fmt.Errorf("%w: %.100s is not a string", errNonsense, b)
+		return "", fmt.Errorf("%w: %.100s is not a string", errNotRow, b)
 	}
 	return text, nil
 }
@@ -130,7 +129,7 @@ func (l *lineReader) pending(row *Row) (int64, error) {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n >= 0 {
 		return n, nil
 	}
-	return -1, nil // it is only for show
+	return -1, nil // it is only informative
 }
 
 // revs reads [{"rev":"..."},...].
@@ -148,12 +147,12 @@ func (l *lineReader) revs(row *Row) ([]string, error) {
 			}
 			rev, err := jsonscan.Unquote(value)
 			if err != nil {
-				return nil, fmt.Errorf("%w: a revision is not a string", errNonsense)
+				return nil, fmt.Errorf("%w: a revision is not a string", errNotRow)
 			}
 			revs = append(revs, rev)
 		}
 		if len(revs) != n+1 {
-			return nil, fmt.Errorf("%w: a change has no revision", errNonsense)
+			return nil, fmt.Errorf("%w: a change has no revision", errNotRow)
 		}
 	}
 	return revs, nil
@@ -187,15 +186,15 @@ func (l *lineReader) doc(row *Row) error {
 	return err
 }
 
-// check says whether an object in the feed is a row.
+// check returns an error if the object is not a row.
 func (o *line) check() error {
 	switch {
 	case o.end:
-		return fmt.Errorf("%w: there is a last_seq", errNonsense)
+		return fmt.Errorf("%w: unexpected last_seq", errNotRow)
 	case !o.hasID:
-		return fmt.Errorf("%w: there is no document id", errNonsense)
+		return fmt.Errorf("%w: missing document id", errNotRow)
 	case len(o.row.Revs) == 0:
-		return fmt.Errorf("%w: there is no revision", errNonsense)
+		return fmt.Errorf("%w: missing revision", errNotRow)
 	}
 	return nil
 }

@@ -15,59 +15,59 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// checkpointAfter is how long a filtered feed may be silent until the position
-// is moved on by other means.
+// checkpointAfter is how long a filtered feed may be silent before the follower reads
+// up to the end to advance the position.
 const checkpointAfter = time.Minute
 
-// A run is the reading of a feed, over as many connections as it takes.
+// A run reads a feed, over any number of connections.
 type run struct {
 	f     *Follower
-	since json.RawMessage // the last position that was read
-	read  int64           // rows, for Limit
-	tries int             // without progress
+	since json.RawMessage // the last position read
+	read  int64           // rows read, for Limit
+	tries int             // attempts without progress
 
-	batch   *Batch // what is being read; nil: nothing
-	kind    Feed   // of the present answer
-	rows    int    // in the present answer
-	body    io.ReadCloser
-	lines   lineReader
-	last    time.Time // when a row came, or the request was made
-	heard   time.Time // when a byte came; zero: none did
-	catchUp bool      // the next request is to find the position only
-	silence bool      // the connection was ended because of it
-	warned  bool      // that no rows come
-	noPost  bool      // the server wants a selector in the URL
-	eager   bool      // each row shall have a sequence
-	doubt   doubt
+	batch     *Batch // being filled; may be nil
+	kind      Feed   // of the current response
+	rows      int    // in the current response
+	body      io.ReadCloser
+	lines     lineReader
+	last      time.Time // of the last row, or else of the request
+	heard     time.Time // of the last byte; zero if there was none
+	catchUp   bool      // the next request only finds the position
+	silence   bool      // the connection was closed because the feed was silent
+	warned    bool      // about the absence of rows
+	noPost    bool      // the server requires the selector in the URL
+	eager     bool      // request a sequence with each row
+	malformed malformedState
 }
 
-// A doubt is about rows that make no sense.
-type doubt int
+// A malformedState is how malformed rows are handled.
+type malformedState int
 
 const (
-	trusting doubt = iota
-	asked          // for the one that made none again
-	certain        // that it was no accident, for the rest of the answer
+	none      malformedState = iota // there was none
+	rereading                       // one was requested again
+	reread                          // they are delivered, up to the end of the response
 )
 
 var (
-	errCut     = errors.New("feed ends without its last sequence")
-	errEmpty   = errors.New("server does not wait for something to happen")
+	errCut     = errors.New("feed ends without last sequence")
+	errEmpty   = errors.New("server ends the feed at once instead of waiting for changes")
 	errSilence = errors.New("filtered feed is silent")
 )
 
-// A serverError is an error in the middle of the feed.
+// A serverError is an error in the feed.
 type serverError struct{ code, reason string }
 
 func (e *serverError) Error() string { return "server ended the feed: " + e.code + ": " + e.reason }
 
-// A nonsenseError is a row that makes no sense.
-type nonsenseError struct{ err error }
+// A malformedRowError is about a malformed row.
+type malformedRowError struct{ err error }
 
-func (e *nonsenseError) Error() string { return "row makes no sense: " + e.err.Error() }
-func (e *nonsenseError) Unwrap() error { return e.err }
+func (e *malformedRowError) Error() string { return "malformed row: " + e.err.Error() }
+func (e *malformedRowError) Unwrap() error { return e.err }
 
-// follow reads the feed to its end, which most feeds have not got.
+// follow reads the feed to its end, if it has one.
 func (r *run) follow() error {
 	o := &r.f.options
 	r.lines = lineReader{maxWhole: o.MaxWhole, spoolDir: o.SpoolDir, json: jsonscan.NewReader(nil)}
@@ -83,15 +83,15 @@ func (r *run) follow() error {
 		case err == errSilence:
 			continue
 		case err == nil && (r.rows > 0 || lasted >= o.MinRetry || r.kind == Normal):
-			continue // a live feed that ended, as they do
+			continue // servers end live feeds now and then
 		case err == nil:
 			err = errEmpty
 		}
 		if o.Feed != Normal && r.heard.Sub(began) >= o.MaxRetry {
-			r.tries = 0 // it was well for a while
+			r.tries = 0 // the connection worked for a while
 		}
-		if r.rows > 0 && r.doubt != asked && string(before) == string(r.since) {
-			r.eager = true // or the connection may always break before the next sequence
+		if r.rows > 0 && r.malformed != rereading && string(before) == string(r.since) {
+			r.eager = true // otherwise each connection may break before the next sequence
 		}
 		if err := r.reconnect(err); err != nil {
 			return err
@@ -99,14 +99,15 @@ func (r *run) follow() error {
 	}
 }
 
-// reconnect waits, and asks whether to go on. It returns an error if not.
+// reconnect waits and calls Options.Reconnect. It returns an error if the follower is to
+// end.
 func (r *run) reconnect(cause error) error {
 	for {
 		if err := r.pause(cause); err != nil {
 			return err
 		}
-		var nonsense *nonsenseError
-		if r.f.options.Reconnect == nil || errors.As(cause, &nonsense) {
+		var malformed *malformedRowError
+		if r.f.options.Reconnect == nil || errors.As(cause, &malformed) {
 			return nil
 		}
 		err := r.f.options.Reconnect(r.f.ctx, r.since, cause)
@@ -117,14 +118,14 @@ func (r *run) reconnect(cause error) error {
 	}
 }
 
-// identify compares the database with the one that was followed so far.
+// identify returns ErrRecreated if the database is not the one followed so far.
 func (r *run) identify(info couchdb.Info) error {
 	f := r.f
 	instance := info.Instance()
 	if instance == "" && len(info.Cluster) > 0 {
-		// An old CouchDB. At least it is the same name on the same server.
+		// CouchDB before 3.3: use the name of the database and the server's uuid.
 		server, err := f.db.Server(f.ctx)
-		if err != nil && !final(err) { // a proxy may show nothing but databases
+		if err != nil && !final(err) { // final if a proxy exposes only databases
 			return err
 		}
 		if server.UUID != "" {
@@ -137,17 +138,17 @@ func (r *run) identify(info couchdb.Info) error {
 	switch {
 	case instance == "":
 	case strings.HasPrefix(instance, serverPrefix) != strings.HasPrefix(f.instance, serverPrefix), f.instance == "":
-		f.instance = instance // nothing to compare it with: the server was upgraded
+		f.instance = instance // not comparable: first connection, or the server was upgraded
 	case f.instance != instance:
-		return fmt.Errorf("%w: it was %s, and is %s now", ErrRecreated, f.instance, instance)
+		return fmt.Errorf("%w: instance was %s, is now %s", ErrRecreated, f.instance, instance)
 	}
 	return nil
 }
 
-// serverPrefix tells a server's uuid from a database's instance.
+// serverPrefix distinguishes a server's uuid from the instance of a database.
 const serverPrefix = "server "
 
-// pause waits before the next try. It returns an error if there is none.
+// pause waits before the next attempt. It returns an error if there must be none.
 func (r *run) pause(err error) error {
 	o := &r.f.options
 	if final(err) {
@@ -159,19 +160,19 @@ func (r *run) pause(err error) error {
 	}
 	pause := backoff.Backoff{Min: o.MinRetry, Max: o.MaxRetry}.After(r.tries)
 	r.f.count(func(s *Stats) { s.Reconnects++ })
-	o.Log.WarnContext(r.f.ctx, "will follow changes again", "database", r.f.db.URL(), "error", err, "try", r.tries, "pause", pause)
+	o.Log.WarnContext(r.f.ctx, "changes feed failed, reconnecting", "database", r.f.db.URL(), "error", err, "try", r.tries, "pause", pause)
 	if backoff.Sleep(r.f.ctx, pause) != nil {
 		return errClosed
 	}
 	return nil
 }
 
-// final reports whether asking again is of no use.
+// final reports whether reconnecting cannot help.
 func final(err error) bool {
 	return errors.Is(err, ErrRecreated) || errors.Is(err, errClosed) || couchdb.Permanent(err)
 }
 
-// connect reads an answer. It reports whether the feed is done.
+// connect makes a request and reads its response. It reports whether the feed is done.
 func (r *run) connect() (done bool, err error) {
 	o := &r.f.options
 	limit := int64(0)
@@ -183,8 +184,8 @@ func (r *run) connect() (done bool, err error) {
 		limit = o.PageRows
 	}
 	r.kind, r.rows, r.silence, r.heard = o.Feed, 0, false, time.Time{}
-	if r.doubt == certain {
-		r.doubt = trusting
+	if r.malformed == reread {
+		r.malformed = none
 	}
 	if r.catchUp {
 		r.kind = Normal
@@ -211,9 +212,9 @@ func (r *run) connect() (done bool, err error) {
 		return false, err
 	}
 	defer resp.Body.Close()
-	// A position in the old database is one in the new one, too, for all that
-	// the server says. Asked in this order, the answer is the one of the database
-	// that the feed is of.
+	// The server accepts a position of an earlier database without complaint. Info is
+	// requested after the feed began, so it describes the database that the feed is
+	// from.
 	info, err := r.f.db.Info(r.f.ctx)
 	if err == nil {
 		err = r.identify(info)
@@ -239,8 +240,8 @@ func (r *run) connect() (done bool, err error) {
 	case !end:
 		return false, errCut
 	}
-	r.catchUp, r.eager, r.doubt = false, false, trusting
-	// So that the connection can be used again.
+	r.catchUp, r.eager, r.malformed = false, false, none
+	// Read to the end so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
 	if paged && int64(r.rows) >= limit {
 		return false, nil
@@ -248,25 +249,25 @@ func (r *run) connect() (done bool, err error) {
 	return o.Feed == Normal || o.Limit > 0 && r.read >= o.Limit, nil
 }
 
-// silentAfter is how long an answer may have no rows, but heartbeats, until that is worth a word.
+// silentAfter is how long a response may consist of heartbeats before that is logged.
 const silentAfter = time.Minute
 
-// wait is called before the feed is waited for: what was read is handed out.
+// wait is called before a read that may block. It delivers the rows read so far.
 func (r *run) wait() {
 	if r.kind == Normal && !r.warned && time.Since(r.last) >= silentAfter {
 		r.warned = true
 		o := &r.f.options
-		o.Log.WarnContext(r.f.ctx, "server sends heartbeats, but no rows: if a filter function fails, its log says so",
+		o.Log.WarnContext(r.f.ctx, "server sends heartbeats but no rows; if a filter function fails, see the server's log",
 			"database", r.f.db.URL(), "filter", o.Filter+o.View, "since", silentAfter)
 	}
 	if r.flush() != nil || r.kind == Normal || !r.f.options.filtered() || time.Since(r.last) < checkpointAfter {
-		return // a follower that is closed has a connection that is closed
+		return // if flush failed, Close has closed the connection
 	}
 	r.silence = true
 	r.body.Close()
 }
 
-// flush hands out what was read.
+// flush delivers the current batch.
 func (r *run) flush() error {
 	if r.batch == nil {
 		return nil
@@ -280,7 +281,7 @@ func (r *run) flush() error {
 	return err
 }
 
-// countingReader counts bytes, and knows when the last came.
+// A countingReader counts bytes and records when the last was received.
 type countingReader struct {
 	src io.Reader
 	r   *run
@@ -298,8 +299,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Pending asks the server how many rows there are after a position, or -1 if
-// it does not say, as PouchDB Server. With a filter it is an upper bound.
+// Pending returns how many rows there are after a position according to the server, or
+// -1 if the server does not report it, like PouchDB Server. With a filter it is an upper
+// bound.
 func Pending(ctx context.Context, db *couchdb.DB, o Options) (int64, error) {
 	o.setDefaults()
 	o.IncludeDocs = false

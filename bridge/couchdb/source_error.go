@@ -13,8 +13,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// away reports whether an error may be about the source as a whole, which others than we
-// will mend.
+// away reports whether the source as a whole may be unavailable for now.
 func away(err error) bool {
 	var status *couchdb.Error
 	if errors.As(err, &status) {
@@ -27,20 +26,20 @@ func away(err error) bool {
 	return unreachable(err)
 }
 
-// unreachable reports whether nobody was there to ask.
+// unreachable reports whether no connection could be established.
 func unreachable(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// ofDocument reports whether an error in answer to a request for documents may be about
-// these documents, so that others can be had.
+// ofDocument reports whether the error of a request for documents may be about these
+// documents, and not about the source as a whole.
 func ofDocument(err error) bool {
 	var status *couchdb.Error
 	switch {
-	case tooMany(err): // of who asks
+	case tooMany(err): // about the rate of requests
 		return false
-	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // of the database
+	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // about the database
 		return false
 	case errors.Is(err, couchdb.ErrMalformed), couchdb.Retryable(err):
 		return !unreachable(err)
@@ -48,22 +47,21 @@ func ofDocument(err error) bool {
 	return errors.As(err, &status)
 }
 
-// tooMany reports whether the source wants to be asked less.
+// tooMany reports whether the source limits the rate of requests.
 func tooMany(err error) bool {
 	var status *couchdb.Error
 	return errors.As(err, &status) && status.Status == http.StatusTooManyRequests
 }
 
-// A sourceError is what went wrong with a document in the source, rather than on its way
-// into the feed.
+// A sourceError is an error of the source, as opposed to the feed.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// insist tries to read a document until it succeeds. What the source does not give in
-// several tries, while it gives others, is put into quarantine: then given is false.
-func (s *run) insist(ctx context.Context, p bridge.Version, try func() error) (given bool, err error) {
+// retryRead calls try until it has read a document. If try fails several times while other
+// documents can be read, the document is put into quarantine, and given is false.
+func (s *run) retryRead(ctx context.Context, p bridge.Version, try func() error) (given bool, err error) {
 	retry := s.bridge.core.NewRetry()
 	for {
 		err := try()
@@ -74,25 +72,25 @@ func (s *run) insist(ctx context.Context, p bridge.Version, try func() error) (g
 		if !errors.As(err, &source) {
 			return false, err
 		}
-		if ctx.Err() == nil && retry.Last(source.err) && ofDocument(source.err) && s.bridge.givesOthers(ctx, p.ID) {
-			return false, s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: "source gives others, but not this one: " + source.err.Error()})
+		if ctx.Err() == nil && retry.Last(source.err) && ofDocument(source.err) && s.bridge.sourceHealthy(ctx, p.ID) {
+			return false, s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: "source fails to send this document, but sends others: " + source.err.Error()})
 		}
 		if err := retry.Again(ctx, source.err); err != nil {
 			return false, fmt.Errorf("read document %q, revision %q: %w", p.ID, p.Rev, err)
 		}
-		s.bridge.config.Log.Debug("asking for a document again", "id", p.ID, "rev", p.Rev, "error", source.err)
+		s.bridge.config.Log.Debug("requesting document again", "id", p.ID, "rev", p.Rev, "error", source.err)
 	}
 }
 
-// How many others are asked for to find out whether the source gives any, and out of how
-// many: the first may be as bad.
+// How many other documents are requested to check whether the source is healthy, and how many
+// are listed to choose them from.
 const (
 	othersAsked  = 3
 	othersListed = 10
 )
 
-// givesOthers reports whether the source gives any document but one.
-func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
+// sourceHealthy reports whether the source sends any document other than but.
+func (b *Bridge) sourceHealthy(ctx context.Context, but string) bool {
 	var list struct {
 		Rows []struct {
 			ID    string
@@ -113,7 +111,7 @@ func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
 		}
 		for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: row.ID, Rev: row.Value.Rev}}, b.getOptions()) {
 			if err == nil && doc.Err == nil {
-				_ = doc.Body.Close() // of which nothing is needed
+				_ = doc.Body.Close() // its content is not needed
 				return true
 			}
 		}
@@ -124,7 +122,7 @@ func (b *Bridge) givesOthers(ctx context.Context, but string) bool {
 // fetchOne fetches and publishes one document, or calls gone if the source does not have it.
 func (s *run) fetchOne(ctx context.Context, p bridge.Version, contentID string, gone func() error) error {
 	b := s.bridge
-	_, err := s.insist(ctx, p, func() error {
+	_, err := s.retryRead(ctx, p, func() error {
 		for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: p.ID, Rev: p.Rev}}, b.getOptions()) {
 			switch {
 			case err != nil:
@@ -134,7 +132,7 @@ func (s *run) fetchOne(ctx context.Context, p bridge.Version, contentID string, 
 			}
 			return s.publishDoc(ctx, p, contentID, doc)
 		}
-		return &sourceError{fmt.Errorf("%w: the answer is empty", couchdb.ErrMalformed)}
+		return &sourceError{fmt.Errorf("%w: empty response", couchdb.ErrMalformed)}
 	})
 	return err
 }

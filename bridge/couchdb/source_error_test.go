@@ -72,7 +72,7 @@ func TestDocumentFailsForEver(t *testing.T) {
 				} else if report := r.run(); report.Published != 12 || report.Quarantined != 1 {
 					t.Errorf("report is %+v", report)
 				}
-				if q := r.quarantined(); len(q) != 1 || !strings.HasPrefix(q["bad"], "source gives others, but not this one: ") {
+				if q := r.quarantined(); len(q) != 1 || !strings.HasPrefix(q["bad"], "source fails to send this document, but sends others: ") {
 					t.Errorf("quarantine has %v", q)
 				}
 				r.configure = func(*Config) {}
