@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Answer does not send the request and answers with an error as S3 writes it, such
-// as 503 and "SlowDown".
+// Answer does not send the request but responds with an S3 error, such as 503 and
+// "SlowDown".
 func Answer(status int, code string) Fault {
 	return answer(status, errorBody{Code: code}, nil)
 }
 
-// AnswerOfProxy does not send the request and answers as a proxy does that has its own
-// error: with a line of text, and nothing of S3.
+// AnswerOfProxy does not send the request but responds like a failing proxy: with a line
+// of text instead of an S3 error.
 func AnswerOfProxy(status int) Fault {
 	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
 		closeBody(r)
@@ -34,8 +34,8 @@ func AnswerOfProxy(status int) Fault {
 	}
 }
 
-// Redirect does not send the request and refers it to another host of the
-// service: with 307 for this time, with 301 (PermanentRedirect) for good.
+// Redirect does not send the request but redirects it to another host of the
+// service: temporarily with 307, or permanently with 301 (PermanentRedirect).
 func Redirect(status int, to *url.URL) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		location := *r.URL
@@ -57,16 +57,16 @@ func Fail(err error) Fault {
 	}
 }
 
-// ErrReset returns the error of a connection that the other side has reset.
+// ErrReset returns the error of a connection reset by the peer.
 func ErrReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// ErrTimeout returns the error of a deadline in the network.
+// ErrTimeout returns the error of an exceeded network deadline.
 func ErrTimeout() error { return &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded} }
 
-// Landed sends the request and waits for its answer, but then does what fault
-// does: the client cannot know what came of the request.
+// Landed sends the request and waits for the response, but then returns the result of
+// fault, so that the client does not know the outcome.
 func Landed(fault Fault) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
@@ -80,8 +80,8 @@ func Landed(fault Fault) Fault {
 	}
 }
 
-// Twice sends the request two times, one after the other, and answers with the
-// second answer, as proxies do that retry.
+// Twice sends the request twice in sequence and returns the second response, like a proxy
+// that retries.
 func Twice() Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		requests, err := copies(r, 2)
@@ -99,7 +99,7 @@ func Twice() Fault {
 	}
 }
 
-// Through is a fault on what another fault sends on.
+// Through applies a fault to the request that another fault sends.
 func Through(outer, inner Fault) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		return outer(roundTripper(func(r *http.Request) (*http.Response, error) { return inner(next, r) }), r)
@@ -122,7 +122,7 @@ type errorBody struct {
 func answer(status int, what errorBody, header http.Header) Fault {
 	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
 		closeBody(r)
-		body := what // many requests may meet a fault at the same time
+		body := what // a copy: requests may be concurrent
 		body.Message, body.Resource, body.RequestId = "This answer is a fault of a test.", r.URL.Path, "FAULT"
 		var text []byte
 		if r.Method != http.MethodHead { // whose errors have no body
@@ -142,7 +142,7 @@ func answer(status int, what errorBody, header http.Header) Fault {
 	}
 }
 
-// response returns an answer to r with this body.
+// response returns a response to r with the given body.
 func response(r *http.Request, status int, header http.Header, body []byte) *http.Response {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
@@ -165,11 +165,11 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// drain reads an answer to its end, so that the request is over.
+// drain reads a response to its end, so that the request has finished.
 func drain(response *http.Response) error {
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", response.Request.Method, response.Request.URL.Path, err)
+		return fmt.Errorf("read response to %s %s: %w", response.Request.Method, response.Request.URL.Path, err)
 	}
 	return nil
 }

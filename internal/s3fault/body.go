@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ResetRequest breaks the connection after n bytes of the request's body were
-// sent. A request with no more than that comes through.
+// ResetRequest breaks the connection after n bytes of the request's body have been
+// sent. A request with a body of at most n bytes succeeds.
 func ResetRequest(n int64) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		if r.Body == nil || r.ContentLength >= 0 && r.ContentLength <= n {
@@ -22,10 +22,10 @@ func ResetRequest(n int64) Fault {
 	}
 }
 
-// ResetResponse breaks the connection after n bytes of the answer's body.
+// ResetResponse breaks the connection after n bytes of the response's body.
 func ResetResponse(n int64) Fault { return breakResponse(n, ErrReset) }
 
-// Truncate ends the answer's body after n bytes, before its Content-Length.
+// Truncate ends the response's body after n bytes, before its Content-Length.
 func Truncate(n int64) Fault {
 	return breakResponse(n, func() error { return io.ErrUnexpectedEOF })
 }
@@ -55,14 +55,13 @@ func (b *brokenBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Shorten cuts the answer's body to n bytes and says so in Content-Length, as if
-// there were no more.
+// Shorten truncates the response's body to n bytes and adjusts Content-Length.
 func Shorten(n int64) Fault {
 	return EditBody(func(body []byte) []byte { return body[:min(n, int64(len(body)))] })
 }
 
-// FlipBody flips a bit of the byte at the offset in the answer's body; a negative
-// one counts from its end, and one beyond it goes round.
+// FlipBody flips a bit of the byte at the offset in the response's body. A negative
+// offset counts from the end, and one beyond the end wraps around.
 func FlipBody(offset int64) Fault {
 	return EditBody(func(body []byte) []byte {
 		if n := int64(len(body)); n > 0 {
@@ -72,8 +71,8 @@ func FlipBody(offset int64) Fault {
 	})
 }
 
-// EditBody replaces the answer's body. It drops the checksums of the server, for
-// there are servers without.
+// EditBody replaces the response's body. It removes the checksums of the server, since
+// not all servers send them.
 func EditBody(edit func([]byte) []byte) Fault {
 	return onResponse(func(response *http.Response) error {
 		if response.Request.Method == http.MethodHead || response.StatusCode >= http.StatusMultipleChoices {
@@ -98,8 +97,8 @@ func EditBody(edit func([]byte) []byte) Fault {
 	})
 }
 
-// FlipHeader changes one byte, at the offset as in [FlipBody], of every value of
-// the headers of the answer whose name begins with prefix, such as "X-Amz-Meta-".
+// FlipHeader changes one byte, at an offset as in [FlipBody], in every value of the
+// response headers whose name begins with prefix, such as "X-Amz-Meta-".
 func FlipHeader(prefix string, offset int) Fault {
 	return onResponse(func(response *http.Response) error {
 		for name, values := range response.Header {
@@ -116,7 +115,7 @@ func FlipHeader(prefix string, offset int) Fault {
 	})
 }
 
-// flipText changes a byte into another one that a header may hold.
+// flipText changes a byte into another one that is valid in a header.
 func flipText(value string, offset int) string {
 	n := len(value)
 	if n == 0 {
@@ -130,9 +129,9 @@ func flipText(value string, offset int) string {
 	return string(text)
 }
 
-// Headers gives the answer the headers of another one, as servers do whose reads
-// are not atomic; the length stays that of the body. An answer without an object
-// stays as it is.
+// Headers replaces the headers of the response by those of another one, like a server
+// whose reads are not atomic; the length remains that of the body. A response without
+// an object is not changed.
 func Headers(other http.Header) Fault {
 	return onResponse(func(response *http.Response) error {
 		if response.StatusCode >= http.StatusMultipleChoices {
@@ -150,9 +149,8 @@ func Headers(other http.Header) Fault {
 	})
 }
 
-// EditList replaces the objects of a listing, each a "<Contents>" element in XML:
-// leaves some out, as a server does that shows an old state, repeats them or
-// changes their order.
+// EditList edits the objects of a listing, each an XML element "<Contents>": it can omit
+// some, like a server that returns an old state, repeat them or change their order.
 func EditList(edit func(contents []string) []string) Fault {
 	const begin, end = "<Contents>", "</Contents>"
 	return EditBody(func(body []byte) []byte {
@@ -167,7 +165,7 @@ func EditList(edit func(contents []string) []string) Fault {
 	})
 }
 
-// onResponse is a fault of the answer alone.
+// onResponse returns a fault that affects only the response.
 func onResponse(change func(*http.Response) error) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)

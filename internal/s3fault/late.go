@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// A Late keeps a request that its client believes to have timed out. It lands when
-// Release is called, as a request does that was still on its way.
+// A Late holds a request that seems to the client to have timed out. The request is sent
+// when Release is called, as if it had been in transit.
 type Late struct {
 	mu   sync.Mutex
-	land func(context.Context) (int, error) // nil before there is a request, and once it has landed
+	land func(context.Context) (int, error) // nil before there is a request and after it has landed
 }
 
-// Hold is the fault that keeps the request. A Late holds one at a time.
+// Hold is the fault that holds the request. A Late holds one at a time.
 func (l *Late) Hold() Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		held, err := copies(r, 1)
@@ -33,8 +33,8 @@ func (l *Late) Hold() Fault {
 	}
 }
 
-// Release has the request land and returns the status that nobody waits for any
-// more; 0 if there is no request.
+// Release sends the held request and returns the status of the response, or 0 if there
+// is no request.
 func (l *Late) Release(ctx context.Context) (status int, err error) {
 	l.mu.Lock()
 	land := l.land

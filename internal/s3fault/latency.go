@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Delay sends the request on d later, as if the server were that far away.
+// Delay sends the request after d, simulating latency.
 func Delay(d time.Duration) Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		return Latency(next, d).RoundTrip(r)
 	}
 }
 
-// Latency returns a RoundTripper that sends each request d later, as if the server
-// were that far away. Requests wait side by side.
+// Latency returns a RoundTripper that sends each request after d, simulating latency.
+// Requests wait concurrently.
 func Latency(next http.RoundTripper, d time.Duration) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		timer := time.NewTimer(d)

@@ -1,7 +1,6 @@
-// Package s3fault stands between an S3 client and its server and does to chosen
-// requests what networks, proxies and servers do to them: in the process of the
-// client as an [http.RoundTripper] ([Wrap]), or between processes as a reverse
-// proxy ([Proxy]).
+// Package s3fault injects the faults of networks, proxies and servers between an S3
+// client and its server: within the client's process as an [http.RoundTripper]
+// ([Wrap]), or between processes as a reverse proxy ([Proxy]).
 package s3fault
 
 import (
@@ -10,16 +9,16 @@ import (
 	"sync"
 )
 
-// A Request is one HTTP request that is about to be sent.
+// A Request is an HTTP request about to be sent.
 type Request struct {
 	Operation Operation
-	Path      string // of its URL; path-style addressing has the bucket in front of the key
-	Prefix    string // of the keys that are listed
-	N         int    // 1 for the first request of all, 2 for the next
+	Path      string // of its URL; with path-style addressing, the bucket precedes the key
+	Prefix    string // of a listing
+	N         int    // 1 for the first request, 2 for the next
 	Attempt   int    // 1 for the first request with this operation and path
 }
 
-// An Operation is what a request asks for, by the name that the S3 API gives it.
+// An Operation is the operation of a request, by its name in the S3 API.
 type Operation string
 
 // The operations on objects.
@@ -41,7 +40,7 @@ const (
 	Other                   Operation = "Other"
 )
 
-// Reads tells whether the operation only reads.
+// Reads reports whether the operation only reads.
 func (o Operation) Reads() bool {
 	switch o {
 	case GetObject, HeadObject, ListObjectsV2, ListMultipartUploads, ListParts:
@@ -50,14 +49,12 @@ func (o Operation) Reads() bool {
 	return false
 }
 
-// A Fault is what becomes of a request: it sends the request on, or not, or twice,
-// and answers as it likes. It closes the request's body, as any
-// [http.RoundTripper] does.
+// A Fault handles a request: it forwards the request, or not, or twice, and returns any
+// response. It closes the request's body, as any [http.RoundTripper] does.
 type Fault func(next http.RoundTripper, r *http.Request) (*http.Response, error)
 
-// Wrap returns a RoundTripper that asks decide about each request. Without a fault
-// the request goes on to next. Requests that are sent at the same time ask at
-// the same time.
+// Wrap returns a RoundTripper that calls decide, possibly concurrently, for each request.
+// If that returns no fault, the request is passed to next.
 func Wrap(next http.RoundTripper, decide func(Request) Fault) http.RoundTripper {
 	return &faulty{next: next, decide: decide, attempts: make(map[target]int)}
 }
@@ -98,8 +95,8 @@ func (f *faulty) request(r *http.Request) Request {
 	}
 }
 
-// operationOf tells operations apart as a server does: by method, query and the
-// header of copies.
+// operationOf distinguishes operations as a server does: by method, query and the header
+// of copies.
 func operationOf(r *http.Request) Operation {
 	query := r.URL.Query()
 	copies := r.Header.Get("X-Amz-Copy-Source") != ""

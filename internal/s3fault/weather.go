@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A Weather decides at random which requests meet a fault, and which. What was done
-// least comes next, so that soon everything has been done. It never does anything
-// that no server and no network would do.
+// A Weather injects random faults into random requests. It prefers the kinds of faults
+// injected least often, so that all of them soon occur. All are faults that real servers
+// or networks can cause.
 type Weather struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -24,7 +24,7 @@ type Weather struct {
 	seen    func(Request)
 }
 
-// A kind is a fault that some operations can meet.
+// A kind is a kind of fault that applies to some operations.
 type kind struct {
 	name  string
 	fits  func(Operation) bool
@@ -32,10 +32,10 @@ type kind struct {
 	times int
 }
 
-// SentTwice is the kind of fault that makes a client believe that somebody else was
-// faster: something on the way has sent its conditional write twice. Unlike after a
-// retry of its own it has no reason to doubt, and if another client writes at that
-// moment it cannot find out.
+// SentTwice is the kind of fault in which a proxy sends a conditional write twice, so that
+// another client seems to have been faster. Unlike after a retry of its own, the client
+// takes the outcome for known, and if another client writes at that moment it cannot find
+// out.
 const SentTwice = "sent twice"
 
 // NewWeather returns a Weather without faults and without latency.
@@ -67,29 +67,29 @@ func NewWeather(seed uint64) *Weather {
 	}}
 }
 
-// Without leaves a kind of fault out.
+// Without excludes a kind of fault.
 func (w *Weather) Without(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kinds = slices.DeleteFunc(w.kinds, func(k kind) bool { return k.name == name })
 }
 
-// Set changes the part of the requests that meet a fault, and how long the others are
-// held up: between half the latency and one and a half times as long.
+// Set changes the fraction of the requests with a fault, and the latency of the others,
+// which varies between half and one and a half times the given one.
 func (w *Weather) Set(rate float64, latency time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rate, w.latency = rate, latency
 }
 
-// OnRequest has a function called before each request.
+// OnRequest sets a function that is called before each request.
 func (w *Weather) OnRequest(seen func(Request)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = seen
 }
 
-// Decide is for [Wrap] and [Proxy].
+// Decide is the argument for [Wrap] and [Proxy].
 func (w *Weather) Decide(r Request) Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *Weather) delay() Fault {
 	return Delay(d)
 }
 
-// next returns a kind that fits and that no other one was done less often than.
+// next returns the applicable kind that has been injected least often.
 func (w *Weather) next(o Operation) (least *kind) {
 	first := w.random.IntN(len(w.kinds))
 	for n := range w.kinds {
@@ -134,7 +134,7 @@ func (w *Weather) next(o Operation) (least *kind) {
 	return least
 }
 
-// Settle has all requests land that are late.
+// Settle sends all held requests.
 func (w *Weather) Settle(ctx context.Context) {
 	w.mu.Lock()
 	late := w.late
@@ -143,14 +143,14 @@ func (w *Weather) Settle(ctx context.Context) {
 	settle(ctx, late)
 }
 
-// settle releases what is late. Nobody waits for the answers.
+// settle releases held requests. No one waits for the responses.
 func settle(ctx context.Context, late []*Late) {
 	for _, l := range late {
 		_, _ = l.Release(ctx)
 	}
 }
 
-// Missing returns the names of the faults that no request has met.
+// Missing returns the names of the faults that have not been injected.
 func (w *Weather) Missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +162,7 @@ func (w *Weather) Missing() (names []string) {
 	return names
 }
 
-// String tells how many requests met which fault.
+// String lists how often each fault has been injected.
 func (w *Weather) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

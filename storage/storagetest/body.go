@@ -32,7 +32,8 @@ type badClose struct{ io.Reader }
 
 func (badClose) Close() error { return errBody }
 
-// testBodies has bodies that lie or fail, small and larger than any buffer.
+// testBodies writes bodies that have another size than declared or fail, small ones and
+// ones larger than any buffer.
 func testBodies(t *testing.T, s *suite) {
 	for name, size := range map[string]int{"small": 10, "large": 600<<10 + 7} {
 		t.Run(name, func(t *testing.T) { testBadBodies(t, s, name, strings.Repeat("x", size)) })

@@ -13,12 +13,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// killKeys is how many objects a process writes that will be killed.
+// killKeys is the number of objects that a process writes until it is killed.
 const killKeys = 3
 
-// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates
-// them, appends, replaces, deletes. It goes on where the store is, and prints
-// each state before it asks for it and when it is acknowledged.
+// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates,
+// appends, replaces and deletes. It continues from the state in the store, and prints
+// each state before it is written and when it is acknowledged.
 func workWrite(ctx context.Context, store storage.Store, job task) error {
 	for {
 		for i := range killKeys {
@@ -59,8 +59,8 @@ func writeNext(ctx context.Context, store storage.Store, key string, info storag
 	return nil
 }
 
-// killCycle is how many states there are between one Create and the next: 1 is
-// created, 5 replaced, 8 deleted, the others appended to.
+// killCycle is the number of states from one Create to the next: 1 is a create, 5 a
+// replace, 8 a delete, the others appends.
 const killCycle = 8
 
 func verbOf(n int) string {
@@ -87,10 +87,10 @@ func killBody(n int) []byte {
 	return body
 }
 
-// testKill kills a process that writes, at random moments, many times, and on until one
-// was killed within a write. After each, and when the next one looks, every object must
-// be whole and in the state that was acknowledged last, or the one that was asked for
-// then: a server may do that when the process is gone already.
+// testKill kills writing processes at random moments, until at least one was killed
+// during a write. After each, and when the next one starts, every object must be whole
+// and in the state acknowledged last or the one requested after it, which a server may
+// write even after the process is gone.
 func testKill(t *testing.T, s *suite) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lines, between := 0, 0
@@ -137,8 +137,8 @@ func testKill(t *testing.T, s *suite) {
 	}
 }
 
-// runAndKill starts a process and kills it after it has printed some number of
-// lines, and some time more. It returns the lines that it has printed.
+// runAndKill starts a process and kills it shortly after it has printed some lines, and
+// returns these.
 func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 	t.Helper()
 	cmd := worker(t, job)
@@ -159,7 +159,7 @@ func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 		output.Write(line)
 	}
 	for range rng.IntN(1000) {
-		runtime.Gosched() // a moment within the next write
+		runtime.Gosched() // until some moment during the next write
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

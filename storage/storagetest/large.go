@@ -78,7 +78,7 @@ func (r *largeReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A heapMeter looks at the memory in use now and then, as bytes pass.
+// A heapMeter samples the memory in use while bytes pass through it.
 type heapMeter struct {
 	off        bool
 	base, peak int64

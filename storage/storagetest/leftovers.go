@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testLeftovers has dead writers leave something behind, for objects that are
-// there and that are not. It must not be seen and not be in the way.
+// testLeftovers checks that the leftovers of killed writers, for existing and missing
+// objects, are invisible and do no harm.
 func testLeftovers(t *testing.T, s *suite) {
 	ctx := t.Context()
 	key, none := s.key("dir/there"), s.key("dir/not-there")
@@ -61,11 +61,11 @@ func testLeftovers(t *testing.T, s *suite) {
 	s.create(t, key, storage.Meta{}, "again")
 }
 
-// everything is an age that all has: a store's clock may lag by some seconds behind
-// the one that dates what is left.
+// everything is an age that covers all leftovers: a store's clock may lag a few seconds
+// behind the one that sets their times.
 const everything = -time.Minute
 
-// testSweep removes what was left, if it is old enough, and nothing else.
+// testSweep checks that Sweep removes leftovers that are old enough, and nothing else.
 func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 	sweeper := optional[storage.Sweeper](t, s)
 	if freed, err := sweeper.Sweep(t.Context(), 1e18); freed != 0 || err != nil {
@@ -81,8 +81,8 @@ func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 	is(t, s.store, s.key("dir/not-there"), created, storage.Meta{}, []byte("created"))
 }
 
-// testSweepWhileWriting sweeps everything, however young, while writers are at
-// work. None may lose anything.
+// testSweepWhileWriting sweeps leftovers of any age while writers are active. None may
+// lose anything.
 func testSweepWhileWriting(t *testing.T, s *suite) {
 	sweeper := optional[storage.Sweeper](t, s)
 	var writers sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 )
 
 // testNames compares the names below prefixes with a sorted slice, after each name and
-// after what is none.
+// after strings that are not names.
 func testNames(t *testing.T, s *suite) {
 	for _, name := range []string{
 		"a/1", "a/2", "a-b/1", "a.b/x/y", "a0/1", "aa/1", "aa/2", "A/b/c/1", "b/1", "c", "c-d", "c-/1", "z/9/1", "z/9/2", "z/10/1",

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// optional returns the T that the store is said to be.
+// optional returns the store as a T, and fails the test if it is not one.
 func optional[T any](t *testing.T, s *suite) T {
 	t.Helper()
 	o, ok := storage.As[T](s.store)
@@ -26,15 +26,15 @@ func optional[T any](t *testing.T, s *suite) T {
 	return o
 }
 
-// testProperties holds the store to what it is said to be.
+// testProperties compares the properties of the store with the expected ones.
 func testProperties(t *testing.T, s *suite) {
 	if diff := cmp.Diff(s.opts.Properties, storage.PropertiesOf(s.store)); diff != "" {
 		t.Errorf("properties (-want +got):\n%s", diff)
 	}
 }
 
-// testSync makes durable what is there, what was deleted and what never was. What is
-// there after a crash, only the driver's own test can see.
+// testSync syncs an existing object, a deleted one and one that never existed. Only a
+// driver's own tests can check the state after a crash.
 func testSync(t *testing.T, s *suite) {
 	syncer := optional[storage.Syncer](t, s)
 	ctx := t.Context()
@@ -63,8 +63,7 @@ func testSync(t *testing.T, s *suite) {
 	wantError(t, "Sync", syncer.Sync(ended, key), context.Canceled)
 }
 
-// testPresign reads objects by plain HTTP. What a driver puts beside a body comes
-// after it.
+// testPresign reads objects by plain HTTP. Data added by the driver follows the body.
 func testPresign(t *testing.T, s *suite) {
 	presigner := optional[storage.Presigner](t, s)
 	key, late := s.key("a/there"), s.key("a/late")
@@ -100,7 +99,7 @@ func testPresign(t *testing.T, s *suite) {
 	}
 }
 
-// fetched fails the test unless the URL reads as this body.
+// fetched fails the test unless the URL returns the given body.
 func (s *suite) fetched(t *testing.T, url string, body []byte) {
 	t.Helper()
 	status, contentType, got := fetch(t, url)
@@ -132,7 +131,7 @@ func fetch(t *testing.T, url string) (status int, contentType string, body []byt
 	return response.StatusCode, response.Header.Get("Content-Type"), body
 }
 
-// testRequests looks at the counts before and after operations.
+// testRequests compares the counts before and after operations.
 func testRequests(t *testing.T, s *suite) {
 	counter := optional[storage.Counter](t, s)
 	total := func() (n uint64) {
@@ -179,8 +178,7 @@ func testRequests(t *testing.T, s *suite) {
 	}
 }
 
-// testProbe tries out a server that keeps the promises of a store, alone and at the
-// same time as itself.
+// testProbe probes a server that meets the guarantees, once and then concurrently.
 func testProbe(t *testing.T, s *suite) {
 	prober := optional[storage.Prober](t, s)
 	probe := func() {

@@ -99,8 +99,8 @@ func checkCounter(t *testing.T, s *suite, key string, want int) {
 	}
 }
 
-// increment adds 1 to the number in the metadata and one byte to the body, and
-// tries until nobody comes in between.
+// increment adds 1 to the number in the metadata and one byte to the body, and retries
+// until there is no conflict.
 func increment(ctx context.Context, store storage.Store, key, verb, writer string) error {
 	for {
 		o, err := store.Get(ctx, key, 0, -1)

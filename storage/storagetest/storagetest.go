@@ -1,5 +1,5 @@
-// Package storagetest is the contract of [storage.Store] as a test suite. A
-// driver passes if [Run] does, from a test in the driver's package:
+// Package storagetest is a test suite for the contract of [storage.Store]. A driver
+// calls [Run] in a test of its package:
 //
 //	func TestMain(m *testing.M) { storagetest.Main(m, registry.Open) }
 //
@@ -24,34 +24,31 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Options say what a driver can do beside the contract. What it can do is
-// tested.
+// Options describe the optional features of a driver, which are then tested.
 type Options struct {
-	// URL returns what the function given to [Main] opens as the same store in
-	// another process. Nil if no other process can.
+	// URL returns the URL with which the function given to [Main] opens the same store
+	// in another process. Nil if that is impossible.
 	URL func(storage.Store) string
 
-	// Leftovers leaves in the store what writers leave that die while they
-	// write key, which may exist or not. Nil if nothing can be left.
+	// Leftovers leaves in the store what writers leave behind that are killed while
+	// they write key, which may exist. Nil if there can be no leftovers.
 	Leftovers func(t *testing.T, store storage.Store, key string)
 
-	// Kills is how often a process that writes is killed. 0 if URL is nil.
+	// Kills is the number of writing processes to kill. 0 if URL is nil.
 	Kills int
 
-	// Counters is how many writers count with one object at the same time, by
-	// default 32. Each of them has to wait for all others, so that fewer are
-	// much faster.
+	// Counters is the number of writers that concurrently count with one object, by
+	// default 32. Each has to wait for all others, so fewer are much faster.
 	Counters int
 
-	// BodiesInMemory: the store holds the bodies in the memory of the process,
-	// so that large ones take as much.
+	// BodiesInMemory: the store holds whole bodies in the memory of the process.
 	BodiesInMemory bool
 
-	// LargerSizes: what List tells of an object's size may be more than its body
-	// has, for what the driver puts beside it.
+	// LargerSizes: the size of an object in List may exceed that of its body, because
+	// of data added by the driver.
 	LargerSizes bool
 
-	// Properties are what [storage.PropertiesOf] says of the store. Each of them is
+	// Properties are the expected [storage.PropertiesOf] the store. Each feature is
 	// tested.
 	Properties storage.Properties
 }
@@ -64,14 +61,13 @@ type suite struct {
 	opts   Options
 }
 
-// A store need not tell empty data from none.
+// A store need not distinguish empty data from nil.
 var sameBytes = cmp.Comparer(bytes.Equal)
 
 // deep is a prefix like that of a feed's pages, and then some.
 const deep = "feeds/Some.feed_name-1/pages/a/b.c/-d/_e/.f/"
 
-// Run tests the contract. The factory returns an empty store, to be closed by
-// its caller.
+// Run tests the contract. The factory returns an empty store, which Run closes.
 func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run := runner(factory, opts)
 	for name, prefix := range map[string]string{"shallow": "", "deep": deep} {
@@ -112,8 +108,8 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	}
 }
 
-// RunOptional is the part of [Run] about what a store can do beside the contract: it
-// shows that a wrapper loses nothing of that.
+// RunOptional is the part of [Run] for optional features: it shows that a wrapper does
+// not hide any of them.
 func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run := runner(factory, opts)
 	run(t, "properties", "", testProperties)
@@ -152,8 +148,8 @@ func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *test
 
 func (s *suite) key(name string) string { return s.prefix + name }
 
-// A claim is in the metadata of the objects of this suite, so that a mixture of
-// two states shows.
+// A claim is the metadata of the objects of this suite, by which a mixture of two states
+// is detected.
 type claim struct {
 	Writer string
 	N      int
@@ -196,7 +192,7 @@ func checkWhole(o *storage.Object) (c claim, err error) {
 	return c, nil
 }
 
-// snapshot is all that a store says of an object; nil if there is none.
+// snapshot returns the complete state of an object, or nil if it does not exist.
 type snapshot struct {
 	Info storage.Info
 	Body []byte

@@ -17,8 +17,8 @@ import (
 // workerVariable is in the environment of a process that is to do a task.
 const workerVariable = "FEEDCTL_STORAGETEST_TASK"
 
-// A task is what another process does to the store. It prints what came of it
-// on its standard output, a line each.
+// A task is work on the store for another process, which prints the results on its
+// standard output, one per line.
 type task struct {
 	Name string
 	URL  string
@@ -27,8 +27,8 @@ type task struct {
 	N    int
 }
 
-// Main is the TestMain of a driver. It runs the tests, or, in a process that a
-// test has started, opens a store by its URL and does what it was told.
+// Main is the TestMain of a driver. It runs the tests or, in a process started by a test,
+// opens the store at a URL and runs a task.
 func Main(m *testing.M, open func(ctx context.Context, url string) (storage.Store, error)) {
 	text, ok := os.LookupEnv(workerVariable)
 	if !ok {
@@ -51,7 +51,7 @@ func work(text string, open func(ctx context.Context, url string) (storage.Store
 		return err
 	}
 	defer store.Close()
-	// The line on standard input starts all processes of a test at a time.
+	// A line on standard input starts all processes of a test at the same time.
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil && err != io.EOF {
 		return err
 	}
