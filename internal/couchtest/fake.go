@@ -17,12 +17,12 @@ import (
 	"testing"
 )
 
-// A Fake is a server that answers as Apache CouchDB 3.5 with two shards, from
-// memory, and breaks on demand.
+// A Fake is an in-memory server that behaves like Apache CouchDB 3.5 with two shards, and
+// fails on demand.
 //
-// Its sequences are opaque and say the same in another way at every request; the
-// order of the rows changes too. It keeps the bytes of the JSON that it gets.
-// Fields may be set before the first request.
+// Its sequences are opaque and encoded differently in each response; the order of the
+// rows varies, too. It preserves the bytes of the JSON that it receives. Fields may be set
+// before the first request.
 type Fake struct {
 	// Validate refuses documents, as the functions of design documents do: an error
 	// makes the document "forbidden", with its text as the reason, or is a [ThrownError].
@@ -74,7 +74,7 @@ func LaunchFake() *Fake {
 	return f
 }
 
-// Close ends the server, and the feeds that nobody reads any more.
+// Close stops the server and all open feeds.
 func (f *Fake) Close() {
 	f.server.CloseClientConnections()
 	f.server.Close()
@@ -107,7 +107,7 @@ func (f *Fake) Requests() []string {
 // Drop cuts all connections, as a restart does.
 func (f *Fake) Drop() { f.server.CloseClientConnections() }
 
-// A failure is an answer that says no.
+// A failure is an error response.
 type failure struct {
 	status       int
 	code, reason string
@@ -140,8 +140,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// serve answers as a healthy server. An answer is made before it is sent, so that a
-// slow client holds up nobody else; only feeds are sent as they come.
+// serve responds without faults. A response is complete before it is sent, so that a slow
+// client does not block others; only feeds are streamed.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/_changes") {
 		if err := f.answer(w, r); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Fault answers a request in place of the healthy handler, or spoils its answer.
+// A Fault handles a request in place of the normal handler, or modifies its response.
 type Fault func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc)
 
 type fault struct {
@@ -16,15 +16,15 @@ type fault struct {
 	fault Fault
 }
 
-// Inject lets the next n requests that match meet a fault, or all if n is 0. Of
-// several faults that fit, the one that was injected first counts.
+// Inject applies a fault to the next n matching requests, or to all if n is 0. If several
+// faults match, the one injected first is applied.
 func (f *Fake) Inject(n int, match func(*http.Request) bool, how Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = append(f.faults, &fault{n, match, how})
 }
 
-// Heal takes all faults away.
+// Heal removes all faults.
 func (f *Fake) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,9 +136,9 @@ func (w *editedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Rewind makes a database forget how far its feeds have got: all sequences that were
-// given out, and feeds that are open, go on at a sequence that was given out
-// earlier, or at the beginning if that is "" or "0". Newer ones are as good as ever.
+// Rewind makes a database lose the positions of its feeds: all sequences returned so far,
+// and open feeds, continue at an earlier sequence, or at the beginning if that is "" or
+// "0". Sequences returned later are not affected.
 func (f *Fake) Rewind(database, seq string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,19 +1,17 @@
-// Package couchtest gives tests servers that speak CouchDB's HTTP API: PouchDB
-// Server's engine, which the tests start from npm, and a scriptable fake that
-// answers as Apache CouchDB 3.5 does.
+// Package couchtest provides servers with CouchDB's HTTP API for tests: PouchDB Server's
+// engine, installed from npm, and a scriptable fake that behaves like Apache CouchDB 3.5.
 //
 // Where PouchDB's engine differs from CouchDB: multipart/mixed is never sent;
 // timeout, Range and the limit of a continuous feed are ignored; a continuous feed
 // outlives its database; sequences are integers without pending; a bad since
-// answers 200; POST _selector is 404; JSON is parsed and written anew;
+// answers 200; POST _selector is 404; JSON is parsed and encoded again;
 // instance_start_time is the start of the process; _local documents are compared by
-// revision. The [Fake] does in these places what CouchDB does.
+// revision. In all of these, the [Fake] behaves like CouchDB.
 //
-// The variable FEEDCTL_TEST_COUCHDB holds the URL of another server, such as
-// "http://admin:secret@localhost:5984", whose user may create databases. It is shared
-// in the place of one that is started here. Each database on it has a random name and
-// is deleted when the test ends. A test that kills its server has one of its own also
-// then.
+// The variable FEEDCTL_TEST_COUCHDB may hold the URL of another server, such as
+// "http://admin:secret@localhost:5984", whose user may create databases. That server is
+// then the shared one. Each database on it has a random name and is deleted when the test
+// ends. A test that kills its server still starts a separate one.
 package couchtest
 
 import (
@@ -67,9 +65,9 @@ var (
 	databases atomic.Int64
 )
 
-// Start returns a server that all tests of the process share: one that keeps databases
-// in memory and ends with the process, or the one that the environment names. That it
-// cannot be had ends the test.
+// Start returns the server shared by all tests of the process: the one named by the
+// environment, or one that keeps databases in memory and ends with the process. If it
+// cannot be started, the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -79,8 +77,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// StartOwn returns a server of the test's own that keeps databases in files, so
-// that they are there again after [Server.Restart]. It ends with the test.
+// StartOwn starts a server for this test only. It keeps databases in files, so that they
+// survive [Server.Restart], and is stopped when the test ends.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
 	s, err := Launch(t.TempDir())
@@ -128,8 +126,8 @@ func NewDB(t testing.TB) string {
 	return Start(t).NewDB(t)
 }
 
-// DeleteAtEnd deletes a database that the test has, or may have, on the server of [Start]
-// when the test ends. What is left on a server of others is an error.
+// DeleteAtEnd deletes a database on the server of [Start], if it exists, when the test
+// ends. On a server named by the environment, failing to delete it is an error.
 func DeleteAtEnd(t testing.TB, database string) {
 	t.Cleanup(func() {
 		err := request(http.MethodDelete, database)
@@ -147,8 +145,8 @@ func IsPouchDB(t testing.TB) bool {
 	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)
 }
 
-// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the
-// server does not run. Requests in flight lose their connection.
+// Kill kills the server (SIGKILL), like a crash; it does nothing if the server is not
+// running. Requests in flight lose their connection.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,15 +16,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Reader reads a feed whole and returns the Content-IDs in it, in order.
+// A Reader reads a whole feed and returns its Content-IDs, in order.
 type Reader interface {
 	Read(ctx context.Context) ([]string, error)
 }
 
-// A FeedLoad is what producers and readers do to one feed at the same time. Each
-// producer publishes batches, some of them with other producers' help: now and then
-// one dies in the middle of a commit, and the next publishes the same entities
-// again.
+// A FeedLoad is a load of concurrent producers and readers on one feed. Now and then a
+// producer is abandoned in the middle of a commit, and the next one publishes the same
+// entities again.
 type FeedLoad struct {
 	Seed       uint64
 	Feed       string
@@ -226,7 +225,7 @@ func (l *feedLog) check() error {
 			return fmt.Errorf("%s is in the feed twice, at %d and %d", id, before, n)
 		}
 		if l.byID[id] == nil {
-			return fmt.Errorf("%s is in the feed, but whoever published it was told that it is not", id)
+			return fmt.Errorf("%s is in the feed, but its publisher got an error that says it is not", id)
 		}
 		index[id] = n
 	}

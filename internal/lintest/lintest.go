@@ -1,9 +1,9 @@
-// Package lintest checks histories for linearizability: whether what the clients of
-// a store, or of a feed, were told can be explained by each of their operations
-// taking place at one moment between its call and its return, one after another.
+// Package lintest checks histories of stores and feeds for linearizability: whether the
+// results seen by the clients can be explained by a sequence in which each operation
+// takes effect at one moment between its call and its return.
 //
-// An operation with an unknown outcome may take place at any time after its call,
-// or never. In the history it returns after everything else.
+// An operation with an unknown outcome may take effect at any time after its call,
+// or never. In the history it returns after all others.
 package lintest
 
 import (
@@ -27,8 +27,8 @@ const decideWithin = 5 * time.Minute
 // never is the return time of operations with an unknown outcome.
 const never = math.MaxInt64
 
-// A history is what clients did and were told. Its time counts calls and returns,
-// so that two of them are in the order in which they were, and no clock is asked.
+// A history records the operations of clients and their results. Its time counts calls
+// and returns, which orders them without a clock.
 type history struct {
 	now atomic.Int64
 

@@ -1,17 +1,17 @@
-// Package pgtest gives tests a real PostgreSQL: databases of their own on a server that
-// all tests of the process share, or a server of their own; and a PgBouncer before it.
+// Package pgtest provides real PostgreSQL servers for tests: a database on a server shared
+// by all tests of the process, or a separate server, and PgBouncer in front of it.
 //
-// A server that is started here keeps everything in a temporary directory that only its
-// owner can enter, listens on a unix socket there and asks for no password. Run by
-// root, it belongs to the user postgres or nobody, since PostgreSQL refuses to
-// run as root. The server and the directory are gone when the test has ended, or
-// for the shared one its process, and when that was killed.
+// A server started by this package keeps its files in a temporary directory that only its
+// owner can enter, listens on a Unix socket there and requires no password. If the process
+// runs as root, the server runs as the user postgres or nobody, since PostgreSQL refuses
+// to run as root. The server stops and the directory is removed when the test ends, or,
+// for the shared server, when the process ends, even if it is killed.
 //
-// The variable FEEDCTL_TEST_POSTGRES holds the URL of another server, such as
-// "postgres://postgres:secret@localhost/postgres", whose user may create
-// databases. It is shared in the place of one that is started here. A test that stops its
-// server, or needs settings, has one of its own also then.
+// The variable FEEDCTL_TEST_POSTGRES may hold the URL of another server, such as
+// "postgres://postgres:secret@localhost/postgres", whose user may create databases. That
+// server is then the shared one. A test that stops its server, or needs settings, still
+// starts a separate one.
 //
-// What is started here are the first initdb and pg_ctl on the PATH, or else those of the
-// newest version that Debian has installed.
+// The programs used are the first initdb and pg_ctl on the PATH, or else those of the
+// newest version installed by Debian.
 package pgtest

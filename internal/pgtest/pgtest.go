@@ -2,9 +2,8 @@ package pgtest
 
 import "testing"
 
-// Start returns a server that the test shares with others, but for its databases:
-// that of the environment if it names one. They end with the test. That it cannot be
-// had ends the test.
+// Start returns the shared server, with separate databases for the test, which are removed
+// when it ends. If the server cannot be started, the test fails.
 func Start(t testing.TB) *TestServer {
 	t.Helper()
 	server, err := guest()
@@ -14,8 +13,8 @@ func Start(t testing.TB) *TestServer {
 	return &TestServer{t, closing(t, server)}
 }
 
-// StartOwn returns a server that the test has for itself and can stop. It ends with the
-// test. Settings are as in [New].
+// StartOwn starts a server for this test only, which may stop it. It is stopped when the
+// test ends. Settings are as in [New].
 func StartOwn(t testing.TB, settings ...string) *TestServer {
 	t.Helper()
 	server, err := New(settings...)
@@ -34,7 +33,7 @@ func closing(t testing.TB, server *Server) *Server {
 	return server
 }
 
-// A TestServer is a server for a test, which its errors end.
+// A TestServer is a server for a test. Errors fail the test.
 type TestServer struct {
 	t      testing.TB
 	server *Server
@@ -76,8 +75,8 @@ func (s *TestServer) must(err error) {
 	}
 }
 
-// PgBouncer starts a PgBouncer before the server, in transaction mode, and
-// returns the URL of the database through it. It ends with the test.
+// PgBouncer starts PgBouncer in transaction mode in front of the server, and returns the
+// URL of the database through it. PgBouncer is stopped when the test ends.
 func PgBouncer(t testing.TB, s *TestServer, database string) string {
 	t.Helper()
 	u, stop, err := s.server.pgBouncer(s.URL(database))

@@ -25,7 +25,7 @@ const (
 	AfterTransaction               // it has answered whole, and is not within a transaction
 )
 
-// A Proxy stands between a client and its server and can lose a connection.
+// A Proxy forwards connections to a server and can break them.
 type Proxy struct {
 	translate *strings.Replacer // of what the server says
 	url       string
@@ -88,7 +88,7 @@ func StartProxy(t testing.TB, database string, translate *strings.Replacer) *Pro
 // URL returns the database's URL by way of the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// CutAt has the proxy cut the connection on which the mark is sent next, once, and then
+// CutAt makes the proxy close the connection on which the mark is sent next, once, and then
 // call a function.
 func (p *Proxy) CutAt(mark string, moment Moment, then func()) {
 	p.mu.Lock()
@@ -96,7 +96,7 @@ func (p *Proxy) CutAt(mark string, moment Moment, then func()) {
 	p.mark, p.moment, p.then, p.cut = []byte(mark), moment, then, false
 }
 
-// WasCut reports whether a connection was cut since the last [Proxy.CutAt].
+// WasCut reports whether a connection has been closed since the last [Proxy.CutAt].
 func (p *Proxy) WasCut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,8 +28,8 @@ var defaults = []string{
 	"log_line_prefix='%m [%p] %q%u@%d '",
 }
 
-// A Server is a PostgreSQL server. Its methods may be called concurrently, but
-// for those that stop it.
+// A Server is a PostgreSQL server. Its methods may be called concurrently, except those
+// that stop it.
 type Server struct {
 	base *url.URL // of the database to manage others from
 	own  *cluster // nil if others use it, too
@@ -38,8 +38,8 @@ type Server struct {
 	names map[string]string // databases that were created, by the name that the test gave
 }
 
-// New starts a server of its own. Settings are lines of postgresql.conf, such as
-// "fsync=on", which is off otherwise. The caller closes it.
+// New starts a server. Settings are lines of postgresql.conf, such as "fsync=on", which is
+// off by default. The caller closes the server.
 func New(settings ...string) (*Server, error) {
 	own, err := newCluster(append(defaults, settings...))
 	if err != nil {
@@ -72,8 +72,8 @@ func guest() (*Server, error) {
 	return &Server{base: base, names: make(map[string]string)}, nil
 }
 
-// Close ends the server and removes what it holds, or, if others use it, too, the
-// databases that were made there.
+// Close stops the server and removes its files. For a shared server, it only removes the
+// databases created here.
 func (s *Server) Close() error {
 	if s.own != nil {
 		return s.own.close()
@@ -85,8 +85,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Database returns the URL of a database, which it creates when it is first asked
-// for it. The user in it is a superuser of a server of its own.
+// Database returns the URL of a database, which the first call for the name creates. On a
+// server started by this package, the user in the URL is a superuser.
 func (s *Server) Database(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,12 +119,12 @@ func (s *Server) exec(sql string) error {
 	return nil
 }
 
-// Stop ends the server in order: clients are disconnected, and what they had not
-// committed is gone (fast shutdown).
+// Stop shuts the server down in order: clients are disconnected and their transactions
+// rolled back (fast shutdown).
 func (s *Server) Stop() error { return s.control("stop", "-m", "fast") }
 
-// Kill ends the server at once, as a crash does; the next start recovers
-// (immediate shutdown).
+// Kill stops the server at once, like a crash; the next start recovers (immediate
+// shutdown).
 func (s *Server) Kill() error { return s.control("stop", "-m", "immediate") }
 
 // Start starts a server that was stopped or killed.
@@ -149,7 +149,7 @@ func (s *Server) Demote() error {
 	return s.own.start()
 }
 
-// Promote makes a primary of a standby.
+// Promote promotes a standby to primary.
 func (s *Server) Promote() error { return s.control("promote") }
 
 var errNotOwn = errors.New("others use the server, too: a test that stops it needs one of its own")
@@ -161,7 +161,7 @@ func (s *Server) control(args ...string) error {
 	return s.own.control(args...)
 }
 
-// Log returns what the server has logged; nothing if others use it, too.
+// Log returns the log of the server, or nothing if the server is shared.
 func (s *Server) Log() string {
 	if s.own == nil {
 		return ""

@@ -1,11 +1,10 @@
-// Package s3test gives tests a real S3 server: a versitygw of their own, or the
-// one that the environment names.
+// Package s3test provides real S3 servers for tests: versitygw, or the server named by
+// the environment.
 //
-// The variable FEEDCTL_TEST_S3 holds the URL of a bucket to test on, such as
-// "s3://bucket/prefix?region=eu-central-1", with credentials where the AWS SDK
-// looks for them. Each test works below a prefix of its own there and leaves its
-// objects behind: have a lifecycle rule expire what is in that bucket, and abort
-// multipart uploads, after a day.
+// The variable FEEDCTL_TEST_S3 may hold the URL of a bucket to test with, such as
+// "s3://bucket/prefix?region=eu-central-1". Credentials come from the default sources of
+// the AWS SDK. Each test uses a separate prefix and does not remove its objects: use a
+// lifecycle rule that expires objects and aborts multipart uploads after a day.
 package s3test
 
 import (
@@ -49,9 +48,9 @@ type Server struct {
 	stop    func()
 }
 
-// Start returns a server for the test: it is started, or the environment names
-// it, and the credentials for it are put into the environment. The server ends
-// with the test. That it cannot be had ends the test.
+// Start returns a server for the test: the one named by the environment, or a new one,
+// whose credentials it adds to the environment and which is stopped when the test ends.
+// If the server cannot be started, the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if raw := os.Getenv(Variable); raw != "" {
@@ -64,8 +63,7 @@ func Start(t testing.TB) *Server {
 	return StartOwn(t)
 }
 
-// StartOwn is as Start, but starts a server whatever the environment says: one for tests that
-// stop it.
+// StartOwn is like [Start] but always starts a new server, which the test may stop.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -148,7 +146,7 @@ func (s *Server) start() error {
 func program() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("look for versitygw: %w", err)
+		return "", fmt.Errorf("find versitygw: %w", err)
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -156,7 +154,7 @@ func program() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("look for versitygw: no go.mod above the working directory")
+			return "", errors.New("find versitygw: no go.mod above the working directory")
 		}
 		dir = parent
 	}
@@ -170,7 +168,7 @@ func program() (string, error) {
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("look for a free port: %w", err)
+		return "", fmt.Errorf("find a free port: %w", err)
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
