@@ -229,7 +229,8 @@ func TestBoundaryWithColon(t *testing.T) {
 	checkError(t, err, &page.Error{Part: 0, Offset: 13, Err: page.ErrMalformedHeader})
 }
 
-// A reader goes on where an iteration was left, ends once, and fails again.
+// TestIterations: a new iteration continues where the last one stopped, and errors are
+// sticky.
 func TestIterations(t *testing.T) {
 	r := page.NewReader(strings.NewReader("--B\r\n\r\n1\r\n--B\r\n\r\n2\r\n--B--"), "B", page.ReaderOptions{})
 	for part := range r.Parts() {

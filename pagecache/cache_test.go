@@ -312,7 +312,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDiskRefuses: one warning, nothing fails, and it goes on when the disk does.
+// TestDiskRefuses: disk errors cause one warning and no failures, and caching resumes
+// afterwards.
 func TestDiskRefuses(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, refuse := range map[string]func(t *testing.T, dir string) (allow func()){
@@ -369,7 +370,7 @@ func TestDiskRefuses(t *testing.T) {
 			t.Errorf("got %+v and %s", c.Stats(), log.String())
 		}
 	})
-	t.Run("emptied by somebody", func(t *testing.T) {
+	t.Run("emptied by hand", func(t *testing.T) {
 		dir := t.TempDir()
 		c := open(t, dir, pagecache.MinSize)
 		c.Keep(p, body)

@@ -217,7 +217,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { checkWalk(t, text) })
 }
 
-// TestResync passes over lines that are not JSON, and goes on behind them.
+// TestResync skips lines that are not JSON and continues after them.
 func TestResync(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"[\n1,\n2\n]", "1 2"},

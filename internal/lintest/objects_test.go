@@ -108,7 +108,7 @@ func (c *chaos) decide(op fault.Op) fault.Outcome {
 	outcome := c.outcome(op)
 	c.mu.Unlock()
 	if land != nil {
-		_ = land.Release(context.Background()) // what comes of it is told to nobody
+		_ = land.Release(context.Background()) // the client never sees the result
 	}
 	return outcome
 }
@@ -226,8 +226,8 @@ func (s forgetter) Create(ctx context.Context, key string, meta storage.Meta, bo
 	return version, err
 }
 
-// A denier says that nothing was written when it was, as whoever takes the answer
-// to his second attempt for that to his first.
+// A denier reports that nothing was written although it was, like a client that takes the
+// response to its second attempt for that to its first.
 type denier struct{ *liar }
 
 func (s denier) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {

@@ -110,8 +110,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestDamage changes files of an object in all ways that can happen. Whoever
-// reads it must be told, and not get wrong bytes. It can still be deleted.
+// TestDamage damages the files of an object in every way. Reading must return an error,
+// never wrong bytes. The object can still be deleted.
 func TestDamage(t *testing.T) {
 	ctx := t.Context()
 	flip := func(at int) func(string) error {
@@ -192,8 +192,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestBodyCutWhileOpen cuts a body under its reader. The end must not look like
-// the end of the body.
+// TestBodyCutWhileOpen truncates the file of an open body. The reader must not return
+// io.EOF.
 func TestBodyCutWhileOpen(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes(make([]byte, 1000))); err != nil {
@@ -269,7 +269,7 @@ func TestLockElsewhere(t *testing.T) {
 }
 
 // TestStoreGone removes the directory, as unmounting the disk does. The store
-// must not seem to be empty, and not be made anew.
+// must not seem to be empty, and must not be created again.
 func TestStoreGone(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if err := os.RemoveAll(filepath.Join(dir, "objects")); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// TestFullDisk fills a real file system and goes on. TestStraceFaults has the
-// same errors on every machine.
+// TestFullDisk fills a real file system, and continues after space is freed.
+// TestStraceFaults injects the same errors on every machine.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {

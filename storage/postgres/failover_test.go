@@ -159,7 +159,7 @@ func alone(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// TestIdleSession has the server end connections that nobody uses.
+// TestIdleSession makes the server close idle connections.
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")

@@ -43,8 +43,8 @@ func run(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-// TestServerErrors has the server fail in the middle of writes, once or always, and
-// looks at what becomes of it.
+// TestServerErrors makes the server fail in the middle of writes, once or always, and
+// checks the outcome.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -231,8 +231,8 @@ func TestLostConnectionOfReader(t *testing.T) {
 	}
 }
 
-// TestUnknown has somebody else write the object before a writer, whose connection
-// was lost, asks what has become of his write.
+// TestUnknown: another writer changes the object before a writer whose connection was
+// lost reads the outcome of its write.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")

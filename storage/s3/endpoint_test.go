@@ -99,7 +99,7 @@ func TestTLS(t *testing.T) {
 	t.Setenv("AWS_CA_BUNDLE", "")
 	stranger := newStore(t, server, "tls", func(c *s3.Config) { c.Endpoint, c.Attempts = endpoint.String(), 1 })
 	if _, err := stranger.Stat(t.Context(), "short"); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("a certificate that nobody has named: %v", err)
+		t.Errorf("an untrusted certificate: %v", err)
 	}
 }
 

@@ -14,9 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestAnswers: what the answers of a server become. The server gives nothing
-// else, so that the write is refused where it looks for the outcome of the probe,
-// or knows of one.
+// TestAnswers checks the errors for responses of a server, which sends the same response
+// to every request: writes fail when they read the outcome of the probe, or after that.
 func TestAnswers(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -129,9 +128,8 @@ func TestKeyServiceIsBusy(t *testing.T) {
 	}
 }
 
-// TestNoS3: who gave the URL of another kind of server is told so at once, but a proxy
-// that fails for a while does not end a process that has read before. Neither says that
-// an object is not there.
+// TestNoS3: the URL of another kind of server is an error at once, but a failing proxy is
+// retried if an S3 server has responded before. Neither is ErrNotFound.
 func TestNoS3(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -12,9 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestOvertaken has a write land, its answer get lost, and somebody else write
-// before the driver looks again. That its own write is not there any more does not
-// mean that it never was.
+// TestOvertaken: a write succeeds, its response is lost, and another client writes before
+// the driver reads the object. The driver must not conclude that its write failed.
 func TestOvertaken(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()
@@ -141,8 +140,8 @@ func headerOf(t *testing.T, bed *faultBed, key string) (header http.Header) {
 	return header
 }
 
-// TestResumed breaks the connection of a read and has somebody else replace the
-// object before it goes on. What is read must be of one state, or an error.
+// TestResumed breaks the connection of a read, and another client replaces the object
+// before the read continues. It must return bytes of one state, or an error.
 func TestResumed(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()

@@ -80,9 +80,9 @@ func testRandom(t *testing.T, bed *faultBed, seed uint64, verb string) {
 	checkCreated(t, bed, names, created)
 }
 
-// randomly has about one request of five meet a fault. None is sent twice on its
-// way: of the two, the first may be done and the second refused after somebody
-// else wrote, which looks like one that was refused.
+// randomly injects a fault into about one request in five. No request is duplicated in
+// transit: if the first copy succeeds, another client writes and the second copy is
+// rejected, the outcome cannot be known.
 func randomly(bed *faultBed, rng *rand.Rand) func(s3fault.Request) s3fault.Fault {
 	var mu sync.Mutex
 	cases := faultCases(bed.elsewhere)
@@ -156,7 +156,7 @@ func checkCount(t *testing.T, bed *faultBed, key string, h *history) {
 		delete(times, line)
 	}
 	if len(times) > 0 {
-		t.Errorf("lines that nobody wrote: %v", times)
+		t.Errorf("unexpected lines: %v", times)
 	}
 	t.Logf("%d lines were acknowledged, %d are unknown, of %d", acknowledged, unknown, len(h.said))
 	if acknowledged < len(h.said)/4 {

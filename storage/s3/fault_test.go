@@ -23,8 +23,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// A faultBed is a server with a store that meets no faults and tells what there
-// really is, and one whose requests meet those that are meant for their key.
+// A faultBed is a server with two stores: one without faults, which shows the actual
+// state, and one with the faults set for each key.
 type faultBed struct {
 	config        s3.Config
 	clean, faulty *s3.Store
@@ -97,7 +97,7 @@ func openOver(ctx context.Context, config s3.Config, decide func(s3fault.Request
 // pass has no faults.
 func pass(s3fault.Request) s3fault.Fault { return nil }
 
-// key returns a key that nobody has had.
+// key returns a new key.
 func (b *faultBed) key() string { return fmt.Sprintf("key/%06d", b.keys.Add(1)) }
 
 // A faultState is an object; nil if there is none.

@@ -170,7 +170,7 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// TestSweptAtWork: a writer whose upload is swept away begins it anew.
+// TestSweptAtWork: a writer whose upload is aborted by a sweep starts over.
 func TestSweptAtWork(t *testing.T) {
 	server := s3test.Start(t)
 	sweeper := newStore(t, server, "parts")

@@ -203,7 +203,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// without takes a header out of a request and signs it anew.
+// without removes a header from a request and signs it again.
 func without(t *testing.T, r *http.Request, name string) {
 	t.Helper()
 	if r.Header.Get(name) == "" {
