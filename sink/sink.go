@@ -1,7 +1,7 @@
 // Package sink opens the sinks of feedctl by name: "jsonl:out.jsonl", "dir:out",
 // "sqlite:out.db?table=zones", "postgres://db/shop?table=zones",
-// "couchdb:http://db/zones" or "-". The sinks are in the packages below; each keeps
-// the position in the feed together with the data, as [consumer.Sink] demands.
+// "couchdb:http://db/zones" or "-". The sinks are in the packages below; each stores
+// the position in the feed together with the data, as [consumer.Sink] requires.
 package sink
 
 import (
@@ -29,12 +29,12 @@ const MaxInline = 1 << 20
 var (
 	// ErrLocked is returned by a sink that another consumer has open.
 	ErrLocked = errors.New("another consumer has it open: stop that one first, or use another sink")
-	// ErrUnavailable is returned by an opener if the sink's server does not answer for
-	// now: to open it later may succeed.
+	// ErrUnavailable is returned by an opener if the sink's server is not available at
+	// the moment; opening it later may succeed.
 	ErrUnavailable = errors.New("the server is not available")
-	// ErrNoKey is returned by a sink that needs keys for an entity without.
+	// ErrNoKey is returned by a sink that needs keys for an entity without one.
 	ErrNoKey = errors.New("entity has no key: it has no Content-Location header; take the key from its body with --key")
-	// ErrSpec is returned for a sink that is not named well.
+	// ErrSpec is returned for an invalid spec.
 	ErrSpec = errors.New("invalid sink")
 )
 
@@ -42,17 +42,16 @@ var (
 type Spec struct {
 	// Scheme names the kind: "jsonl", or "-".
 	Scheme string
-	// Path is a file or a directory, as it stands: nothing in it is decoded.
-	// It ends at the first "?".
+	// Path is a file or a directory, without any decoding. It ends at the first "?".
 	Path string
 	// Params are the parameters.
 	Params url.Values
 }
 
-// A Standing is where a consumer stands in a feed.
+// A Standing is the position of a consumer in a feed.
 type Standing struct {
-	// Name tells the consumers of one sink apart: that of a table, or of a consumer.
-	// Empty in sinks that can have only one.
+	// Name is the table or the consumer, to distinguish the consumers of one sink.
+	// It is empty in sinks that can have only one.
 	Name     string
 	Position feed.Position
 }
@@ -60,10 +59,10 @@ type Standing struct {
 // An Opener opens a sink of one kind.
 type Opener func(ctx context.Context, s Spec) (consumer.Sink, error)
 
-// A Registry has an opener for each scheme.
+// A Registry maps schemes to openers.
 type Registry map[string]Opener
 
-// ParseSpec reads a spec. The scheme need not be known.
+// ParseSpec parses a spec, with any scheme.
 func ParseSpec(spec string) (Spec, error) {
 	if spec == "-" {
 		return Spec{Scheme: "-"}, nil
@@ -85,18 +84,18 @@ func ParseSpec(spec string) (Spec, error) {
 }
 
 var (
-	// A password that has a "/", "?" or "#", which ought to be escaped, is known by not being
-	// a port. The colon of the scheme may be missing.
+	// A password may contain an unescaped "/", "?" or "#"; then it is recognized by not being a
+	// port. The colon of the scheme may be missing.
 	userinfo = regexp.MustCompile(`(//[^/?#@:\[]*):(?:[^/?#]*|[0-9]*[^0-9/?#@].*)@`)
-	// In place of a user name there may be a token, other than in the URL of a database.
+	// There may be a token in place of a user name, except in the URL of a database.
 	token = regexp.MustCompile(`(?i)(https?:?//)[^/?#@:]+@`)
-	// Without its slashes, or with one of them, a URL has its secrets all the same.
+	// A URL without one or both of its slashes may still contain secrets.
 	slashless = regexp.MustCompile(`(?i)((?:https?|postgres(?:ql)?):/?)[^/?#@:]*:[^/?#@]*@`)
 	secret    = regexp.MustCompile(`(?i)([?&](?:ssl)?password=)[^&]*`)
 )
 
-// Redact returns a spec, or the URL of a store or a server, without what may be a secret in
-// it, to be shown: a password, or the token in place of a user name. It need not be valid.
+// Redact removes what may be a password, or a token in place of a user name, from a spec or
+// from the URL of a store or a server, which need not be valid.
 func Redact(spec string) string {
 	spec = userinfo.ReplaceAllString(spec, "$1:xxxxx@")
 	spec = token.ReplaceAllString(spec, "${1}xxxxx@")
@@ -104,7 +103,7 @@ func Redact(spec string) string {
 	return secret.ReplaceAllString(spec, "${1}xxxxx")
 }
 
-// String returns the spec as it is read by [ParseSpec].
+// String returns the spec in the form that [ParseSpec] reads.
 func (s Spec) String() string {
 	if s.Scheme == "-" {
 		return "-"
@@ -116,12 +115,12 @@ func (s Spec) String() string {
 	return text
 }
 
-// CheckParams refuses parameters other than the allowed ones, and any that is
+// CheckParams returns an error for parameters other than the allowed ones, and for any
 // given twice.
 func (s Spec) CheckParams(allowed ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
 		if !slices.Contains(allowed, name) {
-			known := "it takes none"
+			known := "it has no parameters"
 			if len(allowed) > 0 {
 				known = "it takes " + strings.Join(allowed, ", ") + suggest.DidYouMean(name, allowed, "")
 			}
@@ -134,8 +133,8 @@ func (s Spec) CheckParams(allowed ...string) error {
 	return nil
 }
 
-// CheckParent returns an error that matches [fs.ErrNotExist] if the directory in which the
-// file or directory path is to be does not exist: a sink does not create it.
+// CheckParent returns an error that matches [fs.ErrNotExist] if the parent directory of path
+// does not exist: a sink does not create it.
 func CheckParent(path string) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +143,7 @@ func CheckParent(path string) error {
 	return nil
 }
 
-// A missingParentError is a directory that does not exist.
+// A missingParentError is the path of a directory that does not exist.
 type missingParentError string
 
 func (m missingParentError) Error() string {

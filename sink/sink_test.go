@@ -78,7 +78,7 @@ func TestOpen(t *testing.T) {
 		"sqlite:?table=t":          `no path after "sqlite:"`,
 		"sqlite:a?table=%zz":       "parameters",
 		"csv:out":                  `unknown scheme "csv": known are -, jsonl, sqlite`,
-		"jsonl:out?table=t":        `unknown parameter "table": it takes none`,
+		"jsonl:out?table=t":        `unknown parameter "table": it has no parameters`,
 		"sqlite:a?tabel=t":         `unknown parameter "tabel": it takes table`,
 		"sqlite:a?table=t&table=u": `parameter "table" is given twice`,
 	} {

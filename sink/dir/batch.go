@@ -16,11 +16,11 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// A batch is staged until it is committed.
+// A batch holds the staged changes until they are committed.
 type batch struct {
 	stage   string         // directory
 	changes map[string]int // file name to number of the staged file; 0: removed
-	last    int            // number of the file that was staged last
+	last    int            // number of the last staged file
 }
 
 func (t *target) Begin(context.Context) error {
@@ -74,7 +74,7 @@ func (t *target) put(name, key string, e *feed.Entity) error {
 	})
 }
 
-// patch stages what a patch makes of the present file.
+// patch stages the patched current file.
 func (t *target) patch(name, key string, e *feed.Entity) error {
 	change, stream, _, err := t.body.Read(e)
 	if err != nil {
@@ -136,7 +136,7 @@ func patchedMeta(path, key string, e *feed.Entity) ([]byte, error) {
 	}
 	var old struct {
 		ContentType json.RawMessage `json:"contentType"`
-		Earlier     json.RawMessage `json:"content_type"` // its name in files of earlier versions
+		Earlier     json.RawMessage `json:"content_type"` // the name in files of earlier versions
 		Headers     json.RawMessage `json:"headers"`
 	}
 	if err := json.Unmarshal(data, &old); err != nil {
@@ -152,7 +152,7 @@ func patchedMeta(path, key string, e *feed.Entity) ([]byte, error) {
 	return append(meta, '}', '\n'), nil
 }
 
-// add stages a file under a new number: the one that it replaces may be in use.
+// add stages a file under a new number, because the file that it replaces may be in use.
 func (t *target) add(name string, meta []byte, writeBody func(io.Writer) error) error {
 	t.batch.last++
 	bodyFile, metaFile := staged(t.batch.stage, t.batch.last)

@@ -1,7 +1,7 @@
-// Package dir is a sink that keeps one file for each key: its body. A PUT
+// Package dir is a sink that keeps one file for each key, with the body. A PUT
 // replaces the file, a DELETE removes it, a PATCH changes the JSON in it.
 //
-// [FileName] says how the file of a key is named. What else an entity has is in
+// [FileName] returns the name of the file. The metadata of the entity is in
 // DIR/.feedctl/meta/NAME.json, an object with key (keyBase64 if it is not
 // UTF-8), contentId, lastModified (RFC 3339), contentType, and headers (name
 // to array of values). A PATCH changes body, contentId and lastModified; the
@@ -9,20 +9,18 @@
 //
 // # Exactly once
 //
-// A batch is written to DIR/.feedctl/batch-N first, where N counts commits: a
-// file N for the body and N.json for the rest, for each key once. A patch is
-// applied at this time, so that all there is to do later is to move a file into
-// place or to remove it, which may be done twice. All that is made durable, and
-// then one rename commits it: that of DIR/.feedctl/position, which has the
-// position and what the batch does to which file. Only then are the files moved.
-// If a crash interrupts that, it is done again when the directory is opened; the
-// batch of a number that the position does not have is removed.
+// A batch is first written to DIR/.feedctl/batch-N, where N counts commits: for
+// each key a file with the body and one with the metadata. Patches are applied at
+// this time, so that only moves and removals of files remain, which are
+// idempotent. When all files are durable, one rename commits the batch: that of
+// DIR/.feedctl/position, which holds the position and the changes of the batch.
+// Only then are the files moved. Moves that a crash interrupts are repeated when
+// the directory is opened; a batch that was not committed is removed.
 //
-// A reader sees each file whole, the old one or the new one, but may see one
-// part of a batch before the rest.
+// A reader sees each file complete, the old or the new one, but may see a part of
+// a batch before the rest.
 //
-// The directory must be on one file system, which must tell upper case from
-// lower case.
+// The directory must be on one, case-sensitive file system.
 package dir
 
 import (
@@ -48,9 +46,9 @@ func FromSpec(_ context.Context, s sink.Spec) (consumer.Sink, error) {
 	return Open(s.Path)
 }
 
-// Open opens the directory, which is created if it does not exist, but not its
-// parent. It is refused with [sink.ErrLocked] if another consumer has it open,
-// and if it has files but no position.
+// Open opens the directory. It creates the directory if it does not exist, but not
+// its parent. It returns an error if the directory has files but no position, and
+// [sink.ErrLocked] if another consumer has it open.
 func Open(path string) (consumer.Sink, error) { return open(path, durable.FS{}) }
 
 func open(path string, fs durable.FS) (consumer.Sink, error) {
@@ -82,7 +80,7 @@ func takeLock(path string, fs durable.FS) (*durable.File, error) {
 	err = lock.Lock()
 	if err == nil {
 		if _, e := os.Stat(filepath.Join(path, control, "LOCK")); e == nil {
-			err = errors.New("its file system does not tell upper case from lower case, so that two keys may have one file: use another")
+			err = errors.New("its file system is not case-sensitive, so that two keys may share a file: use another file system")
 		}
 	}
 	if err != nil {
@@ -92,7 +90,7 @@ func takeLock(path string, fs durable.FS) (*durable.File, error) {
 	return lock, nil
 }
 
-// control is the directory for all but the bodies. No key has this name.
+// control is the directory for everything but the bodies. It is not the file name of any key.
 const control = ".feedctl"
 
 // A target is a directory with one file for each key.

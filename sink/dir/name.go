@@ -12,14 +12,14 @@ import (
 // allow 255.
 const maxName = 240
 
-// headName is the most that is kept of a name that is too long.
+// headName is the length to which a name that is too long is cut.
 const headName = 128
 
 // FileName returns the name of the file for a key: the key with all bytes but
 // letters, digits, "-", "_", "~" and "." percent-encoded, and a "." at the
-// start too. [net/url.PathUnescape] gives the key back. A name of more than 240
-// bytes becomes its first 128 bytes or a little less (no escape is cut), "%-",
-// and the SHA-256 of the key in hex; such a key is found in the file's metadata.
+// start too. [net/url.PathUnescape] returns the key. A name of more than 240 bytes is
+// replaced with its first 128 bytes or a little less (no escape is cut), "%-", and the
+// SHA-256 of the key in hex; then the key is in the file's metadata.
 func FileName(key string) string {
 	name := feed.EncodeKey(key)
 	if strings.HasPrefix(name, ".") {

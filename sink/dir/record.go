@@ -19,21 +19,20 @@ import (
 type head struct {
 	// Version of this format: 1.
 	Version int `json:"version"`
-	// Batch counts commits; 0 is before the first.
+	// Batch is the number of commits.
 	Batch    int64         `json:"batch"`
 	Position feed.Position `json:"position"`
 }
 
-// A change is a further line of the position file: what the batch does to one
-// file.
+// A change is a further line of the position file: the change of one file.
 type change struct {
 	Name string `json:"name"`
-	// Staged is the number of the staged file that takes its place. 0 means
-	// that the file is removed.
+	// Staged is the number of the staged file that replaces it, or 0 if the file
+	// is removed.
 	Staged int `json:"staged,omitempty"`
 }
 
-// writeRecord writes a position file that is not in place yet.
+// writeRecord writes a new position file, before it is renamed.
 func (t *target) writeRecord(path string, h head, changes map[string]int) error {
 	file, err := t.fs.Open(path, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -88,8 +87,8 @@ func (t *target) readRecord(each func(change) error) (head, error) {
 	return h, nil
 }
 
-// Recover reads the position, finishes the batch that it was committed with,
-// and removes one that was not committed.
+// Recover reads the position, finishes the batch that was committed with it, and
+// removes a batch that was not committed.
 func (t *target) Recover(context.Context) (feed.Position, error) {
 	h, err := t.readRecord(nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +97,7 @@ func (t *target) Recover(context.Context) (feed.Position, error) {
 	if err != nil {
 		return feed.Position{}, err
 	}
-	// The rename may not be durable yet, and must be before what follows it.
+	// The rename may not be durable yet, but must be before the files are moved.
 	if err := t.fs.SyncDir(filepath.Join(t.path, control)); err != nil {
 		return feed.Position{}, err
 	}
@@ -112,7 +111,7 @@ func (t *target) Recover(context.Context) (feed.Position, error) {
 	return h.Position, nil
 }
 
-// initialize makes an empty directory a sink.
+// initialize turns an empty directory into a sink.
 func (t *target) initialize() error {
 	entries, err := os.ReadDir(t.path)
 	if err != nil {
@@ -133,7 +132,7 @@ func (t *target) initialize() error {
 	return t.fs.SyncDir(t.path)
 }
 
-// replaceRecord is the commit: the rename decides.
+// replaceRecord commits the batch by renaming the position file.
 func (t *target) replaceRecord(h head, changes map[string]int) error {
 	temp := t.positionFile() + ".new"
 	if err := t.writeRecord(temp, h, changes); err != nil {
@@ -145,8 +144,8 @@ func (t *target) replaceRecord(h head, changes map[string]int) error {
 	return t.fs.SyncDir(filepath.Join(t.path, control))
 }
 
-// finish moves the staged files of a committed batch into place. It may be done
-// again at any time until the next commit. Without a stage it was done.
+// finish moves the staged files of a committed batch into place. It may be repeated
+// until the next commit. If the stage does not exist, it has been done.
 func (t *target) finish(batch int64) error {
 	stage := t.stage(batch)
 	if _, err := os.Stat(stage); errors.Is(err, fs.ErrNotExist) {
@@ -178,7 +177,7 @@ func (t *target) finishChange(stage string, c change) error {
 	return t.move(meta, t.metaFile(c.Name))
 }
 
-// move renames a staged file. One that is gone was moved before a crash.
+// move renames a staged file. If it does not exist, it was moved before a crash.
 func (t *target) move(from, to string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Standings reads where the consumer of the sink that s names stands. Unlike to open it, that
-// makes nothing, and can be done while a consumer has it open.
+// Standings reads the position of the consumer of the sink that s names. It creates nothing,
+// and a consumer may have the sink open.
 func Standings(_ context.Context, s sink.Spec) ([]sink.Standing, error) {
 	if err := s.CheckParams(); err != nil {
 		return nil, err

@@ -12,21 +12,20 @@
 //	body           the body, if it is JSON or text
 //	bodyBase64    any other body, in base64 (RFC 4648, section 4)
 //
-// A body that is empty has neither of the last two. A body is JSON if its
-// content type is application/json or ends in +json, and it is valid; it is
-// embedded as it stands, only without white space between its tokens. It is text
-// if its content type is text/* or XML and it is UTF-8; it becomes a string. A
-// body of more than 1 MiB is always in base64: it is copied through in constant
-// memory, however large it is.
+// An empty body has neither of the last two. A body is JSON if its content type is
+// application/json or ends in +json, and it is valid; it is embedded without the
+// white space between its tokens. It is text if its content type is text/* or XML
+// and it is UTF-8; it becomes a string. A body of more than 1 MiB is always in
+// base64, so that it is written in constant memory.
 //
 // # Exactly once
 //
 // The sink of [Open] keeps its position in a second file, FILE.position:
 // the number of bytes of FILE that are committed, and the position in the feed.
 // A commit writes the lines, syncs FILE, and then replaces FILE.position
-// atomically. What a crash leaves behind the committed bytes is cut off when the
-// file is opened again. So readers should either read a file that no consumer
-// has open, or only as far as FILE.position says.
+// atomically. Bytes after the committed ones, which a crash may leave, are removed
+// when the file is opened again. So readers should either read a file that no
+// consumer has open, or only up to the length in FILE.position.
 package jsonl
 
 import (
@@ -49,9 +48,9 @@ func FromSpec(_ context.Context, s sink.Spec) (consumer.Sink, error) {
 	return Open(s.Path)
 }
 
-// Open opens the file, which is created if it does not exist. It is refused
-// with [sink.ErrLocked] if another consumer has it open, and with an error that
-// says what to do if it does not fit its position file.
+// Open opens the file. It creates the file if it does not exist. It returns an error
+// if the file does not match its position file, and [sink.ErrLocked] if another
+// consumer has it open.
 func Open(path string) (consumer.Sink, error) { return open(path, durable.FS{}) }
 
 func open(path string, fs durable.FS) (consumer.Sink, error) {
@@ -73,11 +72,11 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 	return session.Open(context.Background(), name, &target{path: path, fs: fs, file: file, encoder: encoder{out: file}})
 }
 
-// A target is a file of lines with its position.
+// A target writes a file of lines and its position.
 type target struct {
 	path      string
 	fs        durable.FS
-	file      *durable.File // outside of a batch, its offset is its end
+	file      *durable.File // between batches, its offset is its end
 	committed record
 	encoder   encoder
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
-// A buffer of lines is written when it has grown to flushSize bytes. It goes
-// beyond that by one line at most: a body of 1 MiB may become six times as long
-// by its escapes.
+// A buffer of lines is written once it has flushSize bytes. It exceeds that by one
+// line at most: escapes can make a body of 1 MiB six times as long.
 const flushSize = 256 << 10
 
 // Large bodies are encoded in chunks of chunkSize bytes: a multiple of three,
@@ -26,17 +25,17 @@ type encoder struct {
 	buf   []byte
 	chunk []byte // of a large body
 	body  content.Reader
-	// wrote is the number of bytes given to out.
+	// wrote is the number of bytes written to out.
 	wrote int64
 }
 
-// reset forgets what is in the buffer, and counts from zero.
+// reset empties the buffer and sets wrote to zero.
 func (c *encoder) reset() {
 	c.buf = c.buf[:0]
 	c.wrote = 0
 }
 
-// encode appends the line of e. After an error the line is not whole.
+// encode appends the line of e. After an error the line is incomplete.
 func (c *encoder) encode(e *feed.Entity) error {
 	body, stream, size, err := c.body.Read(e)
 	if err != nil {
@@ -81,7 +80,7 @@ func (c *encoder) encodeLarge(stream io.Reader, size int64) error {
 	}
 }
 
-// flush gives the buffer to out.
+// flush writes the buffer to out.
 func (c *encoder) flush() error {
 	n, err := c.out.Write(c.buf)
 	c.wrote += int64(n)
@@ -89,7 +88,7 @@ func (c *encoder) flush() error {
 	return err
 }
 
-// appendHead appends all of the line before the body.
+// appendHead appends the line up to the body.
 func appendHead(dst []byte, e *feed.Entity) []byte {
 	dst = content.AppendKey(append(dst, '{'), e.Key())
 	dst = append(dst, `,"operation":`...)

@@ -52,7 +52,7 @@ func (t *target) writeRecord(r record) error {
 	return nil
 }
 
-// Recover reads the position and cuts the data back to it.
+// Recover reads the position and truncates the data to the committed length.
 func (t *target) Recover(context.Context) (feed.Position, error) {
 	committed, err := readRecord(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (t *target) Recover(context.Context) (feed.Position, error) {
 		return feed.Position{}, err
 	}
 	if length := committed.Length; size < length {
-		return feed.Position{}, fmt.Errorf("it has %d bytes, but %d were committed: it was cut or replaced; put the old file back, or remove both it and %s to start over", size, length, positionFile(t.path))
+		return feed.Position{}, fmt.Errorf("it has %d bytes, but %d were committed: it was truncated or replaced; put the old file back, or remove both it and %s to start over", size, length, positionFile(t.path))
 	}
 	if err := t.checkEnd(committed.Length); err != nil {
 		return feed.Position{}, err
@@ -98,7 +98,7 @@ func (t *target) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// cutBack removes what is behind the committed data.
+// cutBack removes the bytes after the committed data.
 func (t *target) cutBack() error {
 	if err := t.file.Truncate(t.committed.Length); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (t *target) cutBack() error {
 	return err
 }
 
-// checkEnd looks whether a line ends where the committed lines should end,
-// before anything is cut.
+// checkEnd checks that a line ends where the committed lines should end, before
+// anything is removed.
 func (t *target) checkEnd(length int64) error {
 	if length == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (t *target) checkEnd(length int64) error {
 		return fmt.Errorf("read the last committed byte: %w", err)
 	}
 	if last[0] != '\n' {
-		return fmt.Errorf("no line ends at byte %d, where %s says so: it was changed; put the old file back, or remove both to start over", length, positionFile(t.path))
+		return fmt.Errorf("no line ends at byte %d, the length in %s: it was changed; put the old file back, or remove both to start over", length, positionFile(t.path))
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// Stdout returns the opener of the sink named "-", which writes to w as
-// [NewWriter] says.
+// Stdout returns the opener of the sink named "-", which writes to w as [NewWriter]
+// does.
 func Stdout(w io.Writer) sink.Opener {
 	return func(_ context.Context, s sink.Spec) (consumer.Sink, error) {
 		if err := s.CheckParams(); err != nil {
@@ -24,11 +24,11 @@ func Stdout(w io.Writer) sink.Opener {
 }
 
 // NewWriter returns a sink that writes lines to a stream, such as standard
-// output. A commit has written all lines of its batch to w. The sink keeps its
-// position in memory only, so after a crash entities may be written again: at least once, as
-// [consumer.AtLeastOnce] reports. What a batch has written stays written if it is
-// rolled back. A line is written as a whole; to that end a body of more than 1
-// MiB goes through a temporary file first.
+// output. Commit returns after all lines of the batch have been written to w. The
+// sink keeps its position in memory only, so after a crash entities may be written
+// again: delivery is at least once, as [consumer.AtLeastOnce] reports. Lines already
+// written remain if a batch is rolled back. Lines are written whole, so a body of
+// more than 1 MiB goes through a temporary file first.
 func NewWriter(w io.Writer) consumer.Sink {
 	s, _ := session.Open(context.Background(), "-", &stream{encoder: encoder{out: w}}) // a new stream has no error to recover from
 	return writer{s}
@@ -38,18 +38,20 @@ type writer struct{ *session.Sink }
 
 func (writer) AtLeastOnce() bool { return true }
 
-// A stream is a target that cannot undo.
+// A stream is a target that cannot roll back.
 type stream struct {
-	encoder encoder
-	torn    error // why the stream ends within a line
+	encoder    encoder
+	incomplete error // why the stream ends within a line
 }
 
-func (t *stream) Recover(context.Context) (feed.Position, error) { return feed.Position{}, t.torn }
-func (t *stream) Close() error                                   { return nil }
+func (t *stream) Recover(context.Context) (feed.Position, error) {
+	return feed.Position{}, t.incomplete
+}
+func (t *stream) Close() error { return nil }
 
 func (t *stream) Begin(context.Context) error {
 	t.encoder.reset()
-	return t.torn
+	return t.incomplete
 }
 
 func (t *stream) Apply(_ context.Context, e *feed.Entity) error {
@@ -69,17 +71,17 @@ func (t *stream) Apply(_ context.Context, e *feed.Entity) error {
 	written := t.encoder.wrote
 	err := t.encoder.encode(e)
 	if err != nil && t.encoder.wrote > written {
-		t.torn = err
+		t.incomplete = err
 	}
 	return err
 }
 
 func (t *stream) Commit(context.Context, feed.Position) error {
-	t.torn = t.encoder.flush()
-	return t.torn
+	t.incomplete = t.encoder.flush()
+	return t.incomplete
 }
 
-// Rollback drops the lines that were not written yet.
+// Rollback discards the lines that were not written yet.
 func (t *stream) Rollback(context.Context) error {
 	t.encoder.reset()
 	return nil

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// applyMerge is MergePatch of RFC 7396, section 2. It is not left to a library
-// because the result must be the same every time, with members in order, and
-// because nulls within arrays are values, not removals.
+// applyMerge is MergePatch of RFC 7396, section 2. It does not use a library because
+// the result must be deterministic, with members in order, and because nulls within
+// arrays are values, not removals.
 func applyMerge(document, patch []byte) ([]byte, error) {
 	if patch[0] != '{' {
 		return patch, nil
@@ -48,7 +48,7 @@ func applyMerge(document, patch []byte) ([]byte, error) {
 	return join(target), nil
 }
 
-// A member of an object. A value of nil means that it is not there.
+// A member is a member of an object. If value is nil, it does not exist.
 type member struct {
 	name    json.RawMessage // with its quotes and escapes
 	decoded string
@@ -56,7 +56,7 @@ type member struct {
 }
 
 // members returns the members of a JSON object without white space, in order.
-// Of several with one name the last counts, in the place of the first.
+// Of duplicate names the last value counts, in the position of the first.
 func members(object []byte) ([]member, error) {
 	var all []member
 	index := map[string]int{}

@@ -9,10 +9,10 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
-// applyJSON applies a JSON Patch (RFC 6902). It is not left to a library because
-// members must keep their order and numbers their digits, and because those at hand
-// differ from the RFC where a pointer is empty, names an empty member, or ends in an
-// index such as 01.
+// applyJSON applies a JSON Patch (RFC 6902). It does not use a library because members
+// must keep their order and numbers their digits, and because existing libraries differ
+// from the RFC where a pointer is empty, names an empty member, or ends in an index such
+// as 01.
 func applyJSON(document, patch []byte) ([]byte, error) {
 	if patch[0] != '[' {
 		return nil, fmt.Errorf("%w: it is not an array", ErrInvalid)
@@ -61,7 +61,7 @@ func (t *target) apply(text json.RawMessage) error {
 	return nil
 }
 
-// find returns the value at a place.
+// find returns the value that a pointer refers to.
 func (t *target) find(tokens []string) (*value, error) {
 	v := t.root
 	for _, token := range tokens {
@@ -73,7 +73,8 @@ func (t *target) find(tokens []string) (*value, error) {
 	return v, nil
 }
 
-// parent returns the value that holds the place, and the place's name in it.
+// parent returns the value that contains the target of a pointer, and the target's name
+// in it.
 func (t *target) parent(at jsonptr.Pointer) (*value, string, error) {
 	tokens := at.Tokens()
 	last := len(tokens) - 1
@@ -166,7 +167,7 @@ func (t *target) copy(from, to jsonptr.Pointer) error {
 	}
 	text := v.append(nil)
 	if t.room -= len(text); t.room < 0 {
-		return fmt.Errorf("%w: copies add up to more than that", ErrTooLarge)
+		return fmt.Errorf("%w: copies exceed it", ErrTooLarge)
 	}
 	return t.add(to, &value{text: text})
 }
@@ -178,7 +179,7 @@ func (t *target) test(at jsonptr.Pointer, want *value) error {
 	}
 	same, err := equal(v, want)
 	if err == nil && !same {
-		err = fmt.Errorf("%w: the value is another one", ErrNoFit)
+		err = fmt.Errorf("%w: the value is different", ErrNoFit)
 	}
 	return err
 }
@@ -194,7 +195,7 @@ func index(token string, limit int) (int, error) {
 }
 
 func noParent(name string) error {
-	return fmt.Errorf("%w: what holds %q is neither an object nor an array", ErrNoFit, name)
+	return fmt.Errorf("%w: the parent of %q is neither an object nor an array", ErrNoFit, name)
 }
 
 // An operation is one element of a JSON Patch.
@@ -205,7 +206,7 @@ type operation struct {
 }
 
 // parseOperation checks that an operation has the members that it needs (RFC 6902,
-// section 4). Others are ignored.
+// section 4). Other members are ignored.
 func parseOperation(text json.RawMessage) (op operation, err error) {
 	if text[0] != '{' {
 		return op, fmt.Errorf("%w: it is not an object", ErrInvalid)

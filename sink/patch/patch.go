@@ -1,5 +1,5 @@
 // Package patch applies PATCH entities to JSON documents: JSON Merge Patch (RFC
-// 7396) and JSON Patch (RFC 6902), told apart by content type.
+// 7396) and JSON Patch (RFC 6902), by content type.
 package patch
 
 import (
@@ -23,18 +23,18 @@ const MaxSize = 1 << 20
 
 var (
 	// ErrMissing is the reason for a patch to a key that does not exist.
-	ErrMissing = errors.New("there is no document with this key to patch")
-	// ErrContentType is the reason for a patch that is neither of the two.
+	ErrMissing = errors.New("no document with this key exists")
+	// ErrContentType is the reason for a patch of another type.
 	ErrContentType = errors.New("content type is neither " + Merge + " nor " + JSON)
 	// ErrTooLarge is the reason for a document or patch above [MaxSize].
 	ErrTooLarge = fmt.Errorf("document or patch is larger than %d bytes", MaxSize)
-	// ErrInvalid is the reason for a patch that is not well formed.
+	// ErrInvalid is the reason for a malformed patch.
 	ErrInvalid = errors.New("not a valid patch")
 	// ErrNoFit is the reason for a patch that does not fit the document.
 	ErrNoFit = errors.New("patch does not fit the document")
 )
 
-// An Error says which entity could not be applied as a patch.
+// An Error is an entity that could not be applied as a patch.
 type Error struct {
 	Key       string
 	ContentID string
@@ -49,9 +49,9 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Apply returns the document after the patch. Members that the patch does not
-// name keep their order and their spelling; new ones follow in the order of the
-// patch. The result is without white space between tokens.
+// Apply returns the patched document. Members that the patch does not name keep
+// their order and their spelling; new ones follow in the order of the patch. The
+// result has no white space between tokens.
 func Apply(document []byte, contentType string, patch []byte) ([]byte, error) {
 	if len(document) > MaxSize || len(patch) > MaxSize {
 		return nil, ErrTooLarge
@@ -65,7 +65,7 @@ func Apply(document []byte, contentType string, patch []byte) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrContentType, contentType)
 	}
-	// Both below rely on well-formed JSON of bounded depth.
+	// applyMerge and applyJSON rely on well-formed JSON of bounded depth.
 	document, ok := jsontext.AppendCompact(nil, document)
 	if !ok {
 		return nil, fmt.Errorf("%w: the document is not valid JSON", ErrNoFit)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A value is a JSON value that is taken apart as far as operations reach into it. The
-// rest stays the text that it was.
+// A value is a JSON value that is parsed as far as operations reach into it. The rest
+// remains text.
 type value struct {
-	text    []byte         // without white space; nil once the value is taken apart
+	text    []byte         // without white space; nil once the value is parsed
 	items   []*value       // of an array
 	members []*objectValue // of an object, in order; nil where one was removed
 	index   map[string]int // of members by name; nil for an array
@@ -33,7 +33,7 @@ func (v *value) kind() byte {
 	return '['
 }
 
-// open takes an object or array apart. It does nothing to other values.
+// open parses an object or array. It does nothing to other values.
 func (v *value) open() error {
 	if v.text == nil {
 		return nil
@@ -85,8 +85,8 @@ func (v *value) child(name string) (*value, error) {
 	return nil, noParent(name)
 }
 
-// set makes a value a member of an object that is taken apart, in the place of the
-// one with the same name.
+// set sets a member of a parsed object. It replaces a member with the same name in its
+// position.
 func (v *value) set(name string, to *value) {
 	if i, ok := v.index[name]; ok {
 		v.members[i].value = to
@@ -101,11 +101,11 @@ func quote(s string) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always has a JSON form, and a Buffer takes it
+	_ = encoder.Encode(s) // cannot fail for a string and a Buffer
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// unset removes a member, which must exist, of an object that is taken apart.
+// unset removes a member, which must exist, of a parsed object.
 func (v *value) unset(name string) {
 	v.members[v.index[name]] = nil
 	delete(v.index, name)
@@ -135,11 +135,11 @@ func (v *value) append(dst []byte) []byte {
 		separate()
 		dst = item.append(dst)
 	}
-	return append(dst, kind+2) // "}" and "]" are two behind "{" and "["
+	return append(dst, kind+2) // '}' is '{'+2, and ']' is '['+2
 }
 
 // equal compares values as the operation "test" does (RFC 6902, section 4.6): numbers
-// by what they are worth, strings by their characters, objects in any order.
+// by their value, strings by their characters, objects in any order.
 func equal(a, b *value) (bool, error) {
 	if err := a.open(); err != nil {
 		return false, err
@@ -198,13 +198,13 @@ func equalStrings(a, b []byte) bool {
 	return json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t
 }
 
-// equalNumbers compares without rounding and without writing an exponent out.
+// equalNumbers compares without rounding and without expanding exponents.
 func equalNumbers(a, b []byte) bool {
 	return bytes.Equal(a, b) || decimal(string(a)) == decimal(string(b))
 }
 
-// A number is ±0.digits times ten to the power of exponent, with no zero at either end
-// of the digits. Of zero both are empty.
+// A number is ±0.digits times ten to the power of exponent, without leading or trailing
+// zeros in digits. For zero both are empty.
 type number struct {
 	negative bool
 	digits   string
@@ -223,7 +223,7 @@ func decimal(text string) number {
 	}
 	exponent, err := strconv.ParseInt(power, 10, 64)
 	if power != "" && err != nil {
-		n.exponent = mantissa + "e" + power // beyond all reason: equal only to its like
+		n.exponent = mantissa + "e" + power // out of range: equal only if spelled the same
 		return n
 	}
 	n.exponent = strconv.FormatInt(exponent+int64(len(all)-len(fraction)), 10)

@@ -1,6 +1,6 @@
-// Package pgxsink is a sink for tables of one's own in PostgreSQL: a function writes the rows
-// of each entity, in a transaction of pgx that also moves the position in the feed. So each
-// entity takes effect exactly once, whatever crashes.
+// Package pgxsink is a sink for custom tables in PostgreSQL: a function writes the rows of each
+// entity, in a pgx transaction that also moves the position in the feed. So each entity takes
+// effect exactly once, even after crashes.
 //
 //	pool, err := pgxpool.New(ctx, url)
 //	...
@@ -20,27 +20,27 @@
 // # The position
 //
 // It is the row (”, NAME) of the table feedctl_positions, in the first schema of the
-// search_path, which the sink creates. The name tells the consumers of a database apart. A
-// second consumer of a name, on any host, is refused with [sink.ErrLocked]: the session of
-// the first has an advisory lock. One that has lost its lock, and does not know, can no
+// search_path, which the sink creates. Consumers of one database have different names. A
+// second consumer with the same name, on any host, gets [sink.ErrLocked]: the session of the
+// first holds an advisory lock. A consumer that has lost its lock without noticing can no
 // longer commit once another has taken it.
 //
 // # The connection
 //
-// The sink has one connection. It is made as the pool makes its own, with the hooks
-// BeforeConnect and AfterConnect, and does not count as one of them. While the sink waits for
-// more it is in no transaction: one begins with the first entity of a batch, with the
-// isolation that the database has by default. Through a pooler, such as PgBouncer in
-// transaction mode, a second connection has the lock; the pool then needs
+// The sink has one connection, with the pool's configuration, including the hooks
+// BeforeConnect and AfterConnect, but not one of the pool's. A transaction begins with the
+// first entity of a batch, with the default isolation level of the database; there is none
+// while the sink waits for entities. Through a pooler, such as PgBouncer in transaction
+// mode, a second connection holds the lock; the pool then needs
 // [pgx.QueryExecModeExec].
 //
 // # Errors
 //
-// An error of the function undoes the batch and ends the job with that error, since nothing
-// of a transaction is left in PostgreSQL after one; to continue without an entity, return nil
-// for it. A connection that is lost between batches is made again for up to 30 seconds. What
-// is lost within a batch, and a serialization failure, is an error: the job can be run again
-// with the same sink and continues after the last commit.
+// An error of the function rolls the batch back and ends the job with that error, because in
+// PostgreSQL an error aborts the transaction; to skip an entity, return nil for it. If the
+// connection is lost between batches, the sink reconnects for up to 30 seconds. A connection
+// lost within a batch, or a serialization failure, is an error: the job can be run again with
+// the same sink and continues after the last commit.
 package pgxsink
 
 import (
@@ -60,13 +60,14 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// A Func writes the rows of an entity. It reads e.Body or e.Stream before it returns and keeps
-// neither, nor e. It must not end the transaction, which is the sink's; savepoints are its own.
+// A Func writes the rows of an entity. It must read e.Body or e.Stream before it returns and must
+// not retain e or its body. It must not end the transaction, which belongs to the sink; it may
+// use savepoints.
 type Func func(ctx context.Context, tx pgx.Tx, e *feed.Entity) error
 
-// New returns a sink for the consumer of this name, which does nothing before it is asked for
-// its position, as a [consumer.Job] does first. It may be asked again after an error, such as
-// [sink.ErrLocked]. To close the sink does not close the pool.
+// New returns a sink for the consumer with the given name. The sink opens when its Position is
+// called, as a [consumer.Job] does first; after an error, such as [sink.ErrLocked], it may be
+// called again. Closing the sink does not close the pool.
 func New(pool *pgxpool.Pool, name string, apply Func) consumer.Sink {
 	return session.New("postgres "+name, newTarget(pool, name, apply))
 }
@@ -75,16 +76,16 @@ func newTarget(pool *pgxpool.Pool, name string, apply Func) *target {
 	return &target{Keeper: pgposition.New("", "", name, nil, pgposition.Dialer(pool, nil)), apply: apply}
 }
 
-// A target is the transaction of a batch, and what is between two of them.
+// A target runs one transaction per batch.
 type target struct {
 	pgposition.Keeper
 	apply Func
-	ready bool   // the table of positions is there
+	ready bool   // the table of positions exists
 	tx    pgx.Tx // nil if none is open
 }
 
-// Recover rolls back what was not committed, makes sure of the table and the lock, and reads
-// the position.
+// Recover rolls back what was not committed, ensures that it has the table and the lock, and
+// reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.Rollback(ctx); err != nil {
 		_ = t.Writer.Close() // which ends the transaction
@@ -110,11 +111,11 @@ func (t *target) prepare(ctx context.Context) error {
 	})
 }
 
-// Begin leaves the transaction to the first entity, or to Commit.
+// Begin does nothing: the first Apply, or Commit, begins the transaction.
 func (t *target) Begin(context.Context) error { return nil }
 
-// begin begins the transaction of the batch, with a connection that was made again if it was
-// lost since the one before.
+// begin begins the transaction of the batch. It reconnects if the connection was lost since
+// the previous batch.
 func (t *target) begin(ctx context.Context) error {
 	if t.tx != nil {
 		return nil
@@ -131,7 +132,7 @@ func (t *target) begin(ctx context.Context) error {
 		}
 		if err != nil {
 			t.tx = nil
-			_ = t.Writer.Close() // what is wrong with it is in err
+			_ = t.Writer.Close() // err says why
 		}
 		return err
 	})
@@ -189,10 +190,10 @@ func (t *target) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// A transaction is the sink's, for a function of the user.
+// A transaction is the sink's transaction as the user's function sees it.
 type transaction struct{ pgx.Tx }
 
-var errEnds = errors.New("the transaction is the sink's, which ends it together with the position")
+var errEnds = errors.New("the sink ends the transaction itself, together with the position")
 
 func (transaction) Commit(context.Context) error   { return errEnds }
 func (transaction) Rollback(context.Context) error { return errEnds }

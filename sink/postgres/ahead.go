@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// A batch of more than this is handed to the server while the rest of it is still being
-// applied, in pieces of this size, of which there are a few.
+// A batch of more than pieceSize bytes is sent to the server while the rest of it is still
+// being applied, in pieces of that size.
 const (
 	pieceSize = 256 << 10
 	pieces    = 4
 )
 
-// An ahead is a COPY that goes on while entities are applied, in the transaction that the
-// batch will be committed in. It is there to save time: whatever goes wrong with it, the
-// batch is in the spool, and begins again.
+// An ahead is a COPY that runs while entities are applied, in the transaction that will
+// commit the batch. It only saves time: if it fails, the batch is in the spool and is sent
+// again.
 type ahead struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -24,11 +24,11 @@ type ahead struct {
 
 	begun bool   // the header was read
 	piece []byte // being read
-	rest  []byte // of it, or of the header or trailer
+	rest  []byte // of piece, or of the header or trailer
 	ended bool   // the trailer was read
 }
 
-// Read reads what COPY takes.
+// Read reads the data of the COPY.
 func (a *ahead) Read(p []byte) (n int, err error) {
 	for n < len(p) {
 		if len(a.rest) == 0 {
@@ -71,13 +71,13 @@ func (a *ahead) next() error {
 	}
 }
 
-// advance hands over what was applied, if it is enough.
+// advance sends applied rows once there are pieceSize bytes of them.
 func (t *target) advance(ctx context.Context) {
 	if t.alone || t.spool.end()-t.sent < pieceSize {
 		return
 	}
 	if t.ahead == nil && t.start(ctx) != nil {
-		// The commit will find out what is wrong.
+		// The commit reports an error that persists.
 		t.alone = true
 		_ = t.Writer.Close()
 		return
@@ -97,7 +97,7 @@ func (t *target) start(ctx context.Context) error {
 		return err
 	}
 	a := &ahead{full: make(chan []byte, pieces), free: make(chan []byte, pieces), done: make(chan error, 1)}
-	// What was applied is committed even if the context of the batch has ended.
+	// The batch can be committed even if its context has ended.
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if t.pieces == nil {
 		t.pieces = make([]byte, pieces*pieceSize)
@@ -114,7 +114,7 @@ func (t *target) start(ctx context.Context) error {
 	return nil
 }
 
-// hand hands over what was applied.
+// hand sends applied rows to the COPY.
 func (t *target) hand(ctx context.Context) {
 	a := t.ahead
 	for end := t.spool.end(); t.sent < end; {
@@ -164,7 +164,8 @@ func (t *target) finish(ctx context.Context) bool {
 	return false
 }
 
-// abandon ends the transaction, with its connection. The batch goes on without.
+// abandon closes the connection and so ends the transaction. The batch continues without
+// a COPY ahead.
 func (t *target) abandon() {
 	if t.ahead == nil {
 		return
@@ -172,7 +173,7 @@ func (t *target) abandon() {
 	t.ahead.cancel()
 	//nolint:errcheck // it says that it was cancelled, or what will be met again
 	<-t.ahead.done
-	// The pieces may still be read by what the connection has left behind.
+	// A goroutine of the connection may still read the pieces.
 	t.ahead, t.pieces, t.alone = nil, nil, true
-	_ = t.Writer.Close() // it is of no use any more, whatever it says
+	_ = t.Writer.Close() // to be replaced in any case
 }

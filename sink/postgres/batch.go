@@ -18,7 +18,7 @@ import (
 
 func (t *target) Begin(context.Context) error { return t.reset() }
 
-// Rollback forgets the batch, of which the server knows nothing.
+// Rollback discards the batch, which the server has not received.
 func (t *target) Rollback(context.Context) error { return t.reset() }
 
 func (t *target) reset() error {
@@ -61,7 +61,7 @@ func (t *target) stage(ctx context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// begin begins a row that counts for a key.
+// begin begins a row that replaces earlier rows with its key.
 func (t *target) begin(op byte, key string, e *feed.Entity) {
 	n := len(t.spool.entries)
 	if before, ok := t.last[key]; ok {
@@ -72,7 +72,7 @@ func (t *target) begin(op byte, key string, e *feed.Entity) {
 	t.spool.null() // reason
 }
 
-// head appends the fields that all rows have, but for the reason.
+// head appends the fields that all rows have, except the reason.
 func (t *target) head(op byte, key string, e *feed.Entity) {
 	s := &t.spool
 	n := len(s.entries)
@@ -89,11 +89,11 @@ func (t *target) head(op byte, key string, e *feed.Entity) {
 	}
 }
 
-// epoch is 2000-01-01, from which PostgreSQL counts, in Unix time.
+// epoch is PostgreSQL's epoch, 2000-01-01, in Unix time.
 const epoch = 946684800
 
-// asText returns what a text can hold: each byte that it cannot, and the escape itself,
-// as the escape and two digits.
+// asText escapes s for a text: each byte that a text cannot hold, and the escape itself,
+// becomes the escape and two digits.
 func asText(s string) string {
 	const escape = '\x1a' // SUBSTITUTE
 	if utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\x1a") {
@@ -159,7 +159,7 @@ func (t *target) contents(body []byte, isJSON bool) {
 	t.spool.field(body)
 }
 
-// isJSON reports whether PostgreSQL's json takes a text: it limits the depth, too.
+// isJSON reports whether PostgreSQL's json accepts a text. PostgreSQL limits the depth, too.
 func (t *target) isJSON(text []byte) (ok bool) {
 	t.buf, ok = jsontext.AppendCompact(t.buf[:0], text)
 	return ok
@@ -177,7 +177,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	t.Done()
 	t.quarantined += refused
 	if refused > 0 {
-		t.Log.WarnContext(ctx, "entities are in quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
+		t.Log.WarnContext(ctx, "entities were put into quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)
 	}
 	return t.reset()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A projection is a column with a value out of the entity.
+// A projection is a column with a value from the entity.
 type projection struct {
 	name     string
 	field    string          // "@key", "@content_id" or "@last_modified"; "" for a pointer
@@ -17,23 +17,23 @@ type projection struct {
 	declared string          // type, as given
 	notNull  bool
 
-	// What the server knows of the type.
+	// From the server's catalog.
 	typ  string // its name, without length and precision
 	kind kind
 }
 
-// A kind is how a JSON value becomes one of a type.
+// A kind is how a JSON value is converted to a type.
 type kind int
 
 const (
-	scalar   kind = iota // by its text
+	scalar   kind = iota // from its text
 	record               // an array or a composite type, by json_to_record
-	jsonText             // as it is
+	jsonText             // unchanged
 )
 
 var (
 	columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
-	// typeName keeps out all that could be more than the name of a type.
+	// typeName matches names of types, and nothing that could inject SQL.
 	typeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. ]*(\([0-9]+(, ?-?[0-9]+)?\))?( with(out)? time zone)?(\[\])*$`)
 	notNull  = regexp.MustCompile(`(?i)\s+not\s+null$`)
 )
@@ -64,7 +64,7 @@ func parseColumns(text string) ([]projection, error) {
 	}
 	if keys == 0 {
 		if names[keyColumn] {
-			return nil, fmt.Errorf("%w: column %q is the key of the entity: have it be @key, or use another name", sink.ErrSpec, keyColumn)
+			return nil, fmt.Errorf("%w: column %q is reserved for the key of the entity: use @key for it, or another name", sink.ErrSpec, keyColumn)
 		}
 		key := projection{name: keyColumn, field: fieldKey, declared: "text", notNull: true}
 		all = append([]projection{key}, all...)
@@ -96,20 +96,20 @@ func parseColumn(text string) (p projection, err error) {
 		return fmt.Errorf("%w: column %q: %s; want NAME=POINTER:TYPE, as in price=/price:numeric", sink.ErrSpec, text, why)
 	}
 	name, rest, ok := strings.Cut(text, "=")
-	// A pointer may have colons, a type has none.
+	// A pointer may contain colons, a type may not.
 	colon := strings.LastIndexByte(rest, ':')
 	if !ok || colon < 0 {
-		return p, bad("something is missing")
+		return p, bad("incomplete")
 	}
 	p.name = strings.TrimSpace(name)
 	if !columnName.MatchString(p.name) {
-		return p, bad("the name is not one of letters, digits and _")
+		return p, bad("the name must consist of letters, digits and _")
 	}
 	switch from := rest[:colon]; {
 	case from == fieldKey, from == fieldContentID, from == fieldLastModified:
 		p.field = from
 	case strings.HasPrefix(from, "@"):
-		return p, bad("there are @key, @content_id and @last_modified")
+		return p, bad("want @key, @content_id or @last_modified")
 	default:
 		if p.pointer, err = jsonptr.Compile(from); err != nil {
 			return p, bad(err.Error())
@@ -119,7 +119,7 @@ func parseColumn(text string) (p projection, err error) {
 	p.declared = notNull.ReplaceAllString(declared, "")
 	p.notNull = p.declared != declared || p.field == fieldKey
 	if !typeName.MatchString(p.declared) {
-		return p, bad("the type is not one that is known by a name")
+		return p, bad("the type is not a valid type name")
 	}
 	return p, nil
 }

@@ -276,20 +276,20 @@ func testPatchColumns(t *testing.T, w *world) {
 func testColumnsRefused(t *testing.T, w *world) {
 	w.exec("CREATE TABLE t (key text PRIMARY KEY, v int)", "CREATE TABLE plain (key text, v int)")
 	for columns, want := range map[string]string{
-		"v":                           "something is missing",
-		"v=/v":                        "something is missing",
+		"v":                           "incomplete",
+		"v=/v":                        "incomplete",
 		"v=v:int":                     "must begin with",
 		"v=/v:int)":                   "the type",
 		"v=/v:int; DROP TABLE t":      "the type",
 		"v=/v:int, v=/w:int":          "twice",
 		"a=@key:int,b=@key:int":       "more than one",
 		"a=@op:int":                   "@content_id",
-		"key=/key:int":                "be @key",
+		"key=/key:int":                "use @key",
 		`a"b=/v:int`:                  "the name",
 		"v=/v:nothing":                `type "nothing"`,
 		"w=/w:int":                    "no column w",
 		"v=/v:bigint":                 "has the type integer",
-		strings.Repeat("a", 64) + "=": "something is missing",
+		strings.Repeat("a", 64) + "=": "incomplete",
 	} {
 		k, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t", Columns: columns})
 		if err == nil {

@@ -3,7 +3,7 @@
 //
 // # The table
 //
-// Without columns of one's own, a table has these:
+// Without custom columns, a table has these:
 //
 //	key            text, primary key
 //	content_type   text
@@ -16,69 +16,71 @@
 //
 // A PUT replaces the row, a DELETE removes it, a PATCH changes body,
 // last_modified and content_id; the content type and the headers remain those of
-// the PUT. Columns, constraints and indexes that others add are left alone, as
-// long as rows can be inserted without them; what they refuse is an error that names the
-// entity. A column of type json may be made jsonb,
-// which is faster to query, but does not keep the text and refuses U+0000.
+// the PUT. You may add columns, constraints and indexes, as long as rows can be
+// inserted without them; if they reject a row, the error names the entity. A column of
+// type json may be changed to jsonb, which is faster to query but does not preserve the
+// text and rejects U+0000.
 //
-// PostgreSQL's text holds neither U+0000 nor bytes that are not UTF-8. In key,
-// content_type and content_id each such byte, and U+001A, is written as U+001A and two
+// PostgreSQL's text cannot hold U+0000 or bytes that are not UTF-8. In key,
+// content_type and content_id these bytes, and U+001A, are written as U+001A and two
 // hexadecimal digits. A key must fit into an index: about 2,700 bytes, after
 // compression.
 //
-// # Columns of one's own
+// # Custom columns
 //
 // [Options.Columns] names columns and where their values come from, joined by commas:
 //
 //	id=/id:bigint,name=/name:text not null,price=/price:numeric(10,2),tags=/tags:text[]
 //
 // Before the colon is a JSON Pointer (RFC 6901) into the body; "" is the whole body.
-// After it is the name of a type, which may be followed by "not null". "@key",
-// "@content_id" and "@last_modified" in place of a pointer take what the entity says.
-// The column of @key is the primary key; if there is none, a column "key" of type text is.
+// After it is the name of a type, which may be followed by "not null". In place of a
+// pointer, "@key", "@content_id" and "@last_modified" stand for properties of the entity.
+// The column of @key is the primary key; the default is a column "key" of type text.
 //
-// A string is read as PostgreSQL reads a text of the type, whatever the settings of the
-// database: without a time zone it is UTC, and ambiguous dates begin with the month. A
-// number is read by its digits, true and false as such. A null, or nothing, is NULL. Types json and jsonb take any value;
-// arrays and composite types take arrays and objects as json_to_record does. As
-// in any INSERT, numeric(p,s) rounds to its scale, while what is too long or out of range
-// is refused.
+// A string is converted as PostgreSQL's text input of the type, independently of the
+// settings of the database: the default time zone is UTC, and ambiguous dates begin with
+// the month. Numbers are converted from their digits. A null or missing value is NULL.
+// Types json and jsonb take any value; arrays and composite types take arrays and objects
+// as json_to_record does. As in any INSERT, numeric(p,s) rounds to its scale, while values
+// that are too long or out of range are rejected.
 //
-// A table that is there must have these columns with these types, whatever their length
-// and precision. It may have others that have a default, take NULL or are filled by a
-// trigger. It is no view and no foreign table, and not UNLOGGED: a crash of the server would
-// empty it and leave the position.
+// An existing table must have these columns with these types, of any length and
+// precision. It may have others that have a default, allow NULL or are set by a trigger.
+// It must not be a view, a foreign table, or UNLOGGED: a crash of the server would empty
+// it but keep the position.
 //
-// What a column, a constraint of the table or a trigger (RAISE EXCEPTION) refuses is put
-// into the table feedctl_quarantine, with its Content-ID and the reason, and the feed goes on: the row
-// stays as it was before. So is what is not JSON or larger than 1 MiB. With
-// [Options.Strict] the first of these stops the feed. Of several entities for a key
-// within a batch, one that the last one has replaced may not be looked at.
+// Entities that a column, a constraint of the table or a trigger (RAISE EXCEPTION) rejects
+// are recorded in the table feedctl_quarantine, with the Content-ID and the reason, and the
+// consumer continues: the row remains as it was. The same applies to bodies that are not
+// JSON or larger than 1 MiB. With [Options.Strict] the first of these is an error. Of
+// several entities for a key within a batch, those that the last one replaces may not be
+// checked.
 //
-// PATCH needs a column with the whole body, such as doc=:jsonb. Without one it is
-// an error. It changes what is in the table, and not what was put into quarantine before.
+// PATCH needs a column with the whole body, such as doc=:jsonb. Without one it is an
+// error. It changes the row in the table, not an entity in quarantine.
 //
 // # Exactly once
 //
 // A batch is one transaction: rows are copied (COPY, binary) into a temporary table of
-// the session, the row in feedctl_positions is moved, if it is still what this sink left,
-// and the rows are merged into the table. It is also kept by the sink until it is
-// committed, in memory, and beyond 32 MiB or for bodies above 1 MiB in a temporary file, so that
-// what fails for a while (a restart of the server, a serialization failure, a deadlock) can be
-// tried again for 30 seconds. If the outcome of a COMMIT is not known, the row tells it.
-// Of a batch of more than 256 KiB the first rows are copied while others are still applied.
+// the session, the position in feedctl_positions is updated if it is still the one that
+// this sink wrote, and the rows are merged into the table. Until it is committed, the sink
+// also keeps the batch in memory, and beyond 32 MiB or for bodies above 1 MiB in a
+// temporary file, so that transient errors (a restart of the server, a serialization
+// failure, a deadlock) can be retried for 30 seconds. If the outcome of a COMMIT is
+// unknown, the position shows it. In a batch of more than 256 KiB the first rows are
+// copied while others are still applied.
 //
 // # One consumer at a time
 //
-// A consumer is known by its table and [Options.Name]. A second one, on any host, is
-// refused with [sink.ErrLocked]: the session of the first has an advisory lock. It is the
-// sink's only connection, and in no transaction while the sink waits. The server's
+// A consumer is identified by its table and [Options.Name]. A second one, on any host,
+// gets [sink.ErrLocked]: the session of the first holds an advisory lock. That is the
+// sink's only connection, with no transaction while the sink waits. The server's
 // idle_session_timeout does not apply to it. Through a pooler, such as PgBouncer in
-// transaction mode, sessions are shared: there a second connection has the lock, in a
-// transaction that stays open and does nothing else. That has neither a snapshot nor a
-// transaction ID, so it does not keep anything from being vacuumed.
-// A consumer that has lost this lock, and does not know, can no longer commit
-// once another has taken it: the row of the position names its owner.
+// transaction mode, sessions are shared: then a second connection holds the lock, in a
+// transaction that stays open and does nothing else. It has neither a snapshot nor a
+// transaction ID, so it does not delay vacuuming. A consumer that has lost its lock
+// without noticing can no longer commit once another has taken it: the row of the
+// position names its owner.
 //
 // Consumers with different names may write to one table. Their feeds must not have keys
 // in common.
@@ -86,5 +88,5 @@
 // # Limits
 //
 // A body has at most [MaxBody] bytes, about 1 GB: PostgreSQL's limit for a value. The
-// server holds such a value in memory several times.
+// server holds several copies of a value in memory.
 package postgres

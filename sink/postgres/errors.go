@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// MaxBody is the limit of a body in bytes: PostgreSQL has values of up to 1 GiB, and a
-// row with all else in it must not be larger, either.
+// MaxBody is the limit of a body in bytes. PostgreSQL limits values, and rows with all
+// their values, to 1 GiB.
 const MaxBody = 1<<30 - 1<<20
 
-// refused reports whether an error is of the values in a row, or of a trigger that refuses
-// them, or says that two keys are one as values of the column's type.
+// refused reports whether an error means that the values of a row, or a trigger, do not allow
+// it, or that two keys are equal as values of the column's type.
 func refused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") ||

@@ -38,7 +38,7 @@ func testServerErrors(t *testing.T, w *world) {
 		{"serialization failure", "40001", 2, ""},
 		{"deadlock", "40P01", 2, ""},
 		{"connection ended by the administrator", "terminate", 2, ""},
-		{"disk full", "53100", 1e6, "make room"},
+		{"disk full", "53100", 1e6, "free disk space"},
 		{"no right", "42501", 1e6, "GRANT"},
 		{"timeout", "57014", 1e6, "statement_timeout"},
 		{"lock", "55P03", 1e6, "lock_timeout"},
@@ -393,7 +393,7 @@ func testRefused(t *testing.T, w *world) {
 	}
 	opener := postgres.Opener(nil)
 	for params, want := range map[string]string{
-		"":                   "no table",
+		"":                   "table is missing",
 		"table=t&table=u":    "twice",
 		"table=t&strict=yes": "true or false",
 	} {
@@ -432,7 +432,7 @@ func testTooLarge(t *testing.T, w *world) {
 	for range 4000 {
 		key.WriteByte(byte('0' + rand.N(64)))
 	}
-	if err := tryWrite(t.Context(), k, entity(1, key.String(), `1`)); err == nil || !strings.Contains(err.Error(), "a key is longer") {
+	if err := tryWrite(t.Context(), k, entity(1, key.String(), `1`)); err == nil || !strings.Contains(err.Error(), "a key is too long") {
 		t.Errorf("a long key: %v", err)
 	}
 	if _, err := k.Position(t.Context()); err != nil {

@@ -15,22 +15,22 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// asWritten has values read independently of the settings of a database or a user: without a
-// time zone they are UTC, and money has a point before the decimals.
+// asWritten makes the conversion of values independent of the settings of a database or a
+// user: the default time zone is UTC, and the decimal separator of money is a point.
 const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true),
 	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
 
-// maxAge of the session that writes. It has a temporary table, which the server cannot
-// vacuum, and which must not become old in terms of transactions.
+// maxAge is the maximum age of the staging table, or of a pooled session. The server cannot
+// vacuum temporary tables, which must not become old in terms of transactions.
 const maxAge = time.Hour
 
-// errSameKeys: keys of the batch that differ are one in the column.
-var errSameKeys = errors.New("keys that differ are one in the column")
+// errSameKeys means that different keys of the batch are equal as values of the column.
+var errSameKeys = errors.New("different keys are equal in the column")
 
 // stored returns the row of a key in the table, if its document is small enough to patch.
 func (t *target) stored(ctx context.Context, key string) (c current, err error) {
-	// The connection cannot do two things. A feed that patches goes on without a COPY
-	// ahead in the next batch.
+	// The connection is busy during a COPY. Since the feed has patches, the next batch
+	// does without COPY ahead.
 	t.abandon()
 	t.looked, t.alone = true, true
 	err = t.Retry(ctx, func() (err error) {
@@ -85,8 +85,8 @@ func (t *target) selectRow(ctx context.Context, key string, c *current, size *in
 		key, size, &c.document)
 }
 
-// queryRow scans the row that a query gives for a key, which is read as in the transaction
-// of a batch: both statements are one transaction.
+// queryRow scans the row that a query returns for a key, which is converted as in the
+// transaction of a batch: both statements are one transaction.
 func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) error {
 	b := &pgx.Batch{}
 	b.Queue(asWritten)
@@ -94,18 +94,17 @@ func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) err
 	return t.Writer.Conn.SendBatch(ctx, b).Close()
 }
 
-// connect makes the connection to write with again, and with it the lock, if they were lost.
+// connect restores the connection to write with, and the lock, if they were lost.
 func (t *target) connect(ctx context.Context) error {
-	if err := t.rejuvenate(ctx); err != nil {
+	if err := t.renew(ctx); err != nil {
 		return err
 	}
 	return t.Connect(ctx)
 }
 
-// rejuvenate drops the temporary table of a session that has had it for long: the server
-// cannot vacuum it, and it must not become old in terms of transactions. A pooler's session
-// cannot be told from others, so there the connection is made again.
-func (t *target) rejuvenate(ctx context.Context) error {
+// renew drops the staging table of a session if it is older than maxAge. The sessions of a
+// pooler cannot be distinguished, so there it closes the connection.
+func (t *target) renew(ctx context.Context) error {
 	if t.Writer.Conn == nil || t.Writer.Age() <= maxAge {
 		return nil
 	}
@@ -113,66 +112,66 @@ func (t *target) rejuvenate(ctx context.Context) error {
 		return t.Writer.Close()
 	}
 	if _, err := t.Writer.Conn.Exec(ctx, "DROP TABLE IF EXISTS pg_temp."+pgx.Identifier{t.staging}.Sanitize()); err != nil {
-		_ = t.Writer.Close() // what is wrong with it is met again
+		_ = t.Writer.Close() // the next connection reports an error that persists
 	}
 	t.Writer.Renewed()
 	return nil
 }
 
-// merge brings the batch and its position into the database, in one transaction. What
-// fails for a while is tried again. It returns how many entities went into quarantine.
+// merge writes the batch and its position to the database, in one transaction. It retries
+// transient errors. It returns how many entities were put into quarantine.
 func (t *target) merge(ctx context.Context, position string) (refusals int64, err error) {
-	doubt, sift := false, false
-	staged := t.finish(ctx) // in a transaction that this connection alone has
+	unknownOutcome, inOrder := false, false
+	staged := t.finish(ctx) // in the open transaction of this connection
 	err = t.Retry(ctx, func() (err error) {
 		if !staged {
 			if err := t.connect(ctx); err != nil {
 				return err
 			}
 		}
-		if doubt {
+		if unknownOutcome {
 			if done, err := t.Committed(ctx); err != nil || done {
 				return err
 			}
 		}
-		refusals, err = t.transact(ctx, position, staged, sift)
+		refusals, err = t.transact(ctx, position, staged, inOrder)
 		staged = false
-		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !sift {
-			// Begin again, and find out which are refused, or patch in the order of the feed.
-			sift = true
+		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !inOrder {
+			// Start again in the order of the feed, to find the rejected rows or to patch.
+			inOrder = true
 			if _, err = t.Writer.Conn.Exec(ctx, "ROLLBACK"); err == nil {
-				refusals, err = t.transact(ctx, position, false, sift)
+				refusals, err = t.transact(ctx, position, false, inOrder)
 			}
 		}
 		if err != nil {
-			doubt = true
-			_ = t.Writer.Close() // what is wrong with it is in err
+			unknownOutcome = true
+			_ = t.Writer.Close() // err says why
 		}
 		return err
 	})
 	if err != nil && refused(err) && len(t.projections) == 0 {
-		err = fmt.Errorf("%w: nothing is put aside from a table with whole entities; change what refuses it, or use a table with --columns", err)
+		err = fmt.Errorf("%w: a table with whole entities has no quarantine: change what rejects the row, or use a table with --columns", err)
 	}
 	return refusals, err
 }
 
-// transact is one transaction with the batch: one that has begun, if its rows are staged;
-// if sift, with all rows of it one after another. After an error of COMMIT the outcome is
-// unknown.
-func (t *target) transact(ctx context.Context, position string, isStaged, sift bool) (refusals int64, err error) {
+// transact commits the batch in one transaction: the open one if its rows are staged. With
+// inOrder it merges all rows in the order of the feed. After an error of COMMIT the outcome
+// is unknown.
+func (t *target) transact(ctx context.Context, position string, isStaged, inOrder bool) (refusals int64, err error) {
 	stage := t.staging
-	if sift {
+	if inOrder {
 		stage += "_all"
 	}
 	if !isStaged {
-		if err := t.beginTransaction(ctx, stage, sift); err != nil {
+		if err := t.beginTransaction(ctx, stage, inOrder); err != nil {
 			return 0, err
 		}
 		if len(t.spool.entries) > 0 {
 			if err := t.Step(); err != nil {
 				return 0, err
 			}
-			if _, err := t.Writer.Conn.PgConn().CopyFrom(ctx, t.spool.rows(sift), t.table.copy(stage)); err != nil {
+			if _, err := t.Writer.Conn.PgConn().CopyFrom(ctx, t.spool.rows(inOrder), t.table.copy(stage)); err != nil {
 				return 0, fmt.Errorf("copy batch: %w", err)
 			}
 		}
@@ -184,7 +183,7 @@ func (t *target) transact(ctx context.Context, position string, isStaged, sift b
 	if isStaged {
 		replaced = t.spool.replaced()
 	}
-	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, sift); err != nil {
+	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, inOrder); err != nil {
 		return 0, fmt.Errorf("merge batch: %w", err)
 	}
 	if err := t.Step(); err != nil {
@@ -192,14 +191,14 @@ func (t *target) transact(ctx context.Context, position string, isStaged, sift b
 	}
 	tag, err := t.Writer.Conn.Exec(ctx, "COMMIT")
 	if err == nil && tag.String() != "COMMIT" {
-		err = errors.New("the server has rolled the transaction back")
+		err = errors.New("the server rolled the transaction back")
 	}
 	return refusals, err
 }
 
-// beginTransaction begins a transaction with an empty staging table. It does not touch the
-// row of the position yet, which others may want while entities are still applied.
-func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) error {
+// beginTransaction begins a transaction with an empty staging table. It does not lock the
+// row of the position yet, which others may need while entities are still applied.
+func (t *target) beginTransaction(ctx context.Context, stage string, inOrder bool) error {
 	if err := t.Step(); err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) 
 	b.Queue(position.PostgresKeepAlive)
 	b.Queue(asWritten)
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
-	if sift {
+	if inOrder {
 		b.Queue(t.table.stage(stage, "PRIMARY KEY (n)", "DROP"))
 	} else {
 		b.Queue(t.table.stage(stage, "", "DELETE ROWS"))
@@ -223,12 +222,12 @@ func (t *target) beginTransaction(ctx context.Context, stage string, sift bool) 
 // (PostgreSQL documentation, Message Formats, ReadyForQuery).
 const inTransaction = 'T'
 
-// mergeStaged moves the position and merges what is staged, without the rows that were
-// replaced. It begins with the row of the position: a sink that is not its owner any more
-// gets no further, and a transaction whose outcome is not known is waited for.
-func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, sift bool) (refusals int64, err error) {
+// mergeStaged moves the position and merges the staged rows without the replaced ones. It
+// starts with the row of the position, which stops a sink that is no longer its owner and
+// waits for a transaction whose outcome is unknown.
+func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, inOrder bool) (refusals int64, err error) {
 	if t.Writer.Conn.PgConn().TxStatus() != inTransaction {
-		return 0, fmt.Errorf("the transaction is gone: %w", io.ErrUnexpectedEOF)
+		return 0, fmt.Errorf("the transaction was lost: %w", io.ErrUnexpectedEOF)
 	}
 	b := &pgx.Batch{}
 	move, args := t.Move(position)
@@ -236,7 +235,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	if len(replaced) > 0 {
 		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
 	}
-	if t.unsure && !sift {
+	if t.unsure && !inOrder {
 		b.Queue(t.table.sameKeys(stage)).QueryRow(func(row pgx.Row) error {
 			same := false
 			if err := row.Scan(&same); err != nil {
@@ -249,11 +248,11 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 			return nil
 		})
 	}
-	if sift {
+	if inOrder {
 		if err := t.Writer.Conn.SendBatch(ctx, b).Close(); err != nil {
 			return 0, err
 		}
-		if err := t.sift(ctx, stage); err != nil {
+		if err := t.mergeInOrder(ctx, stage); err != nil {
 			return 0, err
 		}
 		b = &pgx.Batch{}
@@ -265,7 +264,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 			b.Queue(t.table.upsert(stage, t.kinds.deletes > 0))
 		}
 	}
-	if len(t.projections) > 0 && (sift || t.kinds.refused > 0) {
+	if len(t.projections) > 0 && (inOrder || t.kinds.refused > 0) {
 		b.Queue(t.table.quarantine(stage), t.table.name, t.Name).Exec(func(tag pgconn.CommandTag) error {
 			refusals = tag.RowsAffected()
 			return nil
@@ -275,16 +274,16 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	return refusals, err
 }
 
-// sift merges the staged rows in the order of the feed, and marks those that the table
-// refuses. A patch of what an earlier row has left waits for what becomes of that.
-func (t *target) sift(ctx context.Context, stage string) error {
+// mergeInOrder merges the staged rows in the order of the feed and marks those that the
+// table rejects. A patch of a document from an earlier row is applied after that row.
+func (t *target) mergeInOrder(ctx context.Context, stage string) error {
 	strict := t.strict || len(t.projections) == 0
 	from := 0
 	for _, c := range t.changes {
 		if c.alone && !t.unsure {
 			continue
 		}
-		if err := t.siftRows(ctx, stage, from, c.n, strict); err != nil {
+		if err := t.mergeRange(ctx, stage, from, c.n, strict); err != nil {
 			return err
 		}
 		if err := t.change(ctx, stage, c); err != nil {
@@ -292,16 +291,16 @@ func (t *target) sift(ctx context.Context, stage string) error {
 		}
 		from = c.n
 	}
-	return t.siftRows(ctx, stage, from, len(t.spool.entries), strict)
+	return t.mergeRange(ctx, stage, from, len(t.spool.entries), strict)
 }
 
-func (t *target) siftRows(ctx context.Context, stage string, from, to int, strict bool) error {
+func (t *target) mergeRange(ctx context.Context, stage string, from, to int, strict bool) error {
 	if from == to {
 		return nil
 	}
 	if err := t.Step(); err != nil {
 		return err
 	}
-	_, err := t.Writer.Conn.Exec(ctx, t.table.sift(stage, from, to, strict))
+	_, err := t.Writer.Conn.Exec(ctx, t.table.mergeInOrder(stage, from, to, strict))
 	return err
 }

@@ -35,7 +35,7 @@ func testOwnTables(t *testing.T, w *world) {
 		{"a key with NULL", columns, "CREATE TABLE t (id int UNIQUE, v int NOT NULL)", ""},
 		{"a deferrable key", columns, "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE, v int NOT NULL)", "deferrable"},
 		{"a column that takes NULL", columns, "CREATE TABLE t (id int PRIMARY KEY, v int)", ""},
-		{"a key that is generated", columns, "CREATE TABLE t (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, v int NOT NULL)", "will not do"},
+		{"a key that is generated", columns, "CREATE TABLE t (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, v int NOT NULL)", "cannot be used"},
 		{"partitions", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
 			"CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (100)", ""},
 		{"a view", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE VIEW t AS SELECT * FROM t_1", "is a view"},

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// patch stages a document that is changed.
+// patch stages a patched document.
 func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if len(t.projections) > 0 && t.document < 0 {
 		return errNoDocument
@@ -38,7 +38,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 			t.changes = append(t.changes, changed{len(t.spool.entries), key, e.ContentType, bytes.Clone(change), alone})
 			t.unsure = t.unsure || alone
 		}
-		if isMisfit(err) {
+		if isMismatch(err) {
 			return t.refuse(key, e, err)
 		}
 		if err != nil {
@@ -56,11 +56,11 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	return t.spool.finish()
 }
 
-var errNoDocument = errors.New("none of the columns has the whole document, which a PATCH needs: add one, as in document=:jsonb")
+var errNoDocument = errors.New("PATCH needs a column with the whole document: add one, as in document=:jsonb")
 
-// isMisfit reports whether an error is of the patch, of what it changes, or of the key.
-func isMisfit(err error) bool {
-	if _, ok := errors.AsType[*misfit](err); ok {
+// isMismatch reports whether an error is due to the patch, its document, or the key.
+func isMismatch(err error) bool {
+	if _, ok := errors.AsType[*mismatch](err); ok {
 		return true
 	}
 	for _, e := range []error{patch.ErrMissing, patch.ErrContentType, patch.ErrTooLarge, patch.ErrInvalid, patch.ErrNoFit} {
@@ -71,13 +71,13 @@ func isMisfit(err error) bool {
 	return refused(err)
 }
 
-// A current row is what a patch changes.
+// A current is the row that a patch changes.
 type current struct {
 	contentType, headers, document []byte
 }
 
-// current returns the row of a key as the batch has left it, if its document is small
-// enough to patch.
+// current returns the row of a key after the batch so far, if its document is small enough
+// to patch.
 func (t *target) current(ctx context.Context, key string) (c current, err error) {
 	n, ok := t.last[key]
 	if !ok {
@@ -109,19 +109,19 @@ func (t *target) current(ctx context.Context, key string) (c current, err error)
 	return c, nil
 }
 
-// A changed entry of the batch is a patch of what an earlier one has left. If the server
-// refuses that, it changes what is in the table.
+// A changed entry of the batch is a patch of a document from an earlier one. If the server
+// rejects that one, the patch changes the row in the table.
 type changed struct {
 	n           int
 	key         string
 	contentType string
 	change      []byte
-	// alone: no entry before it has this key, though one may have the same in other words.
+	// alone: no entry before it has this key, though one may have an equal key in another spelling.
 	alone bool
 }
 
-// change patches the row of the table anew, in the transaction in which all entries before
-// it were merged, and replaces its staged row.
+// change applies the patch to the row of the table, in the transaction that has merged all
+// entries before it, and replaces its staged row.
 func (t *target) change(ctx context.Context, stage string, c changed) error {
 	if err := t.Step(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (t *target) change(ctx context.Context, stage string, c changed) error {
 		return err
 	}
 	was, err := t.row(ctx, c.key)
-	if isMisfit(err) {
+	if isMismatch(err) {
 		if _, e := t.Writer.Conn.Exec(ctx, "ROLLBACK TO SAVEPOINT feedctl"); e != nil {
 			return e
 		}
@@ -150,7 +150,7 @@ func (t *target) change(ctx context.Context, stage string, c changed) error {
 	}
 	var reason *string
 	if err != nil {
-		if !isMisfit(err) {
+		if !isMismatch(err) {
 			return err
 		}
 		text := asText(err.Error())

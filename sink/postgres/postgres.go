@@ -21,19 +21,19 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// Options say what a sink writes.
+// Options configure a sink.
 type Options struct {
-	// Table is TABLE or SCHEMA.TABLE, as it stands: upper case stays upper case. The
-	// schema must exist; without one, it is the first of the search_path.
+	// Table is TABLE or SCHEMA.TABLE, without case folding. The schema must exist; it
+	// defaults to the first of the search_path.
 	Table string
-	// Name tells consumers of one table apart; usually empty.
+	// Name distinguishes consumers of one table; usually empty.
 	Name string
-	// Columns are columns of one's own, as in the documentation of the package; empty
-	// for a table with whole entities.
+	// Columns are custom columns, see the documentation of the package; empty for a table
+	// with whole entities.
 	Columns string
-	// Strict makes an entity that the columns refuse an error.
+	// Strict makes it an error if the table rejects an entity.
 	Strict bool
-	// Logger is told what goes into quarantine; nil for none.
+	// Logger receives warnings about quarantined entities; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -43,8 +43,7 @@ type Sink struct {
 	target *target
 }
 
-// Rejected returns how many entities the sink has put into quarantine since it was
-// opened.
+// Rejected returns how many entities the sink has quarantined since it was opened.
 func (s *Sink) Rejected() consumer.Rejected {
 	return consumer.Rejected{Quarantined: s.target.quarantined}
 }
@@ -59,7 +58,7 @@ func Opener(log *slog.Logger) sink.Opener {
 			return nil, err
 		}
 		if o.Table == "" {
-			return nil, fmt.Errorf("%w: it has no table: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
+			return nil, fmt.Errorf("%w: table is missing: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
 		}
 		o.Logger = log
 		return Open(ctx, url, o)
@@ -83,7 +82,7 @@ func parseSpec(s sink.Spec) (url string, o Options, err error) {
 				return "", o, fmt.Errorf("%w: strict=%s: want true or false", sink.ErrSpec, value)
 			}
 			o.Strict = value == "true"
-		default: // for the connection, of which PostgreSQL would refuse an unknown one
+		default: // for the connection; PostgreSQL rejects unknown ones
 			if question := suggest.DidYouMean(name, []string{"table", "columns", "strict"}, ""); question != "" {
 				return "", o, fmt.Errorf("%w: unknown parameter %q%s", sink.ErrSpec, name, question)
 			}
@@ -98,17 +97,17 @@ func parseSpec(s sink.Spec) (url string, o Options, err error) {
 	return s.String(), o, nil
 }
 
-// New returns a sink that writes a table in the database of a pool, which it does not open
-// before it is asked for its position, as a [consumer.Job] does: see [Open]. Its connection is
-// made as the pool makes its own, does not count as one of them, and has settings of its own.
+// New returns a sink that writes a table in the database of a pool. It opens the table, as [Open]
+// does, when its Position is called, as a [consumer.Job] does first. Its connection has the pool's
+// configuration, with changes, but is not one of the pool's.
 func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
 	return newSink(pgposition.Dialer(pool, configure), o)
 }
 
-// Open opens a table in the database of a URL. It is created if it does not exist. It is
-// refused with [sink.ErrLocked] if another consumer has it open, and if the table has
-// rows but no position. The error matches [sink.ErrUnavailable] if the server did not do it
-// for 30 seconds, and may later.
+// Open opens a table in the database of a URL. It creates the table if it does not exist. It
+// returns an error if the table has rows but no position, [sink.ErrLocked] if another consumer
+// has it open, and an error that matches [sink.ErrUnavailable] if the server was not available
+// for 30 seconds.
 func Open(ctx context.Context, url string, o Options) (*Sink, error) { return open(ctx, url, o, nil) }
 
 func open(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
@@ -143,8 +142,8 @@ func configure(config *pgx.ConnConfig) {
 	if _, ok := config.RuntimeParams["application_name"]; !ok {
 		config.RuntimeParams["application_name"] = "feedctl consume"
 	}
-	config.RuntimeParams["client_encoding"] = "UTF8"    // whatever the database or the user has
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
+	config.RuntimeParams["client_encoding"] = "UTF8"    // overrides that of the database or the user
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves no state in a shared session
 }
 
 func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, error) {
@@ -163,7 +162,7 @@ func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, e
 	return &Sink{session.New("postgres table "+o.Table, t), t}, nil
 }
 
-// A target is a table.
+// A target writes a table.
 type target struct {
 	pgposition.Keeper
 	table       table
@@ -171,29 +170,29 @@ type target struct {
 	document    int          // field of the staged row with the whole body; -1 if there is none
 	strict      bool
 
-	staging string // name of the staging table; empty before the tables were prepared
+	staging string // name of the staging table; empty until the tables are prepared
 
 	spool spool
 	last  map[string]int // keys of the batch, with their last entry
-	// changes are the patches of what earlier entries of the batch have left.
+	// changes are the patches of documents from earlier entries of the batch.
 	changes []changed
-	// unsure: patches may have overlooked such an entry, since its key is the same in other
-	// words. The server is asked before the merge.
+	// unsure means that patches may have missed such an entry, because its key is an equal
+	// value in another spelling. The server is asked before the merge.
 	unsure bool
 	kinds  struct{ puts, deletes, refused int }
 	body   content.Reader
 	buf    []byte
 
-	ahead  *ahead // takes rows already; nil if there is none
-	pieces []byte // for it
-	sent   int64  // offset in the spool of what it has not got
-	alone  bool   // the batch has none
-	looked bool   // the batch has needed rows of the table
+	ahead  *ahead // the COPY of this batch, if it has begun
+	pieces []byte // buffer for ahead
+	sent   int64  // offset in the spool up to which rows were sent to ahead
+	alone  bool   // the batch must not use ahead
+	looked bool   // the batch has read rows of the table
 
 	quarantined int64
 }
 
-// prepare makes the tables, or looks whether those that are there will do.
+// prepare creates the tables, or checks the existing ones.
 func (t *target) prepare(ctx context.Context) error {
 	if err := t.Writer.Connect(ctx); err != nil {
 		return err
@@ -204,7 +203,7 @@ func (t *target) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The name tells the columns.
+	// The name depends on the columns.
 	sum := sha256.Sum256([]byte(strings.Join(t.table.contents, ",")))
 	staging := fmt.Sprintf("feedctl_batch_%x", sum[:8])
 	if err := t.explain(ctx, staging); err != nil {
@@ -214,8 +213,7 @@ func (t *target) prepare(ctx context.Context) error {
 	return nil
 }
 
-// explain has the server look at the statements of a batch: whether the types fit
-// and the rights are there.
+// explain checks the types and privileges by an EXPLAIN of the statements of a batch.
 func (t *target) explain(ctx context.Context, staging string) error {
 	if err := t.Step(); err != nil {
 		return err
@@ -232,13 +230,13 @@ func (t *target) explain(ctx context.Context, staging string) error {
 		b.Queue("EXPLAIN "+t.table.quarantine(staging), t.table.name, t.Name)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return errors.Join(fmt.Errorf("the table will not do: %w", err), tx.Rollback(context.WithoutCancel(ctx)))
+		return errors.Join(fmt.Errorf("the table cannot be used: %w", err), tx.Rollback(context.WithoutCancel(ctx)))
 	}
-	return tx.Commit(ctx) // the session has its staging table now
+	return tx.Commit(ctx) // which keeps the staging table
 }
 
-// Recover forgets what was not committed, makes sure of the tables, the first time, and of
-// the lock, and reads the position.
+// Recover discards what was not committed, prepares the tables the first time, ensures that
+// the sink has the lock, and reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.reset(); err != nil {
 		return at, err

@@ -11,15 +11,15 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A misfit is an entity that the columns cannot hold, and why.
-type misfit struct{ err error }
+// A mismatch is the error for an entity that the columns cannot hold.
+type mismatch struct{ err error }
 
-func (m *misfit) Error() string { return m.err.Error() }
-func (m *misfit) Unwrap() error { return m.err }
+func (m *mismatch) Error() string { return m.err.Error() }
+func (m *mismatch) Unwrap() error { return m.err }
 
 var (
-	errNull    = errors.New("null, or nothing, is not allowed")
-	errNotJSON = errors.New("the body is not JSON, or nested too deep")
+	errNull    = errors.New("the value is null or missing, but the column is not null")
+	errNotJSON = errors.New("the body is not JSON, or is nested too deeply")
 	errLong    = fmt.Errorf("the body is larger than %d bytes", sink.MaxInline)
 )
 
@@ -55,8 +55,8 @@ func (t *target) putDocument(key string, e *feed.Entity, document []byte) error 
 	return t.spool.finish()
 }
 
-// project returns the values of the columns that a document has, as the server reads
-// them; nil is NULL. Its error is a misfit.
+// project returns the values of the columns as text for the server; nil is NULL. Its
+// error is a *mismatch.
 func (t *target) project(document []byte) ([]*string, error) {
 	texts := make([]*string, 0, len(t.projections))
 	for i := range t.projections {
@@ -69,14 +69,14 @@ func (t *target) project(document []byte) ([]*string, error) {
 			err = errNull
 		}
 		if err != nil {
-			return nil, &misfit{fmt.Errorf("column %s: %w", p.name, err)}
+			return nil, &mismatch{fmt.Errorf("column %s: %w", p.name, err)}
 		}
 		texts = append(texts, text)
 	}
 	return texts, nil
 }
 
-// code is that of the operation in the staging table.
+// code returns the code of the operation in the staging table.
 func code(e *feed.Entity) byte {
 	if e.Operation == feed.Patch {
 		return 'C'
@@ -84,7 +84,7 @@ func code(e *feed.Entity) byte {
 	return 'P'
 }
 
-// text returns the value of a column as the server reads it; nil is NULL.
+// text returns the value of a column as text for the server; nil is NULL.
 func (p *projection) text(document []byte) (*string, error) {
 	raw := p.pointer.Raw(document)
 	if raw == nil || bytes.Equal(raw, []byte("null")) && p.kind != jsonText {
@@ -96,22 +96,21 @@ func (p *projection) text(document []byte) (*string, error) {
 	}
 	text, err := (jsonptr.Pointer{}).Lookup(raw)
 	if errors.Is(err, jsonptr.ErrType) {
-		return nil, fmt.Errorf("an object or an array does not go into type %s", p.typ)
+		return nil, fmt.Errorf("type %s cannot hold an object or an array", p.typ)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if strings.IndexByte(text, 0) >= 0 {
-		return nil, errors.New("PostgreSQL's types hold no U+0000")
+		return nil, errors.New("PostgreSQL's types cannot hold U+0000")
 	}
 	return &text, nil
 }
 
-// refuse stages an entity for the quarantine. It takes nothing away from what was there
-// for its key.
+// refuse stages an entity for the quarantine. It does not change the row of its key.
 func (t *target) refuse(key string, e *feed.Entity, reason error) error {
 	if t.strict {
-		return &misfit{fmt.Errorf("the columns do not hold entity %q with key %q: %w", e.ContentID, key, reason)}
+		return &mismatch{fmt.Errorf("the columns cannot hold entity %q with key %q: %w", e.ContentID, key, reason)}
 	}
 	t.head(code(e), key, e)
 	t.spool.text(asText(reason.Error()))

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// setUp makes what is missing. One does it at a time.
+// setUp creates the tables that are missing, in one transaction at a time.
 func (t *target) setUp(ctx context.Context, tx pgx.Tx) error {
-	// The names of types are compared, whatever the database or the user has.
+	// The names of types are compared, so they must not depend on settings.
 	if _, err := tx.Exec(ctx, `SELECT set_config('quote_all_identifiers', 'off', true)`); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (t *target) setUp(ctx context.Context, tx pgx.Tx) error {
 	return t.Enter(ctx, tx)
 }
 
-// resolve asks the server for the types of the columns.
+// resolve reads the types of the columns from the server.
 func (t *target) resolve(ctx context.Context, tx pgx.Tx) error {
 	if len(t.projections) == 0 {
 		t.table.generic()
@@ -47,7 +47,7 @@ func (t *target) resolve(ctx context.Context, tx pgx.Tx) error {
 	for i := range t.projections {
 		p := &t.projections[i]
 		var category, base string
-		// The type modifier -1 keeps the names of types that have a length of 1 without.
+		// With the type modifier -1, types whose default length is 1 keep their names.
 		err := tx.QueryRow(ctx, `
 			SELECT format_type(t.oid, -1), t.typcategory, format_type(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, -1)
 			FROM pg_catalog.pg_type AS t WHERE t.oid = $1::text::regtype`, p.declared).Scan(&p.typ, &category, &base)

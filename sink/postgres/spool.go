@@ -9,14 +9,13 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/content"
 )
 
-// held is how many bytes of a batch are kept in memory.
+// held limits the bytes of a batch in memory.
 const held = 32 << 20
 
-// A spool holds the rows of a batch as COPY takes them (PostgreSQL documentation,
-// COPY, "Binary Format"). What does not fit into memory is in a temporary file, so that
-// a row is wholly in one of the two.
+// A spool holds the rows of a batch in COPY's binary format (PostgreSQL documentation,
+// COPY, "Binary Format"). Each row is either in memory or in a temporary file.
 type spool struct {
-	mem     []byte // what follows the file
+	mem     []byte // rows after those in the file
 	file    *os.File
 	size    int64 // of the file
 	entries []entry
@@ -66,15 +65,15 @@ func (s *spool) int64(value int64) {
 	s.mem = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(s.mem, 8), uint64(value))
 }
 
-// stream appends a field of size bytes, or of as many as there are if that is -1: then
-// limit+1 at most. It returns how many bytes there were.
+// stream appends a field of size bytes, or of unknown size if that is -1: then it reads
+// limit+1 bytes at most. It returns how many bytes it read.
 func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 	s.mem = append(s.mem, 0, 0, 0, 0)
 	if err := s.flush(); err != nil {
 		return 0, err
 	}
 	at := s.size
-	// Nothing but Write: the file must not take another buffer for itself.
+	// Only Write, so that io.Copy does not let the file allocate a buffer.
 	n, err := io.Copy(struct{ io.Writer }{s.file}, io.LimitReader(r, limit+1))
 	s.size += n
 	if err != nil {
@@ -98,8 +97,8 @@ func (s *spool) finish() error {
 	return s.flush()
 }
 
-// flush moves what is in memory to the file, which has no name and goes away when it is
-// closed.
+// flush moves the rows in memory to the file, which is unlinked and so is deleted when it
+// is closed.
 func (s *spool) flush() error {
 	if s.file == nil {
 		file, err := os.CreateTemp("", ".feedctl-batch-*")
@@ -138,7 +137,7 @@ func (s *spool) read(e entry) ([][]byte, error) {
 	return fields, nil
 }
 
-// readAt fills p from an offset; p does not cross from the file to memory.
+// readAt fills p from an offset. The range must not cross from the file to memory.
 func (s *spool) readAt(p []byte, offset int64) error {
 	if offset >= s.size {
 		copy(p, s.mem[offset-s.size:])
@@ -150,7 +149,7 @@ func (s *spool) readAt(p []byte, offset int64) error {
 	return nil
 }
 
-// readSome reads what is between two offsets, from the file or from memory.
+// readSome reads from a range, either from the file or from memory.
 func (s *spool) readSome(p []byte, start, end int64) (int, error) {
 	if start < s.size {
 		end = min(end, s.size)
@@ -162,7 +161,7 @@ func (s *spool) readSome(p []byte, start, end int64) (int, error) {
 	return n, nil
 }
 
-// replaced returns the numbers of rows that later ones have replaced.
+// replaced returns the numbers of replaced rows.
 func (s *spool) replaced() (numbers []int32) {
 	for n, e := range s.entries {
 		if e.replaced {
@@ -177,27 +176,26 @@ var (
 	copyTrailer = []byte{0xff, 0xff}
 )
 
-// rows reads the batch as COPY takes it: all rows, or only those that were not
-// replaced.
+// rows returns the data for COPY: all rows, or only those that were not replaced.
 func (s *spool) rows(all bool) io.Reader {
 	r := &rowReader{s: s, head: copyHeader}
 	for _, e := range s.entries {
-		switch last := len(r.runs) - 1; {
+		switch last := len(r.spans) - 1; {
 		case e.replaced && !all:
-		case last >= 0 && r.runs[last].end == e.start:
-			r.runs[last].end = e.end
+		case last >= 0 && r.spans[last].end == e.start:
+			r.spans[last].end = e.end
 		default:
-			r.runs = append(r.runs, entry{start: e.start, end: e.end})
+			r.spans = append(r.spans, entry{start: e.start, end: e.end})
 		}
 	}
 	return r
 }
 
-// A rowReader fills what it is given as far as it can: each read becomes a message.
+// A rowReader fills the buffer of each Read if possible, since each becomes a message.
 type rowReader struct {
 	s     *spool
-	head  []byte // to read before the next run
-	runs  []entry
+	head  []byte // to read before the next span
+	spans []entry
 	ended bool // head is the last
 }
 
@@ -208,8 +206,8 @@ func (r *rowReader) Read(p []byte) (n int, err error) {
 			m := copy(p[n:], r.head)
 			r.head = r.head[m:]
 			n += m
-		case len(r.runs) > 0:
-			m, err := r.run(p[n:])
+		case len(r.spans) > 0:
+			m, err := r.readSpan(p[n:])
 			n += m
 			if err != nil {
 				return n, err
@@ -225,11 +223,11 @@ func (r *rowReader) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (r *rowReader) run(p []byte) (int, error) {
-	run := &r.runs[0]
-	n, err := r.s.readSome(p, run.start, run.end)
-	if run.start += int64(n); run.start == run.end {
-		r.runs = r.runs[1:]
+func (r *rowReader) readSpan(p []byte) (int, error) {
+	span := &r.spans[0]
+	n, err := r.s.readSome(p, span.start, span.end)
+	if span.start += int64(n); span.start == span.end {
+		r.spans = r.spans[1:]
 	}
 	return n, err
 }

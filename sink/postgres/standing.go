@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// Standings reads where the consumers of the database that s names stand: those of one table,
-// or all in the first schema of the search_path. Unlike to open a sink, that makes nothing,
-// and can be done while a consumer has it open.
+// Standings reads the positions of the consumers of the database that s names: those of one
+// table, or all in the first schema of the search_path. It creates nothing, and consumers may
+// have their sinks open.
 func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
 	url, o, err := parseSpec(s)
 	if err != nil {
@@ -53,7 +53,7 @@ func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err err
 		if err := row.Scan(&one.Name, &name, &at); err != nil {
 			return one, err
 		}
-		one.Name = strings.TrimSpace(one.Name + " " + name) // the rows of a consumer of one's own are in no table
+		one.Name = strings.TrimSpace(one.Name + " " + name) // consumers of custom tables have no table name
 		return one, json.Unmarshal([]byte(at), &one.Position)
 	})
 }

@@ -15,36 +15,36 @@ const (
 	quarantineTable = "feedctl_quarantine"
 )
 
-// What a projection takes from the entity rather than from its body.
+// Fields of projections that are properties of the entity.
 const (
 	fieldKey          = "@key"
 	fieldContentID    = "@content_id"
 	fieldLastModified = "@last_modified"
 )
 
-// A column is one of the table.
+// A column is a column of the table.
 type column struct {
 	name   string
 	define string // its type and constraints, for CREATE TABLE
 	value  string // expression for its value, over the staging table s
 }
 
-// staged are the first columns of the staging table; those with the contents follow.
+// staged are the first columns of the staging table; the contents follow.
 var staged = []string{
 	`n integer`, // in the order of the feed
-	`op "char"`, // P, D, or C for a PATCH: what it has made of the document
+	`op "char"`, // P, D, or C for the result of a PATCH
 	`key text`,
 	`content_id text`,
 	`last_modified timestamptz`,
-	`reason text`, // why it goes into quarantine
+	`reason text`, // for the quarantine; NULL if not rejected
 }
 
-// A table is the one that the sink writes, and the staging table before it.
+// A table describes the table that the sink writes and its staging table.
 type table struct {
 	schema, name string
 	columns      []column
 	key          string   // the column with the key
-	contents     []string // columns of the staging table after those that all have
+	contents     []string // columns of the staging table after staged
 }
 
 // generic are the columns of a table with whole entities.
@@ -62,7 +62,7 @@ func (t *table) generic() {
 	t.contents = []string{"content_type text", "headers json", "body json", "bytes bytea"}
 }
 
-// projected are columns of one's own.
+// projected returns custom columns.
 func (t *table) projected(projections []projection) {
 	t.columns, t.contents = nil, nil
 	for _, p := range projections {
@@ -88,8 +88,8 @@ func (t *table) projected(projections []projection) {
 	}
 }
 
-// value is an expression for a text as a value of the column. The type has no length
-// or precision: a cast cuts silently what an assignment refuses.
+// value returns an expression that converts a text to a value of the column. The type has
+// no length or precision: a cast would silently truncate what an assignment rejects.
 func (p *projection) value(text string) string {
 	if p.kind == record {
 		return fmt.Sprintf("(SELECT x FROM json_to_record(json_build_object('x', %s::json)) AS r(x %s))", text, p.typ)
@@ -97,12 +97,11 @@ func (p *projection) value(text string) string {
 	return text + "::" + p.typ
 }
 
-// tableName is what a table or a schema may be called: a letter, and up to 62 letters,
+// tableName matches the name of a table or a schema: a letter, and up to 62 letters,
 // digits and underscores.
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
-// parseTable reads the name of a table, after that of a schema and a dot if there is
-// one. Upper case stays upper case.
+// parseTable parses TABLE or SCHEMA.TABLE, without case folding.
 func parseTable(text string) (t table, err error) {
 	t.name = text
 	if schema, name, ok := strings.Cut(text, "."); ok {
@@ -118,7 +117,7 @@ func parseTable(text string) (t table, err error) {
 
 func (t *table) String() string { return strings.TrimPrefix(t.schema+"."+t.name, ".") }
 
-// quoted names another table in the same schema, or the table itself.
+// quoted returns the quoted name of a table in the same schema.
 func (t *table) quoted(name string) string {
 	return pgx.Identifier{t.schema, name}.Sanitize()
 }
@@ -131,8 +130,8 @@ func (t *table) create() string {
 	return "CREATE TABLE " + t.quoted(t.name) + " (" + strings.Join(columns, ", ") + ")"
 }
 
-// stage creates a staging table for the session, unless it has it from before.
-// Its name tells its columns, since a session behind a PgBouncer is used by others, too.
+// stage creates a staging table for the session if it does not exist. Its name depends on
+// its columns, because sessions of a pooler are shared.
 func (t *table) stage(name, constraint, onCommit string) string {
 	columns := append(append([]string{}, staged...), t.contents...)
 	if constraint != "" {
@@ -156,28 +155,28 @@ func (t *table) keyValue() string {
 	return ""
 }
 
-// isTextKey reports whether keys that differ in the feed differ in the column.
+// isTextKey reports whether different keys in the feed are different in the column.
 func (t *table) isTextKey() bool {
 	key := t.keyValue()
 	return key == "s.key" || key == "s.key::text"
 }
 
-// sameKeys asks whether staged rows have keys that differ, and are one as values of the
+// sameKeys checks whether different keys of staged rows are equal as values of the
 // column.
 func (t *table) sameKeys(stage string) string {
 	return fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_temp.%s AS s GROUP BY %s HAVING min(s.key) <> max(s.key))",
 		pgx.Identifier{stage}.Sanitize(), t.keyValue())
 }
 
-// notRemoved is a condition for staged changes: no later deletion has the same value
-// of the key. Only keys that are not text can be the same and look different.
+// notRemoved is a condition for staged changes: no later deletion has an equal value of
+// the key. Only keys that are not text can be equal with different spellings.
 func (t *table) notRemoved(stage string) string {
 	if t.isTextKey() {
 		return ""
 	}
 	key := t.keyValue()
 	removed := fmt.Sprintf("(SELECT s.n, %s AS key FROM pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL) AS d", key, pgx.Identifier{stage}.Sanitize())
-	// The first is a look into a hash table, whatever the planner thinks of the table.
+	// The first is a hash lookup for any plan.
 	return fmt.Sprintf("AND (%[1]s NOT IN (SELECT d.key FROM %[2]s) OR s.n > (SELECT max(d.n) FROM %[2]s WHERE d.key = %[1]s)) ", key, removed)
 }
 
@@ -187,8 +186,8 @@ func (t *table) remove(stage string) string {
 		t.quoted(t.name), pgx.Identifier{stage}.Sanitize(), pgx.Identifier{t.key}.Sanitize(), t.keyValue())
 }
 
-// upsert inserts or replaces the rows of staged changes, of which there is one for each
-// key. Removals says whether deletions are staged, too.
+// upsert inserts or replaces the rows of staged changes, one for each key. Removals means
+// that deletions are staged, too.
 func (t *table) upsert(stage string, removals bool) string {
 	names, values := t.lists()
 	unless := ""
@@ -223,11 +222,11 @@ func (t *table) onConflict() string {
 	return conflict + "UPDATE SET " + strings.Join(set, ", ")
 }
 
-// sift merges the staged rows that two numbers enclose, the second exclusive, in the order
-// of the feed, as many at a time as go, and marks those that the table refuses with the
-// reason. Of several rows for one key the last counts, but all must be of the right types.
-// If strict, the first that is refused is an error.
-func (t *table) sift(stage string, from, to int, strict bool) string {
+// mergeInOrder merges the staged rows numbered from up to but not including to, in the order
+// of the feed, as many at a time as possible, and sets the reason of those that the table
+// rejects. Of several rows for one key the last counts, but all must have the right types.
+// If strict, the first rejected row is an error.
+func (t *table) mergeInOrder(stage string, from, to int, strict bool) string {
 	names, values := t.lists()
 	typed := make([]string, len(names))
 	for i := range names {
@@ -272,7 +271,7 @@ END $feedctl$`,
 		strings.Join(names, ", "), t.onConflict(), from)
 }
 
-// quarantine moves what was refused to the side.
+// quarantine records the rejected entities.
 func (t *table) quarantine(stage string) string {
 	return fmt.Sprintf(`INSERT INTO %s (table_name, name, content_id, key, operation, last_modified, reason)
 		SELECT $1, $2, s.content_id, s.key, CASE s.op WHEN 'D' THEN 'DELETE' WHEN 'C' THEN 'PATCH' ELSE 'PUT' END, s.last_modified, s.reason

@@ -1,6 +1,6 @@
 // Package sinks opens a sink of any kind by its name, such as "jsonl:out.jsonl" or
 // "postgres://db/shop?table=zones". A program that uses one kind needs only the package of that
-// sink, and one with tables of its own sink/pgxsink or sink/sqlsink.
+// sink, and a program with its own tables only sink/pgxsink or sink/sqlsink.
 package sinks
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// Options are what a name does not tell.
+// Options are the options that are not part of a name.
 type Options struct {
-	// Output is where the sink "-" writes; nil: there is no such sink.
+	// Output is where the sink "-" writes. If it is nil, there is no such sink.
 	Output io.Writer
-	// CouchDB is how a database in CouchDB is reached; its URL is in the name.
+	// CouchDB configures the connection to CouchDB; the URL is in the name.
 	CouchDB couch.Config
-	// Logger is told what goes into quarantine; nil for none.
+	// Logger receives warnings about quarantined entities; nil discards them.
 	Logger *slog.Logger
 }
 
 // Open opens the sink that spec names: see package sink. The error matches [sink.ErrSpec] if the
 // name is wrong, [sink.ErrLocked] if another consumer has the sink open, and
-// [sink.ErrUnavailable] if its server does not answer for now.
+// [sink.ErrUnavailable] if its server is not available at the moment.
 func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
 	r := sink.Registry{
 		"couchdb":    couchdb.Opener(o.CouchDB),
@@ -47,8 +47,8 @@ func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
 	return r.Open(ctx, spec)
 }
 
-// Standings reads where the consumers of the sink that spec names stand. It makes nothing, and a
-// consumer may have the sink open. The error matches [sink.ErrSpec] if the sink has no position.
+// Standings reads the positions of the consumers of the sink that spec names. It creates nothing,
+// and a consumer may have the sink open. The error matches [sink.ErrSpec] if the sink stores no position.
 func Standings(ctx context.Context, spec string, o Options) ([]sink.Standing, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {

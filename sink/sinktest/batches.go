@@ -76,7 +76,7 @@ func (s suite) rollback(t *testing.T) {
 	}
 	checkPosition(t, k, at(1))
 
-	// A batch that is open when the sink is closed is lost.
+	// A batch that is open when the sink is closed is discarded.
 	b = begin(t, k)
 	apply(t, b, put(2, "a", `{"n":2}`), entity(4, feed.Put, "c", "text/plain", large))
 	closeSink(t, k)
@@ -97,7 +97,7 @@ func (s suite) rollback(t *testing.T) {
 	s.check(t, dir, record(one, one.Body), record(two, two.Body))
 }
 
-// order has a key several times in one batch, and the same entity twice.
+// order tests a key that occurs several times in one batch, and an entity that occurs twice.
 func (s suite) order(t *testing.T) {
 	entities := []*feed.Entity{
 		put(1, "a", `1`), put(2, "b", `2`), put(3, "a", `3`),
@@ -206,7 +206,7 @@ func (s suite) noKey(t *testing.T) {
 	rollback(t, b)
 }
 
-// snapshot has entities without an operation and a Content-ID.
+// snapshot tests entities without an operation and a Content-ID.
 func (s suite) snapshot(t *testing.T) {
 	e := put(1, "a", `{"n":1}`)
 	e.Operation, e.ContentID, e.Header = "", "", nil
@@ -238,7 +238,7 @@ func (s suite) cancelled(t *testing.T) {
 	s.check(t, dir, record(one, one.Body))
 }
 
-// commitAfterEnd commits what was applied before the context of the batch ended.
+// commitAfterEnd commits a batch after its context has ended.
 func (s suite) commitAfterEnd(t *testing.T) {
 	dir := t.TempDir()
 	k := s.open(t, dir)

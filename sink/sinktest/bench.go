@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Benchmark applies entities of 1 KB of JSON in batches of 1,000. The time of an
-// operation is that of an entity, with its share of the commit.
+// Benchmark applies entities of 1 KB of JSON in batches of 1,000. An operation is one
+// entity, with its share of the commit.
 func Benchmark(b *testing.B, o Options) {
 	k, err := o.Open(b.Context(), b.TempDir())
 	if err != nil {

@@ -47,8 +47,8 @@ func (s suite) bodies(t *testing.T) {
 	s.check(t, s.filled(t, entities...), want...)
 }
 
-// streams has streams around the size up to which bodies are held in memory,
-// and one that is much larger.
+// streams tests streams around the size up to which bodies are held in memory, and a
+// much larger one.
 func (s suite) streams(t *testing.T) {
 	s.needsWhole(t)
 	var want []Record
@@ -90,7 +90,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// streamed returns an entity with a stream that has nothing but Read.
+// streamed returns an entity with a stream that implements only Read.
 func streamed(n int, stream io.Reader, size int64) *feed.Entity {
 	e := entity(n, feed.Put, fmt.Sprintf("stream/%d", n), "application/octet-stream", "")
 	e.Body, e.Stream, e.Size = nil, struct{ io.Reader }{stream}, size
@@ -106,8 +106,8 @@ func randomBody(size int) []byte {
 
 var errStream = errors.New("stream broke")
 
-// failingStreams has streams that break, end early, or go on for too long.
-// Nothing of their batches is kept, and the sink goes on.
+// failingStreams tests streams that fail, end early, or are too long. Their batches
+// are discarded, and the sink continues.
 func (s suite) failingStreams(t *testing.T) {
 	for _, size := range []int{10, sink.MaxInline, 3 * sink.MaxInline} {
 		for _, known := range []int64{int64(size), -1} {

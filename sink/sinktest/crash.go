@@ -18,7 +18,7 @@ import (
 // batchSize is the number of entities of the batch after n entities.
 func batchSize(n int) int { return 1 + n*7%5 }
 
-// feedInto applies the endless feed from where the sink stands until it has had
+// feedInto applies the endless feed from the sink's position until the sink has had
 // end entities.
 func feedInto(ctx context.Context, k consumer.Sink, end int) error {
 	position, err := k.Position(ctx)
@@ -48,9 +48,8 @@ func feedBatch(ctx context.Context, k consumer.Sink, g *generator) error {
 	return b.Commit(ctx, at(g.n))
 }
 
-// checkModel opens the sink, which recovers it, and compares what it holds with
-// what it should hold at the position that it says. It returns how many entities
-// that are.
+// checkModel opens the sink, which recovers it, and compares its contents with the
+// model at its position. It returns the number of entities up to there.
 func (s suite) checkModel(t *testing.T, dir string) int {
 	t.Helper()
 	k, err := s.Open(t.Context(), dir)
@@ -68,7 +67,7 @@ func (s suite) checkModel(t *testing.T, dir string) int {
 	return g.n
 }
 
-// model has no crashes.
+// model tests without crashes.
 func (s suite) model(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -89,8 +88,8 @@ const faultEntities = 4
 
 var errFault = errors.New("no space left on device, for a test")
 
-// faults lets each step of the disk fail once, and all after one. The sink
-// either goes on after it was asked for its position, or is opened again.
+// faults makes each disk operation fail once, and all operations after one. Then the
+// sink either continues after a call of Position, or is opened again.
 func (s suite) faults(t *testing.T) {
 	t.Parallel()
 	if s.OpenFaulty == nil {
@@ -141,9 +140,9 @@ func (s suite) fault(t *testing.T, step int, forever bool) (failed bool) {
 // itself.
 const (
 	childDir  = "FEEDCTL_SINKTEST_DIR"
-	childEnd  = "FEEDCTL_SINKTEST_END"  // ends regularly after so many entities
-	childStep = "FEEDCTL_SINKTEST_STEP" // dies ahead of this step
-	childTime = "FEEDCTL_SINKTEST_TIME" // dies after so many microseconds
+	childEnd  = "FEEDCTL_SINKTEST_END"  // exits normally after this number of entities
+	childStep = "FEEDCTL_SINKTEST_STEP" // kills itself before this step
+	childTime = "FEEDCTL_SINKTEST_TIME" // kills itself after this time, in microseconds
 )
 
 func die() {
@@ -212,8 +211,8 @@ func runChild(t *testing.T, dir string, end, step, micros int) (killed bool) {
 	return false
 }
 
-// killAtSteps kills a process ahead of each of its steps: it goes through a few
-// batches, so that each kind of step has its turn.
+// killAtSteps kills a process before each of the steps of a few batches, so that each
+// kind of step is covered.
 func (s suite) killAtSteps(t *testing.T) {
 	t.Parallel()
 	if s.OpenFaulty == nil {

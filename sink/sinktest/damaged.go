@@ -18,8 +18,8 @@ import (
 // damagedFeed is a feed of two pages: entities 1 and 2, and 3 to 5.
 const damagedFeed = "http://feed.test/2"
 
-// damagedPages serves them. The body of entity 3 is another one than it was while damaged is
-// set.
+// damagedPages serves the pages of damagedFeed. While damaged is set, the body of entity 3 is
+// different.
 type damagedPages struct{ damaged bool }
 
 // RoundTrip implements [http.RoundTripper].
@@ -56,9 +56,9 @@ func damagedEntity(n int) *feed.Entity {
 	return e
 }
 
-// damaged reads a page that is too large to be held, and that turns out to be damaged when
-// entities of it have been committed: the position that is left is one before the page, so
-// that the page is read again once it was repaired. Until then nothing of it is given out.
+// damaged reads a page that is too large to be buffered and turns out to be damaged after
+// entities of it were committed: the resulting position is before the page, so that the page
+// is read again once it is repaired. Until then none of its entities are delivered.
 func (s suite) damaged(t *testing.T) {
 	for name, from := range map[string]struct{ position, after feed.Position }{
 		"from the page before": {
@@ -124,7 +124,7 @@ func (s suite) damaged(t *testing.T) {
 	}
 }
 
-// damagedRecords is what a log holds of entities.
+// damagedRecords returns the records of entities in a log.
 func damagedRecords(first, last int) (records []Record) {
 	for n := first; n <= last; n++ {
 		e := damagedEntity(n)

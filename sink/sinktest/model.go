@@ -44,7 +44,7 @@ func put(n int, key, body string) *feed.Entity {
 	return entity(n, feed.Put, key, "application/json", body)
 }
 
-// record returns what a sink holds of an entity that is not a patch.
+// record returns the record of an entity that is not a patch.
 func record(e *feed.Entity, body []byte) Record {
 	r := Record{
 		Key:          e.Key(),
@@ -72,8 +72,8 @@ func record(e *feed.Entity, body []byte) Record {
 	return r
 }
 
-// A document is what the entities of a generator are about. Its patches tell a
-// patch that is applied twice from one that is applied once.
+// A document is the body of a generated entity. Its patches are such that applying one
+// twice has another result than applying it once.
 type document struct {
 	key string
 	log []int
@@ -85,10 +85,10 @@ func (d document) json() string {
 	return fmt.Sprintf(`{"id":%q,"log":%s,"rev":%d}`, d.key, log, d.rev)
 }
 
-// A generator makes an endless feed, always the same, and knows what a sink
-// holds of it.
+// A generator generates a deterministic endless feed, and the expected contents of a
+// sink.
 type generator struct {
-	n         int // entities made so far
+	n         int // entities generated so far
 	random    *rand.Rand
 	documents map[string]document
 	state     map[string]Record
@@ -141,7 +141,7 @@ func (g *generator) next() *feed.Entity {
 	return e
 }
 
-// skip makes entities until n were made.
+// skip generates entities until there are n.
 func (g *generator) skip(n int) {
 	for g.n < n {
 		g.next()
@@ -163,7 +163,7 @@ func digest(body []byte) []byte {
 	return fmt.Appendf(nil, "%d bytes, SHA-256 %x: %q...", len(body), sha256.Sum256(body), body[:64])
 }
 
-// check compares what the sink in dir holds with what it should hold.
+// check compares the contents of the sink in dir with the expected ones.
 func (s suite) check(t *testing.T, dir string, want ...Record) {
 	t.Helper()
 	got, err := s.Read(dir)

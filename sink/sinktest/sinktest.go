@@ -1,6 +1,6 @@
-// Package sinktest is the contract of [consumer.Sink] as a test suite: what a
-// sink holds is compared with a model after commits, rollbacks, failing streams,
-// faults of the disk, and after its process was killed at any point.
+// Package sinktest is the contract of [consumer.Sink] as a test suite: it compares
+// the contents of a sink with a model after commits, rollbacks, failing streams,
+// disk faults, and after its process was killed at any point.
 package sinktest
 
 import (
@@ -13,31 +13,28 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Options say how to open the sink under test and how to read what it holds.
+// Options are how to open the sink under test and how to read its contents.
 type Options struct {
-	// Open opens the sink in a directory: always the same sink in one
-	// directory.
+	// Open opens the sink in a directory, always the same one for a directory.
 	Open func(ctx context.Context, dir string) (consumer.Sink, error)
-	// Read returns what the sink in the directory holds; no one has it open.
-	// A log returns all records in order, another sink one record for each
-	// key, in any order.
+	// Read returns the contents of the sink in the directory, while it is not open:
+	// all records of a log, in order, or one record for each key, in any order.
 	Read func(dir string) ([]Record, error)
-	// Log says that the sink keeps every entity as it came, rather than the
-	// state of each key.
+	// Log means that the sink keeps every entity instead of the state of each
+	// key.
 	Log bool
-	// Keeps, if set, returns what the sink keeps of a record, where rows are the user's own.
-	// How it keeps odd and large bodies is not tested then.
+	// Keeps, if set, returns what a sink for custom tables keeps of a record. Then odd and
+	// large bodies are not tested.
 	Keeps func(Record) Record
-	// OpenFaulty, if set, opens the sink like Open. The sink calls before
-	// ahead of each step that changes the disk, and does not do the step if it
-	// returns an error.
+	// OpenFaulty, if set, opens the sink like Open. The sink calls before at each step
+	// that changes the disk, and skips the step if it returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
-	// Kills is how often a process is killed at random, 100 if it is 0; a tenth of it with
-	// -short.
+	// Kills is how often a process is killed at random; 0 means 100. With -short it is a
+	// tenth of that.
 	Kills int
 }
 
-// A Record is what a sink holds of an entity.
+// A Record is an entity as a sink holds it.
 type Record struct {
 	Key          string
 	Operation    feed.Operation // of a log only
@@ -48,9 +45,8 @@ type Record struct {
 	Body         []byte
 }
 
-// Run runs the suite. It runs the test binary again as a child process, with
-// the name of the test that calls it, so t must come from the testing package
-// without a test around it that does other things.
+// Run runs the suite. It runs the test binary again as a child process, with the name
+// of the test that calls it, so that test must do nothing else before it.
 func Run(t *testing.T, o Options) {
 	s := suite{o}
 	for _, test := range []struct {
@@ -83,7 +79,7 @@ func Run(t *testing.T, o Options) {
 
 type suite struct{ Options }
 
-// needsWhole skips a test of how entities are kept, if rows are the user's own.
+// needsWhole skips a test of how entities are kept, for custom tables.
 func (s suite) needsWhole(t *testing.T) {
 	t.Helper()
 	if s.Keeps != nil {
@@ -143,7 +139,7 @@ func closeSink(t *testing.T, k consumer.Sink) {
 	}
 }
 
-// apply commits entities to a sink in a new directory, which is returned.
+// apply commits entities to a sink in a new directory, and returns the directory.
 func (s suite) filled(t *testing.T, entities ...*feed.Entity) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -155,7 +151,7 @@ func (s suite) filled(t *testing.T, entities ...*feed.Entity) (dir string) {
 	return dir
 }
 
-// at returns a position with all that a position has.
+// at returns a position with all fields set.
 func at(n int) feed.Position {
 	return feed.Position{
 		LastModified: stamp(n),

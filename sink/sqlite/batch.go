@@ -48,8 +48,8 @@ func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// beginOnce begins the transaction with the first change of a batch: until then,
-// other tables of the database can be written.
+// beginOnce begins the transaction with the first change of a batch. Until then,
+// others can write to the database.
 func (t *target) beginOnce() error {
 	if t.begun {
 		return nil
@@ -57,8 +57,8 @@ func (t *target) beginOnce() error {
 	if err := run(t.begin); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	// Only the wait for another process may be long. To interrupt what follows
-	// would undo the whole batch.
+	// Only the wait for another process may be long. An interrupt after it would roll
+	// back the whole batch.
 	t.conn.SetInterrupt(nil)
 	t.begun = true
 	return nil
@@ -88,15 +88,15 @@ func (t *target) insert(key string, e *feed.Entity, body []byte) error {
 	return run(t.upsert)
 }
 
-// isText reports whether a body is kept as TEXT. NUL ends a text in some of
-// SQLite's functions.
+// isText reports whether a body is stored as TEXT. Some of SQLite's functions end a
+// text at NUL.
 func isText(contentType string, body []byte) bool {
 	return (content.IsJSON(contentType) || content.IsText(contentType)) && utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// putLarge writes a body piece by piece into a row made for its size.
+// putLarge writes a body piece by piece into a row inserted with its size.
 func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int64) error {
 	if size < 0 {
 		file, n, err := content.Spool(t.dir, stream, t.limit)
@@ -132,8 +132,7 @@ func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int
 	return errors.Join(err, blob.Close())
 }
 
-// checkEnd looks whether a stream of which n bytes were read has as many as it
-// should.
+// checkEnd checks that a stream ends after the n bytes that were read from it.
 func checkEnd(stream io.Reader, size, n int64) error {
 	more, err := io.Copy(io.Discard, io.LimitReader(stream, 1))
 	if err != nil {
@@ -142,7 +141,7 @@ func checkEnd(stream io.Reader, size, n int64) error {
 	return content.CheckSize(size, n+more)
 }
 
-// insertRow inserts a row with room for a body of size bytes, and returns its
+// insertRow inserts a row with a zero-filled body of size bytes, and returns its
 // rowid.
 func (t *target) insertRow(key string, e *feed.Entity, size int64) (row int64, err error) {
 	if err := t.insert(key, e, nil); err != nil {
@@ -204,7 +203,7 @@ func (t *target) document(key string) (document []byte, err error) {
 }
 
 func (t *target) Commit(_ context.Context, at feed.Position) error {
-	t.conn.SetInterrupt(nil) // what was applied is committed even if the context of the batch has ended
+	t.conn.SetInterrupt(nil) // the batch can be committed even if its context has ended
 	text, err := json.Marshal(at)
 	if err != nil {
 		return err
@@ -224,7 +223,7 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-// Rollback ends the transaction, if there still is one: some errors end it.
+// Rollback ends the transaction, unless an error has ended it.
 func (t *target) Rollback(context.Context) error {
 	t.conn.SetInterrupt(nil)
 	t.begun = false
@@ -234,7 +233,7 @@ func (t *target) Rollback(context.Context) error {
 	return run(t.rollback)
 }
 
-// Recover rolls back what was not committed, and reads the position.
+// Recover rolls back what was not committed and reads the position.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	var p feed.Position
 	if err := t.Rollback(ctx); err != nil {

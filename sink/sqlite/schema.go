@@ -12,13 +12,13 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// columns are those that a table must have.
+// columns are the columns that a table must have.
 var columns = [...]string{"key", "content_type", "body", "last_modified", "content_id", "headers"}
 
-// createTable is a table with rowids: large bodies are written through them,
-// and a table without is three to ten times slower for rows of 1 KB. The body is
-// the last column, because SQLite makes room for a large one without holding it
-// in memory only at the end of a row.
+// createTable creates a table with rowids: large bodies are written by rowid, and
+// a table without them is three to ten times slower for rows of 1 KB. The body is
+// the last column, because SQLite can reserve space for a large value without
+// holding it in memory only at the end of a row.
 const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	key           TEXT NOT NULL PRIMARY KEY,
 	content_type  TEXT NOT NULL,
@@ -28,8 +28,7 @@ const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	body          BLOB NOT NULL
 )`
 
-// prepareTables creates the tables, or looks whether those that are there are
-// ours.
+// prepareTables creates the tables, or checks that existing ones are ours.
 func (t *target) prepareTables() (err error) {
 	end, err := sqlitex.ImmediateTransaction(t.conn)
 	if err != nil {
@@ -97,7 +96,7 @@ const (
 	update   = `UPDATE "%s" SET body = CAST(?2 AS TEXT), last_modified = ?3, content_id = ?4 WHERE key = ?1`
 )
 
-// statements are prepared once, and finalized with the connection.
+// statements are prepared once and finalized with the connection.
 type statements struct {
 	begin, commit, rollback                                      *sqlite.Stmt
 	upsert, findRow, makeRoom, remove, read, update, setPosition *sqlite.Stmt
@@ -128,7 +127,7 @@ func (s *statements) prepare(conn *sqlite.Conn, table string) error {
 	return nil
 }
 
-// run steps through a statement that returns no rows that matter.
+// run executes a statement and ignores its rows.
 func run(statement *sqlite.Stmt) error {
 	_, err := statement.Step()
 	return errors.Join(err, statement.Reset())

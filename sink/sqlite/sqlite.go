@@ -14,9 +14,9 @@
 //
 // A PUT replaces the row, a DELETE removes it, a PATCH changes body,
 // last_modified and content_id; the content type and the headers remain those of
-// the PUT. Columns and indexes that others add are left alone, as long as rows
-// can be inserted without them. A table made by others should have body at its
-// end, so that large bodies are written without holding them in memory.
+// the PUT. You may add columns and indexes, as long as rows can be inserted without
+// them. If you create the table yourself, make body its last column, so that large
+// bodies are written without holding them in memory.
 //
 // A body of more than 1 MiB is written piece by piece and is always a BLOB. No
 // body can be larger than SQLite's limit, about 10^9 bytes: [sink.TooLargeError].
@@ -27,8 +27,8 @@
 // feedctl_positions in the same database, written in the same transaction, and a
 // commit is synced to the disk (WAL, synchronous=FULL). Readers are not blocked.
 //
-// A second consumer of the same table is refused by a lock on the file
-// FILE.TABLE.lock, which stays there.
+// A lock on the file FILE.TABLE.lock, which is never removed, keeps out a second
+// consumer of the same table.
 package sqlite
 
 import (
@@ -53,7 +53,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// DefaultTable is the table of a sink that does not name one.
+// DefaultTable is the default table.
 const DefaultTable = "entities"
 
 // BusyTimeout is how long a sink waits for another writer of the database.
@@ -68,8 +68,8 @@ func FromSpec(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
 	return Open(ctx, s.Path, cmp.Or(s.Params.Get("table"), DefaultTable))
 }
 
-// tableName is what a table may be called: a letter, and up to 63 letters,
-// digits and underscores.
+// tableName matches the name of a table: a letter, and up to 63 letters, digits and
+// underscores.
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 
 func checkTable(table string) error {
@@ -80,9 +80,9 @@ func checkTable(table string) error {
 	return nil
 }
 
-// Open opens the table in the database in the file path. Both are created if
-// they do not exist. It is refused with [sink.ErrLocked] if another consumer has
-// the table open, and if the table has rows but no position.
+// Open opens the table in the database in the file path. It creates both if they do
+// not exist. It returns an error if the table has rows but no position, and
+// [sink.ErrLocked] if another consumer has the table open.
 func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	name := "sqlite:" + path + "?table=" + table
 	t := &target{table: table, dir: filepath.Dir(path)}
@@ -93,7 +93,7 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.Open(ctx, name, t)
 }
 
-// A target is a table.
+// A target writes a table.
 type target struct {
 	table string
 	dir   string // of the database
@@ -110,7 +110,7 @@ func (t *target) open(ctx context.Context, path string) error {
 	if err := checkTable(t.table); err != nil {
 		return err
 	}
-	// SQLite takes an absolute path as it stands, but not file:x or :memory:.
+	// In an absolute path, SQLite does not interpret file: or :memory:.
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (t *target) open(ctx context.Context, path string) error {
 	return t.prepare(t.conn, t.table)
 }
 
-// explain adds to SQLite's "unable to open database file" what the system says of a new
-// file beside the database: SQLite needs two, and tells neither which nor why.
+// explain adds to SQLite's "unable to open database file" the system's error for creating a
+// file beside the database: SQLite needs two, and reports neither which nor why.
 func (t *target) explain(err error) error {
 	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCantOpen {
 		return err
@@ -148,8 +148,8 @@ func (t *target) explain(err error) error {
 	return errors.Join(err, probe.Close(), os.Remove(probe.Name()))
 }
 
-// configure sets the connection up. The page size is for new databases only;
-// rows of 1 KB are inserted a fifth faster with 8 KiB than with the usual 4 KiB.
+// configure configures the connection. The page size is for new databases only; with
+// 8 KiB, inserting rows of 1 KB is a fifth faster than with the default of 4 KiB.
 func (t *target) configure() error {
 	t.conn.SetBusyTimeout(BusyTimeout)
 	for _, pragma := range []string{
@@ -157,7 +157,7 @@ func (t *target) configure() error {
 		"journal_mode = WAL",
 		"synchronous = FULL",
 		"cache_size = -8192",            // KiB
-		"journal_size_limit = 67108864", // the log is cut back after a large batch
+		"journal_size_limit = 67108864", // truncates the log after a large batch
 	} {
 		if err := sqlitex.ExecuteTransient(t.conn, "PRAGMA "+pragma, nil); err != nil {
 			return fmt.Errorf("set %s: %w", pragma, err)

@@ -12,9 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Standings reads where the consumers of the database that s names stand: that of one table,
-// or all. Unlike to open a sink, that makes nothing, and can be done while a consumer has it
-// open.
+// Standings reads the positions of the consumers of the database that s names: that of one
+// table, or all. It creates nothing, and consumers may have their sinks open.
 func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
 	if err := s.CheckParams("table"); err != nil {
 		return nil, err
@@ -24,7 +23,7 @@ func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err err
 			err = fmt.Errorf("read sink %s: %w", s.String(), err)
 		}
 	}()
-	if _, err := os.Stat(s.Path); err != nil { // which SQLite does not say
+	if _, err := os.Stat(s.Path); err != nil { // SQLite's error is less clear
 		return nil, err
 	}
 	conn, err := sqlite.OpenConn(s.Path, sqlite.OpenReadOnly)

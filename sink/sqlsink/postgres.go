@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A postgres database has one row for each consumer, and an advisory lock of the session. The
-// row names the owner, so that one that has lost the lock can commit nothing more.
+// A postgres database has one row for each consumer, and a session-level advisory lock. The
+// row names the owner, so that a consumer that has lost the lock can no longer commit.
 type postgres struct {
 	table   string // of positions
 	name    string
@@ -33,7 +33,7 @@ func (p *postgres) open(ctx context.Context, conn *sql.Conn, name string, step f
 		return "", err
 	}
 	if !schema.Valid {
-		return "", errors.New("the search_path leads to no schema: name one in the URL, as in search_path=SCHEMA")
+		return "", errors.New("the search_path contains no existing schema: name one in the URL, as in search_path=SCHEMA")
 	}
 	p.table = `"` + strings.ReplaceAll(schema.String, `"`, `""`) + `".` + position.Table
 	lock := position.PostgresLock(schema.String, "", name)
@@ -89,7 +89,7 @@ func (p *postgres) move(ctx context.Context, tx *sql.Tx, at string) (sql.Result,
 
 func (p *postgres) done() { p.commits++ }
 
-// close ends the session, which has the lock: it must not return to the pool.
+// close ends the session, which holds the lock and so must not return to the pool.
 func (p *postgres) close(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return driver.ErrBadConn })
 	if err = errors.Join(err, conn.Close()); errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A sqlite database has one row for each consumer, and a file to lock.
+// A sqlite database has one row and one lock file for each consumer.
 type sqlite struct {
 	row  string
 	lock *durable.File // nil for a database in memory
@@ -43,10 +43,10 @@ func (s *sqlite) open(ctx context.Context, conn *sql.Conn, name string, step fun
 	return at, err
 }
 
-// begin waits for other writers: after a SELECT of the user SQLite would not.
+// begin waits for other writers, as SQLite would not after a SELECT of the user.
 func (s *sqlite) begin(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM feedctl_positions WHERE 0"); err != nil {
-		return fmt.Errorf("begin to write (another writer is waited for as long as busy_timeout says): %w", err)
+		return fmt.Errorf("begin to write (busy_timeout limits the wait for other writers): %w", err)
 	}
 	return nil
 }

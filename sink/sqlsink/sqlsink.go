@@ -1,6 +1,6 @@
-// Package sqlsink is a sink for tables of one's own, by way of database/sql: a function writes
-// the rows of each entity, in a transaction that also moves the position in the feed. So each
-// entity takes effect exactly once, whatever crashes.
+// Package sqlsink is a sink for custom tables with database/sql: a function writes the rows of
+// each entity, in a transaction that also moves the position in the feed. So each entity takes
+// effect exactly once, even after crashes.
 //
 //	db, err := sql.Open("sqlite", "zones.db?_pragma=busy_timeout(10000)")
 //	...
@@ -19,34 +19,34 @@
 //
 // # Databases
 //
-// The sink finds out what the database is, and needs of it a lock that ends with the process:
+// The sink detects the database. It uses a lock that ends with the process:
 //
-//   - SQLite, with any driver that takes parameters as ?1. The lock is one on a file beside the
-//     database, FILE.own-NAME.lock; a database in memory needs none. How a commit is synced and
-//     how long to wait for other writers are settings of the connection: synchronous=FULL
-//     (SQLite's default) and a busy_timeout.
+//   - SQLite, with any driver that takes parameters as ?1. The lock is on a file beside the
+//     database, FILE.own-NAME.lock; an in-memory database needs none. How commits are synced
+//     and how long to wait for other writers are settings of the connection: use
+//     synchronous=FULL (SQLite's default) and a busy_timeout.
 //   - PostgreSQL 14 or newer, with any driver that takes parameters as $1 and whose errors have a
-//     method SQLState() string, such as pgx/stdlib. The lock is an advisory one of the session,
-//     so a pooler such as PgBouncer must be in session mode. With pgx without database/sql use
-//     package pgxsink, which does more to keep the connection.
+//     method SQLState() string, such as pgx/stdlib. The lock is a session-level advisory lock,
+//     so a pooler such as PgBouncer must be in session mode. With pgx itself use package
+//     pgxsink, which also reconnects.
 //
 // # The position
 //
 // It is a row of the table feedctl_positions, which the sink creates; in PostgreSQL in the first
-// schema of the search_path. The name tells the consumers of a database apart. A second
-// consumer of a name is refused with [sink.ErrLocked]. In PostgreSQL one that has lost its lock,
-// and does not know, can no longer commit once another has taken it.
+// schema of the search_path. Consumers of one database have different names. A second consumer
+// with the same name gets [sink.ErrLocked]. In PostgreSQL, a consumer that has lost its lock
+// without noticing can no longer commit once another has taken it.
 //
 // # The connection
 //
-// The sink has one connection of the pool as long as it is open. While it waits for more it is
-// in no transaction: one begins with the first entity of a batch.
+// The sink keeps one connection of the pool while it is open. A transaction begins with the
+// first entity of a batch; there is none while the sink waits for entities.
 //
 // # Errors
 //
-// An error of the function undoes the batch and ends the job; to continue without an entity,
-// return nil for it. So does a connection that was lost. The job can be run again with the same
-// sink and continues after the last commit.
+// An error of the function rolls the batch back and ends the job; to skip an entity, return nil
+// for it. The loss of the connection does the same. The job can be run again with the same sink
+// and continues after the last commit.
 package sqlsink
 
 import (
@@ -64,40 +64,40 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// A Func writes the rows of an entity. It reads e.Body or e.Stream before it returns and keeps
-// neither, nor e. It must not end the transaction, which is the sink's.
+// A Func writes the rows of an entity. It must read e.Body or e.Stream before it returns and must
+// not retain e or its body. It must not end the transaction, which belongs to the sink.
 type Func func(ctx context.Context, tx *sql.Tx, e *feed.Entity) error
 
-// New returns a sink for the consumer of this name: a letter or digit, then up to 63 letters,
-// digits, dots, underscores and hyphens. It does nothing before it is asked for its position, as
-// a [consumer.Job] does first, and may be asked again after an error, such as [sink.ErrLocked].
-// To close the sink does not close db.
+// New returns a sink for the consumer with the given name: a letter or digit, then up to 63
+// letters, digits, dots, underscores and hyphens. The sink opens when its Position is called, as a
+// [consumer.Job] does first; after an error, such as [sink.ErrLocked], it may be called again.
+// Closing the sink does not close db.
 func New(db *sql.DB, name string, apply Func) consumer.Sink {
 	return session.New("database "+name, &target{db: db, name: name, apply: apply})
 }
 
-// A target is the transaction of a batch, and what is between two of them.
+// A target runs one transaction per batch.
 type target struct {
 	db     *sql.DB
 	name   string
 	apply  Func
 	before func() error // called ahead of each request to the database, for tests
 
-	conn  *sql.Conn // nil if there is none
-	place place     // of conn
-	tx    *sql.Tx   // nil if none is open
+	conn    *sql.Conn // nil if there is none
+	backend backend   // of conn
+	tx      *sql.Tx   // nil if none is open
 }
 
-// A place is where a kind of database keeps the position of a consumer.
-type place interface {
-	// open makes the table and the row, takes the lock and returns the position.
+// A backend stores the position of a consumer in one kind of database.
+type backend interface {
+	// open creates the table and the row, takes the lock and returns the position.
 	open(ctx context.Context, conn *sql.Conn, name string, step func() error) (position string, err error)
-	// begin is called when a transaction has begun.
+	// begin is called at the start of a transaction.
 	begin(ctx context.Context, tx *sql.Tx) error
-	// move moves the position, and done says that this was committed.
+	// move moves the position; done is called when that has been committed.
 	move(ctx context.Context, tx *sql.Tx, position string) (sql.Result, error)
 	done()
-	// close gives the lock back, and with it the connection.
+	// close releases the lock and the connection.
 	close(conn *sql.Conn) error
 }
 
@@ -110,20 +110,20 @@ func (t *target) step() error {
 	return t.before()
 }
 
-// Recover rolls back what was not committed, takes the lock, and reads the position. It begins
-// with another connection, since something was wrong with the one before.
+// Recover rolls back what was not committed, takes the lock, and reads the position. It uses a
+// new connection, because the previous one failed.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if !consumerName.MatchString(t.name) {
 		return at, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, t.name)
 	}
-	_ = t.Close() // what was wrong was told before
+	_ = t.Close() // its error has been reported
 	if t.conn, err = t.db.Conn(ctx); err != nil {
 		return at, err
 	}
-	if t.place, err = find(ctx, t.conn); err != nil {
+	if t.backend, err = detect(ctx, t.conn); err != nil {
 		return at, errors.Join(err, t.Close())
 	}
-	text, err := t.place.open(ctx, t.conn, t.name, t.step)
+	text, err := t.backend.open(ctx, t.conn, t.name, t.step)
 	if err != nil {
 		return at, errors.Join(err, t.Close())
 	}
@@ -133,8 +133,8 @@ func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	return at, nil
 }
 
-// find finds out what the database is.
-func find(ctx context.Context, conn *sql.Conn) (place, error) {
+// detect returns the backend of a database.
+func detect(ctx context.Context, conn *sql.Conn) (backend, error) {
 	var version string
 	lite := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)
 	if lite == nil {
@@ -146,7 +146,7 @@ func find(ctx context.Context, conn *sql.Conn) (place, error) {
 	return newPostgres(), nil
 }
 
-// Begin leaves the transaction to the first entity, or to Commit.
+// Begin does nothing: the first Apply, or Commit, begins the transaction.
 func (t *target) Begin(context.Context) error { return nil }
 
 func (t *target) begin(ctx context.Context) error {
@@ -156,13 +156,13 @@ func (t *target) begin(ctx context.Context) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	// The end of its context would roll the transaction back, which is still to be committed.
+	// The end of ctx would roll back the transaction, which may still be committed.
 	tx, err := t.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	t.tx = tx
-	return t.place.begin(ctx, tx)
+	return t.backend.begin(ctx, tx)
 }
 
 func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
@@ -186,12 +186,12 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	moved, err := t.place.move(ctx, t.tx, string(text))
+	moved, err := t.backend.move(ctx, t.tx, string(text))
 	if err != nil {
 		return fmt.Errorf("move position: %w", err)
 	}
 	if n, err := moved.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked), err)
+		return errors.Join(fmt.Errorf("the position is not the one that this consumer wrote: %w", sink.ErrLocked), err)
 	}
 	if err := t.step(); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 		return err
 	}
 	t.tx = nil
-	t.place.done()
+	t.backend.done()
 	return nil
 }
 
@@ -221,11 +221,11 @@ func (t *target) Close() error {
 		return nil
 	}
 	err := t.Rollback(context.Background())
-	if t.place != nil {
-		err = errors.Join(err, t.place.close(t.conn))
+	if t.backend != nil {
+		err = errors.Join(err, t.backend.close(t.conn))
 	} else {
 		err = errors.Join(err, t.conn.Close())
 	}
-	t.conn, t.place = nil, nil
+	t.conn, t.backend = nil, nil
 	return err
 }

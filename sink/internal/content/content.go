@@ -1,5 +1,5 @@
-// Package content has what the sinks agree on: how the fields of an entity are
-// written as JSON, which bodies are text, and how a body is read.
+// Package content implements what sinks have in common: writing the fields of an
+// entity as JSON, which bodies are text, and reading a body.
 package content
 
 import (
@@ -46,7 +46,7 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(dst, "null"...)
 	}
-	dst = t.UTC().AppendFormat(append(dst, '"'), time.RFC3339) // this layout alone is fast
+	dst = t.UTC().AppendFormat(append(dst, '"'), time.RFC3339) // which AppendFormat optimizes
 	return append(dst, '"')
 }
 
@@ -114,7 +114,7 @@ func AppendEvent(dst []byte, e *feed.Entity) []byte {
 	return AppendTime(append(dst, `,"lastModified":`...), e.LastModified)
 }
 
-// A Reader reads bodies; its buffer is used again for each.
+// A Reader reads bodies into one buffer, which it reuses.
 type Reader struct {
 	buf []byte
 }
@@ -147,8 +147,8 @@ func (r *Reader) Read(e *feed.Entity) (whole []byte, stream io.Reader, size int6
 	return r.buf[:n], nil, int64(n), nil
 }
 
-// Fill reads until b is full or the stream ends. Unlike [io.ReadFull] it passes
-// on io.ErrUnexpectedEOF, with which a stream says that it was cut short.
+// Fill reads until b is full or the stream ends. Unlike [io.ReadFull] it returns
+// io.ErrUnexpectedEOF only if the stream does, because it was truncated.
 func Fill(stream io.Reader, b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var m int
@@ -158,13 +158,13 @@ func Fill(stream io.Reader, b []byte) (n int, err error) {
 	return n, err
 }
 
-// CheckSize returns an error if a stream has got bytes and should have want; -1
-// is any number.
+// CheckSize returns an error if the size of a stream, got, is not want; -1 means any
+// size.
 func CheckSize(want, got int64) error {
 	if want < 0 || got == want {
 		return nil
 	}
-	return fmt.Errorf("read body: it has %d bytes, not the %d that it should have", got, want)
+	return fmt.Errorf("read body: it has %d bytes, want %d", got, want)
 }
 
 // Exact returns an entity whose stream ends with an error if it has more or fewer bytes than

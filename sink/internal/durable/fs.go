@@ -1,5 +1,4 @@
-// Package durable has the file operations of which sinks build what survives a
-// crash.
+// Package durable has file operations for data that must survive a crash.
 package durable
 
 import (
@@ -17,8 +16,7 @@ import (
 type FS struct {
 	// Before, if set, is called before each operation that changes the disk or
 	// makes a change durable. If it returns an error, the operation is not
-	// done. It is there for tests: to die, or to meet a full disk, at any
-	// step.
+	// done. Tests use it to simulate a crash or a full disk at any step.
 	Before func(op, path string) error
 }
 
@@ -29,7 +27,7 @@ func (f FS) before(op, path string) error {
 	return f.Before(op, path)
 }
 
-// A File is a file that is written.
+// A File is a file opened for writing.
 type File struct {
 	*os.File
 	fs     FS
@@ -57,7 +55,7 @@ func (f *File) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// Truncate cuts the file.
+// Truncate truncates the file.
 func (f *File) Truncate(size int64) error {
 	if err := f.fs.before("truncate", f.Name()); err != nil {
 		return err
@@ -73,8 +71,8 @@ func (f *File) Sync() error {
 	return f.File.Sync()
 }
 
-// Lock takes the lock on the file that only one open file can have, until it is
-// closed or its process dies. It returns [sink.ErrLocked] if another has it.
+// Lock takes an exclusive lock on the file, until it is closed or its process ends.
+// It returns [sink.ErrLocked] if another open file has the lock.
 func (f *File) Lock() error {
 	err := lock(f.File)
 	if errors.Is(err, errWouldBlock) {
@@ -87,8 +85,8 @@ func (f *File) Lock() error {
 	return nil
 }
 
-// Close closes the file. The lock is given up first: a process that is being
-// started has the file open for a moment too.
+// Close closes the file. It releases the lock first, because a child process that is
+// being started has the file open for a moment, too.
 func (f *File) Close() error {
 	var err error
 	if f.locked {
@@ -97,7 +95,7 @@ func (f *File) Close() error {
 	return errors.Join(err, f.File.Close())
 }
 
-// Mkdir creates a directory whose parent exists, if it does not exist.
+// Mkdir creates a directory if it does not exist. Its parent must exist.
 func (f FS) Mkdir(path string) error {
 	if err := f.before("mkdir", path); err != nil {
 		return err
@@ -108,7 +106,7 @@ func (f FS) Mkdir(path string) error {
 	return nil
 }
 
-// Rename renames a file in place of another.
+// Rename renames a file, replacing another.
 func (f FS) Rename(from, to string) error {
 	if err := f.before("rename", to); err != nil {
 		return err
@@ -116,7 +114,7 @@ func (f FS) Rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// Remove removes a file, if there is one.
+// Remove removes a file if it exists.
 func (f FS) Remove(path string) error {
 	if err := f.before("remove", path); err != nil {
 		return err
@@ -127,7 +125,7 @@ func (f FS) Remove(path string) error {
 	return nil
 }
 
-// RemoveAll removes a directory and all in it, if there is one.
+// RemoveAll removes a directory and its contents if it exists.
 func (f FS) RemoveAll(path string) error {
 	if err := f.before("remove all", path); err != nil {
 		return err
@@ -143,7 +141,7 @@ func (f FS) SyncDir(path string) error {
 	return syncDir(path)
 }
 
-// SyncTree makes a directory of many files, and what is in them, durable.
+// SyncTree makes a directory of many files and their contents durable.
 func (f FS) SyncTree(path string) error {
 	if err := f.before("sync tree", path); err != nil {
 		return err
@@ -151,8 +149,8 @@ func (f FS) SyncTree(path string) error {
 	return syncTree(path)
 }
 
-// WriteFile replaces a file: after a crash it has the old content or the new.
-// When WriteFile returns without an error, it has the new.
+// WriteFile replaces a file atomically: after a crash it has the old content or the
+// new. After WriteFile returns nil, it has the new.
 func (f FS) WriteFile(path string, data []byte) error {
 	temp, err := f.Open(path+".new", os.O_CREATE|os.O_TRUNC)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncTree syncs the whole file system: for a thousand small files that is many
-// times faster than each on its own. Since Linux 5.8 it reports write errors.
+// syncTree syncs the whole file system, which for a thousand small files is many
+// times faster than syncing each. Since Linux 5.8 it reports write errors.
 func syncTree(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// NoFollow is no flag: to make a symbolic link takes a privilege on Windows.
+// NoFollow is 0: creating a symbolic link needs a privilege on Windows.
 const NoFollow = 0
 
 // errWouldBlock is matched by the error of lock if another open file has the lock.
 var errWouldBlock error = windows.ERROR_LOCK_VIOLATION
 
-// lock locks one byte far beyond the end: Windows keeps others from reading what is locked.
+// lock locks one byte far beyond the end, because on Windows others cannot read locked bytes.
 func lock(f *os.File) error {
 	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, lockedByte())

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep [AppendCompact] follows arrays and objects.
+// MaxDepth is the maximum nesting of arrays and objects in [AppendCompact].
 const MaxDepth = 1024
 
 // AppendCompact appends the JSON text src without the white space between its
 // tokens. Nothing else is changed: numbers keep their digits, strings their
 // escapes, members their order. If src is not one JSON value in UTF-8, or is
-// nested deeper than [MaxDepth], dst is returned as it was, and false.
+// nested deeper than [MaxDepth], it returns dst unchanged, and false.
 func AppendCompact(dst, src []byte) ([]byte, bool) {
 	if !utf8.Valid(src) {
 		return dst, false
@@ -25,7 +25,7 @@ func AppendCompact(dst, src []byte) ([]byte, bool) {
 
 type compactor struct {
 	src, dst []byte
-	pos      int // next byte to look at
+	pos      int // next byte
 	copied   int // src up to here is in dst, or is white space
 	depth    int
 	objects  [MaxDepth / 64]uint64 // bit i: the container at depth i is an object
@@ -36,7 +36,7 @@ func (c *compactor) document() bool {
 		if !c.value() {
 			return false
 		}
-		// A value has ended: so may the containers that it is in.
+		// After a value, its containers may end.
 		for {
 			next, ok := c.peek()
 			if c.depth == 0 {
@@ -122,7 +122,7 @@ func (c *compactor) closer() byte {
 	return ']'
 }
 
-// peek skips white space and returns the byte after it: 0 and false at the end.
+// peek skips white space and returns the byte after it, or 0 and false at the end.
 func (c *compactor) peek() (byte, bool) {
 	if c.pos < len(c.src) && c.src[c.pos] > ' ' {
 		return c.src[c.pos], true
@@ -220,7 +220,7 @@ func (c *compactor) number() bool {
 	return true
 }
 
-// at returns the byte to look at next, or 0 at the end: no token has a 0.
+// at returns the next byte, or 0 at the end, which no token contains.
 func (c *compactor) at() byte {
 	if c.pos < len(c.src) {
 		return c.src[c.pos]

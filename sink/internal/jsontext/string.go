@@ -45,8 +45,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// plain returns the length of the longest prefix of s that may stand in a JSON
-// string as it is.
+// plain returns the length of the longest prefix of s that needs no escaping in a
+// JSON string.
 func plain[T string | []byte](s T) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
@@ -64,8 +64,8 @@ func plain[T string | []byte](s T) int {
 // a control character.
 func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	// Each difference borrows into the highest bit of a byte that is one of them; bytes that
-	// have this bit already are not in ASCII.
+	// Each difference borrows into the highest bit of a matching byte; bytes that have this
+	// bit already are not ASCII.
 	quote, backslash := x^'"'*ones, x^'\\'*ones
 	return ((x - ' '*ones) | (quote - ones) | (backslash - ones)) &^ x & high
 }

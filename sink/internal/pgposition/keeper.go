@@ -1,6 +1,6 @@
-// Package pgposition keeps the position of a consumer in PostgreSQL: its row in the table
+// Package pgposition manages the position of a consumer in PostgreSQL: its row in the table
 // feedctl_positions, the advisory lock against a second consumer, and the connection that
-// has the lock and writes.
+// holds the lock and writes.
 package pgposition
 
 import (
@@ -20,27 +20,27 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A Keeper keeps the position of one consumer.
+// A Keeper manages the position of one consumer.
 type Keeper struct {
-	// Schema has the tables. Empty: the first of the search_path, as [Keeper.SetUp] finds it.
+	// Schema contains the tables. If empty, [Keeper.SetUp] sets it to the first of the search_path.
 	Schema string
-	// Table is the one that the consumer writes; empty if the rows are the user's own.
+	// Table is the table that the consumer writes; empty for custom tables.
 	Table string
-	// Name tells consumers of a table apart.
+	// Name distinguishes consumers of a table.
 	Name string
 	Log  *slog.Logger
-	// Before, if not nil, is called ahead of each request to the server, for tests.
+	// Before, if not nil, is called before each request to the server, for tests.
 	Before func() error
 	// Writer is the connection to write with.
 	Writer Link
 
-	holder  Link      // has the lock; only through a pooler
-	locked  *pgx.Conn // of Writer, when the lock was taken; nil before
+	holder  Link      // holds the lock; only through a pooler
+	locked  *pgx.Conn // Writer.Conn when the lock was taken, or nil
 	owner   string    // names this keeper in the row
 	commits int64     // in the row
 }
 
-// New returns a keeper whose connections are made by dial.
+// New returns a keeper that connects with dial.
 func New(schema, table, name string, log *slog.Logger, dial func(context.Context) (*pgx.Conn, error)) Keeper {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -48,11 +48,11 @@ func New(schema, table, name string, log *slog.Logger, dial func(context.Context
 	return Keeper{Schema: schema, Table: table, Name: name, Log: log, Writer: Link{Dial: dial}, holder: Link{Dial: dial}, owner: rand.Text()}
 }
 
-// errTakenOver is for a consumer that lost its lock to another, or whose position was
-// changed by hand or went back with the database.
-var errTakenOver = fmt.Errorf("the position is not what this consumer left: %w", sink.ErrLocked)
+// errTakenOver means that the consumer lost its lock to another, or that its position was
+// changed by hand or by a restore of the database.
+var errTakenOver = fmt.Errorf("the position is not the one that this consumer wrote: %w", sink.ErrLocked)
 
-// String names the consumer for an error.
+// String returns the consumer's name for errors.
 func (k *Keeper) String() string {
 	if k.Table == "" {
 		return fmt.Sprintf("name %q", k.Name)
@@ -62,7 +62,7 @@ func (k *Keeper) String() string {
 
 func (k *Keeper) quoted(table string) string { return pgx.Identifier{k.Schema, table}.Sanitize() }
 
-// Step is called ahead of each request to the server.
+// Step must be called before each request to the server.
 func (k *Keeper) Step() error {
 	if k.Before == nil {
 		return nil
@@ -70,14 +70,14 @@ func (k *Keeper) Step() error {
 	return k.Before()
 }
 
-// sql is a statement of the table of positions.
+// sql returns a statement on the table of positions.
 func (k *Keeper) sql(statement string) string {
 	return fmt.Sprintf(statement, k.quoted(position.Table))
 }
 
-// Connect makes the connection to write with, if it was lost, and with it the lock if it was
-// lost as well. The server may not have noticed yet that the connection with the lock is
-// gone: as long as no one else owns the position, the lock can wait.
+// Connect restores the connection to write with, and the lock, if they were lost. The server
+// may not have noticed yet that the connection with the lock is gone: while no one else owns
+// the position, the sink can do without the lock.
 func (k *Keeper) Connect(ctx context.Context) error {
 	if err := k.Writer.Connect(ctx); err != nil {
 		return err
@@ -88,14 +88,14 @@ func (k *Keeper) Connect(ctx context.Context) error {
 	if err := k.lock(ctx); err != nil && !errors.Is(err, sink.ErrLocked) {
 		return err
 	}
-	return k.Writer.Connect(ctx) // it was closed if it failed with the lock
+	return k.Writer.Connect(ctx) // closed if it failed to take the lock
 }
 
 // recoverWait limits how long a recovery may take.
 const recoverWait = time.Minute
 
-// Recover makes sure of the lock, and of the position, which it returns: who had it before
-// can commit nothing more.
+// Recover takes the lock and the ownership of the position, and returns the position. The
+// previous owner can no longer commit.
 func (k *Keeper) Recover(ctx context.Context) (at feed.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recoverWait)
 	defer cancel()
@@ -108,7 +108,7 @@ func (k *Keeper) Recover(ctx context.Context) (at feed.Position, err error) {
 			text, err = k.take(ctx)
 		}
 		if err != nil {
-			_ = k.Writer.Close() // what is wrong with it is in err
+			_ = k.Writer.Close() // err says why
 		}
 		return err
 	})
@@ -137,8 +137,8 @@ func (k *Keeper) gone(err error) error {
 	return err
 }
 
-// Committed reports whether a transaction whose outcome was not known has been committed. It
-// waits for the end of the transaction.
+// Committed reports whether a transaction with an unknown outcome was committed. It waits
+// for the end of the transaction.
 func (k *Keeper) Committed(ctx context.Context) (bool, error) {
 	if err := k.Step(); err != nil {
 		return false, err
@@ -156,13 +156,13 @@ func (k *Keeper) Committed(ctx context.Context) (bool, error) {
 	return commits == k.commits+1, nil
 }
 
-// Move returns the statement that moves the position within a transaction. [Moved] tells whether
-// it has done it, and [Keeper.Done] is called when the transaction is committed.
+// Move returns the statement that moves the position within a transaction. [Moved] checks its
+// result, and [Keeper.Done] must be called when the transaction has been committed.
 func (k *Keeper) Move(at string) (sql string, args []any) {
 	return k.sql(position.PostgresMove), []any{k.Table, k.Name, k.owner, k.commits, at}
 }
 
-// Moved returns an error if the statement of [Keeper.Move] has found another owner.
+// Moved returns an error if the statement of [Keeper.Move] found another owner.
 func Moved(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() != 1 {
 		return errTakenOver
@@ -170,8 +170,8 @@ func Moved(tag pgconn.CommandTag) error {
 	return nil
 }
 
-// Done counts a transaction that was committed.
+// Done records that the transaction was committed.
 func (k *Keeper) Done() { k.commits++ }
 
-// Close ends the connections, and with them the lock.
+// Close closes the connections, which releases the lock.
 func (k *Keeper) Close() error { return errors.Join(k.Writer.Close(), k.holder.Close()) }

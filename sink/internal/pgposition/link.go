@@ -8,22 +8,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// closeWait is how long to wait for the server at the end.
+// closeWait is how long Close waits for the server.
 const closeWait = 5 * time.Second
 
-// A Link is a connection that is made again when it was lost.
+// A Link is a connection that can be restored.
 type Link struct {
-	// Dial makes a connection that is the caller's own.
+	// Dial opens a connection, which belongs to the caller.
 	Dial func(context.Context) (*pgx.Conn, error)
 	// Conn is the connection; nil if there is none.
 	Conn *pgx.Conn
 
 	since  time.Time
-	pooled *bool // it leads to a pooler; nil if that is not known yet
+	pooled *bool // whether it leads to a pooler; nil if unknown
 }
 
-// Dialer returns a function that makes connections as a pool does. The configuration can be
-// changed; change may be nil.
+// Dialer returns a function that connects with the configuration of a pool, after change,
+// which may be nil.
 func Dialer(pool *pgxpool.Pool, change func(*pgx.ConnConfig)) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		config := pool.Config() // a copy
@@ -46,7 +46,7 @@ func Dialer(pool *pgxpool.Pool, change func(*pgx.ConnConfig)) func(context.Conte
 	}
 }
 
-// Connect makes the connection, unless there is one.
+// Connect opens the connection unless it is open.
 func (l *Link) Connect(ctx context.Context) error {
 	if l.Conn != nil && !l.Conn.IsClosed() {
 		return nil
@@ -59,7 +59,7 @@ func (l *Link) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection, and may be called again.
+// Close closes the connection. It may be called more than once.
 func (l *Link) Close() error {
 	if l.Conn == nil {
 		return nil
@@ -71,10 +71,10 @@ func (l *Link) Close() error {
 	return conn.Close(ctx)
 }
 
-// Age returns for how long the connection has been there, or how long ago [Link.Renewed] was called.
+// Age returns the time since the connection was opened, or since [Link.Renewed] was called.
 func (l *Link) Age() time.Duration { return time.Since(l.since) }
 
-// Renewed says that the session has been put into the state of a new one.
+// Renewed records that the session has been reset to the state of a new one.
 func (l *Link) Renewed() { l.since = time.Now() }
 
 // Pooled reports whether the connection leads to a pooler, or may do so.

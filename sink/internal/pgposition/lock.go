@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// lock takes the advisory lock, unless the sink has it. The session that writes holds it,
-// outside of transactions. Through a pooler, such as PgBouncer, sessions are not the
-// sink's own: there a second connection holds it, in a transaction that stays open.
+// lock takes the advisory lock unless the sink has it. It is held by the session that
+// writes, outside transactions. Through a pooler, such as PgBouncer, sessions are shared:
+// then it is held by a second connection, in a transaction that stays open.
 func (k *Keeper) lock(ctx context.Context) error {
 	pooled, err := k.pooled(ctx)
 	switch {
@@ -36,8 +36,8 @@ func (k *Keeper) lock(ctx context.Context) error {
 	return err
 }
 
-// pooled reports whether the connection that writes leads to a pooler: the process that
-// answers is not the one that the connection was told of.
+// pooled reports whether the connection that writes leads to a pooler: the server process
+// that answers is not the one announced when the connection was opened.
 func (k *Keeper) pooled(ctx context.Context) (bool, error) {
 	if l := &k.Writer; l.pooled == nil {
 		if err := k.Step(); err != nil {
@@ -53,7 +53,7 @@ func (k *Keeper) pooled(ctx context.Context) (bool, error) {
 	return *k.Writer.pooled, nil
 }
 
-// lockSession has the session that writes take the lock.
+// lockSession takes the lock in the session that writes.
 func (k *Keeper) lockSession(ctx context.Context) error {
 	if err := k.Step(); err != nil {
 		return err
@@ -69,13 +69,13 @@ func (k *Keeper) lockSession(ctx context.Context) error {
 		return nil
 	}
 	if _, e := k.Writer.Conn.Exec(ctx, "ROLLBACK"); e != nil {
-		_ = k.Writer.Close() // what is wrong with it is in err
+		_ = k.Writer.Close() // err says why
 	}
 	return err
 }
 
-// hold has a connection of its own take the lock, for a transaction that stays open, so
-// that the lock ends with the connection also behind a pooler.
+// hold takes the lock in a transaction that stays open on a second connection, so that
+// the lock ends with the connection even through a pooler.
 func (k *Keeper) hold(ctx context.Context) error {
 	if k.holder.Conn != nil {
 		if err := k.Step(); err != nil {
@@ -102,7 +102,7 @@ func (k *Keeper) hold(ctx context.Context) error {
 		err = k.holder.Conn.SendBatch(ctx, b).Close()
 	}
 	if err != nil {
-		// What is not whole must not be taken for a lock.
+		// An incomplete holder must not count as a lock.
 		_ = k.holder.Close()
 	}
 	return err

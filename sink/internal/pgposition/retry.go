@@ -12,34 +12,33 @@ import (
 	"github.com/feedctl/feedctl/internal/pgerr"
 )
 
-// retryFor is how long what fails for a while is tried again: a server that restarts, or another
-// that takes over.
+// retryFor is how long transient errors are retried, such as those of a server that restarts or
+// fails over.
 const retryFor = 30 * time.Second
 
-// Passes reports whether it is worth to try again after an error.
+// Passes reports whether an error is transient, so that a retry may succeed.
 func Passes(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pgerr.Passes(pg.Code) || pg.Code == "25P03" // idle_in_transaction_session_timeout: the batch is read again
+		return pgerr.Passes(pg.Code) || pg.Code == "25P03" // idle_in_transaction_session_timeout: the batch is sent again
 	}
-	// That of a connection may be connect_timeout; whether the caller's context has ended is
-	// asked elsewhere.
+	// DeadlineExceeded may be connect_timeout; the caller checks its own context.
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if !connecting && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return false
 	}
-	// No server is the primary, which the URL asks for by target_session_attrs: soon one may be.
+	// No server is the primary required by target_session_attrs, but one may become it soon.
 	standby := errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
 	return standby || pgerr.Network(err) || pgconn.SafeToRetry(err)
 }
 
 // remarks say what to do.
 var remarks = map[string]string{
-	"25006": "this server is read-only, maybe a standby: name the primary, or several with target_session_attrs=read-write",
-	"42501": "GRANT it to the user; the sink needs SELECT, INSERT, UPDATE and DELETE, TEMPORARY on the database, and for the first time CREATE on the schema",
-	"42P10": "the column with the key needs a primary key or a unique index of its own",
-	"53100": "make room on the server's disk; nothing of the batch is kept",
-	"54000": "if it is about an index, a key is longer than PostgreSQL's indexes take, about 2,700 bytes",
-	"55P03": "another transaction holds a lock for too long: see lock_timeout",
+	"25006": "this server is read-only, perhaps a standby: name the primary, or several servers with target_session_attrs=read-write",
+	"42501": "GRANT it to the user: the sink needs SELECT, INSERT, UPDATE and DELETE, TEMPORARY on the database, and at first CREATE on the schema",
+	"42P10": "the column with the key needs a primary key or a unique index on it alone",
+	"53100": "free disk space on the server; the batch was rolled back",
+	"54000": "if this is about an index, a key is too long for PostgreSQL's indexes, about 2,700 bytes",
+	"55P03": "another transaction held a lock for too long: see lock_timeout",
 	"57014": "the server cancelled the statement: see statement_timeout; smaller batches take less time",
 }
 
@@ -56,7 +55,8 @@ func remarked(err error) error {
 	return err
 }
 
-// Retry calls attempt until it succeeds or fails for good. What takes longer is in the log.
+// Retry calls attempt until it succeeds or its error is not transient. It logs retries that
+// take long.
 func (k *Keeper) Retry(ctx context.Context, attempt func() error) error {
 	start, pauses, told := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}, false
 	for n := 1; ; n++ {
@@ -72,7 +72,7 @@ func (k *Keeper) Retry(ctx context.Context, attempt func() error) error {
 			k.Log.WarnContext(ctx, "database is unavailable, retrying", "sink", k.String(), "for", retryFor, "error", err)
 		}
 		if ended := pauses.Wait(ctx, n); ended != nil {
-			return fmt.Errorf("%w while waiting to try again: %w", ended, err)
+			return fmt.Errorf("%w while waiting to retry: %w", ended, err)
 		}
 	}
 }

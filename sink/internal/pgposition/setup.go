@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// minServer is the oldest major version of PostgreSQL that is supported.
+// minServer is the oldest supported major version of PostgreSQL.
 const minServer = 14
 
-// fit finds the schema, if none is named, and returns an error if the server will not do.
+// fit finds the schema if none is named, and checks that the server can be used.
 func (k *Keeper) fit(ctx context.Context, tx pgx.Tx) error {
 	var version int
 	var encoding, schema string
@@ -30,7 +30,7 @@ func (k *Keeper) fit(ctx context.Context, tx pgx.Tx) error {
 	}
 	if k.Schema == "" {
 		if schema == "" {
-			return errors.New("the search_path leads to no schema: name one, as in table=SCHEMA.TABLE")
+			return errors.New("the search_path contains no existing schema: name one, as in table=SCHEMA.TABLE")
 		}
 		k.Schema = schema
 	}
@@ -40,20 +40,20 @@ func (k *Keeper) fit(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if !there {
-		return fmt.Errorf("there is no schema %q: CREATE SCHEMA %s", k.Schema, pgx.Identifier{k.Schema}.Sanitize())
+		return fmt.Errorf("schema %q does not exist: CREATE SCHEMA %s", k.Schema, pgx.Identifier{k.Schema}.Sanitize())
 	}
 	return nil
 }
 
-// noTables are the kinds of things that are no tables, or none of this database (PostgreSQL
+// noTables describes the kinds of relations that are not tables of this database (PostgreSQL
 // documentation, pg_class).
 var noTables = map[string]string{
-	"v": "a view: name the table behind it", "m": "a materialized view", "f": "a foreign table: connect to the server that has it",
+	"v": "a view: name its table", "m": "a materialized view", "f": "a foreign table: connect to the server that has it",
 	"i": "an index", "I": "an index", "S": "a sequence", "c": "a composite type",
 }
 
-// Ensure creates a table unless it is there. One that a crash of the server empties, while
-// the position stays, is refused.
+// Ensure creates a table if it does not exist. It returns an error for an unlogged table, which
+// a crash of the server would empty while the position stays.
 func (k *Keeper) Ensure(ctx context.Context, tx pgx.Tx, name, create string) (created bool, err error) {
 	var kind string
 	var unlogged *string // the table, or a partition of it
@@ -78,13 +78,13 @@ func (k *Keeper) Ensure(ctx context.Context, tx pgx.Tx, name, create string) (cr
 		return false, fmt.Errorf("%s is %s", k.quoted(name), what)
 	}
 	if unlogged != nil {
-		return false, fmt.Errorf("a crash of the server empties the table, and not the position: ALTER TABLE %s SET LOGGED", *unlogged)
+		return false, fmt.Errorf("a crash of the server would empty the unlogged table but keep the position: ALTER TABLE %s SET LOGGED", *unlogged)
 	}
 	return false, nil
 }
 
-// SetUp finds the schema and makes the table of positions, unless it is there. Until the
-// transaction ends, no other sink makes tables.
+// SetUp finds the schema and creates the table of positions if it does not exist. Until the
+// transaction ends, no other sink creates tables.
 func (k *Keeper) SetUp(ctx context.Context, tx pgx.Tx) error {
 	if err := k.Step(); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (k *Keeper) SetUp(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// Enter makes the row of the position, unless it is there. A table that has rows, and no
-// consumer, is refused.
+// Enter inserts the row of the position if it does not exist. It returns an error for a table
+// that has rows but no consumer.
 func (k *Keeper) Enter(ctx context.Context, tx pgx.Tx) error {
 	if k.Table != "" {
 		var consumers, rows bool

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/durable"
 )
 
-// Statements for SQLite; ?1 is the table that the sink writes or, if the rows are the user's
-// own, the name of the consumer after "own-", which is no name of a table.
+// Statements for SQLite. ?1 is the table that the sink writes or, for custom tables, "own-"
+// and the name of the consumer, which is not a valid name of a table.
 const (
 	SQLiteCreate = `CREATE TABLE IF NOT EXISTS feedctl_positions (
 	name     TEXT NOT NULL PRIMARY KEY COLLATE NOCASE,
@@ -22,9 +22,9 @@ const (
 )
 
 // LockSQLite locks a row of the table in the database file path against a second consumer,
-// until the file that it returns is closed. That stays there.
+// until the returned lock file is closed. The file is not removed.
 func LockSQLite(path, name string) (*durable.File, error) {
-	// Two names of one database must have one lock.
+	// All paths of one database must have the same lock.
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package session keeps the order of calls that [consumer.Sink] demands, so
-// that each sink only has to do the work.
+// Package session enforces the order of calls that [consumer.Sink] requires, so
+// that a sink need not.
 package session
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A Target does the work of a sink. Its methods are called in the right order
-// only.
+// A Target does the work of a sink. Its methods are called only in the right
+// order.
 type Target interface {
 	// Begin is called before the first Apply or Commit of a batch.
 	Begin(ctx context.Context) error
 	// Apply applies an entity. After an error only Rollback follows.
 	Apply(ctx context.Context, e *feed.Entity) error
-	// Commit ends a batch. What ended the context of Apply does not matter to it. After an
+	// Commit ends a batch. It may succeed after the context of Apply has ended. After an
 	// error only Recover or Close follows.
 	Commit(ctx context.Context, at feed.Position) error
 	// Rollback ends a batch. After an error only Recover or Close follows.
 	Rollback(ctx context.Context) error
-	// Recover brings the target to what was committed last, whatever went wrong
-	// before, and returns the position of that.
+	// Recover restores the target to the last commit after any error, and returns
+	// the position of that commit.
 	Recover(ctx context.Context) (feed.Position, error)
-	// Close releases what the target holds. It may be called within a batch.
+	// Close releases the target's resources. It may be called within a batch.
 	Close() error
 }
 
@@ -35,17 +35,17 @@ type Sink struct {
 	name     string
 	target   Target
 	position feed.Position
-	batch    *batch // the one that is open
-	opened   bool   // the target was recovered
-	broken   error  // what went wrong since the target was last recovered
+	batch    *batch // the open one, or nil
+	opened   bool   // the target has been recovered
+	broken   error  // first error since the target was last recovered
 }
 
 var errClosed = errors.New("the sink is closed")
 
-// New returns a sink with a target, which [Sink.Position] recovers when it is first called.
-// The name is for errors.
+// New returns a sink with a target, which the first call of [Sink.Position] recovers. The
+// name is for errors.
 func New(name string, target Target) *Sink {
-	return &Sink{name: name, target: target, broken: errors.New("it was not opened yet")}
+	return &Sink{name: name, target: target, broken: errors.New("it has not been opened yet")}
 }
 
 // Open recovers the target and returns a sink with it. It closes the target if it returns
@@ -60,7 +60,7 @@ func Open(ctx context.Context, name string, target Target) (*Sink, error) {
 }
 
 // Position returns the position of the last commit. If a commit or a rollback
-// went wrong, it recovers the target first.
+// failed, it recovers the target first.
 func (s *Sink) Position(ctx context.Context) (feed.Position, error) {
 	if s.target == nil {
 		return feed.Position{}, errClosed
@@ -84,9 +84,9 @@ func (s *Sink) Begin(ctx context.Context) (consumer.Batch, error) {
 	case s.target == nil:
 		return nil, errClosed
 	case s.broken != nil:
-		return nil, fmt.Errorf("begin batch: the sink has to be asked for its position first, since: %w", s.broken)
+		return nil, fmt.Errorf("begin batch: Position must be called first: %w", s.broken)
 	case s.batch != nil:
-		return nil, errors.New("begin batch: the one before is still open")
+		return nil, errors.New("begin batch: the previous one is still open")
 	}
 	if err := s.target.Begin(ctx); err != nil {
 		return nil, fmt.Errorf("begin batch in %s: %w", s.name, err)
@@ -108,10 +108,10 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// A batch is open as long as its sink knows it.
+// A batch is open while it is its sink's batch.
 type batch struct {
 	sink *Sink
-	err  error // of an entity that was not applied
+	err  error // of the entity that was not applied
 }
 
 var errEnded = errors.New("the batch has ended")

@@ -7,19 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A there is a column of a table that is there.
-type there struct {
+// An existing column is a column of an existing table.
+type existing struct {
 	typ string // its name, without length and precision
-	// needed: it takes no NULL and has no default, and there is no trigger that may fill it.
+	// needed: it is NOT NULL, has no default, and no trigger may set it.
 	needed bool
-	// unique: an index keeps two rows from having the same value, always and at once.
+	// unique: it has a unique index that is neither partial nor deferrable.
 	unique bool
 }
 
-// checkTable looks whether a table that is there will do: whether it has the columns, with
-// the types that were given, and takes rows without the others.
+// checkTable checks that an existing table has the columns, with the given types, and accepts
+// rows without its other columns.
 func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
-	have, err := t.columnsThere(ctx, tx)
+	have, err := t.existingColumns(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 		err := fmt.Errorf("the table has no column %s: use another table, or ALTER TABLE %s ADD %s %s",
 			c.name, t.table.quoted(t.table.name), pgx.Identifier{c.name}.Sanitize(), c.define)
 		if len(t.projections) > 0 && c.name == t.table.key && c.name == keyColumn {
-			err = fmt.Errorf("%w; or say which column has the key, as in id=@key:bigint", err)
+			err = fmt.Errorf("%w; or name the column with the key, as in id=@key:bigint", err)
 		}
 		return err
 	}
@@ -40,21 +40,21 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	if !have[t.table.key].unique {
-		return fmt.Errorf("column %s, which has the key, needs a primary key or a unique index of its own, not partial and not deferrable", t.table.key)
+		return fmt.Errorf("column %s, which has the key, needs a primary key or a unique index on it alone, not partial and not deferrable", t.table.key)
 	}
 	for _, c := range t.table.columns {
 		delete(have, c.name)
 	}
 	for name, c := range have {
 		if c.needed {
-			return fmt.Errorf("column %s of the table is NOT NULL, has no default and gets no value: give it one of the two", name)
+			return fmt.Errorf("column %s of the table is NOT NULL, but has no default and no value: add a default, or name the column in --columns", name)
 		}
 	}
 	return nil
 }
 
-// columnsThere asks the server for the columns of the table.
-func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]there, err error) {
+// existingColumns reads the columns of the table.
+func (t *target) existingColumns(ctx context.Context, tx pgx.Tx) (have map[string]existing, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.attname, format_type(a.atttypid, -1),
 			a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND NOT EXISTS (
@@ -66,9 +66,9 @@ func (t *target) columnsThere(ctx context.Context, tx pgx.Tx) (have map[string]t
 	if err != nil {
 		return nil, err
 	}
-	have = make(map[string]there)
+	have = make(map[string]existing)
 	var name string
-	var c there
+	var c existing
 	_, err = pgx.ForEachRow(rows, []any{&name, &c.typ, &c.needed, &c.unique}, func() error { have[name] = c; return nil })
 	return have, err
 }
