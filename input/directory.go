@@ -14,24 +14,24 @@ import (
 // DirectoryOptions apply to all files of a [Directory].
 type DirectoryOptions struct {
 	Operation feed.Operation // "" means PUT
-	// ContentType is that of all files; "" means to go by the file name's
-	// extension, and application/octet-stream where that says nothing.
+	// ContentType is that of all files; "" means that of the file name's extension,
+	// or application/octet-stream if the extension is unknown.
 	ContentType string
-	// Skipped, if set, is told of each entry that is not published, and why: it is
-	// neither a file nor a directory, or its name is not UTF-8.
+	// Skipped, if set, is called for each entry that is skipped, with the reason:
+	// ErrNotFile or ErrName.
 	Skipped func(name string, why error)
 }
 
 // Reasons for which [Directory] skips an entry, to be matched with [errors.Is].
 var (
-	// ErrNotFile: the entry is a symbolic link, a named pipe, a socket or a device.
+	// ErrNotFile means that the entry is a symbolic link, a named pipe, a socket or a device.
 	ErrNotFile = errors.New("neither a regular file nor a directory")
-	// ErrName: the name is not UTF-8, so it is not a key. With a directory, all that is
-	// below it is skipped.
+	// ErrName means that the name is not UTF-8 and so cannot be a key. If it is that of a
+	// directory, its contents are skipped, too.
 	ErrName = errors.New("name is not UTF-8")
 )
 
-// maxWholeFile is the size of the largest file that is read into memory.
+// maxWholeFile is the size of the largest file that is read into memory, in bytes.
 const maxWholeFile = 256 << 10
 
 // Directory yields one entity for each regular file below the root of fsys, in
@@ -69,7 +69,7 @@ func (o DirectoryOptions) skipped(name string, why error) {
 	}
 }
 
-// file yields one file. It returns fs.SkipAll if the caller wants no more.
+// file yields one file. It returns fs.SkipAll if yield returns false.
 func (o DirectoryOptions) file(fsys fs.FS, name string, yield func(*feed.Entity, error) bool) error {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -1,14 +1,13 @@
-// Package input turns what a client hands over for publishing into entities:
-// one document with its headers, a multipart document, lines of JSON, or a
-// directory of files. It gives one entity at a time and holds one at a time, so
-// the size of the whole does not matter.
+// Package input reads entities from an input for publishing: one document with
+// its headers, a multipart document, lines of JSON, or a directory of files. It
+// holds only one entity at a time, so inputs can have any size.
 //
-// Only the parts of a multipart document may have a Last-Modified, which counts in
-// a snapshot; in a feed the producer sets it. Entities may lack a
-// Content-ID: the producer then makes one up, and publishing the same input
-// again publishes it twice.
+// Only the parts of a multipart document may have a Last-Modified, which is used
+// in a snapshot; in a feed the producer sets it. Entities may lack a Content-ID:
+// then the producer generates one, and publishing the same input again publishes
+// it twice.
 //
-// An entity may be kept after the next was read, unless it has a Stream.
+// An entity remains valid after the next one is read, unless it has a Stream.
 package input
 
 import (
@@ -19,11 +18,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// ErrInvalid is matched by errors that are the input's fault, as opposed to
-// those of reading it.
+// ErrInvalid is matched by errors that are the input's fault, as opposed to read
+// errors.
 var ErrInvalid = errors.New("invalid input")
 
-// An Error says which entity could not be taken from the input, and why. The
+// An Error is an entity that could not be read from the input, and why. The
 // entities before it have been yielded.
 type Error struct {
 	// Where is "line 12", "part 3" or "file a/b.json"; lines count from 1, parts
@@ -44,8 +43,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // invalid returns an error that matches ErrInvalid and err.
 func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }
 
-// setField puts one header field where the model has it. Content-Length is
-// dropped, as the producer writes its own.
+// setField sets one header field of an entity. It ignores Content-Length, which
+// the producer sets.
 func setField(e *feed.Entity, name, value string) error {
 	var member *string
 	switch strings.ToLower(name) {
@@ -88,8 +87,8 @@ func setField(e *feed.Entity, name, value string) error {
 	return nil
 }
 
-// complete sets what has a default and checks what the producer would refuse,
-// as here it is known where it stands.
+// complete sets defaults and makes the producer's checks, because here the
+// position in the input is known.
 func complete(e *feed.Entity) error {
 	if e.Operation == "" {
 		e.Operation = feed.Put

@@ -57,8 +57,8 @@ func entity(part *page.Part) (*feed.Entity, error) {
 	return e, nil
 }
 
-// malformed are the causes of a [page.Error] that are the document's fault; any
-// other comes from the reader it was read from.
+// malformed are the causes of a [page.Error] that are the document's fault; others
+// come from the underlying reader.
 var malformed = []error{
 	page.ErrTruncated, page.ErrNoParts, page.ErrMalformedHeader, page.ErrHeaderTooLarge,
 	page.ErrPartTooLarge, page.ErrContentLength, page.ErrBoundary,

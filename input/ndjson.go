@@ -19,14 +19,13 @@ const DefaultMaxLine = 8 << 20
 // LengthyLine is the length in bytes beyond which Options.Lengthy is called.
 const LengthyLine = 1 << 20
 
-// ErrLineTooLong: a line is longer than MaxLine.
+// ErrLineTooLong means that a line is longer than MaxLine.
 var ErrLineTooLong = errors.New("line exceeds the limit")
 
-// Options say what the lines of [NDJSON] mean. Pointers are JSON Pointers
+// Options configure how [NDJSON] interprets lines. Pointers are JSON Pointers
 // (RFC 6901) to a string, a number or a boolean; "" means none.
 type Options struct {
-	// Key points to the key of the thing that the line is about. It must be in
-	// every line, and not empty.
+	// Key points to the key, which must be in every line and not empty.
 	Key string
 	// Operation is that of all lines; "" means PUT.
 	Operation feed.Operation
@@ -35,22 +34,20 @@ type Options struct {
 	OperationField string
 	// ContentType is that of all lines; "" means application/json.
 	ContentType string
-	// ContentID points to the Content-ID, the name of the event. It must be in
-	// every line. With it, the same input may be published again without
-	// harm.
+	// ContentID points to the Content-ID, which must be in every line. It makes
+	// publishing the same input again idempotent.
 	ContentID string
 	// MaxLine is the longest line, in bytes; 0 means DefaultMaxLine.
 	MaxLine int
-	// Lengthy, if set, is called when a line turns out to be longer than
-	// LengthyLine, before more of it is read. With it, a program that reads
-	// several inputs at once can let them take turns. Its error ends the input.
+	// Lengthy, if set, is called when a line is longer than LengthyLine, before
+	// the rest of it is read. A program that reads several inputs at once can
+	// use it to let them take turns. An error ends the input.
 	Lengthy func() error
 }
 
-// NDJSON yields one entity for each line of r, which must be JSON. The body is
-// the line as it stands, without its line break. Empty lines are skipped, and so
-// is a byte order mark at the start, which some editors write: RFC 8259, section
-// 8.1, lets readers do that.
+// NDJSON yields one entity for each line of r, which must be JSON. The body is the
+// unchanged line without its line break. Empty lines are skipped, and so is a byte
+// order mark at the start, as RFC 8259, section 8.1, allows.
 func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		p, err := o.compile()
@@ -89,7 +86,7 @@ func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// A program is Options with compiled pointers; those that are absent are nil.
+// A program is Options with compiled pointers, which are nil if absent.
 type program struct {
 	key, operationField, contentID *jsonptr.Pointer
 	operation                      feed.Operation
@@ -120,7 +117,7 @@ func (o Options) compile() (*program, error) {
 	return p, nil
 }
 
-// entity keeps line as the entity's body.
+// entity returns the entity of a line. It retains line as the body.
 func (p *program) entity(line []byte) (*feed.Entity, error) {
 	if !json.Valid(line) {
 		return nil, invalid(explainJSON(line))
@@ -154,7 +151,7 @@ func (p *program) entity(line []byte) (*feed.Entity, error) {
 	return e, complete(e)
 }
 
-// explainJSON says where a line is not JSON; its first byte is byte 1.
+// explainJSON returns an error with the offset at which a line is not JSON, from 1.
 func explainJSON(line []byte) error {
 	var discard json.RawMessage
 	err := json.Unmarshal(line, &discard)
@@ -173,15 +170,15 @@ func lookup(p *jsonptr.Pointer, line []byte) (string, error) {
 	return text, err
 }
 
-// A lineReader gives each line in memory of its own.
+// A lineReader reads lines, each into newly allocated memory.
 type lineReader struct {
 	r       *bufio.Reader
 	max     int
 	lengthy func() error // or nil
 }
 
-// next returns a line without its LF or CRLF, and io.EOF behind the last. The
-// last line need not end in a line break.
+// next returns a line without its LF or CRLF, and io.EOF after the last. The last
+// line need not end in a line break.
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
 	for {

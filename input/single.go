@@ -13,9 +13,9 @@ import (
 
 // Single returns the entity that an HTTP request carries: its body, with the
 // Operation-Type field (PUT if there is none) and all Content-* fields of its
-// header. Other fields are about the request and are left out. The size is that
-// of the body, or -1 if it is not known. A body of more than maxWhole bytes is
-// not read but becomes the entity's Stream.
+// header. Other fields concern the request and are ignored. The size is that of the
+// body, or -1 if unknown. A body of more than maxWhole bytes is not read but becomes
+// the entity's Stream.
 func Single(header textproto.MIMEHeader, body io.Reader, size int64, maxWhole int) (*feed.Entity, error) {
 	e := new(feed.Entity)
 	for _, name := range slices.Sorted(maps.Keys(header)) {

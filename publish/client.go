@@ -22,23 +22,23 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// maxRetryAfter is how long a server may ask to be left alone.
+// maxRetryAfter limits the delay that a server may ask for.
 const maxRetryAfter = 5 * time.Minute
 
-// defaultAttempts is how often a request is sent that fails, if a Config does not say.
+// defaultAttempts is the default of Config.Attempts.
 const defaultAttempts = 8
 
-// A Config says where to publish, and how.
+// A Config configures a Client.
 type Config struct {
-	// URL of the feed: https://data.example.org/feeds/orders. It has no credentials in it.
+	// URL of the feed: https://data.example.org/feeds/orders, without credentials.
 	URL         string
 	Credentials consumer.Credentials
-	// HTTPClient sends the requests; nil for [http.DefaultClient]. Its redirects are not
-	// followed: entities and credentials stay with the server they are for.
+	// HTTPClient sends the requests; nil means [http.DefaultClient]. Redirects are not
+	// followed, so that entities and credentials do not go to another server.
 	HTTPClient *http.Client
-	// Attempts is how often a request is sent that the network or the server fails, with
+	// Attempts is how often a request is sent if the network or the server fails, with
 	// pauses of up to 30 seconds, or as long as the server asks for, up to 5 minutes.
-	// 0: 8; negative: no limit.
+	// 0 means 8, a negative number no limit.
 	Attempts int
 }
 
@@ -49,19 +49,19 @@ type Client struct {
 	buffers sync.Pool // of *[]byte
 }
 
-// A Receipt tells what became of entities that were published.
+// A Receipt is the outcome of publishing entities.
 type Receipt struct {
-	// Published counts the entities that were written, Duplicates those whose Content-ID was
-	// in the newest pages of the feed already.
+	// Published counts the entities that were written, Duplicates those whose Content-ID
+	// was already in the newest pages of the feed.
 	Published  int `json:"published"`
 	Duplicates int `json:"duplicates"`
-	// Page is the URL of the page that the last of them was written to, and ContentID names
-	// that entity. Both are empty if none was written.
+	// Page is the URL of the page that the last published entity was written to, and
+	// ContentID that of the entity. Both are empty if none was written.
 	Page      string `json:"page,omitempty"`
 	ContentID string `json:"contentId,omitempty"`
 }
 
-// add counts what was published later.
+// add adds the receipt of a later request.
 func (r *Receipt) add(later Receipt) {
 	r.Published += later.Published
 	r.Duplicates += later.Duplicates
@@ -73,11 +73,11 @@ func New(config Config) (*Client, error) {
 	u, err := url.Parse(config.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("publish: the URL of the feed is invalid") // the cause may show a password
+		return nil, errors.New("publish: the URL of the feed is invalid") // the cause may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("publish to %s: want a URL as https://HOST/feeds/FEED", u.Redacted())
+		return nil, fmt.Errorf("publish to %s: want a URL such as https://HOST/feeds/FEED", u.Redacted())
 	case u.User != nil:
-		return nil, fmt.Errorf("publish to %s: leave the credentials out of the URL, and set Credentials", u.Redacted())
+		return nil, fmt.Errorf("publish to %s: remove the credentials from the URL and set Credentials", u.Redacted())
 	}
 	c := &Client{config: config}
 	c.config.Attempts = cmp.Or(config.Attempts, defaultAttempts)
@@ -88,25 +88,24 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
-// Publish publishes entities in their order, and returns when they are durable. It sets the
-// ContentID of entities that have none. After an error some of the entities may have been
-// published: to publish all of them again, soon, does not publish any of them twice. The request
-// with an entity that has a Stream is not repeated, as that cannot be read again.
+// Publish publishes entities in order and returns when they are durable. It sets the ContentID
+// of entities that have none. After an error some of the entities may have been published;
+// publishing all of them again soon does not publish any of them twice. A request with an
+// entity that has a Stream is not retried, because the stream cannot be read again.
 //
-// An answer other than 2xx is a [consumer.StatusError]. The receipt counts what was published
+// A response other than 2xx is a [consumer.StatusError]. The receipt counts what was published
 // before the error.
 func (c *Client) Publish(ctx context.Context, entities ...*feed.Entity) (Receipt, error) {
 	return c.publish(ctx, ctx, entities)
 }
 
-// publish sends requests until they fail or end, within sending, and repeats none after the end
-// of ctx.
+// publish sends requests with the context sending. It retries none after the end of ctx.
 func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) (total Receipt, err error) {
 	for _, e := range entities {
 		if e.ContentID == "" {
@@ -131,8 +130,8 @@ func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) 
 	return total, nil
 }
 
-// whole returns how many entities go into the next request: as many as a batch has, and no
-// stream, which goes alone.
+// whole returns how many entities the next request has: up to the limits of a batch, without
+// streams, which are sent alone.
 func whole(entities []*feed.Entity) (n int) {
 	bytes := 0
 	for _, e := range entities {
@@ -150,7 +149,7 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 	if buf == nil {
 		buf = new([]byte)
 	}
-	var sending atomic.Int32 // bodies that a transport may still read, even after the answer
+	var sending atomic.Int32 // bodies that a transport may still read, even after the response
 	defer func() {
 		if sending.Load() == 0 {
 			c.buffers.Put(buf)
@@ -182,7 +181,7 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 	}
 }
 
-// encode makes a multipart document of the entities, with a boundary that occurs in none.
+// encode encodes the entities as a multipart document with a boundary that occurs in none of them.
 func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
 	for {
 		boundary = page.NewBoundary()
@@ -204,7 +203,7 @@ func appendParts(buf []byte, boundary string, entities []*feed.Entity) (_ []byte
 	return page.AppendClose(buf, boundary), nil
 }
 
-// A document is the body of a request, which its transport closes when it reads no more.
+// A document is the body of a request, which the transport closes after its last read.
 type document struct {
 	*bytes.Reader
 	once    sync.Once
@@ -227,7 +226,7 @@ func entityHeader(e *feed.Entity) http.Header {
 	return h
 }
 
-// post sends a request, whose body again, if not nil, opens once more.
+// post sends a request. If again is not nil, it opens the body once more.
 func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, again func() (io.ReadCloser, error), size int64) (_ Receipt, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.URL, body)
 	if err != nil {
@@ -249,27 +248,27 @@ func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, a
 	return readReceipt(c.config.URL, response)
 }
 
-// maxAnswer limits what is read of a server's answer, in bytes.
+// maxAnswer limits the body of a response, in bytes.
 const maxAnswer = 64 << 10
 
 func readReceipt(at string, response *http.Response) (receipt Receipt, err error) {
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return receipt, &url.Error{Op: "Post", URL: at, Err: fmt.Errorf("read answer: %w", err)}
+		return receipt, &url.Error{Op: "Post", URL: at, Err: fmt.Errorf("read response: %w", err)}
 	}
 	if response.StatusCode/100 != 2 {
 		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode, RetryAfter: backoff.RetryAfter(response.Header)}
-		_ = json.Unmarshal(data, &status.Problem) // not every server explains itself
+		_ = json.Unmarshal(data, &status.Problem) // which is optional
 		return receipt, status
 	}
 	if err := json.Unmarshal(data, &receipt); err != nil {
-		return receipt, fmt.Errorf("read answer of %s: %w", at, err)
+		return receipt, fmt.Errorf("read response of %s: %w", at, err)
 	}
 	return receipt, nil
 }
 
-// mayRepeat reports whether a request may succeed later: the network broke, or
-// the server says so.
+// mayRepeat reports whether a retry may succeed: after an error of the network, or if
+// the response says so.
 func mayRepeat(err error) bool {
 	var status *consumer.StatusError
 	if !errors.As(err, &status) {
@@ -279,15 +278,15 @@ func mayRepeat(err error) bool {
 	return consumer.Retryable(err)
 }
 
-// Ordered returns a target for an [Import]. There is nothing to gain from sending more while a
-// server is busy with a batch, so Begin waits. After an error nothing more is sent: what follows
-// must not come into the feed in front of what failed. When ctx ends, a request that is on its
-// way is finished, and not repeated.
+// Ordered returns a target for an [Import]. Sending more while a server is busy with a batch
+// gains nothing, so Begin waits. After an error nothing more is sent, so that no entity gets
+// into the feed before one that failed. When ctx ends, the current request is finished but not
+// retried.
 func (c *Client) Ordered() Target { return &ordered{client: c} }
 
 type ordered struct {
 	client *Client
-	failed error // of a batch that was begun
+	failed error // of an earlier batch
 }
 
 func (o *ordered) Begin(ctx context.Context, entities []*feed.Entity, _ bool) (func() (Receipt, error), error) {

@@ -98,7 +98,7 @@ func TestClientGivesUp(t *testing.T) {
 			r.Header.Set("Location", "http://elsewhere.example/")
 			return r, nil
 		}, 1, "status 307"},
-		{"no receipt", func() (*http.Response, error) { return answer(200, "<html>"), nil }, 1, "read answer"},
+		{"no receipt", func() (*http.Response, error) { return answer(200, "<html>"), nil }, 1, "read response"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

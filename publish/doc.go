@@ -1,13 +1,13 @@
-// Package publish is a client that publishes to a feed on a server, as "feedctl serve --writable"
-// runs one.
+// Package publish is a client that publishes to a feed on a server, such as "feedctl serve
+// --writable".
 //
-// [Client.Publish] is for a service that publishes as things happen. It sends entities in batches,
-// and repeats a request that the network or the server fails, after the time that the server asks
-// for. That is safe: each entity has a Content-ID, by which the server recognizes what it has in
+// [Client.Publish] is for a service that publishes events as they happen. It sends entities in
+// batches, and retries requests if the network or the server fails, after the delay that the server
+// asks for. That is safe: each entity has a Content-ID, by which the server recognizes entities in
 // the newest pages of the feed.
 //
-// [Import] is for an input with a beginning and an end. It publishes it in batches that are as
-// large as the input is fast and, with a [State], continues after a crash where it was.
+// [Import] is for an input with a beginning and an end. The faster the input, the larger are the
+// batches that it publishes. With a [State], it continues after a crash.
 //
-// A program that has the store of a feed needs no server: see package producer.
+// A program with access to the store of a feed needs no server: see package producer.
 package publish

@@ -10,41 +10,43 @@ import (
 
 // A Target makes entities durable, in order: [Client.Ordered], or a feed in a store.
 type Target interface {
-	// Begin begins to publish entities behind those of all calls before, if these
-	// succeed. More says that another call is going to follow at once. What it returns
-	// waits until they are durable. What has begun is not broken off when ctx ends.
+	// Begin starts to publish entities after those of all earlier calls, if these
+	// succeed. More means that another call follows at once. The returned function
+	// waits until the entities are durable. A batch that was begun is not interrupted
+	// when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
 }
 
-// An Import publishes an input from its beginning to its end, in batches that are as large as the
-// input is fast. With a State it continues where another one ended, or was killed.
+// An Import publishes an input from its beginning to its end. The faster the input, the larger the
+// batches. With a State it continues where an earlier one ended or was killed.
 type Import struct {
 	To       Target
 	Entities iter.Seq2[*feed.Entity, error]
-	// Tell, if not nil, is called first, with a function that the input calls with false
-	// when it begins to wait, and with true when there is more of it: while it waits,
-	// what is there is published. Without it, an input is taken to wait always.
+	// Tell, if not nil, is called first, with a function that the input must call with false
+	// when it starts to wait and with true when it has more: while it waits, entities read so
+	// far are published. Without Tell, the input is assumed to wait always.
 	Tell func(busy func(bool))
-	// Memory is how much of it, in bytes, what is on its way may take, beside one batch.
-	// 0: 4 MiB.
+	// Memory limits the memory for entities being published, in bytes, in addition to one
+	// batch. 0 means 4 MiB.
 	Memory int64
-	// State, if not nil, remembers how far the input was published.
+	// State, if not nil, stores how far the input was published.
 	State *State
-	// PageEntities and PageBytes are the limits of the feed's pages, if there is a State: no
-	// more is on its way than fits onto the pages on which Content-IDs are recognized. 0: the
-	// defaults of a feed, 10,000 and 1 MiB.
+	// PageEntities and PageBytes are the limits of the feed's pages, needed with a State: the
+	// entities being published at a time must fit onto the pages on which Content-IDs are
+	// recognized. 0 means the defaults of a feed, 10,000 and 1 MiB.
 	PageEntities int
 	PageBytes    int64
 	// Progress, if not nil, is called after each batch.
 	Progress func(Result)
 }
 
-// A Result counts what an [Import] has done.
+// A Result is the result of an [Import].
 type Result struct {
-	// Skipped entities at the start of the input were published before, as the State says.
+	// Skipped counts entities at the start of the input that were published before,
+	// according to the State.
 	Skipped int64
-	// Acknowledged is how many were published after them, Duplicates included, and Bytes the
-	// size of their bodies, without those of streams.
+	// Acknowledged counts the entities published after them, including Duplicates, and Bytes
+	// is the size of their bodies, without those of streams.
 	Acknowledged, Published, Duplicates, Bytes int64
 	// Last is the receipt of the last batch.
 	Last Receipt
@@ -57,9 +59,9 @@ type importing struct {
 	result Result
 }
 
-// Run reads the input in one goroutine, begins to publish it in another, and waits in
-// this one until it is durable. What has begun when ctx ends is finished, so that its
-// outcome is known. A read that is stuck then is not waited for.
+// Run publishes the input and returns when it is durable. When ctx ends, Run finishes the
+// batches that were begun, so that their outcome is known; it does not wait for a blocked
+// read of the input.
 func (im *Import) Run(ctx context.Context) (Result, error) {
 	p := &importing{Import: im}
 	p.queue = newQueue(cmp.Or(im.Memory, 4<<20))
@@ -82,7 +84,7 @@ func (p *importing) run(ctx context.Context) error {
 	skip := p.result.Skipped
 	go p.read(ctx, skip)
 	begun := make(chan publication, 64)
-	var end error // of the input, or of what could not begin
+	var end error // of the input, or of a batch that could not begin
 	go func() {
 		defer close(begun)
 		end = p.begin(ctx, begun)
@@ -104,7 +106,7 @@ func (p *importing) run(ctx context.Context) error {
 	return end
 }
 
-// A publication is a batch that has begun.
+// A publication is a batch that was begun.
 type publication struct {
 	entities []*feed.Entity
 	wait     func() (Receipt, error)
@@ -125,7 +127,7 @@ func (p *importing) begin(ctx context.Context, begun chan<- publication) error {
 	}
 }
 
-// read puts what follows the first skip entities of the input into the queue.
+// read adds the entities after the first skip ones of the input to the queue.
 func (p *importing) read(ctx context.Context, skip int64) {
 	q, n := p.queue, int64(0)
 	for e, err := range p.Entities {
@@ -147,7 +149,7 @@ func (p *importing) read(ctx context.Context, skip int64) {
 	q.close(err)
 }
 
-// finish notes that a batch is durable.
+// finish records that a batch is durable.
 func (p *importing) finish(batch []*feed.Entity, receipt Receipt) error {
 	p.queue.published(batch)
 	r := &p.result

@@ -8,34 +8,34 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Limits of what is published at once. The queue holds at most one batch more.
+// Limits of a batch. The queue holds at most one batch more.
 const (
 	batchEntities = 4096
 	batchBytes    = 1 << 20
 )
 
 // A queue passes entities from the goroutine that reads the input to the one that
-// publishes it, in order. The publisher takes what is there as soon as the reader has nothing
-// to do: when it waits for more of the input, or a batch is full. So a slow input is
+// publishes them, in order. The publisher takes the waiting entities as soon as the reader
+// is idle: when it waits for more of the input, or a batch is full. So a slow input is
 // published entity by entity, a fast one in large batches, and nothing waits for a
 // timer.
 type queue struct {
 	batch limits // of one batch
-	ahead limits // of all that was taken and is not published yet
-	room  int64  // memory in bytes for that
+	ahead limits // of all entities that were taken and not published yet
+	room  int64  // memory for these, in bytes
 
 	mu      sync.Mutex
 	changed sync.Cond
 	pending []*feed.Entity
-	waiting limits // what pending has
-	taken   limits // what was taken and is not published yet
-	put     int64  // entities that went in
+	waiting limits // sum of pending
+	taken   limits // sum of entities that were taken and not published yet
+	put     int64  // entities that were added
 	done    int64  // entities that were published
-	busy    bool   // the reader has some of the input that is not in pending yet
+	busy    bool   // the reader has read some input that is not in pending yet
 	held    bool   // the reader waits until a full batch is taken
 	streams bool   // the reader waits until a stream is published
 	closed  bool
-	err     error // why the input ended, if not at its end
+	err     error // error that ended the input, or nil
 }
 
 // limits are a number of entities and the bytes of their bodies.
@@ -44,18 +44,18 @@ type limits struct {
 	bytes    int64
 }
 
-// least returns the lower of each.
+// least returns the smaller of each.
 func (l limits) least(m limits) limits {
 	return limits{min(l.entities, m.entities), min(l.bytes, m.bytes)}
 }
 
-// memory returns how much memory so much takes until it is published, in bytes,
-// roughly: what goes with a body (its entity, headers as they were read and as they are
-// on the page, bookkeeping) weighs three quarters of a KiB.
+// memory returns an estimate of the memory that entities take until they are published,
+// in bytes. The overhead of a body (its entity, the headers as read and as on the page,
+// bookkeeping) is three quarters of a KiB.
 func (l limits) memory() int64 { return l.bytes + int64(l.entities)*768 }
 
-// newQueue returns a queue of which as much is on its way at a time as fits into so
-// many bytes of memory, or one batch.
+// newQueue returns a queue that limits the entities being published at a time to what
+// fits into room bytes of memory, or one batch.
 func newQueue(room int64) *queue {
 	q := &queue{
 		batch: limits{batchEntities, batchBytes},
@@ -66,9 +66,9 @@ func newQueue(room int64) *queue {
 	return q
 }
 
-// fit keeps all that is on its way on no more pages than Content-IDs are recognized
-// on. What was published before a crash is recognized when it is published again,
-// however often that happens and however the input is cut into batches. Pages may be
+// fit limits the entities being published at a time to the pages on which Content-IDs
+// are recognized. So entities published before a crash are recognized when they are
+// published again, after any number of crashes and with other batches. Pages may be
 // half full, and an entity has up to half a KiB of headers.
 func (q *queue) fit(pageEntities int, pageBytes int64) {
 	const pages = 16
@@ -77,9 +77,9 @@ func (q *queue) fit(pageEntities int, pageBytes int64) {
 	q.batch, q.ahead = q.batch.least(fit), q.ahead.least(fit)
 }
 
-// add appends an entity, waiting while the queue is full. One with a Stream
-// can be read only while its reader stands still, so add then returns after it
-// was published. It returns false if ctx ended.
+// add appends an entity. It waits while the queue is full. A Stream can be read only
+// while its reader is blocked, so add then returns after the entity was published. It
+// returns false if ctx ended.
 func (q *queue) add(ctx context.Context, e *feed.Entity) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +108,7 @@ func (q *queue) add(ctx context.Context, e *feed.Entity) bool {
 	return ctx.Err() == nil
 }
 
-// reads is told whether the reader has got some of the input, or waits for it.
+// reads records whether the reader has read some input, or waits for it.
 func (q *queue) reads(busy bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,9 +129,9 @@ func (q *queue) close(err error) {
 	q.changed.Broadcast()
 }
 
-// take returns everything that waits, and waits if there is nothing, or too much is
-// on its way. It returns nothing after the end of the input, with the input's
-// error, and when ctx ends. More is true if the reader has more already.
+// take returns all waiting entities. It blocks while there are none, or while too much
+// is being published. After the end of the input it returns none and the input's error;
+// when ctx ends it returns none. More is true if the reader already has more.
 func (q *queue) take(ctx context.Context) (batch []*feed.Entity, more bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,7 +152,7 @@ func (q *queue) take(ctx context.Context) (batch []*feed.Entity, more bool, err 
 	return batch, more, nil
 }
 
-// ready reports whether the publisher has something to do.
+// ready reports whether take must not block.
 func (q *queue) ready() bool {
 	if len(q.pending) == 0 {
 		return q.closed
@@ -160,13 +160,13 @@ func (q *queue) ready() bool {
 	return q.fits() && (!q.busy || q.held || q.streams || q.closed)
 }
 
-// fits reports whether what waits may be taken.
+// fits reports whether the waiting entities may be taken.
 func (q *queue) fits() bool {
 	all := limits{q.taken.entities + q.waiting.entities, q.taken.bytes + q.waiting.bytes}
 	return q.taken.entities == 0 || all == all.least(q.ahead) && all.memory() <= q.room
 }
 
-// published tells that the batch that was taken first is done with.
+// published records that the batch taken first is durable.
 func (q *queue) published(batch []*feed.Entity) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +176,7 @@ func (q *queue) published(batch []*feed.Entity) {
 	q.changed.Broadcast()
 }
 
-// bodies returns the length of the bodies.
+// bodies returns the total length of the bodies.
 func bodies(entities []*feed.Entity) (bytes int64) {
 	for _, e := range entities {
 		bytes += int64(len(e.Body))
@@ -184,7 +184,7 @@ func bodies(entities []*feed.Entity) (bytes int64) {
 	return bytes
 }
 
-// watch wakes all that wait when ctx ends. The returned function ends that.
+// watch wakes all waiting goroutines when ctx ends. The returned function stops it.
 func (q *queue) watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		q.mu.Lock()

@@ -12,38 +12,38 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// A State remembers, in a file, how much of an input was published. The file is written
-// after the entities are durable, so it may be behind, never ahead: entities
-// that it does not know of are sent again and recognized by their Content-ID.
+// A State records in a file how much of an input was published. The file is written
+// after the entities are durable, so it may lag but is never ahead: entities after it
+// are sent again and recognized by their Content-ID.
 type State struct {
 	path string
-	// Feed is where the input was published: the URL of the feed, or what it is
-	// called in its store. Empty in a file of an earlier version.
+	// Feed is where the input was published: the URL of the feed, or its name in its
+	// store. Empty in a file of an earlier version.
 	Feed string `json:"feed,omitempty"`
 	// Published is the number of entities of the input that are in the feed.
 	Published int64 `json:"published"`
-	// Last is the SHA-256 of the body of the last of them, in hex, by which another input is
-	// told from this one. Empty if it was a stream, and in a file of an earlier version.
+	// Last is the SHA-256 of the body of the last of them, in hex, to recognize a different
+	// input. Empty if it was a stream, and in a file of an earlier version.
 	Last string `json:"last,omitempty"`
 }
 
-// A StateError is returned for a [State] that is about another feed or input. Nothing is
-// published then: each feed and input has a file of its own.
+// A StateError is returned for a [State] of another feed or input. Nothing was published.
+// Each feed and input needs its own file.
 type StateError struct {
 	Path string
 	Err  error
 }
 
-// Error names the file.
+// Error returns the path of the file and the cause.
 func (e *StateError) Error() string {
 	return fmt.Sprintf("%s: %v: nothing is published", e.Path, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *StateError) Unwrap() error { return e.Err }
 
-// OpenState reads the file path for a feed. One that does not exist stands for the start of
-// the input.
+// OpenState reads the file path for a feed. If it does not exist, the State is at the start
+// of the input.
 func OpenState(path, feedName string) (*State, error) {
 	s := &State{path: path}
 	data, err := regular.ReadFile(path)
@@ -55,22 +55,22 @@ func OpenState(path, feedName string) (*State, error) {
 		return nil, fmt.Errorf("read resume file: %w", err)
 	}
 	if err := json.Unmarshal(data, s); err != nil || s.Published < 0 {
-		return nil, fmt.Errorf("read resume file %s: it is not one: %.80q", path, data)
+		return nil, fmt.Errorf("read resume file %s: not a resume file: %.80q", path, data)
 	}
 	if s.Feed != "" && s.Feed != feedName {
-		return nil, s.refuse("it says how far an input was published to %s, and this is %s", s.Feed, feedName)
+		return nil, s.refuse("it belongs to feed %s, not %s", s.Feed, feedName)
 	}
 	s.Feed = feedName
 	return s, nil
 }
 
-// check compares an entity that is to be skipped with what was published: n of
-// the input, from 1.
+// check compares the nth entity of the input, from 1, which is to be skipped, with the
+// State.
 func (s *State) check(n int64, e *feed.Entity) error {
 	if n < s.Published || s.Last == "" || digest(e) == s.Last {
 		return nil
 	}
-	return s.refuse("entity %d of the input is not the one that was published then", n)
+	return s.refuse("entity %d of the input is not the one that was published before", n)
 }
 
 // checkEnd returns an error for an input that ends after n entities, before the number that was
@@ -79,14 +79,14 @@ func (s *State) checkEnd(n, published int64) error {
 	if n >= published {
 		return nil
 	}
-	return s.refuse("it says that %d entities of the input were published, and there are only %d", published, n)
+	return s.refuse("it says that %d entities of the input were published, but the input has only %d", published, n)
 }
 
 func (s *State) refuse(format string, args ...any) error {
 	return &StateError{s.path, fmt.Errorf(format, args...)}
 }
 
-// save replaces the file: that many were published, and last was the last of them.
+// save replaces the file after n entities were published, of which last is the last.
 func (s *State) save(published int64, last *feed.Entity) error {
 	s.Published, s.Last = published, digest(last)
 	data, err := json.Marshal(s)
@@ -96,7 +96,7 @@ func (s *State) save(published int64, last *feed.Entity) error {
 	return regular.WriteFile(s.path, append(data, '\n'))
 }
 
-// digest returns the SHA-256 of the body of an entity; empty of a stream.
+// digest returns the SHA-256 of the body of an entity, or "" for a stream.
 func digest(e *feed.Entity) string {
 	if e.Stream != nil {
 		return ""

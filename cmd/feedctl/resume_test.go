@@ -25,10 +25,10 @@ func TestResumeOfAnother(t *testing.T) {
 		args              []string
 		want              string
 	}{
-		{"feed", "b", "1\n2\n3\n", nil, "store#a, and this is file://"},
-		{"server", "a", "1\n2\n3\n", []string{"--to", "http://127.0.0.1:1"}, "this is http://127.0.0.1:1/feeds/a"},
-		{"shorter input", "a", "1\n", nil, "3 entities of the input were published, and there are only 1"},
-		{"no input", "a", "", nil, "there are only 0"},
+		{"feed", "b", "1\n2\n3\n", nil, "store#a, not file://"},
+		{"server", "a", "1\n2\n3\n", []string{"--to", "http://127.0.0.1:1"}, "not http://127.0.0.1:1/feeds/a"},
+		{"shorter input", "a", "1\n", nil, "3 entities of the input were published, but the input has only 1"},
+		{"no input", "a", "", nil, "the input has only 0"},
 		{"other input", "a", "4\n5\n6\n7\n", nil, "entity 3 of the input is not the one"},
 	} {
 		code, stderr := publish(test.feed, test.input, test.args...)
