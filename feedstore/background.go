@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// backgroundTimeout bounds work that is not a request's own. A store that takes
-// longer for a page, or for its metadata, is as good as away.
+// backgroundTimeout limits a background task. A store that takes longer for a page, or
+// for its metadata, is considered unavailable.
 const backgroundTimeout = 2 * time.Minute
 
-// A background runs what is begun for one request and of use to others, so that it
-// must not end with that request.
+// A background runs tasks that are started for one request and shared with others, so
+// that they must not end with that request.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -27,7 +27,7 @@ func newBackground() *background {
 	return b
 }
 
-// run starts a task; false if the reader is being closed.
+// run starts a task. It reports false if the reader is being closed.
 func (b *background) run(task func(ctx context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *background) run(task func(ctx context.Context)) bool {
 	return true
 }
 
-// close waits for the tasks to end, and when ctx ends cuts them short.
+// close waits for the tasks to end, and cancels them when ctx ends.
 func (b *background) close(ctx context.Context) {
 	b.mu.Lock()
 	b.closed = true
@@ -53,8 +53,8 @@ func (b *background) close(ctx context.Context) {
 	b.cancel()
 }
 
-// calls let callers that want the same thing at the same time share the work (single
-// flight). It must be a thing that does not change, or may be a little old.
+// calls share work among concurrent callers with the same key (single flight). A result
+// may be of a call that began earlier.
 type calls[K comparable, V any] struct {
 	background *background
 
@@ -63,7 +63,7 @@ type calls[K comparable, V any] struct {
 }
 
 type call[V any] struct {
-	done  chan struct{} // closed when what follows is set
+	done  chan struct{} // closed when the following fields are set
 	value V
 	err   error
 }
@@ -72,7 +72,7 @@ func newCalls[K comparable, V any](b *background) *calls[K, V] {
 	return &calls[K, V]{background: b, byKey: make(map[K]*call[V])}
 }
 
-// start begins work, unless it is going on. It returns nil if the reader is being closed.
+// start starts work, unless it is under way. It returns nil if the reader is being closed.
 func (g *calls[K, V]) start(key K, work func(context.Context) (V, error)) *call[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *calls[K, V]) start(key K, work func(context.Context) (V, error)) *call[
 	return f
 }
 
-// do does work, or waits for the call that is doing it.
+// do does work, or waits for a call that is under way.
 func (g *calls[K, V]) do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
 	f := g.start(key, work)
 	if f == nil {

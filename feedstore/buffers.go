@@ -12,23 +12,23 @@ import (
 
 // Limits of the pages in memory.
 const (
-	// bufferUnit is what memory for pages is given out in, in bytes.
+	// bufferUnit is the granularity of memory for pages, in bytes.
 	bufferUnit = 64 << 10
-	// maxBufferShare is the part of the memory that one page may take.
+	// maxBufferShare limits one page to this fraction of the memory.
 	maxBufferShare = 4
-	// unreadAge is for how long a page that was fetched ahead waits for a reader
-	// before another one may be fetched ahead in its place.
+	// unreadAge is how long a page that was fetched ahead is kept for a reader before
+	// another one may replace it.
 	unreadAge = 10 * time.Second
 )
 
-// errUnbuffered says that a page is not to be had by way of memory.
+// errUnbuffered means that a page cannot be buffered in memory.
 var errUnbuffered = errors.New("no memory for the page")
 
-// buffers hold pages in memory: those that are being fetched, those that were
-// fetched ahead, and those that were read, so that a reader close behind need not fetch
-// them again. What they take is bounded, and no reader waits for memory.
+// buffers hold pages in memory: those being fetched, those fetched ahead, and those
+// already read, so that another reader shortly after need not fetch them again. Their
+// size is bounded, and no reader waits for memory.
 type buffers struct {
-	limit int64 // bytes; 0 if pages are not held in memory
+	limit int64 // bytes; 0 disables buffering
 
 	mu     sync.Mutex
 	taken  int64
@@ -38,8 +38,8 @@ type buffers struct {
 	free   []sync.Pool
 }
 
-// A bufferKey names a page that has a next page, or with its SHA-256 a state of one
-// that has not.
+// A bufferKey identifies a page that has a next page, or, with its SHA-256, a state of
+// the newest page.
 type bufferKey struct {
 	pageKey
 	state string
@@ -48,18 +48,18 @@ type bufferKey struct {
 // A buffer is a page in memory.
 type buffer struct {
 	bufferKey
-	ready chan struct{} // closed when what follows is set
+	ready chan struct{} // closed when the following fields are set
 
 	page   *chain.Page
 	body   []byte
 	digest []byte // SHA-256 of a page without a next page, as it is served
 	err    error
 
-	// What follows belongs to the buffers.
+	// The following fields are guarded by the mutex of buffers.
 	taken   int64
 	holders int // readers, and the task that fetches it
 	wanted  bool
-	useless bool // nothing will come of it, or it is on disk
+	useless bool // the fetch failed, or the page is on disk
 	cancel  context.CancelFunc
 	element *list.Element // in one of the lists, or nil
 	since   time.Time     // when it was fetched
@@ -75,9 +75,9 @@ func newBuffers(limit int64) *buffers {
 // fits reports whether a page of size bytes may be held.
 func (p *buffers) fits(size int64) bool { return size > 0 && size <= p.limit/maxBufferShare }
 
-// acquire returns the buffer of a page, to be released. If there was none the caller
-// has to fetch it: the buffer has two holders then. It returns nil if there is no
-// memory for size bytes.
+// acquire returns the buffer of a page; the caller must release it. If begun is true,
+// the buffer is new and the caller has to fetch the page: it then has two holders. It
+// returns nil if there is no memory for size bytes.
 func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {
 	return b, b == nil
 }
 
-// hold finds a buffer for a reader. The caller holds the lock, here and below.
+// hold returns the buffer for a reader, or nil. The caller must hold mu.
 func (p *buffers) hold(key bufferKey) *buffer {
 	b := p.byKey[key]
 	if b == nil {
@@ -126,9 +126,9 @@ func (p *buffers) add(key bufferKey, size int64, ahead bool) *buffer {
 	return b
 }
 
-// makeRoom removes what no one holds until there is room for size bytes: what
-// was read, the oldest first, and then what was fetched ahead; but to fetch ahead,
-// only what no reader seems to come for.
+// makeRoom removes unused buffers until there is room for size bytes: first those that
+// were read, the oldest first, and then those fetched ahead. To fetch ahead, it removes
+// of the latter only those that have not been read for unreadAge.
 func (p *buffers) makeRoom(size int64, ahead bool) bool {
 	for p.taken+size > p.limit {
 		oldest := p.read.Back()
@@ -147,7 +147,7 @@ func (p *buffers) makeRoom(size int64, ahead bool) bool {
 	return true
 }
 
-// resize corrects what a buffer takes when the size of the page is known.
+// resize corrects the size of a buffer once the size of the page is known.
 func (p *buffers) resize(b *buffer, size int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (p *buffers) resize(b *buffer, size int64) bool {
 	return true
 }
 
-// finish says what became of a buffer. The caller still holds it.
+// finish completes a buffer. The caller must still hold it.
 func (p *buffers) finish(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *buffers) finish(b *buffer) {
 	close(b.ready)
 }
 
-// discard makes sure that no other reader finds the buffer.
+// discard ensures that no other reader finds the buffer.
 func (p *buffers) discard(b *buffer) {
 	b.useless = true
 	if p.byKey[b.bufferKey] == b {
@@ -179,14 +179,14 @@ func (p *buffers) discard(b *buffer) {
 	}
 }
 
-// retire makes sure that a page that is on disk is not handed out again.
+// retire ensures that a page that is now on disk is not read from memory again.
 func (p *buffers) retire(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discard(b)
 }
 
-// release gives up a hold on the buffer. The caller must not use it afterwards.
+// release releases the buffer. The caller must not use it afterwards.
 func (p *buffers) release(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +215,7 @@ func (p *buffers) unlist(b *buffer) {
 	b.element = nil
 }
 
-// remove gives the memory of a buffer back. No one must hold it.
+// remove frees the memory of a buffer that has no holders.
 func (p *buffers) remove(b *buffer) {
 	p.unlist(b)
 	p.discard(b)
@@ -226,7 +226,7 @@ func (p *buffers) remove(b *buffer) {
 	}
 }
 
-// memory returns memory for a page, used if possible.
+// memory returns memory for a page, reused if possible.
 func (p *buffers) memory(size int64) []byte {
 	whole := rounded(size)
 	if used, ok := p.free[whole/bufferUnit].Get().(*[]byte); ok {
@@ -237,21 +237,21 @@ func (p *buffers) memory(size int64) []byte {
 
 func rounded(size int64) int64 { return (size + bufferUnit - 1) / bufferUnit * bufferUnit }
 
-// size returns how much memory is taken.
+// size returns the memory in use, in bytes.
 func (p *buffers) size() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-// begun remembers how to end the fetching of a page.
+// begun records how to cancel the fetch of a page.
 func (p *buffers) begun(b *buffer, cancel context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.cancel = cancel
 }
 
-// abandon ends the fetching of pages that no reader has asked for yet.
+// abandon cancels the fetches of pages that no reader has requested yet.
 func (p *buffers) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

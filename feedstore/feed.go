@@ -16,22 +16,22 @@ import (
 
 // Limits of what is remembered.
 const (
-	maxFeeds = 1024 // feeds that are known to exist
+	maxFeeds = 1024 // feeds known to exist
 	maxPages = 4096 // metadata of pages that have a next page
 )
 
-// floorAge is for how long a feed's floor is taken for granted.
+// floorAge is how long a feed's floor is used before it is read again.
 const floorAge = time.Second
 
-// A Feed is what a [Reader] knows of a feed. It is of use for a while: callers get it
-// from the Reader each time they have something to do.
+// A Feed is a [Reader]'s state of a feed. The Reader may replace it: callers get it from
+// the Reader for each request.
 type Feed struct {
 	name   string
 	r      *Reader
 	reader *chain.Reader
 	newest atomic.Int64               // the highest number that a newest page has had
-	last   atomic.Pointer[chain.Page] // the newest page when it was last looked at
-	size   atomic.Int64               // of the page that was last fetched, in bytes
+	last   atomic.Pointer[chain.Page] // the newest page at the last poll
+	size   atomic.Int64               // of the page fetched last, in bytes
 	polls  polls
 	digest openDigest
 
@@ -42,8 +42,8 @@ type Feed struct {
 	floorRead time.Time
 }
 
-// Feed returns what is known of a feed, or a new beginning of that. It does not look at
-// the store. The error matches [layout.ErrName].
+// Feed returns the state of a feed. It does not access the store: the feed need not
+// exist. The error matches [layout.ErrName].
 func (r *Reader) Feed(name string) (*Feed, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, err
@@ -68,25 +68,25 @@ func (f *Feed) Name() string { return f.name }
 // Linked reports whether page n is known to have a next page: then it never changes.
 func (f *Feed) Linked(n int64) bool { return n < f.newest.Load() }
 
-// SeenFloor is that of [chain.Reader].
+// SeenFloor returns the highest floor read so far, as [chain.Reader.SeenFloor] does.
 func (f *Feed) SeenFloor() int64 { return f.reader.SeenFloor() }
 
-// stale reports whether what is known of the feed is of a timeline that is gone: the
-// store went back to an older state.
+// stale reports whether the state is of an earlier timeline: the store has been restored
+// to an older state.
 func (f *Feed) stale() bool { return f.reader.Timeline() > 0 }
 
-// forget forgets a feed, and with it the pages of it that are in memory: they are
-// kept by it, not by its name.
+// forget drops the state of a feed and the pages of it in memory, which belong to the
+// state, not to the feed's name.
 func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {
-		r.log.Warn("store went back to an older state of the feed: what is in memory of it is dropped; purge the caches before this server", "feed", f.name)
+		r.log.Warn("store went back to an older state of the feed: dropped its pages in memory; purge the caches in front of this server", "feed", f.name)
 	}
 	own := func(other *Feed) bool { return other == f }
 	r.feeds.Remove(f.name, own)
 	r.newFeeds.Remove(f.name, own)
 }
 
-// usualSize returns what a page that is not known yet may be expected to have.
+// usualSize returns the expected size of a page that has not been fetched yet.
 func (f *Feed) usualSize() int64 {
 	if size := f.size.Load(); size > 0 {
 		return size
@@ -94,11 +94,11 @@ func (f *Feed) usualSize() int64 {
 	return usualPage
 }
 
-// Newest returns the newest page as it is in the store now: as it was at some moment
-// since the call. Feeds that have none are remembered apart, so that made-up names
-// displace nothing else.
+// Newest returns the newest page as it was in the store at some time since the call.
+// Feeds without pages are remembered separately, so that requests for names that do not
+// exist evict nothing else.
 func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
-	p, err := f.polls.do(ctx, f.r.background, f.look)
+	p, err := f.polls.do(ctx, f.r.background, f.poll)
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +109,10 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 	return p, nil
 }
 
-// look asks the store for the newest page. As long as that grows this takes a
-// single request: a page that was the newest and is still open, with the boundary
-// that no other page has, is the newest.
-func (f *Feed) look(ctx context.Context) (*chain.Page, error) {
+// poll reads the newest page from the store. While that page grows, this takes a single
+// request: a page that was the newest and is still open, with its unique boundary, is
+// the newest.
+func (f *Feed) poll(ctx context.Context) (*chain.Page, error) {
 	if last := f.last.Load(); last != nil && !last.Closed {
 		p, err := f.reader.Stat(ctx, last.Number)
 		grown := err == nil && p.Boundary == last.Boundary && (p.Entities > last.Entities || p.SHA256 == last.SHA256)
@@ -129,30 +129,30 @@ func (f *Feed) look(ctx context.Context) (*chain.Page, error) {
 	return p, nil
 }
 
-// saw remembers the newest page.
+// saw records the newest page.
 func (f *Feed) saw(p *chain.Page) {
 	known := lean(p)
 	f.last.Store(known)
-	f.reader.Remember(known) // so that it notices if the store goes back from there
+	f.reader.Remember(known) // so that it notices if the store is restored to an older state
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 }
 
-// lean returns what is remembered of a page: all but the checkpoint.
+// lean returns a copy of a page without the checkpoint.
 func lean(p *chain.Page) *chain.Page {
 	l := *p
 	l.Checkpoint = nil
 	return &l
 }
 
-// freshFloor returns the number of the oldest page if that was read not long ago.
+// freshFloor returns the number of the oldest page if it was read within floorAge.
 func (f *Feed) freshFloor() (int64, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.floor, f.floor > 0 && time.Since(f.floorRead) < floorAge
 }
 
-// Floor returns the number of the oldest page, as it was a second ago or later.
+// Floor returns the number of the oldest page. It may be up to a second old.
 func (f *Feed) Floor(ctx context.Context) (int64, error) {
 	if floor, fresh := f.freshFloor(); fresh {
 		return floor, nil
@@ -170,25 +170,25 @@ func (f *Feed) Floor(ctx context.Context) (int64, error) {
 	})
 }
 
-// Look returns what is known of a feed, its newest page, as [Feed.Newest] does, and the
-// floor, as [Feed.Floor] does. If the store turns out to have gone back, the feed is looked
-// at as if nothing was known of it.
+// Look returns the state of a feed, its newest page as [Feed.Newest] does, and its floor
+// as [Feed.Floor] does. If the store has been restored to an older state, it starts with
+// a new state.
 func (r *Reader) Look(ctx context.Context, name string) (f *Feed, newest *chain.Page, floor int64, err error) {
 	for {
 		if f, err = r.Feed(name); err != nil {
 			return nil, nil, 0, err
 		}
-		newest, floor, err = f.lookAt(ctx)
+		newest, floor, err = f.pollWithFloor(ctx)
 		if err != nil || !f.stale() {
 			return f, newest, floor, err
 		}
 	}
 }
 
-// lookAt asks for the newest page and the floor at the same time. The newest page that
-// is found without looking at the floor is looked for again if it is below that: a
-// writer that slept for very long may have put a page where one was pruned.
-func (f *Feed) lookAt(ctx context.Context) (newest *chain.Page, floor int64, err error) {
+// pollWithFloor reads the newest page and the floor concurrently. If the page is below
+// the floor, it polls again: a producer that was suspended for long may have created a
+// page where one was pruned.
+func (f *Feed) pollWithFloor(ctx context.Context) (newest *chain.Page, floor int64, err error) {
 	floor, fresh := f.freshFloor()
 	var asking errgroup.Group
 	if !fresh {
@@ -212,7 +212,7 @@ func (f *Feed) Stat(ctx context.Context, n int64) (*chain.Page, error) {
 	return f.r.source.stat(ctx, f, n)
 }
 
-// StatNewest returns the metadata of page n, which was the newest a moment ago, as it is now.
+// StatNewest returns the current metadata of page n, which was the newest a moment ago.
 func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 	return f.reader.Stat(ctx, n)
 }
@@ -221,17 +221,17 @@ func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 func (f *Feed) Crawl(n, floor int64) { f.r.source.crawl(f, n, floor) }
 
 // Open opens length bytes, from offset on, of the body of a page that has a next page; a
-// negative length means to the end. The end of a whole body comes only if it has the digest in
-// the page's metadata. A part has no digest: its page was verified as a whole, now or in the
-// last 10 minutes ([pagecache.VerifyAge]), and what has changed in the store since then is not
-// noticed. An error that matches [chain.ErrCorrupt] says that the page is not what was written.
+// negative length means to the end. A whole body ends with io.EOF only if it has the digest in
+// the page's metadata. A part cannot be verified alone: its page is verified as a whole, now or
+// within the last 10 minutes ([pagecache.VerifyAge]), so that damage to the store since then is
+// not noticed. The error of a damaged page matches [chain.ErrCorrupt].
 func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	return f.r.source.open(ctx, f, n, offset, length)
 }
 
-// OpenNewest is Open of a page that was the newest when it was seen, in that state or a
-// later one. The digest is the SHA-256 of the page with its closing delimiter, if it is at
-// hand.
+// OpenNewest opens a page that was the newest when it was seen, in that state or a later
+// one, as Open does. The digest is the SHA-256 of the page with its closing delimiter, or
+// nil if it is not known.
 func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length int64) (p *chain.Page, body io.ReadCloser, digest []byte, err error) {
 	whole := offset == 0 && length < 0
 	if whole {
@@ -260,13 +260,13 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 	return p, body, digest, err
 }
 
-// Digest returns the SHA-256 of a page that has no next page, with its closing delimiter;
-// nil if that cannot be told. An error says that the page is not what was written.
+// Digest returns the SHA-256 of the newest page with its closing delimiter, or nil if it
+// is not known. An error means that the page is corrupt.
 func (f *Feed) Digest(ctx context.Context, p *chain.Page) ([]byte, error) {
 	return f.digest.sum(ctx, p, f.r.integrity)
 }
 
-// A pageKey names a page of a feed in the timeline that the feed is known in.
+// A pageKey identifies a page of a feed in one timeline.
 type pageKey struct {
 	feed   *Feed
 	number int64

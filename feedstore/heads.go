@@ -13,11 +13,11 @@ import (
 
 // Limits of [Reader.Heads].
 const (
-	maxHeads  = 10_000 // feeds whose newest pages are known, the first by name
+	maxHeads  = 10_000 // feeds whose newest pages are kept, the first by name
 	headsRate = 50     // feeds that are polled per second
 )
 
-// heads are the newest pages of all feeds, as requests and earlier passes have seen them.
+// heads are the newest pages of all feeds, as last seen by requests and earlier passes.
 type heads struct {
 	reader *Reader
 
@@ -27,16 +27,16 @@ type heads struct {
 	pass   chan struct{} // closed when the pass under way ends; nil if there is none
 }
 
-// A head is what is known of the end of a feed.
+// A head is the newest page of a feed as last seen.
 type head struct {
 	page *chain.Page // nil before the first poll
-	at   time.Time   // of the last poll, also of one that failed
+	at   time.Time   // of the last poll, even if it failed
 }
 
-// Heads returns the newest pages of the first 10,000 feeds by name, as they were seen last, in no
-// order and without checkpoints, and counts the feeds in the store. It has the feeds polled in the
-// background, those first that were not polled for longest, and waits for that at most this long.
-// Pages that are not known yet, or cannot be read, are left out.
+// Heads returns the newest pages of the first 10,000 feeds by name, as last seen, in no particular
+// order and without checkpoints, and the number of feeds in the store. It starts polling the feeds
+// in the background, the least recently polled first, and waits for that at most the given time.
+// Pages that are not known yet, or cannot be read, are omitted.
 func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
 	h := &r.heads
 	timer := time.NewTimer(wait)
@@ -55,7 +55,7 @@ func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
 	return pages, h.feeds
 }
 
-// saw remembers the newest page of a feed that has been listed.
+// saw records the newest page of a feed that has been listed.
 func (h *heads) saw(p *chain.Page) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *heads) saw(p *chain.Page) {
 	}
 }
 
-// refresh begins a pass over the feeds, unless one is under way. The channel is closed
-// when it ends.
+// refresh starts a pass over the feeds, unless one is under way. The channel is closed
+// when the pass ends.
 func (h *heads) refresh() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *heads) refresh() <-chan struct{} {
 	return done
 }
 
-// poll polls the feeds, as many as the time of a background task allows.
+// poll polls the feeds, as many as the time limit of a background task allows.
 func (h *heads) poll(ctx context.Context) {
 	names, err := h.list(ctx)
 	if err != nil {
@@ -116,8 +116,8 @@ func (h *heads) poll(ctx context.Context) {
 	}
 }
 
-// list lists the feeds and returns the names of the first of them, the one first that was not
-// polled for longest. It forgets those that are gone.
+// list lists the feeds and returns the names of the first maxHeads, the least recently polled
+// first. It drops the heads of feeds that no longer exist.
 func (h *heads) list(ctx context.Context) ([]string, error) {
 	count, there := 0, make(map[string]*head)
 	for name, err := range chain.Feeds(ctx, h.reader.store, "") {
@@ -141,7 +141,7 @@ func (h *heads) list(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// pollFeed polls one feed. What requests know of it helps, and is updated.
+// pollFeed polls one feed, through the reader's state of the feed if there is one.
 func (h *heads) pollFeed(ctx context.Context, name string) error {
 	if f, ok := h.reader.feeds.Get(name); ok {
 		_, err := f.Newest(ctx)
@@ -164,7 +164,7 @@ func (h *heads) pollFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// forget forgets the end of a feed that cannot be read.
+// forget drops the head of a feed that cannot be read.
 func (h *heads) forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

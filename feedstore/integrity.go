@@ -22,20 +22,20 @@ import (
 
 // Limits of verifying bodies.
 const (
-	// maxVerified is how many objects are remembered to have been verified.
+	// maxVerified is how many verified objects are remembered.
 	maxVerified = 4096
 	// maxEarly is the size up to which a body is verified before the response begins, in
-	// bytes, and maxEarlyAll how much memory such bodies may take. Others are verified as
+	// bytes, and maxEarlyAll limits the memory for these bodies. Others are verified while
 	// they are sent.
 	maxEarly    = 256 << 10
 	maxEarlyAll = 16 << 20
-	// maxTwice is the size up to which a file is read for it, and then sent as a file.
+	// maxTwice is the size up to which a file is read to verify it and then sent as a file.
 	maxTwice = 16 << 20
 )
 
-// An integrity sees to it that no body leaves the store that does not have the SHA-256 of its
-// metadata. An object that was verified is taken to be right for [pagecache.VerifyAge]: then a
-// part of it may be read by itself, and a file sent without passing through the process.
+// An integrity verifies that each body read from the store has the SHA-256 in its metadata. A
+// verified object is trusted for [pagecache.VerifyAge]: during that time a part of it may be
+// read alone, and the kernel may send a file.
 type integrity struct {
 	store    storage.Store
 	network  bool                                   // see [Config]
@@ -44,7 +44,7 @@ type integrity struct {
 	corrupt  atomic.Uint64
 }
 
-// An objectState is what was verified.
+// An objectState identifies a verified state of an object.
 type objectState struct {
 	key     string
 	version storage.Version
@@ -60,10 +60,10 @@ func newIntegrity(store storage.Store, network bool) *integrity {
 	}
 }
 
-// whole returns the whole body of an object, to be closed, in place of the one that was
-// opened. If it does not have the SHA-256 sum, in hex, then whole fails, or reading it does
-// before the last bytes: the error matches [chain.ErrCorrupt]. For a reader in the same
-// process it is read once, and always verified.
+// whole returns a verified body in place of the whole body of an object; the caller must close
+// it. If the body does not have the SHA-256 sum, in hex, whole or a Read before the last bytes
+// fails with an error that matches [chain.ErrCorrupt]. For a reader in the same process, the
+// body is always verified, in a single pass.
 func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
 	if !i.network {
@@ -92,9 +92,9 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 	return body, nil
 }
 
-// part returns the part of an object's body that was opened, to be closed. A part has no
-// digest: unless the object was verified not long ago, the whole body is read first, and part
-// fails as whole does if it is not right.
+// part returns the opened part of an object's body; the caller must close it. Unless the object
+// was verified recently, the whole body is read and verified first, and part fails as whole does
+// if it is damaged.
 func (i *integrity) part(ctx context.Context, object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
 	if i.fresh(state) {
@@ -106,12 +106,11 @@ func (i *integrity) part(ctx context.Context, object *storage.Object, sum string
 	return object.Body, nil
 }
 
-// readThrough verifies an object that had this size. What was appended since then does not
-// matter.
+// readThrough verifies the first size bytes of an object; later appends are ignored.
 func (i *integrity) readThrough(ctx context.Context, state objectState, size int64) error {
 	object, err := i.store.Get(ctx, state.key, 0, size)
 	if err != nil {
-		return fmt.Errorf("verify before a part is read: %w", err)
+		return fmt.Errorf("verify object before reading a part: %w", err)
 	}
 	defer object.Body.Close()
 	hash := sha256.New()
@@ -121,13 +120,13 @@ func (i *integrity) readThrough(ctx context.Context, state objectState, size int
 	return i.check(state, hash)
 }
 
-// fresh reports whether an object was verified not long ago.
+// fresh reports whether an object was verified within [pagecache.VerifyAge].
 func (i *integrity) fresh(state objectState) bool {
 	at, ok := i.verified.Get(state)
 	return ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge
 }
 
-// note remembers when an object was verified.
+// note records when an object was verified.
 func (i *integrity) note(state objectState, at time.Time) {
 	i.verified.Add(state, new(atomic.Int64), 1).Store(at.UnixNano())
 }
@@ -135,7 +134,7 @@ func (i *integrity) note(state objectState, at time.Time) {
 // A rewinder is a body that can be read again.
 type rewinder interface{ Rewind() error }
 
-// twice verifies a body and makes it ready to be read again. If it fails the body is closed.
+// twice reads a body to verify it and rewinds it. If it fails, it closes the body.
 func (i *integrity) twice(object *storage.Object, file rewinder, state objectState) error {
 	hash := sha256.New()
 	_, err := io.Copy(hash, object.Body)
@@ -155,7 +154,7 @@ func (i *integrity) twice(object *storage.Object, file rewinder, state objectSta
 func readWhole(object *storage.Object, data []byte, hash hash.Hash) error {
 	_, err := io.ReadFull(io.TeeReader(object.Body, hash), data)
 	if err == nil {
-		_, err = io.Copy(hash, object.Body) // more would be wrong; and the store may have something to say at the end
+		_, err = io.Copy(hash, object.Body) // detects excess data, and errors that the store returns at the end
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", object.Key, err)
@@ -166,19 +165,19 @@ func readWhole(object *storage.Object, data []byte, hash hash.Hash) error {
 // check compares what was read of an object with its metadata.
 func (i *integrity) check(state objectState, hash hash.Hash) error {
 	if got := hex.EncodeToString(hash.Sum(nil)); got != state.sha256 {
-		return i.corrupted(state.key, fmt.Errorf("its body has the SHA-256 %s, not %s as its metadata says", got, state.sha256))
+		return i.corrupted(state.key, fmt.Errorf("the SHA-256 of its body is %s, but %s in its metadata", got, state.sha256))
 	}
 	i.note(state, time.Now())
 	return nil
 }
 
-// corrupted counts an object that is not what was written, and makes the error of it.
+// corrupted counts a corrupt object and returns the error for it.
 func (i *integrity) corrupted(key string, cause error) error {
 	i.corrupt.Add(1)
 	return &corruptError{key, cause}
 }
 
-// A corruptError is an object that is not what was written. It matches [chain.ErrCorrupt].
+// A corruptError reports a corrupt object. It matches [chain.ErrCorrupt].
 type corruptError struct {
 	key   string
 	cause error
@@ -190,7 +189,7 @@ func (e *corruptError) Error() string {
 
 func (e *corruptError) Unwrap() []error { return []error{chain.ErrCorrupt, e.cause} }
 
-// A heldBody is in memory.
+// A heldBody is a body in memory.
 type heldBody struct {
 	bytes.Reader
 	release func()
@@ -202,7 +201,7 @@ func (b *heldBody) Close() error {
 	return nil
 }
 
-// A verifiedBody is verified as it is read, before its last bytes are given out.
+// A verifiedBody is verified while it is read, before Read returns its last bytes.
 type verifiedBody struct {
 	io.ReadCloser
 	integrity *integrity

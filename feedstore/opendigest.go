@@ -14,16 +14,15 @@ import (
 	"github.com/feedctl/feedctl/pagecache"
 )
 
-// maxHashed is how much of an open page is read for its digest at once. Pages
-// that grow by more at a time go without.
+// maxHashed is how much of an open page is read for its digest at once, in bytes. Pages
+// that grow by more at a time have no digest.
 const maxHashed = 16 << 20
 
-// An openDigest hashes the newest page of a feed as it grows, so that each of its
-// bytes is read for this only once. What it has hashed is checked against what
-// the producer wrote down.
+// An openDigest hashes the newest page of a feed as it grows, so that each byte is read
+// only once for this. The hash is checked against the page's metadata.
 type openDigest struct {
 	reader *chain.Reader
-	free   chan struct{} // holds a value while what follows is used
+	free   chan struct{} // holds a value while the following fields are used
 
 	number   int64
 	boundary string
@@ -32,9 +31,8 @@ type openDigest struct {
 	since    time.Time // when the first of them were read
 }
 
-// sum returns the SHA-256 of an open page with its closing delimiter, or nil if
-// that cannot be told. If the page in the store is not what was written, that is an
-// error. i takes note of it.
+// sum returns the SHA-256 of an open page with its closing delimiter, or nil if it is not
+// known. It returns an error, and counts it in i, if the page in the store is corrupt.
 func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]byte, error) {
 	select {
 	case d.free <- struct{}{}:
@@ -43,7 +41,7 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 		return nil, nil
 	}
 	if d.number > p.Number {
-		return nil, nil // outdated already
+		return nil, nil // already outdated
 	}
 	known := d.hash != nil && d.boundary == p.Boundary && time.Since(d.since) < pagecache.VerifyAge
 	if known && d.size > p.Size {
@@ -51,7 +49,7 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 	}
 	if known {
 		if same, err := d.grow(ctx, p); err != nil || !same {
-			return nil, nil // reading the body tells why
+			return nil, nil // reading the body returns the error
 		}
 		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // or the store was restored
 	}
@@ -80,8 +78,8 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 	return closed.Sum(nil), nil
 }
 
-// grow hashes what the page has got since the last time. It reports whether what is in the
-// store still is a state of the page.
+// grow hashes what was appended since the last call. It reports whether the object in the
+// store is still a state of the page.
 func (d *openDigest) grow(ctx context.Context, p *chain.Page) (bool, error) {
 	missing := p.Size - d.size
 	if missing == 0 {

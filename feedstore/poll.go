@@ -8,29 +8,29 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// errClosing says that there are no shared looks any more.
+// errClosing means that polls are no longer shared because the reader is being closed.
 var errClosing = errors.New("reader is being closed")
 
-// polls let requests share a look at the store. What a request gets was looked at
-// after it arrived, so it sees every write that returned before. A request that comes
-// during a look waits for the next one, which all that come until then share: however
-// many there are, the store sees one look at a time.
+// polls let requests share polls of the store. A request shares only a poll that begins
+// after the request has arrived, so it sees every write that returned before. Requests
+// that arrive during a poll share the next one: the store sees one poll at a time,
+// regardless of the number of requests.
 type polls struct {
 	mu      sync.Mutex
 	running bool
 	next    *call[*chain.Page] // nil if no one waits for it
 }
 
-// do looks, or waits for a look that begins after now.
-func (l *polls) do(ctx context.Context, b *background, look func(context.Context) (*chain.Page, error)) (*chain.Page, error) {
-	next := l.join(b, look)
+// do polls, or waits for a poll that has not begun yet.
+func (l *polls) do(ctx context.Context, b *background, poll func(context.Context) (*chain.Page, error)) (*chain.Page, error) {
+	next := l.join(b, poll)
 	if next == nil {
-		return look(ctx)
+		return poll(ctx)
 	}
 	select {
 	case <-next.done:
 		if errors.Is(next.err, errClosing) {
-			return look(ctx)
+			return poll(ctx)
 		}
 		return next.value, next.err
 	case <-ctx.Done():
@@ -38,8 +38,8 @@ func (l *polls) do(ctx context.Context, b *background, look func(context.Context
 	}
 }
 
-// join returns the next look; nil if the reader is being closed.
-func (l *polls) join(b *background, look func(context.Context) (*chain.Page, error)) *call[*chain.Page] {
+// join returns the next poll, or nil if the reader is being closed.
+func (l *polls) join(b *background, poll func(context.Context) (*chain.Page, error)) *call[*chain.Page] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
@@ -48,7 +48,7 @@ func (l *polls) join(b *background, look func(context.Context) (*chain.Page, err
 	next := l.next
 	if !l.running {
 		l.next = nil
-		l.running = l.start(b, next, look)
+		l.running = l.start(b, next, poll)
 		if !l.running {
 			return nil
 		}
@@ -56,17 +56,16 @@ func (l *polls) join(b *background, look func(context.Context) (*chain.Page, err
 	return next
 }
 
-// start has a look in the background, and then the next, as long as a request
-// waits for one.
-func (l *polls) start(b *background, this *call[*chain.Page], look func(context.Context) (*chain.Page, error)) bool {
+// start polls in the background, and again as long as requests wait for the next poll.
+func (l *polls) start(b *background, this *call[*chain.Page], poll func(context.Context) (*chain.Page, error)) bool {
 	return b.run(func(ctx context.Context) {
-		this.value, this.err = look(ctx)
+		this.value, this.err = poll(ctx)
 		close(this.done)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		next := l.next
 		l.next = nil
-		l.running = next != nil && l.start(b, next, look)
+		l.running = next != nil && l.start(b, next, poll)
 		if next != nil && !l.running {
 			next.err = errClosing
 			close(next.done)

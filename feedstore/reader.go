@@ -1,7 +1,7 @@
 // Package feedstore reads the feeds and snapshots of a store for many readers at the same
 // time. It finds the newest page of a feed, opens pages and verifies their bodies, reads
 // ahead of readers that go from page to page, lets readers share requests to the store,
-// keeps pages in memory and on disk, and tells of changes.
+// keeps pages in memory and on disk, and notifies of changes.
 package feedstore
 
 import (
@@ -17,34 +17,34 @@ import (
 
 // Config holds the settings of a [Reader].
 type Config struct {
-	// ReadAhead is how much memory holds pages that were read from the store, in bytes:
-	// those that a reader will ask for next, and those that several readers ask for.
-	// Pages of more than a quarter of it are not held. 0 is none.
+	// ReadAhead limits the memory for pages read from the store, in bytes: pages that a
+	// reader will request next, and pages that several readers request. Pages of more
+	// than a quarter of it are not kept. 0: none.
 	ReadAhead int64
-	// Cache holds pages on disk; it stays the caller's. nil: there is none.
+	// Cache keeps pages on disk. The caller closes it. nil: no cache.
 	Cache *pagecache.Cache
-	// MaxWaiters is how many callers of [Feed.Wait] may wait at once. 0: none.
+	// MaxWaiters is how many callers of [Feed.Wait] may wait at the same time. 0: none.
 	MaxWaiters int
-	// PollInterval is how often a feed that is waited for is looked at, at most. If it is
-	// longer than a second, it is at first a second after a change, and grows. In a store
-	// that tells of changes a feed is looked at a tenth as often.
+	// PollInterval is the longest interval between polls of a feed that callers wait for.
+	// After a change, an interval of more than a second is shortened to a second and
+	// grows back. A store that notifies of changes is polled a tenth as often.
 	PollInterval time.Duration
-	// Network says that bodies leave the process: small ones are then verified before
-	// the first byte is given out, and files stay files, which can be sent as such.
-	// Otherwise a body is verified as it is read, and read once.
+	// Network means that bodies leave the process: small ones are then verified before
+	// the first byte is returned, and files are returned as files, which the kernel can
+	// send. Otherwise a body is verified while it is read, in a single pass.
 	Network bool
-	// Logger gets warnings. nil: nothing.
+	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger
-	// Waiting, if set, is called with how many callers wait for changes when that changes.
+	// Waiting, if set, is called with the number of waiting callers when it changes.
 	Waiting func(n int)
 }
 
-// Stats are counts of what a [Reader] has done, and what it holds.
+// Stats are statistics of a [Reader].
 type Stats struct {
-	CacheHits, CacheMisses uint64 // pages that were asked for and were, or were not, in the cache on disk
-	Asked, Ahead           uint64 // pages that were read into memory since a reader asked for them, and ahead of one
-	Corrupt                uint64 // objects that were not what was written
-	Memory                 int64  // bytes taken by pages that were read
+	CacheHits, CacheMisses uint64 // requested pages that were, or were not, in the cache on disk
+	Asked, Ahead           uint64 // pages read into memory because a reader requested them, and ahead of readers
+	Corrupt                uint64 // corrupt objects
+	Memory                 int64  // bytes used by pages in memory
 }
 
 // A Reader reads the feeds and snapshots of a store. Its methods may be called
@@ -56,7 +56,7 @@ type Reader struct {
 
 	background  *background
 	feeds       *lru.Cache[string, *Feed]
-	newFeeds    *lru.Cache[string, *Feed] // those whose newest page was not seen yet
+	newFeeds    *lru.Cache[string, *Feed] // feeds whose newest page is not known yet
 	floors      *calls[string, int64]
 	source      *source
 	integrity   *integrity
@@ -67,7 +67,7 @@ type Reader struct {
 	closed      atomic.Bool
 }
 
-// New returns a Reader of a store, which stays the caller's: Close does not close it.
+// New returns a Reader of a store. [Reader.Close] does not close the store.
 func New(store storage.Store, c Config) *Reader {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -89,8 +89,8 @@ func New(store storage.Store, c Config) *Reader {
 	return r
 }
 
-// Close sends those who wait away, ends reading ahead, and waits for what was begun on
-// behalf of several readers until ctx ends. Bodies that are open may be read on.
+// Close ends all waiting and reading ahead, and waits until ctx ends for shared requests
+// under way. Open bodies remain readable.
 func (r *Reader) Close(ctx context.Context) {
 	if r.closed.CompareAndSwap(false, true) {
 		close(r.closing)
@@ -100,7 +100,7 @@ func (r *Reader) Close(ctx context.Context) {
 	r.background.close(ctx)
 }
 
-// Stats returns counts since the Reader was made.
+// Stats returns statistics since the Reader was created.
 func (r *Reader) Stats() Stats {
 	s := r.source
 	return Stats{
@@ -109,6 +109,6 @@ func (r *Reader) Stats() Stats {
 	}
 }
 
-// Corrupt counts an object of the store that is not what was written, and returns the
-// error for it, which matches [chain.ErrCorrupt].
+// Corrupt counts a corrupt object of the store and returns the error for it, which matches
+// [chain.ErrCorrupt].
 func (r *Reader) Corrupt(key string, cause error) error { return r.integrity.corrupted(key, cause) }

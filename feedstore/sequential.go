@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Limits of what is remembered of readers.
+// Limits of tracking readers.
 const (
 	maxSequences = 256
-	// sequenceAge is for how long a reader that does not come back counts.
+	// sequenceAge is how long a reader counts after its last request.
 	sequenceAge = 10 * time.Second
 )
 
-// sequences recognize readers that go from page to page. A reader has no name: it is
-// known by the page that it will ask for next. Readers at the same place are one.
+// sequences recognize readers that read page after page. A reader is identified by the
+// page that it will request next; readers at the same page count as one.
 type sequences struct {
 	mu     sync.Mutex
 	byNext map[sequenceKey]sequence
 }
 
-// A sequenceKey is the page that a reader will ask for next: for its body, or going
-// back for its metadata.
+// A sequenceKey is the page that a reader will request next: its body, or, crawling
+// back, its metadata.
 type sequenceKey struct {
 	pageKey
 	back bool
@@ -40,8 +40,8 @@ func (k sequenceKey) after() sequenceKey {
 	return k
 }
 
-// step notes that a reader asks for a page. It returns how many readers there are
-// if this one came from the page before, and otherwise 0.
+// step records a request for a page. It returns the number of readers if this one
+// requested the page before, and otherwise 0.
 func (r *sequences) step(at sequenceKey) (readers int) {
 	now := time.Now()
 	r.mu.Lock()

@@ -13,22 +13,22 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// maxSnapshots is how many snapshots are remembered to exist.
+// maxSnapshots is how many existing snapshots are remembered.
 const maxSnapshots = 1024
 
-// MaxSnapshotPage is the highest number of a page of a snapshot that a key has room for.
+// MaxSnapshotPage is the highest page number that fits in the key of a snapshot's page.
 const MaxSnapshotPage = 999_999
 
 // Errors of snapshots, to be matched with [errors.Is].
 var (
-	// ErrNoSnapshot: there is no such snapshot, or it is not finished.
+	// ErrNoSnapshot means that there is no such snapshot, or that it is not finished.
 	ErrNoSnapshot = errors.New("there is no such snapshot")
-	// ErrNoSnapshotPage: the snapshot has no such page.
+	// ErrNoSnapshotPage means that the snapshot has no such page.
 	ErrNoSnapshotPage = errors.New("the snapshot has no such page")
 )
 
-// NewestSnapshot returns the id of the newest snapshot with a name. Keys that are not
-// those of an index are left alone.
+// NewestSnapshot returns the id of the newest snapshot with a name. It ignores keys that
+// are not those of an index.
 func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error) {
 	if layout.CheckName(name) != nil {
 		return "", ErrNoSnapshot
@@ -48,10 +48,10 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 	return newest, nil
 }
 
-// SnapshotIndex returns the index of a snapshot as it is stored, without its pages and but for
-// the references to the feed in this store that it was made of: they are paths, as package
-// layout has them, which has those of the pages too. Others, which are for readers of the
-// store itself and may expire, are replaced. It was verified as a whole, in bounded memory.
+// SnapshotIndex returns the stored index of a snapshot without its pages, whose paths are in
+// package layout. References to the feed that the snapshot was made of are replaced by paths of
+// package layout, since stored ones are for readers of the store itself and may expire. The index
+// is verified as a whole, in bounded memory.
 func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {
 	key := layout.SnapshotIndex(name, id)
 	object, err := r.store.Get(ctx, key, 0, -1)
@@ -84,8 +84,7 @@ type SnapshotPage struct {
 	SHA256      string // of the body, in hex
 }
 
-// FindSnapshot returns [ErrNoSnapshot] unless the snapshot is finished: before that, and
-// once it was deleted, its pages do not exist.
+// FindSnapshot returns [ErrNoSnapshot] unless the snapshot is finished and not deleted.
 func (r *Reader) FindSnapshot(ctx context.Context, name, id string) error {
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return ErrNoSnapshot
@@ -97,13 +96,13 @@ func (r *Reader) FindSnapshot(ctx context.Context, name, id string) error {
 	if _, err := r.store.Stat(ctx, index); errors.Is(err, storage.ErrNotFound) {
 		return ErrNoSnapshot
 	} else if err != nil {
-		return fmt.Errorf("look for snapshot: %w", err)
+		return fmt.Errorf("find snapshot: %w", err)
 	}
 	r.finished.Add(index, struct{}{}, 1)
 	return nil
 }
 
-// StatSnapshotPage returns what is known of a page of a snapshot that is finished.
+// StatSnapshotPage returns the description of a page of a finished snapshot.
 func (r *Reader) StatSnapshotPage(ctx context.Context, name, id string, n int) (*SnapshotPage, error) {
 	info, err := r.store.Stat(ctx, layout.SnapshotPage(name, id, n))
 	if err != nil {
@@ -112,8 +111,9 @@ func (r *Reader) StatSnapshotPage(ctx context.Context, name, id string, n int) (
 	return r.snapshotPage(id, n, info)
 }
 
-// OpenSnapshotPage is StatSnapshotPage, and opens length bytes of the body from offset on;
-// a negative length means to the end. What is read is verified: see [Feed.Open].
+// OpenSnapshotPage returns the description of a page of a finished snapshot, and opens
+// length bytes of its body from offset on; a negative length means to the end. The body is
+// verified as by [Feed.Open].
 func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, offset, length int64) (*SnapshotPage, io.ReadCloser, error) {
 	object, err := r.store.Get(ctx, layout.SnapshotPage(name, id, n), offset, length)
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 
 // Limits of fetching ahead.
 const (
-	maxAhead = 16 // pages, or metadata of so many
-	// usualPage is how large a page is expected to be as long as none is known.
+	maxAhead = 16 // pages, or metadata of pages
+	// usualPage is the expected size of a page while none is known.
 	usualPage = 1 << 20
-	// maxProven is how many pages in the cache one look at the store proves.
+	// maxProven is how many pages in the cache one request to the store can prove.
 	maxProven = 256
 )
 
-// A source gets pages: from the cache on disk, from memory, or from the store. What
-// readers will ask for next it fetches ahead.
+// A source gets pages from the cache on disk, from memory, or from the store. It fetches
+// ahead what readers will request next.
 type source struct {
 	log        *slog.Logger
 	background *background
@@ -64,7 +64,7 @@ func (s *source) stat(ctx context.Context, f *Feed, n int64) (*chain.Page, error
 	return s.metas.do(ctx, key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, n) })
 }
 
-// lookUp returns metadata that is not known yet.
+// lookUp reads metadata from the cache or the store.
 func (s *source) lookUp(ctx context.Context, f *Feed, n int64) (*chain.Page, error) {
 	if s.prove(ctx, f, n) {
 		if p, ok := s.pages.Get(pageKey{f, n}); ok {
@@ -79,7 +79,7 @@ func (s *source) lookUp(ctx context.Context, f *Feed, n int64) (*chain.Page, err
 	return p, nil
 }
 
-// crawl fetches metadata ahead for a reader that goes back from page n.
+// crawl fetches metadata ahead for a reader that crawls back from page n.
 func (s *source) crawl(f *Feed, n, floor int64) {
 	if s.buffers.limit == 0 || s.sequences.step(sequenceKey{pageKey{f, n}, true}) == 0 {
 		return
@@ -92,10 +92,10 @@ func (s *source) crawl(f *Feed, n, floor int64) {
 	}
 }
 
-// prove finds out whether the cache's page n is that of the feed, and remembers its
-// metadata if so. Each page names the digest of the one before: so pages in the cache
-// that follow each other are all proven by the one after the last of them, if that is
-// known, or by the metadata that the store has of the last.
+// prove reports whether the cache's page n is that of the feed, and remembers its
+// metadata if so. Since each page names the digest of the one before, consecutive pages
+// in the cache are all proven by the page after them, if it is known, or by the metadata
+// of the last of them in the store.
 func (s *source) prove(ctx context.Context, f *Feed, n int64) bool {
 	var row []*chain.Page
 	proven := false
@@ -129,7 +129,7 @@ func (s *source) prove(ctx context.Context, f *Feed, n int64) bool {
 	return true
 }
 
-// drop removes pages from the cache that are of another chain than the feed.
+// drop removes pages of another chain from the cache.
 func (s *source) drop(row []*chain.Page) {
 	for _, p := range row {
 		s.cache.Drop(p.Feed, p.Number)
@@ -176,9 +176,9 @@ func (s *source) openCached(ctx context.Context, f *Feed, n, offset, length int6
 	return nil, nil, false
 }
 
-// buffer returns the buffer of a page that has a next page, or nil if it is too large for
-// one. If there is none, it begins to read the page, as a whole even for a part of it: only
-// the whole can be verified.
+// buffer returns the buffer of a page that has a next page, or nil if the page is too large.
+// If there is none, it starts reading the whole page, even for a part of it: only the whole
+// can be verified.
 func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	size := f.usualSize()
 	if p, ok := s.pages.Get(key.pageKey); ok {
@@ -192,8 +192,8 @@ func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	return b
 }
 
-// ahead fetches pages for a reader that has come to page n from the one before.
-// Readers share the memory: if there are many, less is fetched ahead for each.
+// ahead fetches pages for a reader that has come to page n from the one before. Readers
+// share the memory: the more there are, the less is fetched ahead for each.
 func (s *source) ahead(f *Feed, n int64) {
 	if s.buffers.limit == 0 {
 		return
@@ -233,7 +233,7 @@ func (s *source) openState(ctx context.Context, f *Feed, seen *chain.Page) (*buf
 	return b, s.await(ctx, b)
 }
 
-// await waits for a page, and releases the buffer if it does not come.
+// await waits for a page, and releases the buffer if it cannot be read.
 func (s *source) await(ctx context.Context, b *buffer) error {
 	var err error
 	select {
@@ -255,7 +255,7 @@ func (s *source) openBuffer(ctx context.Context, b *buffer, offset, length int64
 	return b.page, s.reader(b, offset, length), nil
 }
 
-// reader reads a part of a buffer, and releases it when it is closed.
+// reader returns a reader of a part of a buffer that releases the buffer when closed.
 func (s *source) reader(b *buffer, offset, length int64) io.ReadCloser {
 	part := b.body[min(offset, int64(len(b.body))):]
 	if length >= 0 && length < int64(len(part)) {
@@ -275,7 +275,7 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page as the store has it. On its way it comes into the cache.
+// openStored opens a page in the store, and adds it to the cache while it is read.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	p, object, err := f.reader.Open(ctx, n, offset, length)
 	if err != nil {
@@ -298,7 +298,7 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 	return p, body, nil
 }
 
-// A keepingBody puts what is read of a page into the cache.
+// A keepingBody writes a page to the cache while it is read.
 type keepingBody struct {
 	io.ReadCloser
 	writer *pagecache.Writer
@@ -327,7 +327,7 @@ func (s *source) fetch(f *Feed, b *buffer) {
 		s.buffers.begun(b, cancel)
 		b.err = s.read(ctx, f, b)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			b.err = errUnbuffered // the server is closing: those who wait may read it themselves
+			b.err = errUnbuffered // the reader is closing: waiting callers read the page themselves
 		}
 		s.buffers.finish(b)
 		if b.err == nil && b.state == "" && s.cache != nil {
@@ -344,8 +344,8 @@ func (s *source) fetch(f *Feed, b *buffer) {
 	s.buffers.release(b)
 }
 
-// read reads a page from the store into a buffer, and verifies it. Of a page that has no
-// next page it finds out the digest of what is served, which is another than in the metadata.
+// read reads a page from the store into a buffer, and verifies it. For the newest page it
+// also computes the digest with the closing delimiter.
 func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 	p, object, err := f.reader.Open(ctx, b.number, 0, -1)
 	if err != nil {

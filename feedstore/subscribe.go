@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// watchedPoll is how much more rarely the store is polled if it tells of changes.
+	// watchedPoll multiplies the poll interval if the store notifies of changes.
 	watchedPoll = 10
-	// firstPoll is when it is polled for the first time after a change, if it does
-	// not; then it takes twice as long each time, up to Config.PollInterval.
+	// firstPoll is the first poll interval after a change if the store does not notify
+	// of changes; it doubles with each poll, up to Config.PollInterval.
 	firstPoll = time.Second
 )
 
-// subscribers wait for changes of feeds. For each feed that is waited for there is one
-// goroutine that looks, however many wait.
+// subscribers wait for changes of feeds. For each feed with subscribers, one goroutine
+// polls the store.
 type subscribers struct {
 	reader *Reader
 
@@ -39,13 +39,13 @@ type subscription struct {
 	stop    context.CancelFunc
 
 	mu       sync.Mutex
-	newest   *chain.Page   // nil before the first look
+	newest   *chain.Page   // nil before the first poll
 	gone     error         // the feed was deleted
 	timeline int           // of the feed's reader when newest was seen
 	changed  chan struct{} // closed, and replaced, when newest changes
 }
 
-// join returns the subscription of a feed, to be left again; nil if no more may wait.
+// join subscribes to a feed. It returns nil if MaxWaiters are waiting already.
 func (h *subscribers) join(f *Feed) *subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,14 +65,14 @@ func (h *subscribers) join(f *Feed) *subscription {
 	return u
 }
 
-// changed reports how many wait. The caller must hold mu.
+// changed reports the number of waiting callers. The caller must hold mu.
 func (h *subscribers) changed() {
 	if h.reader.config.Waiting != nil {
 		h.reader.config.Waiting(h.waiting)
 	}
 }
 
-// leave ends the subscription when no one waits any more.
+// leave unsubscribes. The last subscriber of a feed ends the polling.
 func (h *subscribers) leave(u *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,28 +85,28 @@ func (h *subscribers) leave(u *subscription) {
 	}
 }
 
-// Notify says that a feed has changed, so that those who wait for that need not wait for
-// the store to tell.
+// Notify reports that a feed has changed, so that waiting callers are woken without the
+// delay of polling.
 func (r *Reader) Notify(name string) {
 	h := r.subscribers
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if u := h.byFeed[name]; u != nil {
-		u.look()
+		u.pollSoon()
 	}
 }
 
-// look makes the subscription look at the feed soon.
-func (u *subscription) look() {
+// pollSoon makes the subscription poll the feed soon.
+func (u *subscription) pollSoon() {
 	select {
 	case u.hint <- struct{}{}:
-	default: // it will anyway
+	default: // a poll is already due
 	}
 }
 
-// Wait returns the newest page as soon as it is another than, or has changed since, the
-// given one; after the time the given one. granted is false if there was no waiting. The
-// error is [chain.ErrDeleted] if the feed is deleted meanwhile.
+// Wait waits at most d until the newest page differs from known, and returns the newest
+// page, or known if it has not changed. granted is false if Wait could not wait. The
+// error matches [chain.ErrDeleted] if the feed is deleted meanwhile.
 func (f *Feed) Wait(ctx context.Context, known *chain.Page, d time.Duration) (newest *chain.Page, granted bool, err error) {
 	h := f.r.subscribers
 	u := h.join(f)
@@ -143,14 +143,14 @@ func (u *subscription) state() (newest *chain.Page, timeline int, gone error, ch
 	return u.newest, u.timeline, u.gone, u.changed
 }
 
-// differs reports whether newest is a later state of the feed than known, as far
-// as readers are concerned.
+// differs reports whether newest is a state of the feed that readers can distinguish from
+// known.
 func differs(newest, known *chain.Page) bool {
 	return newest.Number > known.Number || newest.Number == known.Number && newest.Entities > known.Entities
 }
 
-// see wakes those who wait if the newest page has changed, and reports whether it
-// has.
+// see records the newest page and reports whether it has changed. If so, it wakes the
+// waiting callers.
 func (u *subscription) see(newest *chain.Page) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -163,7 +163,7 @@ func (u *subscription) see(newest *chain.Page) bool {
 	return true
 }
 
-// lose wakes those who wait, as the feed was deleted.
+// lose wakes the waiting callers because the feed was deleted.
 func (u *subscription) lose(gone error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -171,14 +171,13 @@ func (u *subscription) lose(gone error) {
 	u.wake()
 }
 
-// wake wakes those who wait. The caller must hold mu.
+// wake wakes the waiting callers. The caller must hold mu.
 func (u *subscription) wake() {
 	close(u.changed)
 	u.changed = make(chan struct{})
 }
 
-// watch looks at a feed at first, when told that it may have changed, and from
-// time to time.
+// watch polls a feed: at first, after hints that it may have changed, and at intervals.
 func (r *Reader) watch(ctx context.Context, u *subscription) {
 	changes := r.changes(ctx, u.feed.name)
 	interval := firstPoll
@@ -202,7 +201,7 @@ func (r *Reader) watch(ctx context.Context, u *subscription) {
 		case errors.Is(err, chain.ErrDeleted):
 			u.lose(err)
 		case err != nil && ctx.Err() == nil:
-			r.log.WarnContext(ctx, "look for changes of feed", "feed", u.feed.name, "error", err)
+			r.log.WarnContext(ctx, "poll feed for changes", "feed", u.feed.name, "error", err)
 		}
 		if changes != nil {
 			timer.Reset(r.config.PollInterval * watchedPoll)
@@ -213,7 +212,7 @@ func (r *Reader) watch(ctx context.Context, u *subscription) {
 	}
 }
 
-// changes returns where the store tells of changes of a feed; nil if it does not.
+// changes returns a channel on which the store notifies of changes of a feed, or nil.
 func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
 	watcher, ok := storage.As[storage.Watcher](r.store)
 	if !ok {
@@ -221,14 +220,13 @@ func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
 	}
 	changes, err := watcher.Watch(ctx, layout.FeedPages(feed))
 	if err != nil {
-		r.log.WarnContext(ctx, "watch feed: fall back to polling", "feed", feed, "error", err)
+		r.log.WarnContext(ctx, "cannot watch feed, falling back to polling", "feed", feed, "error", err)
 		return nil
 	}
 	return changes
 }
 
-// close waits for the watching to end. Those who wait are sent away by the closing of
-// the Reader.
+// close waits for the polling to end. Closing the Reader ends the waiting of callers.
 func (h *subscribers) close() {
 	h.mu.Lock()
 	h.closed = true

@@ -1,5 +1,5 @@
-// Package fromstore reads the feeds and snapshots in a store, without a server: it has a
-// [consumer.Source].
+// Package fromstore provides a [consumer.Source] that reads the feeds and snapshots in a
+// store, without a server.
 //
 //	source := fromstore.New(store, fromstore.Config{})
 //	defer source.Close()
@@ -26,22 +26,22 @@ import (
 
 // Config holds the settings of a [Source].
 type Config struct {
-	// Name is what the store is called: URLs of what is in it begin with it, in errors and
-	// positions. It may be empty, so that they are paths.
+	// Name is the prefix of URLs in the store, in errors and positions. If it is empty,
+	// they are paths.
 	Name string
-	// Logger gets warnings. nil: nothing.
+	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger
 }
 
 // Limits of reading.
 const (
-	// readAhead is what pages that are read ahead from a store behind a network may take,
-	// in bytes: there is one reader.
+	// readAhead limits the memory for reading ahead from a remote store, in bytes. It is
+	// enough for one reader.
 	readAhead = 12 << 20
-	// maxWaiters is how many requests may wait for news.
+	// maxWaiters is how many requests may wait for changes.
 	maxWaiters = 1000
-	// pollInterval is how often a feed that is waited for is looked at. That is rare, as
-	// the store tells of changes.
+	// pollInterval is how often a feed is polled while requests wait for changes. A store
+	// that notifies of changes is polled less often.
 	pollInterval = time.Second
 )
 
@@ -49,10 +49,10 @@ const (
 type Source struct {
 	name    string
 	reader  *feedstore.Reader
-	watches bool // the store tells of changes
+	watches bool // the store notifies of changes
 }
 
-// New returns a Source, to be closed. The store stays the caller's.
+// New returns a Source, which must be closed. [Source.Close] does not close the store.
 func New(store storage.Store, c Config) *Source {
 	properties := storage.PropertiesOf(store)
 	config := feedstore.Config{MaxWaiters: maxWaiters, PollInterval: pollInterval, Logger: c.Logger}
@@ -62,10 +62,10 @@ func New(store storage.Store, c Config) *Source {
 	return &Source{name: c.Name, reader: feedstore.New(store, config), watches: properties.Watches}
 }
 
-// Close ends what is being read ahead. Bodies that are open may be read on.
+// Close ends reading ahead. Open bodies remain readable.
 func (s *Source) Close() {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // no one waits for what is still being read
+	cancel() // do not wait for requests under way
 	s.reader.Close(ctx)
 }
 
@@ -75,8 +75,8 @@ func (s *Source) Feed(name string) string { return s.name + layout.FeedPath(name
 // Snapshot returns the URL of the newest snapshot with a name.
 func (s *Source) Snapshot(name string) string { return s.name + layout.SnapshotPath(name) }
 
-// Get implements [consumer.Source]. URLs are those of package layout after the name of the
-// store, or after what else the store was called when a position was taken.
+// Get implements [consumer.Source]. URLs are paths of package layout after the name of the
+// store, or after the name that it had when a position was recorded.
 func (s *Source) Get(ctx context.Context, q consumer.Request) (*consumer.Response, error) {
 	at, ok := s.parse(q.URL)
 	if !ok || (at.snapshot == "") != (q.Kind == consumer.FeedPage) {
@@ -116,14 +116,14 @@ type sourceError struct{ err error }
 func (e *sourceError) Error() string { return e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// Is makes what does not exist match [consumer.ErrNotFound].
+// Is makes errors about missing feeds, pages and snapshots match [consumer.ErrNotFound].
 func (e *sourceError) Is(target error) bool {
 	return target == consumer.ErrNotFound && isAny(e.err, chain.ErrNoFeed, chain.ErrDeleted, chain.ErrNoPage, chain.ErrPruned,
 		feedstore.ErrNoSnapshot, feedstore.ErrNoSnapshotPage)
 }
 
-// Permanent tells a client that there is no point in trying again. What may pass (a
-// network, a server that has too much to do) does not say so.
+// Permanent reports whether a client must not repeat the request. It is false for errors
+// that may be temporary, such as those of a network or an overloaded server.
 func (e *sourceError) Permanent() bool {
 	return isAny(e.err, storage.ErrNoStore, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe, chain.ErrCorrupt)
 }
@@ -137,16 +137,16 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// A place is what a URL leads to.
-type place struct {
+// A location is what a URL leads to.
+type location struct {
 	feed     string
 	snapshot string
 	id       string // of the snapshot; "" for the newest
 	page     int64  // number; of a feed 0 for the newest, of a snapshot -1 for the index
 }
 
-// parse reads a URL.
-func (s *Source) parse(url string) (place, bool) {
+// parse parses a URL.
+func (s *Source) parse(url string) (location, bool) {
 	if path, ok := strings.CutPrefix(url, s.name); ok {
 		if at, ok := parsePath(strings.Split(path, "/")[1:]); ok && strings.HasPrefix(path, "/") {
 			return at, true
@@ -158,12 +158,11 @@ func (s *Source) parse(url string) (place, bool) {
 			return at, true
 		}
 	}
-	return place{}, false
+	return location{}, false
 }
 
-// parsePath reads the path of a URL, without the slash at its beginning, as package layout
-// makes it.
-func parsePath(segments []string) (at place, ok bool) {
+// parsePath parses the segments of a path of package layout, without the leading slash.
+func parsePath(segments []string) (at location, ok bool) {
 	var page string
 	switch n := len(segments); {
 	case n >= 2 && n != 3 && segments[0] == "feeds":
@@ -183,15 +182,15 @@ func parsePath(segments []string) (at place, ok bool) {
 	if page != "" {
 		number, err := strconv.ParseInt(page, 10, 64)
 		if err != nil {
-			return place{}, false
+			return location{}, false
 		}
 		at.page = number
 	}
 	return at, strings.Join(segments, "/") == strings.TrimPrefix(at.path(), "/")
 }
 
-// path returns the path of what is at a place; "" if there is none.
-func (at place) path() string {
+// path returns the path of a location, or "" if it is invalid.
+func (at location) path() string {
 	switch {
 	case layout.CheckName(at.feed) == nil && at.page == 0:
 		return layout.FeedPath(at.feed)

@@ -14,7 +14,7 @@ import (
 )
 
 // feedPage answers requests for a page of a feed.
-func (s *Source) feedPage(ctx context.Context, q consumer.Request, at place) (*consumer.Response, error) {
+func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) (*consumer.Response, error) {
 	f, err := s.reader.Feed(at.feed)
 	if err != nil {
 		return nil, err
@@ -97,10 +97,10 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 	return r.Response, nil
 }
 
-// A response is one that is being made.
+// A response is a [consumer.Response] under construction.
 type response struct{ *consumer.Response }
 
-// answered says what the body is.
+// answered sets the kind of answer and the body.
 func (r response) answered(q consumer.Request) {
 	r.Verified = q.Offset == 0
 	if q.Offset > 0 {
@@ -127,7 +127,7 @@ func (s *Source) describe(p *chain.Page, floor int64, linked bool) response {
 	return response{r}
 }
 
-// etag names a state of a page, to which its next link belongs.
+// etag returns the entity tag of a state of a page, which includes its next link.
 func etag(p *chain.Page, linked bool) string {
 	if linked {
 		return p.SHA256 + "-l"
@@ -136,7 +136,7 @@ func etag(p *chain.Page, linked bool) string {
 }
 
 // snapshotPage answers requests for a page of a snapshot.
-func (s *Source) snapshotPage(ctx context.Context, at place) (*consumer.Response, error) {
+func (s *Source) snapshotPage(ctx context.Context, at location) (*consumer.Response, error) {
 	if err := s.reader.FindSnapshot(ctx, at.snapshot, at.id); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Source) snapshotPage(ctx context.Context, at place) (*consumer.Response
 }
 
 // index answers requests for the index of a snapshot.
-func (s *Source) index(ctx context.Context, at place) (*consumer.Response, error) {
+func (s *Source) index(ctx context.Context, at location) (*consumer.Response, error) {
 	var err error
 	if at.id == "" {
 		if at.id, err = s.reader.NewestSnapshot(ctx, at.snapshot); err != nil {
@@ -179,13 +179,13 @@ func (s *Source) index(ctx context.Context, at place) (*consumer.Response, error
 	return &consumer.Response{URL: s.name + at.path(), Index: &index.Index, Body: noBody{}}, nil
 }
 
-// noBody is the body of an answer without one.
+// noBody is the body of a response without one.
 type noBody struct{}
 
 func (noBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (noBody) Close() error             { return nil }
 
-// A wholeBody is a body with what is not stored at its end.
+// A wholeBody is a body followed by the closing delimiter, which is not stored.
 type wholeBody struct {
 	io.Reader
 	io.Closer
