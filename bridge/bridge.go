@@ -17,29 +17,29 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config says what a bridge publishes to, and from where.
+// Config configures a [Bridge].
 type Config struct {
 	Kind   string // of the source, such as "couchdb", for checkpoints
 	Source string // its URL, without credentials
-	// Selection is a digest of what decides which changes are published: with another one, the
-	// same place in the source stands for other documents.
+	// Selection is a digest of the settings that determine which changes are published. A
+	// checkpoint is valid only with the same selection.
 	Selection string
 
 	Store storage.Store // of the feed
 	Feed  string        // its name
-	// Index is the file of the index, which is made if it does not exist.
+	// Index is the path of the index, which is created if it does not exist.
 	Index string
-	// MaxEntity puts bodies into quarantine that are larger, in bytes. 0: no limit.
+	// MaxEntity is the size in bytes above which entities are put into quarantine. 0: no limit.
 	MaxEntity int64
-	// Patience says how long the source is waited for.
+	// Patience is how failures of the source are retried.
 	Patience Patience
-	// Producer holds the settings of the feed's producer. Its MaxWaiting defaults to 2 MiB here.
+	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
 	Log      *slog.Logger // nil: none
 }
 
-// A Bridge is the end of a bridge that the feed is at. Its methods may be called concurrently, but
-// for those that read the feed or publish, of which one may be under way.
+// A Bridge is the part of a bridge that publishes to the feed. Its methods may be called
+// concurrently, except those that read the feed or publish: only one may be in progress.
 type Bridge struct {
 	Index *Index
 	Meter Meter
@@ -52,10 +52,10 @@ type Bridge struct {
 	feed   *producer.Feed
 }
 
-// Open returns a bridge. The caller closes it.
+// Open returns a bridge. The caller must close it.
 func Open(ctx context.Context, c Config) (*Bridge, error) {
 	if c.Store == nil || c.Index == "" {
-		return nil, errors.New("configure bridge: Store and Index are needed")
+		return nil, errors.New("configure bridge: Store and Index are required")
 	}
 	if err := layout.CheckName(c.Feed); err != nil {
 		return nil, err
@@ -75,10 +75,10 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	return b, nil
 }
 
-// Close waits for what is being published and closes what the bridge has opened.
+// Close waits for pending publications and closes the index.
 func (b *Bridge) Close() error { return errors.Join(b.feed.Close(), b.Index.Close()) }
 
-// NewID returns a random name.
+// NewID returns a random id.
 func NewID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it never fails
@@ -96,10 +96,9 @@ func (b *Bridge) CatchUp(ctx context.Context) (at Checkpoint, err error) {
 	return at, nil
 }
 
-// Start fills the index and returns where to begin: the feed's checkpoint, with the last place up to
-// which everything is in the feed, and the session that came there. If something else was published
-// before, it is selected again from the source's beginning: then reselected is true, and there is no
-// such place.
+// Start fills the index and returns where to begin: the feed's checkpoint, with the last position up
+// to which everything is in the feed, and the session that reached it. If the selection has changed,
+// the source must be read from its beginning: then at.Since is nil and reselected is true.
 func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err error) {
 	if at, err = b.CatchUp(ctx); err != nil || at.Begins() {
 		return at, false, err
@@ -117,14 +116,14 @@ func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err
 	return at, reselected, nil
 }
 
-// Repeat calls run, and again while another producer writes to the feed, which is read again then.
+// Repeat calls run, and again whenever it fails because another producer has written to the feed.
 func (b *Bridge) Repeat(ctx context.Context, run func() error) error {
 	for {
 		err := run()
 		if !errors.Is(err, producer.ErrCheckpoint) && !errors.Is(err, errMoved) || ctx.Err() != nil {
 			return err
 		}
-		b.log.Warn("another producer has written to the feed, continuing from where it is now", "feed", b.config.Feed, "error", err)
+		b.log.Warn("another producer has written to the feed, continuing from its new checkpoint", "feed", b.config.Feed, "error", err)
 		if err := b.Sleep(ctx, backoff.Jitter(time.Second)); err != nil {
 			return err
 		}

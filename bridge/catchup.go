@@ -9,9 +9,9 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// catchUp reads what the feed has and the index does not know yet, and returns the feed's
-// checkpoint then. An index that belongs to another feed, such as one of the same name that was
-// deleted, is cleared first.
+// catchUp adds the versions in the feed that are not in the index, and returns the feed's
+// checkpoint. If the index belongs to another feed, such as a deleted one of the same name, it is
+// cleared first.
 func (x *Index) catchUp(ctx context.Context, pages *chain.Reader) (at Checkpoint, err error) {
 	if err := x.settle(); err != nil {
 		return at, err
@@ -38,7 +38,7 @@ func (x *Index) catchUp(ctx context.Context, pages *chain.Reader) (at Checkpoint
 		return x.startOver(ctx, pages)
 	}
 	first, after := known.Page, known.ContentID
-	if first < floor { // nothing is known, or those pages have been pruned
+	if first < floor { // the index is empty, or those pages have been pruned
 		first, after = floor, ""
 	}
 	for n := first; n <= newest.Number; n++ {
@@ -65,8 +65,8 @@ func (x *Index) startOver(ctx context.Context, pages *chain.Reader) (Checkpoint,
 	return x.catchUp(ctx, pages)
 }
 
-// addPage adds the versions of a page behind the entity with the Content-ID of a place, or
-// all if that is empty. It reports false if there is no such entity.
+// addPage adds the versions of a page after the entity with at.ContentID, or all if that is
+// empty. It returns false if the page has no such entity.
 func (x *Index) addPage(ctx context.Context, pages *chain.Reader, n int64, at place) (found bool, err error) {
 	p, object, err := pages.Open(ctx, n, 0, -1)
 	if err != nil {

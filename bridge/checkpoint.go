@@ -6,37 +6,37 @@ import (
 	"fmt"
 )
 
-// ErrForeign: the feed was filled from another source, or not by a bridge.
+// ErrForeign means that the feed was filled from another source, or not by a bridge.
 var ErrForeign = errors.New("feed has another source")
 
-// A Checkpoint is what the feed's newest page says of the source. Members of a source's own are
-// beside these, see [Source.State].
+// A Checkpoint is the checkpoint in the newest page of the feed. A source may add members, see
+// [Source.State].
 type Checkpoint struct {
 	Bridge string `json:"bridge"` // the kind of source
-	// Feed tells the feed from another that was filled under its name, after it was deleted: it is
-	// made up when the feed begins.
+	// Feed is a random id, created with the feed. It distinguishes the feed from a deleted one of
+	// the same name.
 	Feed   string `json:"feed"`
 	Source string `json:"source"` // its URL, without credentials
-	// Since is the place in the source up to which everything is in the feed, as the source wrote
-	// it; absent before the first piece is in the feed whole.
+	// Since is the position in the source up to which everything is in the feed, as the source sent
+	// it; absent until the first piece is completely in the feed.
 	Since   json.RawMessage `json:"since,omitempty"`
 	Session string          `json:"session"` // of the run that wrote it
-	// Commit counts, so that each checkpoint differs from the one before.
+	// Commit is incremented so that each checkpoint differs from the one before.
 	Commit int64 `json:"commit"`
-	// Selection is the digest of what decides which changes were published.
+	// Selection is [Config.Selection].
 	Selection string `json:"selection"`
 
-	encoded []byte // as it is in the feed
+	encoded []byte // as stored in the feed
 }
 
-// ParseCheckpoint reads the checkpoint of a feed; nil is that of a feed that does not exist. The
-// error matches [ErrForeign] if it is not that of a bridge of this kind.
+// ParseCheckpoint parses the checkpoint of a feed. data is nil if the feed does not exist. The
+// error matches [ErrForeign] if the checkpoint is not from a bridge of this kind.
 func ParseCheckpoint(data []byte, kind, feed string) (c Checkpoint, err error) {
 	if len(data) == 0 {
 		return Checkpoint{}, nil
 	}
 	if err := json.Unmarshal(data, &c); err != nil || c.Bridge != kind {
-		return c, fmt.Errorf("%w: the checkpoint of feed %q is not that of a bridge from %s: publish to another feed", ErrForeign, feed, kind)
+		return c, fmt.Errorf("%w: the checkpoint of feed %q is not from a %s bridge: publish to another feed", ErrForeign, feed, kind)
 	}
 	c.encoded = data
 	return c, nil
@@ -45,7 +45,7 @@ func ParseCheckpoint(data []byte, kind, feed string) (c Checkpoint, err error) {
 // Begins reports whether nothing has been published yet.
 func (c *Checkpoint) Begins() bool { return c.Bridge == "" }
 
-// State reads the members that are the source's own into v.
+// State decodes the members that the source has added into v.
 func (c *Checkpoint) State(v any) error {
 	if c.encoded == nil {
 		return nil

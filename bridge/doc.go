@@ -1,11 +1,11 @@
-// Package bridge holds what all bridges from a database to a feed share. A bridge follows the
-// changes of its source, finds out which of them the feed does not have, fetches these, publishes
-// them, and settles: it notes what is in the feed for good. The package of a source, such as
-// bridge/couchdb, reads the source and makes entities; the rest is here.
+// Package bridge has the common parts of bridges from a database to a feed. A bridge follows the
+// changes of its source, determines which of them the feed does not have, fetches and publishes
+// these, and records what has been published. The package of a source, such as bridge/couchdb,
+// reads the source and builds entities; the rest is here.
 //
 // # Entities
 //
-// Each change becomes one entity, and a revision of a document is in the feed once:
+// Each change becomes one entity. A revision of a document is in the feed once:
 //
 //   - Content-Location is the document's id, percent-encoded (feed.EncodeKey).
 //   - ETag is the revision.
@@ -13,11 +13,11 @@
 //
 // # Exactly once
 //
-// The place in the source is the producer's checkpoint: it is stored by the same conditional write
-// as the entities that it belongs to, so neither is ever there without the other. A source may send
-// changes again, from any place. So an index on disk knows which revisions the feed holds. It is
-// made from the feed, and filled from the feed when it is lost.
+// The position in the source is the producer's checkpoint. It is stored by the same conditional
+// write as the entities that it belongs to, so neither is ever stored without the other. A source
+// may send changes again, from any position. So an index on disk records which revisions are in the
+// feed. If the index is lost, it is filled from the feed.
 //
-// What cannot be published as it is goes into a quarantine beside the feed, and the rest is
-// published.
+// Documents that cannot be published are put into a quarantine in the store of the feed, and the
+// bridge continues.
 package bridge

@@ -15,36 +15,36 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// An Index knows the versions that the feed holds, so that what a source repeats is
-// recognised. It says nothing that the feed does not say: an index that is lost,
-// damaged or behind is filled from the feed.
+// An Index records the versions that are in the feed, to recognize versions that a
+// source sends again. All of it is derived from the feed, so an index that is lost,
+// damaged or outdated is filled from the feed.
 //
-// It is a table in an SQLite file. A version takes about 40 bytes there, and its
-// hashes stand for it: 128 bits for the document, 64 for the revision among those
-// of the document. Several processes may use one index.
+// It is a table in an SQLite file. A version takes about 40 bytes and is identified by
+// hashes: 128 bits for the document, and 64 for the revision. Several processes may use
+// one index.
 type Index struct {
 	path string
 	kind string // of checkpoints
 
 	mu   sync.Mutex
 	conn *sqlite.Conn
-	// flight has the versions on their way into the feed, and those that are there and
-	// not in the table yet: these are true.
-	flight map[hash]bool
-	queue  []hash // those that are true, in the order of the feed
-	at     place  // with them
-	seen   place  // of the table, when it was last read or written here
+	// inFlight has the versions that are being published (false), and those that are in the
+	// feed but not in the table yet (true).
+	inFlight map[hash]bool
+	queue    []hash // those in the feed, in its order
+	at       place  // including queue
+	seen     place  // of the table when this Index last read or wrote it
 }
 
-// errMoved: another process has written the table since it was last read. What waits for
-// being written may be older than what is there: the feed knows, see [index.catchUp].
+// errMoved means that another process has written the table since it was last read. The
+// queue may be older than the table; [Index.catchUp] resolves that.
 var errMoved = errors.New("another process has written it")
 
-// queueLimit is how many versions wait for being written into the table: versions are all over
-// it, so a transaction of few writes nearly as much as one of many.
+// queueLimit is how many versions are queued before they are written to the table. Versions
+// are spread over the table, so a small transaction writes nearly as much as a large one.
 const queueLimit = 8192
 
-// A hash stands for a version: the first 16 bytes for the document.
+// A hash identifies a version. The first 16 bytes identify the document.
 type hash [24]byte
 
 func (v Version) hash() (h hash) {
@@ -57,8 +57,7 @@ func (v Version) hash() (h hash) {
 func (h *hash) doc() []byte { return h[:16] }
 func (h *hash) rev() []byte { return h[16:] }
 
-// indexVersion is changed with the form of the table; one of another version is
-// filled again.
+// indexVersion is the version of the schema. An index of another version is filled again.
 const indexVersion = 1
 
 const indexSchema = `
@@ -70,9 +69,9 @@ const indexSchema = `
 	CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;`
 
 // openIndex opens the index in a file, which is created if it does not exist and
-// made again if it is damaged.
+// recreated if it is damaged.
 func openIndex(path, kind string) (*Index, error) {
-	x := &Index{path: path, kind: kind, flight: map[hash]bool{}}
+	x := &Index{path: path, kind: kind, inFlight: map[hash]bool{}}
 	err := x.open()
 	if err != nil && damaged(err) {
 		if err = x.remove(); err == nil {
@@ -94,7 +93,7 @@ func damaged(err error) bool {
 }
 
 func (x *Index) open() (err error) {
-	path, err := filepath.Abs(x.path) // SQLite takes it as it stands, but not file:x or :memory:
+	path, err := filepath.Abs(x.path) // SQLite gives names like file:x and :memory: a special meaning
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (x *Index) open() (err error) {
 		return err
 	}
 	x.conn.SetBusyTimeout(10 * time.Second)
-	// A power failure may cost the last commits, but not the order of the file.
+	// A power failure may lose the last commits, but does not damage the file.
 	for _, pragma := range []string{"synchronous=NORMAL", "cache_size=-4096", "journal_size_limit=4194304"} {
 		if err := sqlitex.ExecuteTransient(x.conn, "PRAGMA "+pragma, nil); err != nil {
 			return err
@@ -124,7 +123,7 @@ func (x *Index) open() (err error) {
 	return sqlitex.ExecuteScript(x.conn, indexSchema, nil)
 }
 
-// remove deletes the file, so that it can be made again.
+// remove removes the files of the index.
 func (x *Index) remove() (err error) {
 	if x.conn != nil {
 		err = x.conn.Close()
@@ -138,7 +137,7 @@ func (x *Index) remove() (err error) {
 	return err
 }
 
-// Close writes what waits for it and closes the file.
+// Close writes the queue and closes the file.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -148,50 +147,50 @@ func (x *Index) Close() error {
 	return errors.Join(x.settleQueue(), x.conn.Close())
 }
 
-// A Claim is what the index says to a version that is to be published.
+// A Claim is the result of claiming a version for publication.
 type Claim int
 
-// What an index says.
+// Results of claims.
 const (
-	Absent   Claim = iota // not in the feed, and now on its way there
-	Newest                // in the feed, as the newest of its document
-	Older                 // in the feed, and followed by another of its document; or that may be so when all is there
-	OnItsWay              // on its way into the feed
+	Absent   Claim = iota // not in the feed; the caller is to publish it
+	Newest                // in the feed, as the newest version of its document
+	Older                 // in the feed, and followed by another version of its document, or may be once that is published
+	OnItsWay              // being published
 )
 
-// Claim asks whether versions are in the feed or on their way there. Those that are not are
-// on their way from now on.
+// Claim returns whether versions are in the feed or being published. The caller is to publish
+// or release those that are not.
 func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("ask index %s: %w", x.path, err)
+			err = fmt.Errorf("query index %s: %w", x.path, err)
 		}
 	}()
 	hashes := make([]hash, len(versions))
 	for i, p := range versions {
 		hashes[i] = p.hash()
 	}
-	if claims, err = x.look(hashes); err != nil {
+	if claims, err = x.lookUp(hashes); err != nil {
 		return nil, err
 	}
 	if len(x.queue) > 0 && slices.ContainsFunc(claims, func(c Claim) bool { return c != Absent }) {
-		if err := x.write(); err != nil { // only the table knows which is the newest
+		if err := x.write(); err != nil { // which version is the newest is only in the table
 			return nil, err
 		}
-		if claims, err = x.look(hashes); err != nil {
+		if claims, err = x.lookUp(hashes); err != nil {
 			return nil, err
 		}
 	}
-	var underway map[[16]byte]int // made when it is needed, which is seldom
+	var underway map[[16]byte]int // rarely needed, so created on demand
 	for i, h := range hashes {
-		_, flying := x.flight[h]
-		if claims[i] == Absent && flying {
+		_, inFlight := x.inFlight[h]
+		if claims[i] == Absent && inFlight {
 			claims[i] = OnItsWay // twice in one batch
 		}
 		if claims[i] == Absent {
-			x.flight[h] = false
+			x.inFlight[h] = false
 			if underway != nil {
 				underway[[16]byte(h.doc())]++
 			}
@@ -200,10 +199,9 @@ func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 		if underway == nil {
 			underway = x.underway()
 		}
-		// Another revision of the document may come into the feed after this one, so this one
-		// would be the older.
+		// If another revision of the document is being published, this one may become the older.
 		others := underway[[16]byte(h.doc())]
-		if flying {
+		if inFlight {
 			others--
 		}
 		if others > 0 {
@@ -213,10 +211,10 @@ func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 	return claims, nil
 }
 
-// underway counts the versions on their way into the feed, by document.
+// underway counts the versions being published, by document.
 func (x *Index) underway() map[[16]byte]int {
-	all := make(map[[16]byte]int, len(x.flight))
-	for h, there := range x.flight {
+	all := make(map[[16]byte]int, len(x.inFlight))
+	for h, there := range x.inFlight {
 		if !there {
 			all[[16]byte(h.doc())]++
 		}
@@ -224,12 +222,12 @@ func (x *Index) underway() map[[16]byte]int {
 	return all
 }
 
-// look returns what is known of versions, with one look at the file for all.
-func (x *Index) look(hashes []hash) (claims []Claim, err error) {
+// lookUp looks up versions in one transaction.
+func (x *Index) lookUp(hashes []hash) (claims []Claim, err error) {
 	defer sqlitex.Transaction(x.conn)(&err)
 	claims = make([]Claim, len(hashes))
 	for i, h := range hashes {
-		if _, ok := x.flight[h]; ok {
+		if _, ok := x.inFlight[h]; ok {
 			claims[i] = OnItsWay
 		} else if claims[i], err = x.find(&h); err != nil {
 			return nil, err
@@ -238,7 +236,7 @@ func (x *Index) look(hashes []hash) (claims []Claim, err error) {
 	return claims, nil
 }
 
-// find returns what the table says to a version.
+// find looks up a version in the table.
 func (x *Index) find(h *hash) (Claim, error) {
 	get := x.conn.Prep("SELECT n FROM pairs WHERE doc=?1 AND rev=?2")
 	get.BindBytes(2, h.rev())
@@ -253,7 +251,7 @@ func (x *Index) find(h *hash) (Claim, error) {
 	return Newest, err
 }
 
-// number returns the one number that a statement gives for a document, 0 for none.
+// number returns the number that a statement returns for a document, or 0.
 func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
 	get.BindBytes(1, h.doc())
 	found, err := get.Step()
@@ -263,7 +261,7 @@ func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
 	return n, errors.Join(err, get.Reset())
 }
 
-// Ask returns what the feed has of a version, apart from what is on its way there.
+// Ask returns whether a version is in the feed, ignoring versions being published.
 func (x *Index) Ask(v Version) (Claim, error) {
 	h := v.hash()
 	x.mu.Lock()
@@ -273,30 +271,31 @@ func (x *Index) Ask(v Version) (Claim, error) {
 	}
 	held, err := x.find(&h)
 	if err != nil {
-		return held, fmt.Errorf("ask index %s: %w", x.path, err)
+		return held, fmt.Errorf("query index %s: %w", x.path, err)
 	}
 	return held, nil
 }
 
-// Release takes back claims: the versions are not going to be published now.
+// Release releases claims of versions that are not published after all.
 func (x *Index) Release(versions ...Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range versions {
-		delete(x.flight, p.hash())
+		delete(x.inFlight, p.hash())
 	}
 }
 
-// settle takes back all claims, and writes what waits for it.
+// settle writes the queue and releases all claims.
 func (x *Index) settle() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err := x.settleQueue()
-	clear(x.flight)
+	clear(x.inFlight)
 	return err
 }
 
-// settleQueue writes what waits for it, or forgets it: it is in the feed.
+// settleQueue writes the queue, or drops it if another process has written the table: the
+// versions can be read from the feed.
 func (x *Index) settleQueue() error {
 	err := x.write()
 	if errors.Is(err, errMoved) {
@@ -306,23 +305,22 @@ func (x *Index) settleQueue() error {
 	return err
 }
 
-// A place is how much of the feed the index knows: everything up to, and with, the
+// A place is the position in the feed up to which the index is filled, including the
 // entity with this Content-ID, which is on this page.
 type place struct {
-	Feed      string `json:"feed"` // that of its checkpoint
+	Feed      string `json:"feed"` // of its checkpoint
 	Page      int64  `json:"page"`
 	ContentID string `json:"contentId"`
-	Versions  int64  `json:"pairs"` // that were ever added: the number of the last
+	Versions  int64  `json:"pairs"` // number of the last version added
 }
 
-// add notes versions that are in the feed, in its order, and how far the index knows the
-// feed then.
+// add adds versions that are in the feed, in its order, up to the position at.
 func (x *Index) add(versions []Version, at place) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range versions {
 		h := p.hash()
-		x.flight[h] = true
+		x.inFlight[h] = true
 		x.queue = append(x.queue, h)
 	}
 	x.at = at
@@ -332,7 +330,7 @@ func (x *Index) add(versions []Version, at place) error {
 	return x.write()
 }
 
-// write writes what waits for it into the table.
+// write writes the queue to the table.
 func (x *Index) write() (err error) {
 	if x.at == (place{}) {
 		return nil
@@ -372,13 +370,13 @@ func (x *Index) write() (err error) {
 		return err
 	}
 	for _, h := range x.queue {
-		delete(x.flight, h)
+		delete(x.inFlight, h)
 	}
 	x.queue, x.at, x.seen = x.queue[:0], place{}, x.at
 	return nil
 }
 
-// clear forgets everything.
+// clear removes all versions.
 func (x *Index) clear() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -389,15 +387,15 @@ func (x *Index) clear() error {
 	return nil
 }
 
-// A resting is a place in the source up to which everything is in the feed, although
-// the feed's checkpoint does not say so: what came after that was nothing to publish,
-// and a checkpoint needs an entity to be stored with. It holds as long as the feed's
-// checkpoint is the one that it was found under, for who selects the same.
+// A resting is a position in the source up to which everything is in the feed, later than
+// that of the feed's checkpoint: the changes in between needed no entity, and a checkpoint
+// is only stored with an entity. It is valid while the feed's checkpoint and the
+// selection remain the same.
 type resting struct {
 	Checkpoint []byte          `json:"checkpoint"`
 	Selection  string          `json:"selection"`
 	Since      json.RawMessage `json:"since"`
-	Session    string          `json:"session"` // that has come there
+	Session    string          `json:"session"` // that reached it
 }
 
 func (x *Index) rest(r resting) error {
@@ -416,7 +414,7 @@ func (x *Index) rested() (r resting, err error) {
 	return r, err
 }
 
-// known returns how much of the feed the table knows.
+// known returns the position in the feed up to which the table is filled.
 func (x *Index) known() (place, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -444,7 +442,7 @@ func (x *Index) setState(name string, v any) error {
 	return errors.Join(err, put.Reset())
 }
 
-// getState reads a value; one that is not there leaves v as it is.
+// getState reads a value into v, which is unchanged if the value does not exist.
 func (x *Index) getState(name string, v any) error {
 	get := x.conn.Prep("SELECT value FROM state WHERE name=?1")
 	get.BindText(1, name)

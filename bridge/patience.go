@@ -8,29 +8,29 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Tries is how often a document is asked for that the source does not give, and changes by a bridge
-// that does not follow: what is away for a minute is waited for.
+// Tries is how often a request for a document is tried, and, by a bridge that does not follow, a
+// request for changes. Together they outlast an outage of a minute.
 const Tries = 8
 
-// A Patience says how long a source is waited for.
+// A Patience is how failures of a source are retried.
 type Patience struct {
-	// Retryable reports whether another try may help after an error, and Away whether the error is
-	// about the source as a whole, which others will mend.
+	// Retryable reports whether a request may succeed later, and Away whether an error means that
+	// the source as a whole is unavailable for now.
 	Retryable, Away func(error) bool
-	// Follow waits for a source that is away, however long.
+	// Follow retries without limit while the source is unavailable.
 	Follow bool
-	// Attempts is how often changes are asked for without any progress. 0: [Tries], or without end
-	// with Follow. Negative: without end.
+	// Attempts is how often changes are requested without any progress. 0: [Tries], or no limit
+	// with Follow. Negative: no limit.
 	Attempts int
 }
 
-// pauses are those between attempts to read from a source.
+// pauses returns the pauses between attempts to read from a source.
 func pauses() backoff.Backoff {
 	return backoff.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
 }
 
-// AskAgain returns nil after a pause if the changes are to be asked for again after they failed so
-// often in a row, the last time with err.
+// AskAgain returns nil after a pause if the changes are to be requested again. failed is the number
+// of consecutive failures, of which err is the last.
 func (b *Bridge) AskAgain(ctx context.Context, failed int, err error) error {
 	most := b.config.Patience.Attempts
 	if most == 0 && !b.config.Patience.Follow {
@@ -51,25 +51,25 @@ func (b *Bridge) AskAgain(ctx context.Context, failed int, err error) error {
 	return b.Sleep(ctx, pause)
 }
 
-// A Retry decides whether a request for a document is made again, and waits before.
+// A Retry decides whether to repeat a request for a document, and pauses before.
 type Retry struct {
 	b        *Bridge
 	attempts int
 }
 
-// NewRetry returns a retry of something that has not been tried yet.
+// NewRetry returns a Retry without failures.
 func (b *Bridge) NewRetry() Retry { return Retry{b: b} }
 
 // Reset forgets the failures so far.
 func (r *Retry) Reset() { r.attempts = 0 }
 
-// Last reports whether there is no point in another try after err, unless the source as a
-// whole is away.
+// Last reports whether the request should not be repeated after err, unless the source as a
+// whole is unavailable.
 func (r *Retry) Last(err error) bool {
 	return !r.b.config.Patience.Retryable(err) || r.attempts+1 >= Tries
 }
 
-// Again returns nil after a pause, or an error if there is no point in it.
+// Again returns nil after a pause if the request should be repeated, and otherwise err.
 func (r *Retry) Again(ctx context.Context, err error) error {
 	p := &r.b.config.Patience
 	if ctx.Err() != nil || r.Last(err) && !(p.Follow && p.Away(err)) {
@@ -78,7 +78,7 @@ func (r *Retry) Again(ctx context.Context, err error) error {
 	return r.Wait(ctx)
 }
 
-// Wait waits, the longer the more often it is called.
+// Wait pauses, longer with each call.
 func (r *Retry) Wait(ctx context.Context) error {
 	r.attempts = min(r.attempts+1, Tries-1)
 	return r.b.Sleep(ctx, pauses().After(r.attempts))

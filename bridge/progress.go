@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Progress is how far a bridge has come since it was opened.
+// Progress has the counts of a bridge since it was opened.
 type Progress struct {
-	Rows        int64 // of the source's changes that were read
-	Compared    int64 // revisions in them that were looked for in the feed
-	Missing     int64 // those that the feed did not have
-	Read        int64 // documents that were read
-	Published   int64 // entities that are in the feed
-	Bytes       int64 // of their bodies, as far as they were in memory
-	Repeated    int64 // revisions that the source sent, and the feed had already
-	Rewinds     int64 // how often it began to send such
-	Quarantined int64 // documents and rows that were put into quarantine
-	Superseded  int64 // revisions that were replaced before they were read
-	Requests    int64 // for changes
-	// Pending is how many rows are still to come, as far as the source says; -1 if it does not.
+	Rows        int64 // rows of the source's changes read
+	Compared    int64 // revisions in them compared with the feed
+	Missing     int64 // revisions that the feed did not have
+	Read        int64 // documents read
+	Published   int64 // entities published
+	Bytes       int64 // bytes of their bodies, except streamed ones
+	Repeated    int64 // revisions received that were already in the feed
+	Rewinds     int64 // sequences of repeated revisions
+	Quarantined int64 // documents and rows put into quarantine
+	Superseded  int64 // revisions replaced before they were read
+	Requests    int64 // requests for changes
+	// Pending is the source's count of remaining rows, or -1 if it is unknown.
 	Pending int64
-	// LastPoll is when the source last sent something of its changes, if only a heartbeat, and
-	// LastPublish when entities last came into the feed; zero if that has not happened yet.
+	// LastPoll is when the source last sent a part of its changes, such as a heartbeat, and
+	// LastPublish is when entities were last published; zero if that has not happened yet.
 	LastPoll, LastPublish time.Time
 }
 
@@ -47,7 +47,7 @@ func (p Progress) After(earlier Progress) Progress {
 	return p
 }
 
-// A Meter counts. Its methods may be called concurrently.
+// A Meter holds the progress of a bridge. Its methods may be called concurrently.
 type Meter struct {
 	mu       sync.Mutex
 	progress Progress

@@ -18,24 +18,23 @@ import (
 )
 
 // Quarantined is a revision of a document, or a row of the source's changes, that could not be
-// published as it was. It is kept in the store beside the feed until it is retried with success, or
-// of no interest any more.
+// published. It is kept in the store of the feed until a retry succeeds or it is obsolete.
 type Quarantined struct {
 	Name   string    `json:"name"`          // in the quarantine
 	ID     string    `json:"id,omitempty"`  // of the document; empty for a row without one
 	Rev    string    `json:"rev,omitempty"` // empty for a row without one
 	Reason string    `json:"reason"`
-	Since  time.Time `json:"since"`         // when it was found first
-	Row    []byte    `json:"row,omitempty"` // as it was received: the first MaxRow bytes of one that makes no sense
-	// Options and Filter say what the bridge that found it was to publish.
+	Since  time.Time `json:"since"`         // when it was put into quarantine
+	Row    []byte    `json:"row,omitempty"` // the first MaxRow bytes of a malformed row, as received
+	// Options and Filter are those of the bridge that put it into quarantine.
 	Options json.RawMessage `json:"options,omitempty"`
 	Filter  json.RawMessage `json:"filter,omitempty"`
 }
 
-// MaxRow is how much of a row that makes no sense is kept in quarantine, in bytes.
+// MaxRow is how much of a malformed row is kept in quarantine, in bytes.
 const MaxRow = 4096
 
-// quarantineName is the same whenever the same thing is put into quarantine.
+// quarantineName returns a name that depends only on the revision and the row.
 func (q *Quarantined) quarantineName() string {
 	hash := sha256.New()
 	h := Version{q.ID, q.Rev}.hash()
@@ -48,9 +47,8 @@ func (b *Bridge) quarantineKey(name string) string {
 	return layout.FeedQuarantine(b.config.Feed) + name
 }
 
-// quarantine puts a thing into quarantine, where it is durable when that returns nil, and reports
-// whether it was not there before. A write whose outcome is unknown is repeated: the same thing has
-// the same name.
+// quarantine puts a thing durably into quarantine, and reports whether it was not there before. A
+// write with unknown outcome can be repeated, because the name remains the same.
 func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool, err error) {
 	thing.Name = thing.quarantineName()
 	thing.Row = thing.Row[:min(len(thing.Row), MaxRow)]
@@ -63,7 +61,7 @@ func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool,
 		_, err := b.config.Store.Create(ctx, b.quarantineKey(thing.Name), storage.Meta{ContentType: "application/json"}, storage.Bytes(data))
 		added = err == nil
 		if errors.Is(err, storage.ErrExists) {
-			if s, ok := storage.As[storage.Syncer](b.config.Store); ok { // it may be another's, not yet durable
+			if s, ok := storage.As[storage.Syncer](b.config.Store); ok { // if another process has just written it, it may not be durable yet
 				return s.Sync(ctx, b.quarantineKey(thing.Name))
 			}
 			return nil
@@ -76,16 +74,17 @@ func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool,
 	return added, nil
 }
 
-// release takes a thing out of quarantine.
+// release removes a thing from quarantine.
 func (b *Bridge) release(ctx context.Context, name string) error {
 	err := b.try(ctx, func() error { return b.config.Store.Delete(ctx, b.quarantineKey(name)) })
 	if err != nil {
-		return fmt.Errorf("take %s out of quarantine: %w", name, err)
+		return fmt.Errorf("remove %s from quarantine: %w", name, err)
 	}
 	return nil
 }
 
-// try repeats what may be done twice, unless the store refuses it.
+// try calls do, which must be idempotent, until it succeeds, the store refuses it or it has
+// failed 5 times.
 func (b *Bridge) try(ctx context.Context, do func() error) (err error) {
 	const attempts = 5
 	pauses := backoff.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
@@ -96,7 +95,7 @@ func (b *Bridge) try(ctx context.Context, do func() error) (err error) {
 	}
 }
 
-// refused reports whether a store said no for a reason that remains.
+// refused reports whether an error of a store is permanent.
 func refused(err error) bool {
 	for _, reason := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrLayout, storage.ErrKey, storage.ErrUnsafe} {
 		if errors.Is(err, reason) {
@@ -115,7 +114,7 @@ func List(ctx context.Context, store storage.Store, feed string) iter.Seq2[Quara
 				thing, err = readQuarantined(ctx, store, entry.Key)
 			}
 			if errors.Is(err, storage.ErrNotFound) {
-				continue // it has been taken out in the meantime
+				continue // removed in the meantime
 			}
 			if err != nil {
 				yield(Quarantined{}, fmt.Errorf("list quarantine of feed %q: %w", feed, err))

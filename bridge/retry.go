@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// A RetryReport is what became of a quarantine.
+// A RetryReport is the result of retrying a quarantine.
 type RetryReport struct {
-	Published int64 `json:"published"` // entities that are in the feed now
-	Removed   int64 `json:"removed"`   // things that were taken out: published, or not the source's any more
-	Left      int64 `json:"left"`      // things that are still there
+	Published int64 `json:"published"` // entities published
+	Removed   int64 `json:"removed"`   // documents removed from quarantine: published, or not in the source any more
+	Left      int64 `json:"left"`      // documents and rows still in quarantine
 }
 
-// Retry tries to publish again what is in the quarantine. What is not rejected again is taken out.
-// Rows without a document id stay: they cannot be asked for.
+// Retry tries to publish the documents in quarantine. Those that are not rejected again are removed
+// from it. Rows without a document id stay, because they cannot be requested.
 //
-// The things are tried in batches that have the same options and filter, of at most as many as most
-// returns for any of them. Source returns what reads them for a run. They are not read in the
-// source's order, so the checkpoint, which is passed to source, keeps its place.
+// Documents with the same options and filter are retried in batches; most returns the maximum size
+// of a batch with a document. source returns a source that reads a batch for a run. Because batches
+// are not in the order of the source, the position in the checkpoint does not change.
 //
-// Another bridge may be publishing to the feed at the same time.
+// Another bridge may publish to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context, most func(Quarantined) int, source func(*Run, Checkpoint, []Quarantined) (Source, error)) (report RetryReport, err error) {
 	before := b.Meter.Now().Published
 	defer func() { report.Published = b.Meter.Now().Published - before }()
@@ -57,7 +57,7 @@ func (b *Bridge) Retry(ctx context.Context, most func(Quarantined) int, source f
 		}
 		return nil
 	}
-	batches := map[string][]Quarantined{} // by what they are read with
+	batches := map[string][]Quarantined{} // by options and filter
 	for thing, err := range List(ctx, b.config.Store, b.config.Feed) {
 		if err != nil {
 			return report, err

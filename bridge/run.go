@@ -13,68 +13,69 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// How much is published with one commit, in bytes of bodies. While one is under way, what
-// comes next is gathered up to commitMost; while none is, commitLeast is enough.
+// How much is published with one commit, in bytes of bodies. While a commit is pending, entities
+// are gathered up to commitMost; otherwise commitLeast is enough.
 const (
 	commitLeast = 512 << 10
 	commitMost  = 1 << 20
 )
 
-// A Source is what a run reads.
+// A Source reads changes for a run.
 type Source interface {
-	// Read passes on the changes of the source until there are no more, or ctx ends.
+	// Read sends the changes of the source until there are no more, or ctx ends.
 	Read(ctx context.Context, pieces chan<- *Piece) error
-	// State returns what the source has to say in the next checkpoint: an object, whose members
-	// are beside those of [Checkpoint]. It is called by the goroutine that publishes.
+	// State returns an object whose members are added to the next [Checkpoint]. It is called by
+	// the goroutine that publishes.
 	State() any
-	// Close is called when nothing of what was read is needed any more.
+	// Close releases the resources of pieces. It is called at the end of the run.
 	Close() error
 }
 
-// A Piece is a part of a source's changes on its way into the feed.
+// A Piece is a part of a source's changes.
 type Piece struct {
-	Before, After json.RawMessage // the places in the source before and behind it
-	// Publish publishes what of the piece the feed does not have, with the methods of [Run].
+	Before, After json.RawMessage // the positions in the source before and after it
+	// Publish publishes the changes that are not in the feed, with the methods of [Run].
 	Publish func(ctx context.Context) error
-	// Settled is called when everything of the piece is in the feed.
+	// Settled is called when all changes of the piece are in the feed.
 	Settled func(ctx context.Context)
 }
 
-// A Run publishes what a source reads. Three goroutines work on it: the source's, the one
-// that makes entities and begins to publish them, and the one that waits until they are durable.
+// A Run publishes the changes that a source reads. It has three goroutines: the source's, one that
+// builds entities and begins to publish them, and one that waits until they are durable.
 type Run struct {
 	b             *Bridge
 	source        Source
 	feed, session string // of the checkpoint
-	// aside: the source is not read in its order, and the checkpoint keeps its place.
+	// aside is set if the source is not read in order; then the position in the checkpoint does not
+	// change.
 	aside bool
 
-	// Of the goroutine that publishes.
-	at       Checkpoint // the last that was given to the producer
-	out      *delivery  // what is to be published next
+	// Used only by the goroutine that publishes.
+	at       Checkpoint // the last one passed to the producer
+	out      *delivery  // to be published next
 	last     *producer.Publication
-	rejected map[string]bool // names of what was put into quarantine by a run that retries
+	rejected map[string]bool // names of things put into quarantine, if the run is a retry
 
 	deliveries chan *delivery
 	underway   atomic.Int64  // deliveries that are not settled
-	idle       chan struct{} // has a value after the last of them was settled
+	idle       chan struct{} // signals that underway is 0
 
 	mu      sync.Mutex
-	start   json.RawMessage // the place in the source from which it is read
-	settled json.RawMessage // the place in the source up to which everything is in the feed
+	start   json.RawMessage // the position in the source from which it is read
+	settled json.RawMessage // the position in the source up to which everything is in the feed
 }
 
-// A delivery is what is published at once. It may be nothing but the end of pieces.
+// A delivery is a set of entities that are published together. It may have only ends of pieces.
 type delivery struct {
 	entities    []*feed.Entity
 	versions    []Version
 	bytes       int64
 	pieces      []*Piece // that end with it
 	publication *producer.Publication
-	checkpoint  []byte // of the feed, when it has been published
+	checkpoint  []byte // of the feed once the delivery is published
 }
 
-// NewRun returns a run from where the feed is, in a session of its own.
+// NewRun returns a run that continues from a checkpoint, with a new session.
 func (b *Bridge) NewRun(at Checkpoint, session string) *Run {
 	at.Session, at.Selection = session, b.config.Selection
 	return b.newRun(at)
@@ -89,23 +90,24 @@ func (b *Bridge) newRun(at Checkpoint) *Run {
 	}
 }
 
-// BeginAt says that the source is read from another place than that of the checkpoint.
+// BeginAt sets the position in the source from which it is read. The default is that of the
+// checkpoint.
 func (r *Run) BeginAt(since json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start, r.settled = since, since
 }
 
-// Places returns the place in the source from which it is read, and that up to which everything is
-// in the feed.
+// Places returns the position in the source from which it is read, and the position up to which
+// everything is in the feed.
 func (r *Run) Places() (start, settled json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.start, r.settled
 }
 
-// Do publishes what a source reads. It returns at the end of the source, or with an error. All that
-// it began to publish has come to its end then.
+// Do publishes the changes of a source until the source ends or there is an error. It waits for
+// pending publications before it returns.
 func (r *Run) Do(ctx context.Context, source Source) error {
 	r.source = source
 	unhurried := context.WithoutCancel(ctx)
@@ -121,7 +123,7 @@ func (r *Run) Do(ctx context.Context, source Source) error {
 	var failed error
 	settling.Go(func() {
 		for d := range r.deliveries {
-			// Behind one that failed, none is published. Their end is awaited nevertheless.
+			// After a failed delivery, later ones fail, too. Wait for all of them.
 			if err := r.settle(unhurried, d); err != nil && failed == nil {
 				failed = err
 				cancel(err)
@@ -142,12 +144,12 @@ func (r *Run) Do(ctx context.Context, source Source) error {
 	return errors.Join(err, source.Close())
 }
 
-// publish publishes pieces until there are no more: then it reports that the source has ended.
+// publish publishes pieces. It returns true if the source has ended.
 func (r *Run) publish(ctx context.Context, pieces <-chan *Piece) (ended bool, err error) {
 	for {
 		select {
 		case p, ok := <-pieces:
-			if !ok { // what was read before an error can be published nevertheless
+			if !ok { // even after an error of the source
 				return true, r.flush(ctx)
 			}
 			if err := r.publishPiece(ctx, p); err != nil {
@@ -197,8 +199,8 @@ func (r *Run) Reject(ctx context.Context, thing Quarantined) error {
 	return nil
 }
 
-// Add publishes an entity. One with a stream is published now, after what was added before: the
-// error matches [StreamError] if its stream fails.
+// Add adds an entity to be published. An entity with a stream is published at once, after those
+// added before. The error is a [*StreamError] if its stream fails.
 func (r *Run) Add(ctx context.Context, v Version, e *feed.Entity) error {
 	if e.Stream != nil {
 		return r.addStream(ctx, v, e)
@@ -216,7 +218,7 @@ func (r *Run) add(v Version, e *feed.Entity) {
 	r.out.bytes += int64(len(e.Body))
 }
 
-// flush begins to publish what has been gathered.
+// flush begins to publish the current delivery.
 func (r *Run) flush(ctx context.Context) error {
 	d := r.out
 	if len(d.entities) == 0 && len(d.pieces) == 0 {
@@ -259,10 +261,10 @@ func (r *Run) SettleAll(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return context.Cause(ctx) // that of what failed
+	return context.Cause(ctx) // the error of a failed delivery, or nil
 }
 
-// settle waits until a delivery is durable and notes that.
+// settle waits until a delivery is durable and updates the index.
 func (r *Run) settle(ctx context.Context, d *delivery) error {
 	defer func() {
 		if r.underway.Add(-1) == 0 {
@@ -306,8 +308,8 @@ func (r *Run) settlePublication(d *delivery) error {
 		p.Bytes += d.bytes
 	})
 	if receipt.Duplicates > 0 {
-		// Another producer has published some of it since the index was filled, and what else it
-		// has published is not known.
+		// Another producer has published some of the entities since the index was filled, and
+		// maybe others that the index does not have.
 		return fmt.Errorf("%w: %d entities were in the feed already", producer.ErrCheckpoint, receipt.Duplicates)
 	}
 	return r.b.Index.add(d.versions, place{Feed: r.feed, Page: receipt.Page, ContentID: receipt.ContentID})

@@ -11,21 +11,21 @@ import (
 )
 
 var (
-	// ErrTooLarge is the reason of bodies that are larger than [Config.MaxEntity].
+	// ErrTooLarge means that a body is larger than [Config.MaxEntity].
 	ErrTooLarge = errors.New("document is larger than the limit")
-	// ErrNotUTF8 is the reason of JSON that is not text.
+	// ErrNotUTF8 means that JSON is not valid UTF-8.
 	ErrNotUTF8 = errors.New("is not valid UTF-8")
 )
 
-// A StreamError is what was wrong with a stream that was to be published. It matches [ErrTooLarge]
-// or [ErrNotUTF8] if the stream was whole and cannot be published.
+// A StreamError is the error of a stream that could not be published. It matches [ErrTooLarge]
+// or [ErrNotUTF8] if the content of the stream is the cause.
 type StreamError struct{ Err error }
 
 func (e *StreamError) Error() string { return e.Err.Error() }
 func (e *StreamError) Unwrap() error { return e.Err }
 
-// addStream publishes an entity whose body is a stream, now: the stream will not be
-// there later. What comes before it goes first.
+// addStream publishes an entity whose body is a stream, at once, because the stream is only
+// valid now. Entities added before are published first.
 func (r *Run) addStream(ctx context.Context, v Version, e *feed.Entity) error {
 	if err := r.flush(ctx); err != nil {
 		return err
@@ -40,13 +40,13 @@ func (r *Run) addStream(ctx context.Context, v Version, e *feed.Entity) error {
 	return err
 }
 
-// A guard looks at a stream that passes, and remembers why it failed.
+// A guard checks a stream while it is read, and records its error.
 type guard struct {
 	r     io.Reader
 	limit int64 // 0: none
 	text  bool  // must be UTF-8
 	size  int64
-	split []byte // the beginning of a character that the last read cut in two
+	split []byte // the beginning of a character that is incomplete in the last read
 	err   error
 }
 

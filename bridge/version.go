@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A Version is one revision of one document: what a feed holds once.
+// A Version is a revision of a document. A feed has each version once.
 type Version struct{ ID, Rev string }
 
 // ContentID returns the Content-ID of a version: "<ID@REV>", both percent-encoded. If that is longer
@@ -22,8 +22,8 @@ func (v Version) ContentID() string {
 	return "<" + id + "@" + rev + ">"
 }
 
-// ContentIDOver returns the Content-ID of a version that replaces a revision that was published
-// after it.
+// ContentIDOver returns the Content-ID of a version that is published again because it replaces a
+// revision published after it.
 func (v Version) ContentIDOver(rev string) string {
 	id := v.ContentID()
 	return id[:len(id)-1] + overMark + feed.EncodeKey(rev) + ">"
@@ -48,8 +48,8 @@ func (v Version) Entity(op feed.Operation, contentType string) *feed.Entity {
 	}
 }
 
-// VersionOf returns the version that an entity with this Content-Location and ETag is; false if a
-// bridge did not publish it.
+// VersionOf returns the version of an entity with this Content-Location and ETag. It returns false
+// if the entity is not from a bridge.
 func VersionOf(location, etag string) (Version, bool) {
 	rev, opened := strings.CutPrefix(etag, `"`)
 	rev, closed := strings.CutSuffix(rev, `"`)
