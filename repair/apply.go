@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// restore notes that a page is to be restored, if it has to be.
+// restore adds a step for a page that must be restored.
 func (x *examination) restore(c *candidate) {
 	p, r := c.page, c.remnant
 	if r == nil {
@@ -36,8 +36,8 @@ func (x *examination) restore(c *candidate) {
 	}
 }
 
-// move returns the step that takes a page out of the feed, and what is lost by it; nil
-// if there is nothing.
+// move returns the step that moves a page out of the feed, and the loss, or nil if there
+// is no page.
 func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 	key := layout.FeedPage(x.feed, n)
 	step := &Step{Action: MoveAside, Page: n, Key: key}
@@ -78,7 +78,7 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 	return step, loss, nil
 }
 
-// moveRemnant makes an object of a body and then moves that.
+// moveRemnant restores a body as an object and then moves that.
 func (x *examination) moveRemnant(step *Step, loss *Loss, r storage.Remnant) (*Step, *Loss, error) {
 	step.To = x.asideKey(step.Page, storage.Version(r.Body))
 	loss.Aside = step.To
@@ -97,13 +97,13 @@ func (x *examination) moveRemnant(step *Step, loss *Loss, r storage.Remnant) (*S
 	return step, loss, nil
 }
 
-// asideKey is the same whenever the same state is moved.
+// asideKey returns the key for a moved page, which is the same for the same state.
 func (x *examination) asideKey(n int64, v storage.Version) string {
 	sum := sha256.Sum256([]byte(v))
 	return layout.FeedAsidePage(x.feed, n, hex.EncodeToString(sum[:6]))
 }
 
-// copyAside copies an object. A copy that an earlier repair has made is kept.
+// copyAside copies an object. It keeps a copy that an earlier repair made.
 func (x *examination) copyAside(ctx context.Context, from, to string) error {
 	info, err := x.store.Stat(ctx, from)
 	if err != nil {
@@ -116,7 +116,7 @@ func (x *examination) copyAside(ctx context.Context, from, to string) error {
 	return err
 }
 
-// A copied body is that of an object in the store.
+// A copied is the body of an object in the store.
 type copied struct {
 	ctx   context.Context
 	store storage.Store

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// maxWhole is the size of entities that are held in memory, in bytes.
+// maxWhole is the size up to which entities are held in memory, in bytes.
 const maxWhole = 64 << 10
 
 // digest returns the SHA-256 of the first size bytes, in hex.
@@ -34,18 +34,18 @@ func (x *examination) digest(r *storage.Remnant, size int64) (sum string, err er
 	return sum, errors.Join(err, body.Close())
 }
 
-// A text is what the body of a page says by itself.
+// A text is what the body of a page shows without its metadata.
 type text struct {
 	boundary        string
 	entities        int
 	end             int64 // of the last whole entity, and of the closing delimiter if it is closed, in bytes
 	closed          bool
-	whole           bool      // there is nothing else
+	whole           bool      // nothing follows end
 	first, last     time.Time // in whole seconds
 	firstID, lastID string
 }
 
-// read reads a body as far as it is whole. It returns nil if there is no entity.
+// read reads the complete entities of a body. It returns nil if there are none.
 func (x *examination) read(r *storage.Remnant) (*text, error) {
 	body, err := x.salvager.OpenRemnant(x.ctx, *r)
 	if err != nil {
@@ -68,7 +68,7 @@ func readText(body io.Reader, size int64) (*text, error) {
 	}
 	closing := page.AppendClose(nil, boundary)
 	t := &text{boundary: boundary}
-	// An open page is stored without its end.
+	// An open page is stored without the closing delimiter.
 	reader := page.NewReader(io.MultiReader(buffered, strings.NewReader(string(closing))), boundary, page.ReaderOptions{MaxWhole: maxWhole, Strict: true})
 	for part, err := range reader.Parts() {
 		if err != nil {
@@ -81,7 +81,7 @@ func readText(body io.Reader, size int64) (*text, error) {
 		id, modified := string(part.Header.Get("Content-ID")), string(part.Header.Get("Last-Modified"))
 		if part.Stream != nil {
 			if _, err := io.Copy(io.Discard, part.Stream); err != nil {
-				continue // the next part is this error
+				continue // Parts yields the error next
 			}
 		}
 		at, err := feed.ParseTime(modified)

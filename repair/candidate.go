@@ -10,16 +10,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A candidate is a page as it is, or can be restored.
+// A candidate is a page as it is or as it can be restored.
 type candidate struct {
 	page    *chain.Page
-	remnant *storage.Remnant // whose first page.Size bytes become the body; nil: it is as it should be
+	remnant *storage.Remnant // its first page.Size bytes become the body; nil if the page is intact
 	proven  bool             // by the digest in the next page
-	was     *chain.Page      // what the metadata says now, if it can be read
+	was     *chain.Page      // the current metadata, if it can be read
 }
 
-// choose returns page n, which has to follow prev (nil: it is the first), as it is or
-// can be restored; nil if it cannot, or does not follow.
+// choose returns page n, which must follow prev (nil for the first page), as it is or as it
+// can be restored. It returns nil if it cannot be restored, or does not follow prev.
 func (x *examination) choose(n int64, prev *chain.Page) (*candidate, error) {
 	f, err := x.load(n)
 	if err != nil {
@@ -69,8 +69,8 @@ func follows(prev, p *chain.Page) bool {
 	return prev == nil || prev.Closed && p.Prev == prev.Digest()
 }
 
-// there reports whether a page has a body of the right length, where it may be lost by
-// itself.
+// there reports whether a page has a body of the right length, in a store that can lose
+// bodies only.
 func (x *examination) there(p *chain.Page) (bool, error) {
 	if x.salvager == nil {
 		return true, nil
@@ -85,7 +85,7 @@ func (x *examination) there(p *chain.Page) (bool, error) {
 	return true, object.Body.Close()
 }
 
-// whole reports whether a page has the body that its metadata says.
+// whole reports whether the body of a page matches its metadata.
 func (x *examination) whole(p *chain.Page) (bool, error) {
 	object, err := x.store.Get(x.ctx, layout.FeedPage(x.feed, p.Number), 0, -1)
 	if errors.Is(err, storage.ErrLayout) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, chain.ErrCorrupt) {
@@ -101,7 +101,7 @@ func (x *examination) whole(p *chain.Page) (bool, error) {
 	return sum == p.SHA256, nil
 }
 
-// restorable returns what can be made of the bodies that are left of page n.
+// restorable returns the candidates from the remaining bodies of page n.
 func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*candidate, error) {
 	if x.salvager == nil {
 		return nil, nil
@@ -125,11 +125,11 @@ func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*ca
 	return all, nil
 }
 
-// fromRemnant returns the pages that one body may be: states that are known of it, and
-// what its text says.
+// fromRemnant returns the candidates from one body: its known states, and the one that its
+// text shows.
 func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain.Page) ([]*candidate, error) {
-	var known, verified *chain.Page // any state; the last one whose body is there
-	damaged := false                // bytes of a state are not those that were written
+	var known, verified *chain.Page // any state; the last one whose body is intact
+	damaged := false                // the body of a state does not have its digest
 	var all []*candidate
 	for _, state := range r.States {
 		p, err := chain.Decode(x.feed, n, state)
@@ -154,7 +154,7 @@ func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain
 		all = append(all, &candidate{page: p})
 	}
 	if damaged {
-		return all, nil // its text would be believed
+		return all, nil // the text of a damaged body cannot be trusted
 	}
 	text, err := x.read(r)
 	if err != nil || text == nil {
@@ -170,7 +170,7 @@ func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain
 	case known != nil:
 		p.Prev = known.Prev
 	case n > 1:
-		return all, nil // nothing says which page it follows
+		return all, nil // the page that it follows is unknown
 	}
 	if verified != nil {
 		p.Checkpoint = verified.Checkpoint
@@ -181,8 +181,8 @@ func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain
 	if next != nil && p.Closed && recallTimes(p, next) {
 		return append(all, &candidate{page: p}), nil
 	}
-	// Without metadata it may be of a producer that died before the page was there; then
-	// it is as good as published late, if it is whole.
+	// Without metadata, the producer may have been killed before the page was created; if
+	// the body is complete, that is as if it was published late.
 	if len(r.States) == 0 && !text.whole {
 		return all, nil
 	}
@@ -190,7 +190,7 @@ func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain
 	return append(all, &candidate{page: p}), nil
 }
 
-// adjust makes times, of which the body has whole seconds, not earlier than those
+// adjust makes times from the body, in whole seconds, not earlier than those of the page
 // before.
 func adjust(p, prev, known *chain.Page) {
 	if known != nil && known.First.Truncate(time.Second).Equal(p.First) {
@@ -204,9 +204,9 @@ func adjust(p, prev, known *chain.Page) {
 	}
 }
 
-// recallTimes finds the milliseconds of a closed page's first and last entity, of which
-// the body has whole seconds, by the digest that the next page has of it. It reports
-// whether there are any.
+// recallTimes finds the milliseconds of a closed page's first and last entity, for which
+// the body has whole seconds, by the digest in the next page. It reports whether it found
+// them.
 func recallTimes(p, next *chain.Page) bool {
 	first, last := p.First, p.Last
 	try := func(a, b time.Duration) bool {
@@ -214,7 +214,7 @@ func recallTimes(p, next *chain.Page) bool {
 		return !p.Last.Before(p.First) && next.Prev == p.Digest()
 	}
 	const second = time.Second
-	if first.Equal(last) { // mostly of one commit
+	if first.Equal(last) { // usually one commit
 		for a := time.Duration(0); a < second; a += time.Millisecond {
 			if try(a, a) {
 				return true

@@ -11,24 +11,24 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// An examination finds out what is wrong with a feed, and what can be done.
+// An examination finds the damage of a feed and plans the repair.
 type examination struct {
 	ctx      context.Context
 	store    storage.Store
-	salvager storage.Salvager // nil: objects are lost as a whole
+	salvager storage.Salvager // nil if the store cannot lose parts of objects
 	feed     string
 	now      time.Time
-	numbers  []int64 // of pages of which anything is left, in order
+	numbers  []int64 // of pages with any remains, in order
 	loaded   map[int64]*found
 	broken   bool // a page that the chain reaches cannot be restored
 	report   *Report
-	first    int64 // the number of the first page that the feed has ever had, or had since it was deleted
+	first    int64 // the number of the first page that the feed ever had, or had since it was deleted
 }
 
 // What was found under the key of a page.
 type found struct {
-	page *chain.Page // nil: it has no metadata that can be read
-	none bool        // there is no object
+	page *chain.Page // nil if its metadata cannot be read
+	none bool        // the object does not exist
 }
 
 func examine(ctx context.Context, store storage.Store, feed string, now func() time.Time) (*examination, error) {
@@ -60,7 +60,7 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 	return x, x.run(floor, damaged)
 }
 
-// floor returns the number of the oldest page, 1 if what says it is damaged.
+// floor returns the number of the oldest page, or 1 if the floor is damaged.
 func (x *examination) floor() (n int64, damaged bool, err error) {
 	reader := chain.NewReader(x.store, x.feed)
 	deleted, err := reader.Deleted(x.ctx)
@@ -73,7 +73,7 @@ func (x *examination) floor() (n int64, damaged bool, err error) {
 	return reader.SeenFloor(), false, err
 }
 
-// list finds the pages of which anything is left.
+// list finds the pages with any remains.
 func (x *examination) list(floor int64) error {
 	note := func(key string) {
 		if n, err := layout.ParseFeedPage(x.feed, key); err == nil && n >= floor {
@@ -103,7 +103,7 @@ func (x *examination) load(n int64) (*found, error) {
 	if f := x.loaded[n]; f != nil {
 		return f, nil
 	}
-	delete(x.loaded, n-3) // none is needed for long
+	delete(x.loaded, n-3) // not needed any more
 	f := new(found)
 	info, err := x.store.Stat(x.ctx, layout.FeedPage(x.feed, n))
 	switch {
@@ -118,7 +118,7 @@ func (x *examination) load(n int64) (*found, error) {
 	return f, nil
 }
 
-// run follows the chain from the floor and says what has to be done.
+// run follows the chain from the floor and plans the steps.
 func (x *examination) run(floor int64, damaged bool) error {
 	start, first, err := x.start(floor)
 	if err != nil {
@@ -147,8 +147,8 @@ func (x *examination) run(floor int64, damaged bool) error {
 	return x.beyond(newest.page)
 }
 
-// start returns the oldest page that is whole or can be restored: that of the floor,
-// or a later one if it is certain that the feed reached so far; else 0.
+// start returns the oldest page that is intact or can be restored: that of the floor, or a
+// later one if it is certain that the feed reached it. It returns 0 if there is none.
 func (x *examination) start(floor int64) (int64, *candidate, error) {
 	for _, n := range x.numbers {
 		c, err := x.choose(n, nil)
@@ -162,8 +162,8 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 	return 0, nil, nil
 }
 
-// proves reports whether a page beyond the newest one, which may be nil, is not an
-// orphan, or may not be one.
+// proves reports whether a page beyond the newest one, which may be nil, may not be an
+// orphan.
 func (x *examination) proves(newest *chain.Page) bool {
 	last := x.first - 1
 	if newest != nil {
@@ -182,7 +182,7 @@ func (x *examination) proves(newest *chain.Page) bool {
 	return false
 }
 
-// raise makes start the oldest page.
+// raise adds the step that makes start the oldest page.
 func (x *examination) raise(floor, start int64, damaged bool) {
 	key := layout.FeedFloor(x.feed)
 	x.report.Steps = append(x.report.Steps, Step{Action: RaiseFloor, Page: start, Key: key, do: func(ctx context.Context) error {
@@ -199,11 +199,11 @@ func (x *examination) raise(floor, start int64, damaged bool) {
 	}
 }
 
-// maxNamed is how many pages of which nothing is left are listed one by one. All pages
-// before a floor that was lost count among them.
+// maxNamed is how many pages without any remains are listed one by one. They include all
+// pages before a lost floor.
 const maxNamed = 16
 
-// beyond moves what the chain does not reach aside, unless it may be orphans.
+// beyond moves pages aside that the chain does not reach, unless they may be orphans.
 func (x *examination) beyond(newest *chain.Page) error {
 	if !x.broken && !x.proves(newest) {
 		return nil

@@ -1,12 +1,11 @@
-// Package repair brings a feed that lost objects, or parts of them, back to a state
-// that can be read and published to.
+// Package repair makes a feed that lost objects, or parts of them, readable and
+// publishable again.
 //
-// It restores metadata where the body of a page is left, cuts a page that is torn back
-// to its last whole entity, and as a last resort ends the feed with the last page that
-// is whole: what is beyond is moved aside, never deleted. What it cannot bring back it
-// lists.
+// It restores the metadata of a page from its body, truncates an incomplete page after
+// its last complete entity, and as a last resort ends the feed with the last intact
+// page: pages beyond it are moved aside, never deleted. It lists what it cannot restore.
 //
-// No producer may publish to the feed meanwhile. A repair that was interrupted is
+// No producer may publish to the feed at the same time. An interrupted repair is
 // completed by the next one.
 package repair
 
@@ -21,22 +20,22 @@ import (
 
 // Config holds the settings of a repair.
 type Config struct {
-	// Apply changes the store. Otherwise the report says what would be done.
+	// Apply makes the changes. Otherwise the report only lists them.
 	Apply bool
 	// Now is the clock for stores that have none. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// An Action is what is done to one object.
+// An Action is a kind of change to one object.
 type Action string
 
 // The actions.
 const (
-	// Restore writes metadata for the body of a page that is left.
+	// Restore writes metadata for the remaining body of a page.
 	Restore Action = "restore"
-	// RaiseFloor makes a later page the oldest one: those before are gone.
+	// RaiseFloor makes a later page the oldest one, because those before it are lost.
 	RaiseFloor Action = "raise-floor"
-	// MoveAside takes a page out of the feed, which the chain does not reach any more.
+	// MoveAside moves a page that the chain no longer reaches out of the feed.
 	MoveAside Action = "move-aside"
 )
 
@@ -45,38 +44,38 @@ type Step struct {
 	Action   Action `json:"action"`
 	Page     int64  `json:"page"`
 	Key      string `json:"key"`
-	To       string `json:"to,omitempty"`       // where the object is moved
-	Entities int    `json:"entities,omitempty"` // that the page has then
-	// Proven says that the digest in the next page proves what is restored right.
+	To       string `json:"to,omitempty"`       // the new key of a moved object
+	Entities int    `json:"entities,omitempty"` // in the restored page
+	// Proven means that the digest in the next page proves the restored page correct.
 	Proven bool `json:"proven,omitempty"`
 
 	do     func(context.Context) error
 	finish func(context.Context) error // when all have been done; nil: nothing
 }
 
-// A Loss is what is no longer in the feed.
+// A Loss is a page, or a part of one, that is no longer in the feed.
 type Loss struct {
 	Page     int64     `json:"page"`
-	Entities int       `json:"entities"`          // -1: not known
-	First    time.Time `json:"first,omitzero"`    // Last-Modified; those of the neighbours if not known
+	Entities int       `json:"entities"`          // -1 if unknown
+	First    time.Time `json:"first,omitzero"`    // Last-Modified; of the adjacent pages if unknown
 	Last     time.Time `json:"last,omitzero"`     //
 	FirstID  string    `json:"firstId,omitempty"` // Content-ID
 	LastID   string    `json:"lastId,omitempty"`  //
-	Aside    string    `json:"aside,omitempty"`   // the key where it is kept
+	Aside    string    `json:"aside,omitempty"`   // the key to which it is moved
 }
 
-// A Report tells what was found, and is or was done.
+// A Report lists what was found, and what was or would be done.
 type Report struct {
 	Feed    string `json:"feed"`
-	Applied bool   `json:"applied"` // the steps were done
+	Applied bool   `json:"applied"` // the steps were carried out
 	Oldest  int64  `json:"oldestPage"`
 	Newest  int64  `json:"newestPage"` // 0: the feed has no page left
 	Steps   []Step `json:"steps"`      // empty: nothing is wrong
 	Lost    []Loss `json:"lost"`
 }
 
-// Feed examines a feed, and with Apply repairs it. The error is [chain.ErrNoFeed] if
-// there is none.
+// Feed examines a feed and, with Apply, repairs it. The error matches [chain.ErrNoFeed] if
+// the feed does not exist.
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Report, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, err
@@ -93,8 +92,8 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Rep
 			return x.report, failed(name, step, err)
 		}
 	}
-	// What is moved has been copied. It is deleted in order, as producers refuse to
-	// publish as long as the last page is there.
+	// The pages to move have been copied. They are deleted in order, because producers
+	// refuse to publish while the last page exists.
 	for _, step := range x.report.Steps {
 		if step.finish == nil {
 			continue
@@ -106,7 +105,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Rep
 	x.report.Applied = true
 	again, err := examine(ctx, store, name, c.Now)
 	if err == nil && len(again.report.Steps) > 0 {
-		err = fmt.Errorf("%s has changed meanwhile: end all producers of the feed, and repair it again", again.report.Steps[0].Key)
+		err = fmt.Errorf("%s has changed during the repair: stop all producers of the feed, and repair it again", again.report.Steps[0].Key)
 	}
 	if err != nil && x.report.Newest > 0 {
 		return x.report, fmt.Errorf("repair feed %q: %w", name, err)

@@ -10,41 +10,41 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// queued is how many pages of a feed wait to be written, at most. Their number is limited by
-// memory as well.
+// queued is the maximum number of pages of a feed that wait to be written. Memory limits
+// them as well.
 const queued = 16
 
-// defaultMemory is that of [Config.Memory].
+// defaultMemory is the default of [Config.Memory].
 const defaultMemory = 16 << 20
 
 func newMemory(size int64) *semaphore.Weighted { return semaphore.NewWeighted(max(size, inMemory)) }
 
-// A reader reads consecutive pages of the source, several at a time, and yields them in
-// order. Memory for a page is reserved before that for the next one, so a page that is to
-// be written never waits for those after it.
+// A reader reads consecutive pages of the source, several at a time, and returns them in
+// order. Memory for a page is reserved before that for the next one, so a page to be
+// written never waits for later ones.
 type reader struct {
 	next, last int64 // numbers of pages
 	pages      chan *loaded
 	cancel     context.CancelFunc
 }
 
-// A loaded is a page that has been read, or, before done is closed, is being read.
+// A loaded is a page that has been read or, until done is closed, is being read.
 type loaded struct {
 	page    *chain.Page
 	meta    storage.Meta
 	source  *body
-	content storage.Body // source, or what was read of it
+	content storage.Body // source, or its bytes in memory
 	err     error
 	done    chan struct{}
 
 	memory *semaphore.Weighted
-	held   int64 // bytes of it
+	held   int64 // reserved memory, in bytes
 }
 
 // release releases the memory.
 func (l *loaded) release() { l.memory.Release(l.held) }
 
-// read begins to read pages. The caller must call stop.
+// read starts to read pages. The caller must call stop.
 func (f *Feed) read(ctx context.Context, first, last int64) *reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{next: first, last: last, pages: make(chan *loaded, queued), cancel: cancel}
@@ -65,7 +65,7 @@ func (f *Feed) read(ctx context.Context, first, last int64) *reader {
 	return r
 }
 
-// load reads page n, and releases what it does not need of the memory that is reserved.
+// load reads page n, and releases the reserved memory that it does not need.
 func (f *Feed) load(ctx context.Context, n int64, l *loaded) (err error) {
 	l.meta, l.source, l.content, err = fetch(ctx, f.from, layout.FeedPage(f.name, n), func(info storage.Info) (string, error) {
 		var err error
@@ -97,7 +97,7 @@ func (r *reader) take() *loaded {
 	return l
 }
 
-// stop ends the reading and releases the memory of what was not taken.
+// stop stops reading and releases the memory of pages that were not taken.
 func (r *reader) stop() {
 	r.cancel()
 	for l := r.take(); l != nil; l = r.take() {

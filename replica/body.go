@@ -13,15 +13,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// inMemory is the size of a body, in bytes, up to which it is read from the source once,
-// before it is written. A longer one is read while it is written, with no more than a buffer
-// in memory; a driver that sends it again reads it again.
+// inMemory is the size up to which a body is read into memory before it is written, in
+// bytes. A larger one is streamed; a driver that sends it again reads it again.
 const inMemory = 2 << 20
 
-// errDigest: the bytes do not have the digest that they should.
+// errDigest means that a body does not have its digest.
 var errDigest = errors.New("it does not have the SHA-256 of its metadata")
 
-// A body is a part of a body in the source, to its end or to the end that it had: it may
+// A body is a part of a body in the source, to its end at the time it was read: it may
 // have grown since. It implements [storage.Body].
 type body struct {
 	ctx    context.Context
@@ -30,7 +29,7 @@ type body struct {
 	offset int64
 	size   int64
 	before hash.Hash // of the bytes before offset; nil if there are none
-	want   string    // SHA-256 of all bytes to the end of the part, in hex; "" if that is not known
+	want   string    // SHA-256 of all bytes to the end of the part, in hex; "" if unknown
 
 	read hash.Hash // of all bytes to the end, once they were read
 }
@@ -50,7 +49,7 @@ func (b *body) Open() (io.ReadCloser, error) {
 	return b.check(o.Body)
 }
 
-// check returns a reader of the body's bytes, which r yields, that checks the digest.
+// check returns a reader of the body's bytes, from r, that checks the digest.
 func (b *body) check(r io.ReadCloser) (io.ReadCloser, error) {
 	sum, err := newHash(b.before)
 	if err != nil {
@@ -59,7 +58,7 @@ func (b *body) check(r io.ReadCloser) (io.ReadCloser, error) {
 	return &checked{ReadCloser: r, body: b, sum: sum, rest: b.size}, nil
 }
 
-// content returns the body, read already if it is not long.
+// content returns the body, read into memory if it is small.
 func (b *body) content() (storage.Body, error) {
 	if b.size > inMemory {
 		return b, nil
@@ -72,8 +71,8 @@ func (b *body) content() (storage.Body, error) {
 	return b.bytes(r)
 }
 
-// fetch opens an object in the source, and reads it if it is not long. sum returns the
-// SHA-256 that its metadata has.
+// fetch opens an object in the source, and reads it into memory if it is small. sum returns
+// the SHA-256 in its metadata.
 func fetch(ctx context.Context, store storage.Store, key string, sum func(storage.Info) (string, error)) (storage.Meta, *body, storage.Body, error) {
 	o, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -92,14 +91,14 @@ func fetch(ctx context.Context, store storage.Store, key string, sum func(storag
 	return o.Meta, b, content, err
 }
 
-// bytes returns what r, which checks the digest, yields.
+// bytes reads r, which checks the digest.
 func (b *body) bytes(r io.Reader) (storage.Body, error) {
 	data := bytes.NewBuffer(make([]byte, 0, b.size+bytes.MinRead)) // room to find the end
 	_, err := data.ReadFrom(r)
 	return storage.Bytes(data.Bytes()), err
 }
 
-// discard reads the body for its digest.
+// discard reads the body to check its digest.
 func (b *body) discard() error {
 	r, err := b.Open()
 	if err != nil {
@@ -109,7 +108,7 @@ func (b *body) discard() error {
 	return errors.Join(err, r.Close())
 }
 
-// A checked reader checks the digest at the end.
+// A checked is a reader that checks the digest at the end.
 type checked struct {
 	io.ReadCloser
 	body *body

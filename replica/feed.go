@@ -14,13 +14,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrDiverged: the target has something that the source does not have, or has
-// otherwise. Nothing was written over.
+// ErrDiverged means that the target has something that the source does not have, or that
+// is different there. Nothing was overwritten.
 var ErrDiverged = errors.New("target has diverged from the source")
 
-// Stats count what was written to the target.
+// Stats counts what was written to the target.
 type Stats struct {
-	Pages    int64 // that were begun
+	Pages    int64 // created
 	Entities int64 // of feeds
 	Bytes    int64 // of bodies
 }
@@ -38,9 +38,9 @@ type Feed struct {
 	source   *chain.Reader
 
 	memory *semaphore.Weighted
-	reader *reader     // of pages ahead of at; nil: none
-	at     *chain.Page // the newest page of the target; nil: none, or not known
-	known  bool        // at is
+	reader *reader     // of pages after at, or nil
+	at     *chain.Page // the newest page of the target; nil if there is none, or unknown
+	known  bool        // at is known
 	hash   hash.Hash   // of the body of at, if that is open
 	floor  int64       // of the target
 	stats  Stats
@@ -48,25 +48,24 @@ type Feed struct {
 	quarantine quarantine
 }
 
-// NewFeed returns what copies a feed between two stores. It does not look at them.
+// NewFeed returns a Feed that copies between two stores. It makes no requests.
 func NewFeed(from, to storage.Store, name string) *Feed {
 	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name), memory: newMemory(defaultMemory)}
 }
 
-// Stats returns what was written so far.
+// Stats returns the statistics so far.
 func (f *Feed) Stats() Stats { return f.stats }
 
-// Sync brings the target to a state that the source has had since the call. After an
-// error that is not about the feed, such as [ErrDiverged] or [chain.ErrCorrupt], it may
-// be called again and continues. The error of a feed that does not exist matches
-// [chain.ErrNoFeed], that of a target which needs pages that were pruned,
-// [chain.ErrPruned].
+// Sync brings the target to a state that the source has had since the call. After an error
+// other than those about the feed, such as [ErrDiverged] or [chain.ErrCorrupt], it may be
+// called again and continues. The error matches [chain.ErrNoFeed] if the feed does not
+// exist, and [chain.ErrPruned] if the target needs pages that were pruned.
 func (f *Feed) Sync(ctx context.Context) error {
 	if err := layout.CheckName(f.name); err != nil {
 		return fmt.Errorf("copy feed: %w", err)
 	}
 	if err := f.sync(ctx); err != nil {
-		f.known, f.quarantine.before = false, nil // what became of the last write is not known
+		f.known, f.quarantine.before = false, nil // the outcome of the last write is unknown
 		return fmt.Errorf("copy feed %q: %w", f.name, err)
 	}
 	return nil
@@ -103,7 +102,7 @@ func (f *Feed) sync(ctx context.Context) (err error) {
 	return err
 }
 
-// copyPages copies pages until the target has what the source had when newest was read.
+// copyPages copies pages until the target has everything up to newest.
 func (f *Feed) copyPages(ctx context.Context, newest *chain.Page) error {
 	defer f.stopReader()
 	for {
@@ -135,8 +134,8 @@ func (f *Feed) stopReader() {
 	}
 }
 
-// copyDeletion deletes the feed in the target if it was deleted in the source after what
-// the target has was published.
+// copyDeletion deletes the feed in the target if it was deleted in the source after the
+// contents of the target were published.
 func (f *Feed) copyDeletion(ctx context.Context) error {
 	deleted, err := chain.CopyDeletion(ctx, f.from, f.to, f.name)
 	if err != nil || !deleted {
@@ -148,14 +147,14 @@ func (f *Feed) copyDeletion(ctx context.Context) error {
 		err = f.sweep(ctx)
 	}
 	if err == nil {
-		f.quarantine.before, f.quarantine.now = keys{}, keys{} // all of it
+		f.quarantine.before, f.quarantine.now = keys{}, keys{} // to remove everything
 		err = f.release(ctx)
 	}
 	return err
 }
 
-// look finds the newest page of the target and makes sure that the source has it, or
-// has had it when it was shorter.
+// look finds the newest page of the target and checks that the source has it, or had it
+// when it was shorter.
 func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	target := chain.NewReader(f.to, f.name)
 	at, err := target.Newest(ctx)
@@ -169,8 +168,8 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 			case listErr != nil:
 				return listErr
 			case errors.Is(err, chain.ErrNoFeed):
-				// Not ErrNoFeed, which says that the source has nothing to copy.
-				return fmt.Errorf("%w: pages were added to it meanwhile", ErrDiverged)
+				// Not ErrNoFeed, which means that the source has nothing to copy.
+				return fmt.Errorf("%w: another program added pages to it", ErrDiverged)
 			}
 			return err
 		}
@@ -194,13 +193,13 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	}
 	f.known = true
 	if f.floor > 1 {
-		return f.sweep(ctx) // what a copy that was interrupted has left
+		return f.sweep(ctx) // remains of an interrupted copy
 	}
 	return nil
 }
 
-// compare returns an error unless the newest page of the target is that of the source,
-// or the beginning of it.
+// compare returns an error unless the newest page of the target is the source's page, or
+// the beginning of it.
 func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
 	if f.at.Number > newest.Number {
 		return fmt.Errorf("%w: it has %d pages, the source %d", ErrDiverged, f.at.Number, newest.Number)
@@ -209,7 +208,7 @@ func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
 	if err != nil {
 		return err
 	}
-	other := fmt.Errorf("%w: page %d is another", ErrDiverged, p.Number)
+	other := fmt.Errorf("%w: page %d is different", ErrDiverged, p.Number)
 	if f.at.Closed {
 		if !p.Closed || p.Digest() != f.at.Digest() {
 			return other
@@ -229,7 +228,7 @@ func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
 	return nil
 }
 
-// page returns the state of a page of the source, as it is now.
+// page returns the current state of a page of the source.
 func (f *Feed) page(ctx context.Context, n int64) (*chain.Page, storage.Meta, error) {
 	info, err := f.from.Stat(ctx, layout.FeedPage(f.name, n))
 	if err != nil {
@@ -239,7 +238,7 @@ func (f *Feed) page(ctx context.Context, n int64) (*chain.Page, storage.Meta, er
 	return p, info.Meta, err
 }
 
-// missing returns what err, with which page n of the source was read, says of the feed.
+// missing returns the error for the feed after reading page n of the source failed with err.
 func (f *Feed) missing(ctx context.Context, n int64, err error) error {
 	if !errors.Is(err, storage.ErrNotFound) {
 		return err
@@ -249,13 +248,13 @@ func (f *Feed) missing(ctx context.Context, n int64, err error) error {
 	case floorErr != nil:
 		return floorErr
 	case n < floor:
-		return fmt.Errorf("page %d, which the target needs next: %w: begin again with a new target", n, chain.ErrPruned)
+		return fmt.Errorf("page %d, which the target needs next: %w: start over with a new target", n, chain.ErrPruned)
 	}
 	return fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
 }
 
 // add creates the page after the newest one of the target. Pages after it, up to last, are
-// read meanwhile.
+// read concurrently.
 func (f *Feed) add(ctx context.Context, last int64) (err error) {
 	n := int64(0)
 	if f.at != nil {
@@ -274,7 +273,7 @@ func (f *Feed) add(ctx context.Context, last int64) (err error) {
 	defer l.release()
 	if err := l.err; err != nil {
 		if err = f.missing(ctx, n, err); f.at == nil && errors.Is(err, chain.ErrPruned) {
-			return nil // pruned meanwhile: begin at the next one
+			return nil // pruned: continue with the next one
 		}
 		return err
 	}
@@ -291,8 +290,8 @@ func (f *Feed) add(ctx context.Context, last int64) (err error) {
 	return f.written(ctx, l.page, l.source, version, 0, err)
 }
 
-// grow appends to the newest page of the target what the source has more of it. It is done
-// if that is nothing.
+// grow appends to the newest page of the target what the source has added to it. It
+// reports done if that is nothing.
 func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	p, meta, err := f.page(ctx, f.at.Number)
 	if err != nil || p.Entities == f.at.Entities && p.Closed == f.at.Closed {
@@ -311,10 +310,10 @@ func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	return false, f.written(ctx, p, source, version, f.at.Entities, err)
 }
 
-// written notes what was written of page p, which had some entities before.
+// written records the write of page p, which had some entities before.
 func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version storage.Version, before int, err error) error {
 	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
-		return f.again(ctx, p.Number) // another copy of the feed is at work, or it is published to
+		return f.again(ctx, p.Number) // another copy is running, or the target is published to
 	}
 	if err != nil {
 		return err
@@ -327,8 +326,8 @@ func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version
 	return nil
 }
 
-// begin returns the number of the first page of the copy. The floor comes first: pages
-// below it are not missed.
+// begin returns the number of the first page of the copy. It writes the floor first, so that
+// pages below it do not count as missing.
 func (f *Feed) begin(ctx context.Context) (int64, error) {
 	floor, err := f.source.Floor(ctx)
 	if err != nil || floor <= f.floor {
@@ -338,7 +337,7 @@ func (f *Feed) begin(ctx context.Context) (int64, error) {
 	return f.floor, err
 }
 
-// again looks at the target after page n was written by another program.
+// again reads the target again after another program has written page n.
 func (f *Feed) again(ctx context.Context, n int64) error {
 	was := f.at
 	newest, err := f.source.Newest(ctx)
@@ -349,13 +348,13 @@ func (f *Feed) again(ctx context.Context, n int64) error {
 		return err
 	}
 	if f.at == nil || was != nil && f.at.Version == was.Version {
-		return fmt.Errorf("%w: it has a page %d that is not of the feed", ErrDiverged, n)
+		return fmt.Errorf("%w: it has a page %d that does not belong to the feed", ErrDiverged, n)
 	}
 	return nil
 }
 
-// raiseFloor makes the floor of the target that of the source, as far as it has the
-// page, and deletes what is below.
+// raiseFloor raises the floor of the target to that of the source, as far as the target
+// has the page, and deletes the pages below.
 func (f *Feed) raiseFloor(ctx context.Context) error {
 	floor, err := f.source.Floor(ctx)
 	if err != nil {
@@ -390,7 +389,7 @@ func (f *Feed) sweep(ctx context.Context) error {
 	return nil
 }
 
-// newHash returns the hash that follows the one that was read before, or a new one.
+// newHash returns a hash that continues an earlier one, or a new one.
 func newHash(before hash.Hash) (hash.Hash, error) {
 	if before == nil {
 		return sha256.New(), nil

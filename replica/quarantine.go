@@ -11,18 +11,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A quarantine copies what a bridge could not publish.
+// A quarantine copies the quarantine of a bridge.
 //
-// A bridge puts an entry there before it writes the checkpoint that leaves the entry behind,
-// and removes the entry after it has published what that was about. So that the copy lacks
-// nothing at any moment, entries are copied before the pages that were written after them,
-// and removed after the pages that were written before they were. Only what is published
-// and removed while the copy is behind is in neither, until the copy has caught up.
+// A bridge writes an entry before the checkpoint that skips its document, and removes the
+// entry after it has published the document. So that the copy is never incomplete, entries
+// are copied before pages that were written after them, and removed after pages that were
+// written before their removal. Only a document that is published and removed while the copy
+// lags is in neither, until the copy has caught up.
 type quarantine struct {
-	before  keys        // what the source had before this Sync looked for pages, or has had since; nil: not known
-	now     keys        // what it had when it was last listed; nil: it was not, in this Sync
-	newest  *chain.Page // the state of the source that now covers at least
-	covered *chain.Page // the last state of the source that now covers; nil: none
+	before  keys        // entries that the source had before this Sync read pages, or has had since; nil if unknown
+	now     keys        // entries when they were last listed; nil if not listed in this Sync
+	newest  *chain.Page // a state of the source that now covers
+	covered *chain.Page // the last state of the source that now covers, or nil
 }
 
 type keys map[string]bool
@@ -38,8 +38,8 @@ func (f *Feed) listQuarantine(ctx context.Context, store storage.Store) (keys, e
 	return found, nil
 }
 
-// cover copies what was put into quarantine before the state p of a page, which has been
-// read, was written. A feed without a checkpoint has no bridge that would continue.
+// cover copies the entries that were written before the state p of a page, which has been
+// read. A feed without a checkpoint has no bridge that could continue.
 func (f *Feed) cover(ctx context.Context, p *chain.Page) (err error) {
 	q := &f.quarantine
 	if len(p.Checkpoint) == 0 || q.covered != nil && !later(p, q.covered) {
@@ -72,7 +72,7 @@ func later(p, than *chain.Page) bool {
 	return p.Number > than.Number || p.Number == than.Number && p.Entities > than.Entities
 }
 
-// copyQuarantined copies one entry, unless it is removed meanwhile. Entries are small and
+// copyQuarantined copies one entry unless it has been removed. Entries are small and
 // never change.
 func (f *Feed) copyQuarantined(ctx context.Context, key string) error {
 	o, err := f.from.Get(ctx, key, 0, -1)
@@ -89,8 +89,8 @@ func (f *Feed) copyQuarantined(ctx context.Context, key string) error {
 	return create(ctx, f.to, key, o.Meta, storage.Bytes(data))
 }
 
-// release removes from the target what was no longer in quarantine in the source before the
-// pages were looked for that the target has now.
+// release removes entries from the target that the source no longer had before the pages
+// that the target now has were read.
 func (f *Feed) release(ctx context.Context) error {
 	q := &f.quarantine
 	if q.now == nil {

@@ -18,42 +18,42 @@ import (
 )
 
 const (
-	// atOnce is how many feeds are copied at the same time.
+	// atOnce is how many feeds are copied concurrently.
 	atOnce = 8
-	// lookEvery is how often a source that does not tell of changes is asked, and
-	// watchEvery one that does.
+	// lookEvery is the interval of polling a source that cannot be watched, and
+	// watchEvery that of one that can.
 	lookEvery  = time.Second
 	watchEvery = 10 * time.Second
 	// finalTime limits the last pass, after the context has ended.
 	finalTime = time.Minute
 )
 
-// Config says what to copy.
+// Config configures a Copy.
 type Config struct {
-	// Name is that of the feed, and of the snapshots, to copy; "" copies all.
+	// Name is the name of the feed and the snapshots to copy; "" copies all.
 	Name string
-	// Memory limits how many bytes of pages are held that were read and are not written yet,
-	// of all feeds and snapshots together. 0: 16 MiB; at least 2 MiB.
+	// Memory limits the memory for pages of all feeds and snapshots that were read and not
+	// written yet, in bytes. 0 means 16 MiB; the minimum is 2 MiB.
 	Memory int64
-	// Follow has Run copy what is published until the context ends.
+	// Follow makes Run continue to copy what is published until the context ends.
 	Follow bool
-	// Progress, if set, is called when something was copied.
+	// Progress, if set, is called after something was copied.
 	Progress func(Report)
-	// Logger is told of what is tried again. Defaults to none.
+	// Logger receives warnings about retries. Defaults to discarding them.
 	Logger *slog.Logger
 }
 
-// A Report says what a run has done.
+// A Report is the result of a run so far.
 type Report struct {
-	Feeds     int // that the target has now
+	Feeds     int // in the target now
 	Snapshots Stats
 	Pages     Stats // of feeds
-	// Complete is when the target last had all that the source had when a look at it began;
-	// zero if it has not had that yet.
+	// Complete is when the target last had everything that the source had at the start of a
+	// pass; zero if there has been no complete pass.
 	Complete time.Time
 }
 
-// A Copy is the copying of a store, or of what has one name in it.
+// A Copy copies a store, or the feed and snapshots with one name.
 type Copy struct {
 	from, to storage.Store
 	config   Config
@@ -64,7 +64,7 @@ type Copy struct {
 	report Report
 }
 
-// New returns what copies from a store to another. It does not look at them.
+// New returns a Copy from a store to another. It makes no requests.
 func New(from, to storage.Store, config Config) *Copy {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -73,17 +73,17 @@ func New(from, to storage.Store, config Config) *Copy {
 	return &Copy{from: from, to: to, config: config, memory: memory, feeds: make(map[string]*Feed)}
 }
 
-// Report returns what was done so far. It may be called at any time.
+// Report returns the result so far. It may be called at any time.
 func (c *Copy) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.report
 }
 
-// Run copies what the source has and, if it follows, what is published there. When the
-// context of a follower ends, it copies what was published until then, and returns nil:
-// if nothing is published to the source any more, the target is equal to it. Errors that
-// may pass end a run that does not follow; the next one continues.
+// Run copies the source and, with Follow, what is published to it. When the context ends,
+// a Run with Follow copies what was published until then and returns nil: if nothing more
+// is published to the source, the target is equal to it. Without Follow, Run also returns
+// transient errors; the next Run continues.
 func (c *Copy) Run(ctx context.Context) error {
 	changed := c.watch(ctx)
 	for {
@@ -106,7 +106,7 @@ func (c *Copy) Run(ctx context.Context) error {
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTime)
 			defer cancel()
 			for _, f := range c.feeds {
-				f.quarantine.before = nil // so that the quarantine is copied, even if no page has changed
+				f.quarantine.before = nil // so that the quarantine is copied even if no page has changed
 			}
 			return c.pass(final)
 		case <-changed:
@@ -115,7 +115,7 @@ func (c *Copy) Run(ctx context.Context) error {
 	}
 }
 
-// permanent reports whether trying again is of no use.
+// permanent reports whether retrying is useless.
 func permanent(err error) bool {
 	for _, e := range []error{
 		ErrDiverged, chain.ErrCorrupt, chain.ErrPruned, layout.ErrName,
@@ -128,7 +128,8 @@ func permanent(err error) bool {
 	return false
 }
 
-// watch returns a channel that tells of changes of the source; nil if it cannot.
+// watch returns a channel that receives changes of the source, or nil if it cannot be
+// watched.
 func (c *Copy) watch(ctx context.Context) <-chan struct{} {
 	watcher, ok := storage.As[storage.Watcher](c.from)
 	if !ok || !c.config.Follow {
@@ -140,13 +141,13 @@ func (c *Copy) watch(ctx context.Context) <-chan struct{} {
 	}
 	changed, err := watcher.Watch(ctx, prefix)
 	if err != nil {
-		c.config.Logger.WarnContext(ctx, "source does not tell of changes", "error", err)
+		c.config.Logger.WarnContext(ctx, "cannot watch the source, polling it", "error", err)
 		return nil
 	}
 	return changed
 }
 
-// pass copies what the source has.
+// pass copies the source once.
 func (c *Copy) pass(ctx context.Context) error {
 	feeds, snapshots, err := c.names(ctx)
 	if err != nil {
@@ -177,8 +178,8 @@ func (c *Copy) pass(ctx context.Context) error {
 	return nil
 }
 
-// sync brings one feed up to date. One whose last page was deleted since its name was
-// listed is left as it is.
+// sync brings one feed up to date. It skips a feed whose last page was deleted since the
+// feed was listed.
 func (c *Copy) sync(ctx context.Context, f *Feed) error {
 	before := f.stats
 	err := f.Sync(ctx)
@@ -201,7 +202,7 @@ func (c *Copy) update(change func(*Report)) {
 	}
 }
 
-// names returns which feeds and snapshots to copy.
+// names returns the names of the feeds and snapshots to copy.
 func (c *Copy) names(ctx context.Context) (feeds, snapshots []string, err error) {
 	if c.config.Name == "" {
 		for name, err := range chain.Feeds(ctx, c.from, "") {

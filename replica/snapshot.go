@@ -18,8 +18,8 @@ import (
 
 // copySnapshots copies the snapshots with a name that the target does not have, oldest
 // first: the pages of each, and then its index, which makes it exist. A snapshot that is
-// no longer in the source stays in the target. The URLs in an index are copied as they
-// are; those that lead to a bucket or a CDN still do.
+// no longer in the source stays in the target. The URLs in an index are copied unchanged;
+// those of a bucket or a CDN continue to refer to it.
 func copySnapshots(ctx context.Context, from, to storage.Store, name string, memory *semaphore.Weighted) (stats Stats, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return stats, fmt.Errorf("copy snapshots: %w", err)
@@ -122,8 +122,7 @@ func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int
 	return source.size, create(ctx, to, key, meta, content)
 }
 
-// create writes an object that never changes. One that is there already must be the
-// same.
+// create writes an immutable object. An existing one must be the same.
 func create(ctx context.Context, to storage.Store, key string, meta storage.Meta, content storage.Body) error {
 	_, err := to.Create(ctx, key, meta, content)
 	if !errors.Is(err, storage.ErrExists) {
@@ -141,7 +140,7 @@ func create(ctx context.Context, to storage.Store, key string, meta storage.Meta
 
 func same(source, target storage.Info) error {
 	if source.Size != target.Size || string(source.Meta.Data) != string(target.Meta.Data) {
-		return fmt.Errorf("%w: %s is another object", ErrDiverged, source.Key)
+		return fmt.Errorf("%w: %s is a different object", ErrDiverged, source.Key)
 	}
 	return nil
 }
