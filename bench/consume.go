@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// consume reads a feed from a server on this machine into jsonl and SQLite.
+// consume consumes a feed from a server on this machine into jsonl and SQLite.
 func (b *bench) consume() error {
 	dir, pages, err := b.fill("consume", b.entities)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// followers and followedCommits are how many wait for a feed, and for how many
+// followers is how many connections wait for a feed, and followedCommits for how many
 // commits, one a second.
 const (
 	followers       = 5000
@@ -106,7 +106,7 @@ func postLine(s *server, n int) error {
 	return nil
 }
 
-// A crowd are the followers.
+// A crowd is the set of followers.
 type crowd struct {
 	published atomic.Int64 // when the last commit was begun, in nanoseconds; 0 before
 	ready     sync.WaitGroup
@@ -141,7 +141,7 @@ func (c *crowd) join(s *server) error {
 	return nil
 }
 
-// follow asks for the feed's newest page again and again, and reads it when it changes.
+// follow long-polls the feed's newest page and reads it when it changes.
 func (c *crowd) follow(conn net.Conn, ready func()) error {
 	r := bufio.NewReaderSize(conn, 2<<10)
 	etag := ""
@@ -190,7 +190,7 @@ func (c *crowd) follow(conn net.Conn, ready func()) error {
 	}
 }
 
-// result returns how long deliveries took, the shortest first.
+// result returns the delivery times, shortest first.
 func (c *crowd) result() ([]time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *crowd) leave() {
 	c.members.Wait()
 }
 
-// cpuTime returns what a process has used of the processors.
+// cpuTime returns the CPU time of a process.
 func cpuTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

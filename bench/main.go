@@ -3,7 +3,7 @@
 //
 // Both sides of a comparison are measured in the same run, one after the other,
 // with the same data and the same number of workers. Where memory is measured,
-// feedctl runs as processes of its own (bin/feedctl).
+// feedctl runs in separate processes (bin/feedctl).
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// A bench is what all sections share.
+// A bench is shared by all sections.
 type bench struct {
 	ctx      context.Context
 	feedctl  string        // path of the binary
@@ -146,7 +146,7 @@ func choose(all []section, list string) (chosen []section, err error) {
 	return chosen, nil
 }
 
-// explain adds what a command has printed to the error of one that failed.
+// explain adds the output of a failed command to its error.
 func explain(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// memoryLimit is what a feedctl process may have in memory at most.
+// memoryLimit is the target for the peak memory of a feedctl process, in bytes.
 const memoryLimit = 64 << 20
 
 func (b *bench) reportMemory(what string, p *process) {
@@ -45,7 +45,7 @@ func (b *bench) memory() error {
 
 func (b *bench) hugeName() string { return fmt.Sprintf("one entity of %g MiB", mib(b.huge)) }
 
-// makeHuge makes a file that takes no room on the disk.
+// makeHuge creates a sparse file.
 func makeHuge(name string, size int64) error {
 	file, err := os.Create(name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *bench) publishLines(dir string) (err error) {
 	return nil
 }
 
-// linesFile makes a file with so many small entities, a line each.
+// linesFile creates a file with n small entities, one per line.
 func (b *bench) linesFile(entities int) (name string, remove func() error, err error) {
 	name = filepath.Join(b.dir, "in.ndjson")
 	file, err := os.Create(name)
@@ -145,7 +145,7 @@ func (b *bench) moveHuge(s *server, dir, huge string) error {
 	return nil
 }
 
-// download returns how long it takes to write what is at a URL to a file.
+// download returns how long it takes to download a URL to a file.
 func (b *bench) download(url string) (time.Duration, error) {
 	to := filepath.Join(b.dir, "download")
 	defer os.Remove(to)

@@ -73,8 +73,8 @@ func (b *bench) outbox() (err error) {
 	return o.latency(database, elsewhere)
 }
 
-// drain moves rows that wait. The other is DELETE ... RETURNING of the same rows, in
-// transactions as large: what it takes to get them out of the table at all.
+// drain moves waiting rows. The alternative is DELETE ... RETURNING of the same rows, in
+// transactions of the same size: the minimum for taking them from the table.
 func (o *outboxBench) drain(name string, c outbox.Config) error {
 	const rows = 100_000
 	if err := o.fill(c.Feed, rows); err != nil {
@@ -157,7 +157,7 @@ func (o *outboxBench) cost() error {
 	return nil
 }
 
-// transactions returns how many a second of them so many clients commit.
+// transactions returns how many transactions a second the clients commit.
 func (o *outboxBench) transactions(clients int, statements ...string) (float64, error) {
 	ctx, cancel := context.WithCancelCause(o.ctx)
 	defer cancel(nil)

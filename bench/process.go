@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A process is a feedctl process, or another, that is being watched.
+// A process is a running process whose memory is measured.
 type process struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
@@ -54,7 +54,7 @@ func (p *process) wait() error {
 	return nil
 }
 
-// interrupt ends the process the polite way. However it then ends is fine.
+// interrupt interrupts the process and ignores its exit status.
 func (p *process) interrupt() error {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (b *bench) publish() error {
 	return nil
 }
 
-// publishFeed has a process of its own publish, since its memory is measured, too.
+// publishFeed publishes in a separate process, because its memory is measured, too.
 func (b *bench) publishFeed(publishers int) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -20,7 +20,7 @@ type result struct {
 	Pass      bool    `json:"pass"`   // true if there is no target
 }
 
-// A target is what a result should reach.
+// A target is the required value of a result.
 type target struct {
 	text string
 	met  func(r result) bool

@@ -157,7 +157,7 @@ func (s *s3Bench) writes() error {
 	return nil
 }
 
-// A putting is what it took to put so many bytes.
+// A putting is the result of putting bytes.
 type putting struct {
 	took     time.Duration
 	requests uint64
@@ -251,7 +251,7 @@ func (s *s3Bench) publishStore() (put putting, err error) {
 	return put, err
 }
 
-// stored returns how many bytes the objects of a store have.
+// stored returns the total size of the objects of a store, in bytes.
 func (s *s3Bench) stored(store storage.Store) (size int64, err error) {
 	for entry, err := range store.List(s.ctx, "", "") {
 		if err != nil {

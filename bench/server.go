@@ -16,7 +16,7 @@ import (
 // startupTime bounds how long a server may take until it answers.
 const startupTime = 10 * time.Second
 
-// A server is a feedctl process, or another, that answers HTTP requests.
+// A server is a process that answers HTTP requests.
 type server struct {
 	*process
 	url string // without a slash at the end
@@ -54,7 +54,7 @@ func (b *bench) ready(s *server, path string) (*server, error) {
 	}
 }
 
-// freeAddress returns a loopback address that nothing listens on.
+// freeAddress returns an unused loopback address.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,7 +24,7 @@ func (b *bench) sinkPostgres() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// What is written is taken turn by turn, since the disk does not always do the same.
+	// The writes alternate, because the speed of the disk varies.
 	const rounds = 3
 	var ours, other float64
 	for round := range rounds {

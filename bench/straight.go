@@ -23,8 +23,8 @@ const straightSetup = `
 		key TEXT NOT NULL PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL,
 		last_modified TEXT NOT NULL, content_id TEXT NOT NULL, headers TEXT NOT NULL)`
 
-// insertStraight writes the rows that consuming the feed leaves, with the
-// library and the settings of the sink, and no feed around.
+// insertStraight writes the rows that consuming the feed results in, with the library
+// and the settings of the sink, but without a feed.
 func insertStraight(file string, entities int) (err error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directory examines the file system below a store that is a directory. It makes
-// two files in it and removes them again. The directory exists.
+// Directory examines the file system of a store in an existing directory. It creates
+// and removes two files there.
 func Directory(_ context.Context, dir string) []Finding {
 	return []Finding{
 		finding("file system", "what was acknowledged must survive a crash, and be seen by all at once", checkFileSystem(dir)),
@@ -20,7 +20,7 @@ func Directory(_ context.Context, dir string) []Finding {
 	}
 }
 
-// fileSystems are those that are not fit for a store, by their magic numbers
+// fileSystems are the file systems that are unsuitable for a store, by magic number
 // (statfs(2)).
 var fileSystems = map[int64]result{
 	unix.NFS_SUPER_MAGIC:       network("NFS"),
@@ -60,7 +60,7 @@ func checkFileSystem(dir string) result {
 	return fine("a local one")
 }
 
-// How much room there should be.
+// How much free space there should be.
 const (
 	minFree        = 1 << 30
 	minFreePercent = 5
@@ -83,7 +83,7 @@ func checkRoom(dir string) result {
 	return fine(found)
 }
 
-// checkDurability does what a commit does.
+// checkDurability performs the operations of a commit.
 func checkDurability(dir string) (r result) {
 	scratch, err := os.MkdirTemp(dir, "doctor-")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package doctor finds out what is wrong with a store, or with the way to a feed on
-// a server: it tries out what producers and consumers rely on, and says what it
-// found, why that matters and how to mend it.
+// Package doctor diagnoses a store, or the connection to a feed on a server: it tests
+// what producers and consumers rely on, and reports what it found, why that matters and
+// how to fix it.
 //
-// Each check is about one thing, and is quiet about faults that others find.
+// Each check tests one thing and does not report faults that other checks find.
 package doctor
 
 import (
@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A Level says how bad a finding is.
+// A Level is the severity of a finding.
 type Level string
 
 const (
-	// OK: as it should be.
+	// OK means that the check passed.
 	OK Level = "ok"
-	// Skipped: it could not be tried out, or does not apply.
+	// Skipped means that the check could not be made, or does not apply.
 	Skipped Level = "skipped"
-	// Warning: everything works, but more slowly, at a higher price, or only for now.
+	// Warning means that everything works, but slowly, at a higher cost, or only for now.
 	Warning Level = "warning"
-	// Problem: data may be missed or refused, or something does not work.
+	// Problem means that data may be missed or refused, or that something does not work.
 	Problem Level = "problem"
 )
 
 // A Finding is the result of one check.
 type Finding struct {
-	Check string `json:"check"` // its name, which stays
+	Check string `json:"check"` // its name, which will not change
 	Level Level  `json:"level"`
 	Found string `json:"found"`
-	Why   string `json:"why,omitempty"` // it matters; only of a Warning or a Problem
-	Fix   string `json:"fix,omitempty"` // what to do; likewise
+	Why   string `json:"why,omitempty"` // why it matters; only for a Warning or a Problem
+	Fix   string `json:"fix,omitempty"` // what to do; only for a Warning or a Problem
 }
 
 // Problems returns how many findings are of level Problem.
@@ -44,31 +44,31 @@ func Problems(findings []Finding) int {
 	return n
 }
 
-// MaxClockSkew is how far clocks may be apart: what a producer tolerates by default.
+// MaxClockSkew is the maximum difference between clocks, which a producer tolerates by default.
 const MaxClockSkew = time.Minute
 
-// Config says how to reach a server. The zero Config is fit for use.
+// Config configures requests to a server. The zero Config is ready to use.
 type Config struct {
-	// Transport makes the requests; nil for one with the defaults of net/http.
+	// Transport makes the requests; nil means one with the defaults of net/http.
 	Transport http.RoundTripper
-	// Authorization, and Header, go with every request to the origin of the URL
-	// that is checked, and to no other. "": none.
+	// Authorization (if not "") and Header go with every request to the origin of
+	// the URL that is checked, and to no other.
 	Authorization string
 	Header        http.Header
 	// AllowOrigins are further origins ("https://pages.example.com") that redirects
 	// and links may lead to. They get neither Authorization nor Header.
 	AllowOrigins []string
-	// Wait is how long the server is asked to hold a request, in whole seconds.
-	// 0: 30 s, as long as consumers ask for.
+	// Wait is how long the server is asked to hold a request, in whole seconds. 0
+	// means 30 s, as consumers request.
 	Wait time.Duration
-	// Timeout is how long a request may take besides Wait. 0: 30 s.
+	// Timeout limits a request, in addition to Wait. 0 means 30 s.
 	Timeout time.Duration
 }
 
-// maxPage is how much of a page is read to check it, in bytes.
+// maxPage limits how much of a page is read to check it, in bytes.
 const maxPage = 64 << 20
 
-// A result is a finding without what is the same for all results of a check.
+// A result is a finding without the fields that are the same for all results of a check.
 type result struct {
 	level      Level
 	found, fix string
@@ -88,7 +88,7 @@ func finding(check, why string, r result) Finding {
 	return f
 }
 
-// apart says how far a clock is from ours. Servers tell whole seconds only.
+// apart describes how far a clock is from ours. Servers report whole seconds only.
 func apart(skew time.Duration) string {
 	switch {
 	case skew.Abs() <= time.Second:

@@ -14,41 +14,41 @@ type visit struct {
 	config Config
 	client *http.Client
 	home   *url.URL // the URL that was given: its origin gets the credentials
-	feed   *url.URL // the entry point, where redirects and the server's directory lead
+	feed   *url.URL // the entry point, after redirects and the server's directory
 	hops   []hop    // redirects on the way there
-	entry  *answer  // the newest page, as it is without a content coding
+	entry  *answer  // the newest page, without a content coding
 }
 
-// A check tries out one thing.
+// A check tests one thing.
 type check struct {
 	name string
-	why  string // it matters
+	why  string // why it matters
 	run  func(*visit, context.Context) result
 }
 
-// checks are those of a feed whose newest page can be had.
+// checks are the checks of a feed whose newest page is available.
 func checks() []check {
 	return []check{
 		{"redirects", "credentials go only to the origin that they were given for, and consumers do not follow links to others", (*visit).checkRedirects},
-		{"tls", "whoever is on the way can read and change what is sent, credentials included", (*visit).checkTLS},
-		{"clock", "consumers find their place by time, and a clock that is ahead stops producers", (*visit).checkClock},
-		{"body", "a consumer refuses a page that is not whole, and cannot know of one that was changed", (*visit).checkBody},
+		{"tls", "anyone on the network path can read and change what is sent, including credentials", (*visit).checkTLS},
+		{"clock", "consumers find their position by time, and a clock that is ahead stops producers", (*visit).checkClock},
+		{"body", "a consumer refuses an incomplete page, and cannot detect a changed one", (*visit).checkBody},
 		{"link", "consumers go from page to page by the Link header; without it there is only the newest page", (*visit).checkLink},
 		{"origin", "consumers do not follow links to another origin than the feed's", (*visit).checkOrigin},
-		{"last-modified", "consumers find their place by the time of each page", (*visit).checkLastModified},
-		{"head", "consumers look for their place with HEAD", (*visit).checkHead},
-		{"etag", "without a strong ETag every look at the newest page transfers all of it", (*visit).checkETag},
-		{"304", "every look at the newest page transfers all of it", (*visit).checkNotModified},
+		{"last-modified", "consumers find their position by the time of each page", (*visit).checkLastModified},
+		{"head", "consumers find their position with HEAD", (*visit).checkHead},
+		{"etag", "without a strong ETag every poll transfers the whole newest page", (*visit).checkETag},
+		{"304", "every poll transfers the whole newest page", (*visit).checkNotModified},
 		{"range", "a consumer that waits for more transfers the whole newest page for each new entity", (*visit).checkRange},
-		{"coding", "a cache, or a consumer that resumes, may put together what does not belong together", (*visit).checkCoding},
-		{"cache", "consumers see new entities late, or go back and forth between states", (*visit).checkCache},
+		{"coding", "a cache, or a consumer that resumes, may combine parts of different representations", (*visit).checkCoding},
+		{"cache", "consumers see new entities late, or alternate between states", (*visit).checkCache},
 		{"immutable", "pages that never change are transferred again and again", (*visit).checkImmutable},
-		{"wait", "consumers cannot wait for news and have to ask again and again", (*visit).checkWait},
+		{"wait", "consumers cannot wait for new entities and have to poll", (*visit).checkWait},
 	}
 }
 
-// Feed examines the feed at rawURL and the way to it, or the first feed of the server
-// at rawURL. The error is about the URL or the context; all else is in the findings.
+// Feed examines the feed at rawURL and the connection to it, or the first feed of the
+// server at rawURL. It returns an error only if the URL is invalid or ctx ends.
 func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -70,7 +70,7 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 		Transport:     c.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	findings := []Finding{finding("reach", "nobody can read the feed", v.reach(ctx))}
+	findings := []Finding{finding("reach", "no one can read the feed", v.reach(ctx))}
 	for _, check := range checks() {
 		r := skipped("the newest page could not be had")
 		if v.entry != nil {
@@ -84,11 +84,10 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	return findings, nil
 }
 
-// maxReruns is how often a check is repeated because the feed has changed meanwhile.
+// maxReruns is how often a check is repeated because the feed has changed during it.
 const maxReruns = 3
 
-// run runs a check. What it finds against a page that has changed under its hands
-// does not count.
+// run runs a check. It repeats a check that fails if the page has changed during it.
 func (v *visit) run(ctx context.Context, c check) result {
 	for try := 0; ; try++ {
 		r := c.run(v, ctx)

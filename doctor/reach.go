@@ -24,7 +24,7 @@ type hop struct {
 
 const maxHops = 10
 
-// reach gets the newest page, wherever the URL leads.
+// reach gets the newest page, following redirects and the server's directory.
 func (v *visit) reach(ctx context.Context) result {
 	for {
 		a, err := v.get(ctx, v.feed)
@@ -85,12 +85,12 @@ func portOf(u *url.URL) string {
 	return u.Port()
 }
 
-// get gets what is at a URL as it is stored.
+// get gets a URL without a content coding.
 func (v *visit) get(ctx context.Context, u *url.URL) (*answer, error) {
 	return v.do(ctx, http.MethodGet, u, fields{identity})
 }
 
-// readEntry gets the newest page anew.
+// readEntry gets the newest page again.
 func (v *visit) readEntry(ctx context.Context) error {
 	a, err := v.get(ctx, v.feed)
 	if err == nil && a.status != http.StatusOK {
@@ -114,7 +114,7 @@ func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 		return nil, false
 	}
 	for _, feed := range d.Feeds {
-		// By the path only: where links lead is the matter of another check.
+		// By the path only: another check tests where links lead.
 		if u, err := url.Parse(feed.URL); err == nil {
 			return v.feed.ResolveReference(&url.URL{Path: u.Path, RawPath: u.RawPath}), true
 		}
@@ -127,7 +127,7 @@ func (v *visit) accept(a *answer) result {
 	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
 		found := fmt.Sprintf("the answer is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))
 		if kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); kind == "text/html" {
-			return problem(found, "an HTML page comes from a login or an error page on the way: let requests to the feed pass it")
+			return problem(found, "an HTML page comes from a login or an error page on the way: let requests to the feed through")
 		}
 		return problem(found, "give the URL of a feed; of a snapshot, see \"feedctl verify --index\"")
 	}
@@ -148,14 +148,14 @@ func unreachable(err error) result {
 	case errors.As(err, &name):
 		return problem(err.Error(), "correct the host in the URL, or its entry in the DNS")
 	}
-	return problem(err.Error(), "start the server, and let the firewall pass it")
+	return problem(err.Error(), "start the server, and allow connections to it in the firewall")
 }
 
 func refused(a *answer) result {
 	found := "the answer is " + a.text()
 	switch {
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
-		return problem(found, "give credentials with --credentials-file or FEEDCTL_CREDENTIALS; if they are right, see whether the proxy passes Authorization on")
+		return problem(found, "give credentials with --credentials-file or FEEDCTL_CREDENTIALS; if they are right, check that the proxy forwards Authorization")
 	case a.status == http.StatusNotFound || a.status == http.StatusGone:
 		return problem(found, "correct the URL: /feeds/NAME, below the path where the proxy has the server; a feed exists from its first entity on")
 	case a.status == http.StatusTooManyRequests:

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// An answer is what came of a request.
+// An answer is the result of a request.
 type answer struct {
 	url    *url.URL
 	status int
@@ -22,19 +22,19 @@ type answer struct {
 	tls    bool
 	expiry time.Time // of the server's certificate; zero if there is none
 	sent   time.Time
-	took   time.Duration // until the header was there
+	took   time.Duration // until the header was received
 	body   content
 	err    error // of reading the body
 }
 
-// A content is what is remembered of a body, without its content coding: it may be
-// large.
+// A content describes a body without its content coding. It does not hold the body,
+// which may be large.
 type content struct {
 	size   int64
 	sum    [sha256.Size]byte
 	start  []byte // its first bytes
 	cut    bool   // only maxPage bytes were read
-	broken error  // it is not a whole page
+	broken error  // why it is not a complete page
 }
 
 // startSize is how much of a body is kept.
@@ -43,18 +43,18 @@ const startSize = 64 << 10
 // fields are "Name: value" pairs of a request's header.
 type fields [][2]string
 
-// identity asks for the bytes as they are stored. Without it, net/http would ask for
-// gzip and hide it.
+// identity requests the stored bytes. Without it, net/http would transparently request
+// gzip.
 var identity = [2]string{"Accept-Encoding", "identity"}
 
-// do makes one request, follows no redirect, and reads the body.
+// do makes one request, without following redirects, and reads the body.
 func (v *visit) do(ctx context.Context, method string, u *url.URL, header fields) (*answer, error) {
 	return v.doWithin(ctx, v.config.Timeout, method, u, header)
 }
 
 func (v *visit) doWithin(ctx context.Context, limit time.Duration, method string, u *url.URL, header fields) (*answer, error) {
 	if !v.permitted(u) {
-		return nil, fmt.Errorf("%s is at another origin, which was not allowed", u.Redacted())
+		return nil, fmt.Errorf("%s is at another origin, which is not allowed", u.Redacted())
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()

@@ -13,33 +13,33 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// scratchPrefix begins the keys of the objects that are written to try a store out.
+// scratchPrefix is the prefix of the keys of the objects written to test a store.
 const scratchPrefix = "doctor/"
 
-// scratch is the body of the object that is written.
+// scratch is the body of the scratch object.
 const scratch = "feedctl doctor: this object can be deleted\n"
 
-// cleanupTime is how long the removal of the scratch object may take at the end.
+// cleanupTime limits the removal of the scratch object at the end.
 const cleanupTime = 30 * time.Second
 
 // A storeVisit is one examination of a store.
 type storeVisit struct {
 	store   storage.Store
 	key     string          // of the scratch object
-	first   storage.Version // of it; "" if there is none
+	first   storage.Version // of the scratch object; "" if it was not created
 	second  storage.Version
 	removed bool
-	failed  bool // there is nothing more to find out
+	failed  bool // further checks are pointless
 }
 
-// A storeCheck tries out one thing.
+// A storeCheck tests one thing.
 type storeCheck struct {
 	name string
-	why  string // it matters
+	why  string // why it matters
 	run  func(*storeVisit, context.Context) result
 }
 
-// storeChecks are in the order in which they build on one another.
+// storeChecks are in the order of their dependencies.
 func storeChecks() []storeCheck {
 	return []storeCheck{
 		{"read", "nothing works without", (*storeVisit).checkRead},
@@ -53,8 +53,8 @@ func storeChecks() []storeCheck {
 	}
 }
 
-// Store examines a store. It writes a small object below "doctor/", and what the
-// store's own probe writes, and removes that again. The error is about the context.
+// Store examines a store. It writes and removes a small object below "doctor/", and
+// those of the store's own probe. It returns an error only if ctx ends.
 func Store(ctx context.Context, store storage.Store) ([]Finding, error) {
 	v := &storeVisit{store: store, key: scratchPrefix + strings.ToLower(rand.Text())}
 	defer v.cleanUp(ctx)
@@ -72,21 +72,21 @@ func Store(ctx context.Context, store storage.Store) ([]Finding, error) {
 	return append(findings, v.probe(ctx)...), nil
 }
 
-// Unopened is the finding of a store that could not be opened.
+// Unopened returns the finding for a store that could not be opened.
 func Unopened(err error) Finding { return finding("open", "nothing works without", failed(err)) }
 
-// cleanUp removes the scratch object also when the examination was interrupted.
+// cleanUp removes the scratch object, even if the examination was interrupted.
 func (v *storeVisit) cleanUp(ctx context.Context) {
 	if v.first == "" || v.removed {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
-	_ = v.store.Delete(ctx, v.key) // what stays says itself that it can be deleted
+	_ = v.store.Delete(ctx, v.key) // the body says that it can be deleted
 }
 
-// failed tells of an operation that did not work. The errors of drivers say what to
-// do, as far as that is known.
+// failed returns the problem for a failed operation. The errors of drivers name the
+// remedy if it is known.
 func failed(err error) result {
 	return problem(err.Error(), advice(err))
 }
@@ -185,7 +185,7 @@ func (v *storeVisit) checkConditions(ctx context.Context) result {
 	return fine("writes that come too late are refused")
 }
 
-// notRefused tells of a write that should have been refused.
+// notRefused returns the problem for a write that should have been refused.
 func notRefused(what string, err error) result {
 	if err != nil {
 		return failed(fmt.Errorf("%s: %w", what, err))
@@ -248,7 +248,7 @@ func (v *storeVisit) checkDelete(ctx context.Context) result {
 	return fine("an object was deleted")
 }
 
-// probe has the store try out its server.
+// probe runs the store's probe of its server.
 func (v *storeVisit) probe(ctx context.Context) []Finding {
 	prober, ok := storage.As[storage.Prober](v.store)
 	const why = "a producer refuses to write to a server that does not keep this promise"
