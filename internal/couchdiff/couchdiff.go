@@ -1,11 +1,11 @@
 // Package couchdiff compares two databases completely, for tests: all documents,
-// all leaf revisions, including deleted ones, with their ancestors, and the bytes of all
-// attachments. It has its own HTTP client, so as not to share bugs with the code under
-// test.
+// all leaf revisions with their ancestors, deleted ones too, and the bytes of all
+// attachments. It has its own HTTP client, because an oracle must not share the bugs
+// of the code that it checks.
 //
-// It does not compare what CouchDB's replicator does not copy: documents in _local,
-// the security object, and the order of changes. It ignores revpos if the second
-// database is on PouchDB's engine, which assigns new ones.
+// What CouchDB's replicator does not carry is not compared: documents in _local,
+// the security object, and the order of changes; and if the second database is one
+// of PouchDB's engine, revpos, since that gives attachments its own.
 package couchdiff
 
 import (
@@ -18,12 +18,12 @@ import (
 	"slices"
 )
 
-// MaxDifferences limits the number of differences that [Compare] returns.
+// MaxDifferences is how many differences [Compare] returns at most.
 const MaxDifferences = 50
 
-// Compare returns the differences between the databases at two URLs, one line for each,
-// or nothing if they are equal. The URLs may contain credentials. The databases must not
-// be written to meanwhile.
+// Compare returns the differences between the databases at two URLs, one line for
+// each. The URLs may have credentials. The databases must not be written to in the
+// meantime.
 func Compare(ctx context.Context, a, b string) ([]string, error) {
 	client := &http.Client{Timeout: answerTime}
 	c := comparison{a: database{a, client}, b: database{b, client}}

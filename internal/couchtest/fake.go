@@ -17,12 +17,12 @@ import (
 	"testing"
 )
 
-// A Fake is an in-memory server that behaves like Apache CouchDB 3.5 with two shards, and
-// fails on demand.
+// A Fake is a server that responds like Apache CouchDB 3.5 with two shards. It keeps
+// databases in memory, and injects faults on demand.
 //
-// Its sequences are opaque and encoded differently in each response; the order of the
-// rows varies, too. It preserves the bytes of the JSON that it receives. Fields may be set
-// before the first request.
+// Its sequences are opaque and encoded differently in every response; the order of
+// the rows changes too. It preserves the bytes of the JSON that it receives.
+// Fields may be set before the first request.
 type Fake struct {
 	// Validate refuses documents, as the functions of design documents do: an error
 	// makes the document "forbidden", with its text as the reason, or is a [ThrownError].
@@ -54,7 +54,7 @@ type ThrownError struct{ Code, Reason string }
 
 func (t ThrownError) Error() string { return t.Code + ": " + t.Reason }
 
-// NewFake starts a fake that ends with the test.
+// NewFake starts a fake that is closed when the test ends.
 func NewFake(t testing.TB) *Fake {
 	f := LaunchFake()
 	t.Cleanup(f.Close)
@@ -74,7 +74,7 @@ func LaunchFake() *Fake {
 	return f
 }
 
-// Close stops the server and all open feeds.
+// Close closes the server, and feeds that are still open.
 func (f *Fake) Close() {
 	f.server.CloseClientConnections()
 	f.server.Close()
@@ -94,8 +94,8 @@ func (f *Fake) NewDB(t testing.TB) string {
 	return f.server.URL + "/" + name
 }
 
-// Requests returns the requests so far, such as "GET /db1/_changes?since=0", and
-// forgets them.
+// Requests returns the requests since the last call, such as
+// "GET /db1/_changes?since=0".
 func (f *Fake) Requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *Fake) Requests() []string {
 	return requests
 }
 
-// Drop cuts all connections, as a restart does.
+// Drop closes all connections, like a restart.
 func (f *Fake) Drop() { f.server.CloseClientConnections() }
 
 // A failure is an error response.
@@ -140,8 +140,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// serve responds without faults. A response is complete before it is sent, so that a slow
-// client does not block others; only feeds are streamed.
+// serve answers as a healthy server. An answer is made before it is sent, so that a
+// slow client holds up nobody else; only feeds are sent as they come.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/_changes") {
 		if err := f.answer(w, r); err != nil {
@@ -168,7 +168,7 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 		return f.session(w, r)
 	}
 	if len(parts) == 0 {
-		// Anybody may ask, but not with a wrong password.
+		// No credentials are needed, but wrong ones are refused.
 		if _, _, given := r.BasicAuth(); given {
 			if err := f.authorize(r); err != nil {
 				return err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Fault handles a request in place of the normal handler, or modifies its response.
+// A Fault responds to a request in place of the handler, or damages its response.
 type Fault func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc)
 
 type fault struct {
@@ -16,8 +16,8 @@ type fault struct {
 	fault Fault
 }
 
-// Inject applies a fault to the next n matching requests, or to all if n is 0. If several
-// faults match, the one injected first is applied.
+// Inject injects a fault into the next n matching requests, or into all if n is 0. If
+// several faults match, the one that was injected first applies.
 func (f *Fake) Inject(n int, match func(*http.Request) bool, how Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,9 +136,9 @@ func (w *editedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Rewind makes a database lose the positions of its feeds: all sequences returned so far,
-// and open feeds, continue at an earlier sequence, or at the beginning if that is "" or
-// "0". Sequences returned later are not affected.
+// Rewind rewinds the feeds of a database: all sequences sent so far, and open feeds,
+// continue at a sequence that was sent earlier, or at the beginning if seq is "" or "0".
+// Sequences sent later are not affected.
 func (f *Fake) Rewind(database, seq string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -36,7 +36,7 @@ func named() (*Server, error) {
 		}
 	}
 	if err := look(u, authorize); err != nil {
-		return nil, fmt.Errorf("look at the server that %s names: %w", Variable, err)
+		return nil, fmt.Errorf("check the server that %s names: %w", Variable, err)
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

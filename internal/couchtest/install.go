@@ -19,12 +19,12 @@ type install struct {
 func installation() (install, error) {
 	top, err := moduleRoot()
 	if err != nil {
-		return install{}, fmt.Errorf("look for the CouchDB server: %w", err)
+		return install{}, fmt.Errorf("find the CouchDB server: %w", err)
 	}
 	source := filepath.Join(top, "internal", "couchtest", "server")
 	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
 	if err != nil {
-		return install{}, fmt.Errorf("look for the CouchDB server: %w", err)
+		return install{}, fmt.Errorf("find the CouchDB server: %w", err)
 	}
 	name := fmt.Sprintf("couchtest-%x", sha256.Sum256(lock))[:len("couchtest-")+12]
 	found := install{script: filepath.Join(source, "server.js"), modules: filepath.Join(top, ".cache", name)}

@@ -22,7 +22,7 @@ type member struct {
 func parseObject(text []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return nil, fmt.Errorf("%.40q is no JSON object", text)
+		return nil, fmt.Errorf("%.40q is not a JSON object", text)
 	}
 	var members []member
 	for d.More() {

@@ -65,7 +65,7 @@ func related(boundary string, doc []byte, attachments []attachment) []byte {
 	return b.Bytes()
 }
 
-// accepts reports whether the client takes a type; whoever says nothing takes all.
+// accepts reports whether the client accepts a type. A client without Accept accepts all.
 func accepts(r *http.Request, mediaType string) bool {
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -81,7 +81,8 @@ func accepts(r *http.Request, mediaType string) bool {
 	return false
 }
 
-// writeAttachment sends one attachment: as it is stored, to who takes that.
+// writeAttachment sends one attachment, compressed if it is stored so and the client
+// accepts it.
 func writeAttachment(w http.ResponseWriter, r *http.Request, a attachment) error {
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("ETag", `"`+strings.TrimPrefix(a.digest(), "md5-")+`"`)

@@ -25,7 +25,7 @@ func parseView(q url.Values) view {
 	return v
 }
 
-// form returns how an attachment is shown: whoever has its revision gets a stub.
+// form returns how an attachment is shown: as a stub if the client has its revision.
 func (v view) form(r *revision, a attachment, full form) form {
 	for ; r != nil; r = r.parent {
 		if slices.Contains(v.attsSince, r.name()) && a.revpos <= r.generation {

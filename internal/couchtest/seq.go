@@ -56,8 +56,8 @@ func parsePosition(token string) (p position, err error) {
 	return p, nil
 }
 
-// since returns where a feed begins. What another database wrote is worth nothing:
-// it begins at 0. So is, of what this one wrote, all that a rewind has forgotten.
+// since returns where a feed begins. A sequence of another database is ignored: the
+// feed begins at 0. So is one that a rewind has invalidated.
 func (db *database) since(token string) (vector, error) {
 	switch token {
 	case "", "0":

@@ -1,17 +1,18 @@
-// Package couchtest provides servers with CouchDB's HTTP API for tests: PouchDB Server's
-// engine, installed from npm, and a scriptable fake that behaves like Apache CouchDB 3.5.
+// Package couchtest provides servers with CouchDB's HTTP API for tests: PouchDB
+// Server's engine, installed from npm, and a scriptable fake that responds like
+// Apache CouchDB 3.5.
 //
 // Where PouchDB's engine differs from CouchDB: multipart/mixed is never sent;
 // timeout, Range and the limit of a continuous feed are ignored; a continuous feed
 // outlives its database; sequences are integers without pending; a bad since
-// answers 200; POST _selector is 404; JSON is parsed and encoded again;
+// responds with 200; POST _selector is 404; JSON is parsed and encoded again;
 // instance_start_time is the start of the process; _local documents are compared by
-// revision. In all of these, the [Fake] behaves like CouchDB.
+// revision. In all of these the [Fake] behaves like CouchDB.
 //
-// The variable FEEDCTL_TEST_COUCHDB may hold the URL of another server, such as
-// "http://admin:secret@localhost:5984", whose user may create databases. That server is
-// then the shared one. Each database on it has a random name and is deleted when the test
-// ends. A test that kills its server still starts a separate one.
+// The variable FEEDCTL_TEST_COUCHDB holds the URL of another server, such as
+// "http://admin:secret@localhost:5984", whose user may create databases. It is shared
+// instead of a server started by the tests. Each database on it has a random name and
+// is deleted when the test ends. A test that kills its server starts its own even then.
 package couchtest
 
 import (
@@ -65,9 +66,9 @@ var (
 	databases atomic.Int64
 )
 
-// Start returns the server shared by all tests of the process: the one named by the
-// environment, or one that keeps databases in memory and ends with the process. If it
-// cannot be started, the test fails.
+// Start returns a server that all tests of the process share: one that keeps databases
+// in memory and ends with the process, or the one in the environment. If there is none,
+// the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -77,8 +78,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// StartOwn starts a server for this test only. It keeps databases in files, so that they
-// survive [Server.Restart], and is stopped when the test ends.
+// StartOwn starts a server for one test. It keeps databases in files, which persist
+// across [Server.Restart]. It ends with the test.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
 	s, err := Launch(t.TempDir())
@@ -126,8 +127,8 @@ func NewDB(t testing.TB) string {
 	return Start(t).NewDB(t)
 }
 
-// DeleteAtEnd deletes a database on the server of [Start], if it exists, when the test
-// ends. On a server named by the environment, failing to delete it is an error.
+// DeleteAtEnd deletes a database, which need not exist, on the server of [Start] when the
+// test ends. Failing to delete it from a shared server is an error.
 func DeleteAtEnd(t testing.TB, database string) {
 	t.Cleanup(func() {
 		err := request(http.MethodDelete, database)
@@ -145,8 +146,8 @@ func IsPouchDB(t testing.TB) bool {
 	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)
 }
 
-// Kill kills the server (SIGKILL), like a crash; it does nothing if the server is not
-// running. Requests in flight lose their connection.
+// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the
+// server does not run. Requests in flight lose their connection.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +163,7 @@ func (s *Server) Kill() {
 // Restart starts the server again, at the same URL, after [Server.Kill].
 func (s *Server) Restart() error {
 	if s.host == "" {
-		return errors.New("others use the server, too: a test that restarts it needs one of its own")
+		return errors.New("server is shared: use StartOwn in a test that restarts it")
 	}
 	return s.start()
 }
@@ -172,7 +173,7 @@ func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		return errors.New("the server runs")
+		return errors.New("server is already running")
 	}
 	install, err := installation()
 	if err != nil {
@@ -237,7 +238,7 @@ func request(method, address string) error {
 	return nil
 }
 
-// refused is an answer that says no.
+// refused is an error response.
 type refused struct {
 	status int
 	body   string
