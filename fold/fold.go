@@ -1,25 +1,24 @@
-// Package fold makes a snapshot of a feed: of all that the feed says about each
-// thing, the snapshot has the last state, and nothing of what was deleted. A new
-// consumer begins with the snapshot instead of the feed's beginning, and the old
-// pages of the feed can be pruned.
+// Package fold creates a snapshot of a feed: the last state of each key, without keys
+// that were deleted. A new consumer can begin with the snapshot instead of the feed's
+// beginning, and the old pages of the feed can be pruned.
 //
-// In some feeds a thing has several states at once, as a CouchDB document in conflict
-// has. Of these, the snapshot has each version that no other has replaced, and those that
-// are deletions too ([Config.Version]).
+// In some feeds a key has several states at once, such as a CouchDB document with
+// conflicts. The snapshot then has each version that no other has replaced, including
+// deletions ([Config.Version]).
 //
 // The feed is applied in order to a table in a temporary file, and the rows of the
-// table become the entities of the snapshot, so memory is bounded whatever the
-// size of the feed. The snapshot says exactly which entity of the feed was the last
-// to be applied: whoever reads the snapshot and then goes on after that entity
-// misses nothing and gets nothing twice, whatever was published meanwhile.
+// table become the entities of the snapshot, so memory is bounded regardless of the
+// size of the feed. The snapshot records the last entity of the feed that was applied:
+// a consumer that reads the snapshot and continues after that entity misses nothing and
+// receives nothing twice, even if entities are published meanwhile.
 //
 // If the feed has been pruned, the fold begins with the newest snapshot of the same
-// name, which was made when the pages were there. So a feed may be folded and
-// pruned again and again.
+// name, which was created while the pages existed. A feed can therefore be folded and
+// pruned repeatedly.
 //
-// The table may be kept ([Config.Table]). Its rows and how far the feed has been applied to it
-// are written together, so a fold that was killed at any moment is gone on with, and a later
-// one applies only what is new.
+// The table may be kept ([Config.Table]). Its rows and the position in the feed are
+// committed together, so that a fold resumes an interrupted one, and a later fold applies
+// only new entities.
 package fold
 
 import (
@@ -46,31 +45,30 @@ import (
 type Config struct {
 	// Name of the snapshot. Defaults to that of the feed.
 	Name string
-	// KeyPointer is a JSON pointer (RFC 6901) into the body to the key of the
-	// thing that an entity is about, for feeds without Content-Location.
+	// KeyPointer is a JSON Pointer (RFC 6901) to an entity's key in its body, for
+	// feeds without Content-Location.
 	KeyPointer string
-	// Version, if set, says that things may have several states at once, and tells them
-	// apart.
+	// Version, if set, distinguishes versions of a key, which may have several states
+	// at once.
 	Version VersionFunc
 	// PublicURL and Presign are those of [producer.SnapshotConfig].
 	PublicURL string
 	Presign   time.Duration
-	// TempDir is where the table is during a fold; it grows to the size of the state.
+	// TempDir is the directory of the table during a fold; it grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
-	// Table, if set, is the file in which the table is kept for the next fold of the
-	// feed, and nothing else: if it is damaged, or of another feed or KeyPointer, or was made
-	// with a Version and there is none now, or the other way round, or does not fit the feed
-	// any more, it is removed and made anew.
+	// Table, if set, is the file in which the table is kept for the next fold of the feed.
+	// It is removed and created again if it is damaged, is of another feed or KeyPointer,
+	// no longer matches the feed, or if only one of it and this fold has a Version.
 	Table string
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
-	// Logger gets warnings. Defaults to none.
+	// Logger logs warnings. Defaults to discarding them.
 	Logger *slog.Logger
 }
 
-// ErrPruned: the feed's first pages are gone, and no snapshot holds what was in
-// them.
+// ErrPruned means that the feed's first pages have been pruned and no snapshot has their
+// entities.
 var ErrPruned = errors.New("feed has been pruned")
 
 // table is the name of the table.
@@ -88,7 +86,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 	}
 	index, err := makeIndex(ctx, store, name, c)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not tell why it was interrupted
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not return the cause of an interrupt
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fold feed %q: %w", name, err)
@@ -134,8 +132,7 @@ func makeFrom(ctx context.Context, store storage.Store, name, file string, c Con
 		return nil, err
 	}
 	if c.Table != "" {
-		// What earlier ones that were killed have left behind. The snapshot is not less
-		// good if it cannot be removed.
+		// Leftovers of killed folds. The snapshot is valid even if they cannot be removed.
 		if _, err := producer.CollectSnapshots(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
 			c.Logger.Warn("pages of snapshots that were never finished cannot be removed", "snapshot", c.Name, "error", err)
 		}
@@ -143,14 +140,13 @@ func makeFrom(ctx context.Context, store storage.Store, name, file string, c Con
 	return write(ctx, store, file, c, at)
 }
 
-// leftover is how old the pages of a snapshot without an index are, and the files of a fold,
-// when no one is still writing them.
+// leftover is the age from which pages of a snapshot without an index, and files of a fold,
+// are no longer being written.
 const leftover = 24 * time.Hour
 
 const tempPrefix = "feedctl-fold-"
 
-// sweep removes the temporary directories of folds that were killed. What cannot be removed
-// stays.
+// sweep removes the temporary directories of killed folds. It ignores errors.
 func sweep(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 	for _, path := range left {
@@ -169,8 +165,8 @@ func isYoung(file os.DirEntry) bool {
 	return err != nil || time.Since(info.ModTime()) <= leftover
 }
 
-// apply applies what is new in the feed to the table and returns the position after the
-// last entity applied.
+// apply applies the new entities of the feed to the table and returns the position after
+// the last one.
 func apply(ctx context.Context, store storage.Store, name, file string, state consumer.Sink, c Config) (at *snapshot.FeedPosition, err error) {
 	source := fromstore.New(store, fromstore.Config{Logger: c.Logger})
 	defer source.Close()
@@ -227,7 +223,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if _, n, err := layout.ParseFeedPageURL(position.Page); err == nil {
 		page = layout.FeedPagePath(name, n)
 	}
-	return &snapshot.FeedPosition{ // with paths: the server that hands out the index completes them
+	return &snapshot.FeedPosition{ // with paths: the server completes them
 		URL:          layout.FeedPath(name),
 		Page:         page,
 		LastModified: position.LastModified,
@@ -235,9 +231,9 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	}, nil
 }
 
-// start returns where to begin, and whether the feed was pruned then. That is the
-// beginning of the feed as long as there is one, else the newest snapshot that was
-// made of it: it knows what was in the pages that are gone.
+// start returns where to begin, and whether the feed has been pruned: the beginning of
+// the feed, or, if that was pruned, the newest snapshot of it, which has the state of
+// the pruned pages.
 func start(ctx context.Context, client *consumer.Client, source *fromstore.Source, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
 	pages := chain.NewReader(store, name)
 	pruned, err := pages.Pruned(ctx)

@@ -23,7 +23,7 @@ const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, 
 	length(CAST(body AS BLOB)), CASE WHEN length(CAST(body AS BLOB)) <= ?1 THEN CAST(body AS BLOB) END
 	FROM ` + table + ` ORDER BY key`
 
-// rows are the things in the table.
+// rows are the rows of the table.
 type rows struct {
 	conn     *sqlite.Conn
 	versions bool // the keys are those of versions
@@ -40,7 +40,7 @@ func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 
 func (r *rows) close() error { return r.conn.Close() }
 
-// errStop ends a query whose rows nobody wants any more.
+// errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
 // entities yields the rows in the order of their keys. Large bodies are Streams.
@@ -63,7 +63,7 @@ func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// row makes an entity of a row and gives it to use.
+// row calls use with the entity of a row.
 func (r *rows) row(row *sqlite.Stmt, use func(*feed.Entity) error) (err error) {
 	e := &feed.Entity{
 		ContentLocation: feed.EncodeKey(row.ColumnText(1)),

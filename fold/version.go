@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A VersionFunc tells which version of its thing an entity is, and which versions it has taken
-// the place of: its own name may be among them. An entity without a name is the last state of
-// its key, as all are in a fold without versions. The body is that of the entity, whose Body
-// and Stream are not to be used.
+// A VersionFunc returns the name of an entity's version of its key, and the names of the
+// versions that it replaces, which may include its own. An entity with an empty name is the last
+// state of its key, as are all in a fold without versions. body is the entity's body; the function
+// must not use its Body and Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)
 
-// versions is a table with a row for each version that is not replaced. Its keys are those
-// of the things, percent-encoded, with the version's name behind a space.
+// versions is a table with a row for each version that has not been replaced. Its keys are
+// percent-encoded keys of the feed, followed by a space and the version's name.
 type versions struct {
 	consumer.Sink
 	version VersionFunc
@@ -41,8 +41,8 @@ type versionBatch struct {
 	versions *versions
 }
 
-// Apply applies an entity to the rows of its thing. A DELETE is a version like others: it ends
-// what it replaces, and who is filled from the snapshot has to know.
+// Apply applies an entity to the rows of its key. A DELETE is a version like others, since a
+// consumer of the snapshot has to know what it replaces.
 func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) (err error) {
 	row := *e
 	if e.Stream != nil {
@@ -55,7 +55,7 @@ func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) (err error) {
 	}
 	name, replaced, err := b.version(&row)
 	if err != nil {
-		return fmt.Errorf("tell version of entity %q: %w", e.ContentID, err)
+		return fmt.Errorf("get version of entity %q: %w", e.ContentID, err)
 	}
 	if name == "" {
 		row.ContentLocation = versionRow(e.Key(), "")
@@ -71,7 +71,7 @@ func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) (err error) {
 	return b.Batch.Apply(ctx, &row)
 }
 
-// version tells the version of an entity whose stream, if it has one, is a file.
+// version returns the version of an entity whose stream, if any, is a file.
 func (b *versionBatch) version(e *feed.Entity) (name string, replaced []string, err error) {
 	file, ok := e.Stream.(*os.File)
 	if !ok {
@@ -83,8 +83,8 @@ func (b *versionBatch) version(e *feed.Entity) (name string, replaced []string, 
 	return name, replaced, err
 }
 
-// versionRow returns the Content-Location of the row of a version; that of a thing without
-// versions, if the name is empty.
+// versionRow returns the Content-Location of the row of a version, or of a key without
+// versions if the name is empty.
 func versionRow(key, name string) string {
 	if key == "" {
 		return "" // which the table refuses
@@ -96,7 +96,7 @@ func versionRow(key, name string) string {
 	return feed.EncodeKey(row)
 }
 
-// versionedKey returns the Content-Location of the thing of a row.
+// versionedKey returns the Content-Location of the key of a row.
 func versionedKey(row string) string {
 	location, _, _ := strings.Cut(row, " ")
 	return location

@@ -18,10 +18,10 @@ import (
 	sqlitesink "github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// errMisfit: a table that was kept cannot be gone on with.
+// errMisfit means that a kept table cannot be used for this fold.
 var errMisfit = errors.New("table does not fit")
 
-// misfit reports whether a fold may succeed with a new table.
+// misfit reports whether the fold may succeed with a new table.
 func misfit(err error) bool {
 	if errors.Is(err, errMisfit) {
 		return true
@@ -33,13 +33,13 @@ func misfit(err error) bool {
 	return false
 }
 
-// lost reports whether the feed cannot be read on from a position: what comes next is gone,
-// or the snapshot is that the position is in.
+// lost reports whether the feed cannot be read from a position because the next entities, or
+// the snapshot of the position, no longer exist.
 func lost(err error) bool {
 	return consumer.IsGap(err) || errors.Is(err, consumer.ErrNotFound)
 }
 
-// openTable opens the table in a file, which is made if it does not exist, and locks it.
+// openTable opens the table in a file, creates it if it does not exist, and locks it.
 func openTable(ctx context.Context, file string) (consumer.Sink, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("open table: %w", err)
@@ -71,7 +71,7 @@ type renamedError struct {
 func (e *renamedError) Error() string { return strings.ReplaceAll(e.err.Error(), e.name, e.other) }
 func (e *renamedError) Unwrap() error { return e.err }
 
-// removeTable removes what openTable has made, but for the lock.
+// removeTable removes the files that openTable created, except the lock.
 func removeTable(file string) error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(file + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -81,7 +81,7 @@ func removeTable(file string) error {
 	return nil
 }
 
-// A work is what is known of a table besides its rows.
+// A work is the state of a table besides its rows.
 type work struct {
 	pages  *chain.Reader
 	file   string
@@ -91,7 +91,7 @@ type work struct {
 // tableVersion is changed with what is in a table.
 const tableVersion = 1
 
-// A tableOrigin says what a table was made of. It is in the table's file.
+// A tableOrigin describes what a table was created from. It is stored in the table's file.
 type tableOrigin struct {
 	Version    int
 	Feed       string
@@ -107,8 +107,8 @@ type tableOrigin struct {
 	Whole bool
 }
 
-// check compares the table with the feed, and returns errMisfit if they have nothing to do
-// with one another.
+// check compares the table with the feed, and returns errMisfit if they do not belong
+// together.
 func (w *work) check(ctx context.Context) error {
 	was, err := w.load()
 	if err != nil {
@@ -140,7 +140,7 @@ func (w *work) check(ctx context.Context) error {
 func (w *work) note(ctx context.Context) error {
 	newest, err := w.pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
-		return nil // whoever reads it finds that out
+		return nil // reading it returns the error
 	}
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (w *work) note(ctx context.Context) error {
 	return w.save()
 }
 
-// checkWhole makes sure that the table has what was in the feed's first pages.
+// checkWhole checks that the table has the entities of the feed's first pages.
 func (w *work) checkWhole(ctx context.Context) error {
 	if w.origin.Whole {
 		return nil
@@ -191,7 +191,7 @@ func (w *work) save() error {
 	})
 }
 
-// with gives a connection to the file to use.
+// with calls use with a connection to the file.
 func (w *work) with(use func(*sqlite.Conn) error) error {
 	conn, err := sqlite.OpenConn(w.file, sqlite.OpenReadWrite)
 	if err != nil {

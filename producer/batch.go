@@ -25,7 +25,7 @@ type batch struct {
 	// ids has the Content-IDs of items, if those that are in the feed are known; nil
 	// if not.
 	ids map[idHash]struct{}
-	// twins have the Content-ID of an item, and share its fate.
+	// twins are duplicates of an item in the batch, with its Content-ID and outcome.
 	twins map[idHash][]item
 }
 
@@ -280,8 +280,8 @@ func (b *batch) fail(err error) {
 	b.keep(func(item) bool { return false })
 }
 
-// unknown says that nobody can tell what became of the request, unless the store
-// refused all that was ever sent to it of it.
+// unknown ends the request with an unknown outcome, unless the store refused every write
+// of its entities.
 func (r *request) unknown(err error) error {
 	if r.tried {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -212,7 +212,7 @@ func (f *Feed) look(ctx context.Context) error {
 	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
-		// Whoever wrote what is seen may have died before it was durable.
+		// The writer of the page may have been killed before it was durable.
 		if err := makeDurable(ctx, f.store, f.key(newest.Number)); err != nil {
 			return err
 		}

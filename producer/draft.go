@@ -16,27 +16,27 @@ import (
 
 // A draft is a page that is being filled, or what is added to one that exists.
 type draft struct {
-	boundary string
-	entities int         // on the page
-	base     int64       // size of the body that exists
-	hash     hash.Cloner // SHA-256 of the body that exists; of the whole after finish
-	buf      []byte      // what is added, but for the bodies aside
-	asides   []aside     // bodies that belong between two pieces of buf, in order
-	beside   int64       // their bytes
-	spool    *spool      // the body of the page's one entity, between buf[:split] and buf[split:]
-	split    int         //
-	closed   bool        // the closing delimiter is in buf
-	copies   bool        // no body stands aside: its owner may change it after put
+	boundary     string
+	entities     int          // on the page
+	base         int64        // size of the body that exists
+	hash         hash.Cloner  // SHA-256 of the body that exists; of the whole after finish
+	buf          []byte       // what is added, without sharedBodies
+	sharedBodies []sharedBody // bodies that belong between two pieces of buf, in order
+	beside       int64        // their bytes
+	spool        *spool       // the body of the page's one entity, between buf[:split] and buf[split:]
+	split        int          //
+	closed       bool         // the closing delimiter is in buf
+	copies       bool         // bodies are copied: their owner may change them after put
 }
 
-// An aside is a body that is not copied to the page, as it would be in memory twice.
-type aside struct {
+// A sharedBody is a body that is not copied to the page, so that it is in memory only once.
+type sharedBody struct {
 	at   int // it comes before buf[at:]
 	body []byte
 }
 
-// leastAside is the length in bytes from which on a body is worth an aside.
-const leastAside = 256
+// minSharedBody is the length in bytes from which a body is shared instead of copied.
+const minSharedBody = 256
 
 // size returns the size of the body with what is added, in bytes.
 func (d *draft) size() int64 { return d.base + d.added() }
@@ -84,7 +84,7 @@ func (d *draft) put(h page.Header, body []byte, s *spool, limit int64) (bool, er
 
 // encode adds a part. With an error nothing is added.
 func (d *draft) encode(h page.Header, body []byte, s *spool) error {
-	if s == nil && (d.copies || len(body) < leastAside) {
+	if s == nil && (d.copies || len(body) < minSharedBody) {
 		buf, err := page.AppendPart(d.buf, d.boundary, h, body)
 		if err == nil {
 			d.buf = buf
@@ -104,7 +104,7 @@ func (d *draft) encode(h page.Header, body []byte, s *spool) error {
 	case page.Occurs(d.boundary, body):
 		return page.ErrBoundaryInBody
 	default:
-		d.asides = append(d.asides, aside{len(buf), body})
+		d.sharedBodies = append(d.sharedBodies, sharedBody{len(buf), body})
 		d.beside += size
 	}
 	d.buf = append(buf, "\r\n"...)
@@ -135,8 +135,8 @@ func (d *draft) body() storage.Body {
 
 // pieces returns what is added, in memory.
 func (d *draft) pieces() [][]byte {
-	pieces, done := make([][]byte, 0, 2*len(d.asides)+1), 0
-	for _, a := range d.asides {
+	pieces, done := make([][]byte, 0, 2*len(d.sharedBodies)+1), 0
+	for _, a := range d.sharedBodies {
 		pieces = append(pieces, d.buf[done:a.at], a.body)
 		done = a.at
 	}

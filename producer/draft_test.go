@@ -15,7 +15,7 @@ import (
 func TestDraft(t *testing.T) {
 	const boundary = "boundary"
 	header := page.Header{{Name: []byte("Content-Type"), Value: []byte("text/plain")}}
-	forged := []byte(strings.Repeat("x", leastAside) + "--" + boundary)
+	forged := []byte(strings.Repeat("x", minSharedBody) + "--" + boundary)
 	for _, copies := range []bool{false, true} {
 		var want []byte
 		d := &draft{boundary: boundary, hash: newHash(), copies: copies}
@@ -34,7 +34,7 @@ func TestDraft(t *testing.T) {
 				t.Fatalf("copies %v: size %d, want %d", copies, d.size(), len(want))
 			}
 		}
-		for _, size := range []int{leastAside - 1, leastAside, 0, 1, 3 * leastAside} {
+		for _, size := range []int{minSharedBody - 1, minSharedBody, 0, 1, 3 * minSharedBody} {
 			body := bytes.Repeat([]byte{'a' + byte(size%26)}, size)
 			put(body, 1<<20, true)
 			put(body, d.size(), false)
@@ -60,7 +60,7 @@ func TestDraft(t *testing.T) {
 // TestDraftChangesBoundary: the first body of a page always belongs there.
 func TestDraftChangesBoundary(t *testing.T) {
 	d := &draft{boundary: "boundary", hash: newHash()}
-	body := []byte(strings.Repeat("x", leastAside) + "--boundary")
+	body := []byte(strings.Repeat("x", minSharedBody) + "--boundary")
 	if ok, err := d.put(nil, body, nil, 1); !ok || err != nil || d.boundary == "boundary" {
 		t.Errorf("%v, %v, boundary %q", ok, err, d.boundary)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// checkBeyond makes sure that the pages that were found beyond the newest one, when
-// the end of the feed was looked for, are orphans.
+// checkBeyond checks that the pages found beyond the newest one in the search for the end
+// of the feed are orphans.
 func (f *Feed) checkBeyond(newest *chain.Page) error {
 	var old []*chain.Page
 	for _, p := range f.chain.Beyond() {
@@ -39,8 +39,8 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 	return chain.NewLostError(f.name, newest, old, chain.Overdue)
 }
 
-// isOld reports whether a page beyond the newest one may not be replaced, as it is too
-// old to be an orphan for sure.
+// isOld reports whether a page beyond the newest one must not be replaced, because it is
+// too old to be certainly an orphan.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
 // prove has the newest page say that all pages before it are linked, if it does not:

@@ -256,7 +256,7 @@ func (p *pipeline) note(r report) {
 			p.planner.orphan = w.orphan
 		}
 		p.feed.release(w.buf)
-		w.buf, w.asides = nil, nil
+		w.buf, w.sharedBodies = nil, nil
 	}
 	n := 0
 	for n < len(p.writes) && p.writes[n].confirmed {

@@ -57,7 +57,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// await returns when so many requests wait, or after so long.
+// await returns when the given number of requests wait, or after the given time.
 func (q *queue) await(requests int, d time.Duration) {
 	q.mu.Lock()
 	if len(q.waiting) >= requests || q.closed {
