@@ -1,0 +1,203 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// findNewest finds the newest page without knowing any. An exponential search finds a
+// page that is not followed by another, which is at most Ahead pages beyond the newest.
+// From Ahead pages before it, which are certainly of the feed, findNewest walks forward.
+// Requests are concurrent where possible, since a store may be remote.
+//
+// Pages beyond the newest that are not orphans are an error if a second search has the
+// same result; otherwise the feed has grown between the reads of its pages.
+func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
+	var suspect *storage.Version // version of the newest page in the last search, if pages seemed lost
+	for {
+		floor, record, err := r.readFloor(ctx)
+		if err != nil {
+			return nil, err
+		}
+		top, seen, err := r.exponentialSearch(ctx, floor)
+		if err != nil {
+			return nil, err
+		}
+		p, loaded, err := r.lastOfChain(ctx, floor, top)
+		if err != nil {
+			return nil, err
+		}
+		again, err := r.Floor(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case p != nil && p.Number < again, p == nil && again != floor:
+			continue // the feed was pruned concurrently
+		case p == nil && (floor > 1 && !record.Deleted || top > 0):
+			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, max(floor, top-Ahead)))
+		}
+		beyond, lost, err := r.findBeyond(ctx, p, floor, loaded, seen)
+		if err != nil {
+			return nil, err
+		}
+		if lost != nil {
+			var version storage.Version
+			if p != nil {
+				version = p.Version
+			}
+			if suspect != nil && *suspect == version {
+				return nil, lost
+			}
+			suspect = &version
+			continue
+		}
+		r.mu.Lock()
+		r.beyond = beyond
+		r.mu.Unlock()
+		switch {
+		case p == nil && record.Deleted:
+			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrDeleted)
+		case p == nil:
+			return nil, fmt.Errorf("feed %q: %w", r.feed, ErrNoFeed)
+		}
+		return p, nil
+	}
+}
+
+// lastOfChain returns the last page of the chain, or nil if there is no first page, and the
+// pages that it loaded, by number. The last page is at most Ahead pages before top.
+func (r *Reader) lastOfChain(ctx context.Context, floor, top int64) (*Page, map[int64]*Page, error) {
+	start := floor
+	if top > 0 {
+		start = max(floor, top-Ahead)
+	}
+	loaded := r.loadAll(ctx, start, top)
+	p, err := loaded[start], error(nil)
+	if p == nil {
+		p, err = r.load(ctx, start)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, loaded, nil
+	}
+	if err == nil {
+		p, err = r.walk(ctx, p, loaded)
+	}
+	return p, loaded, err
+}
+
+// searchRequests is the number of concurrent requests of a search.
+const searchRequests = 16
+
+// exponentialSearch returns the number of a page that exists and is not followed by
+// another, or 0, and the highest page number that it found. The number of its requests
+// is logarithmic in the number of pages.
+func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen int64, err error) {
+	// The first request shows whether there is a feed at all; the jumps then double.
+	numbers := []int64{floor}
+	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
+	for jump := int64(1); high == 0; {
+		found, highest, err := r.leading(ctx, numbers)
+		if err != nil {
+			return 0, 0, err
+		}
+		seen = max(seen, highest)
+		if found > 0 {
+			low = numbers[found-1]
+		}
+		if found < len(numbers) {
+			high = numbers[found]
+		}
+		numbers = numbers[:0]
+		for range searchRequests / 2 {
+			numbers = append(numbers, floor+jump)
+			jump *= 2
+		}
+	}
+	for high-low > 1 {
+		parts := min(high-low, searchRequests+1)
+		numbers = numbers[:0]
+		for i := int64(1); i < parts; i++ {
+			numbers = append(numbers, low+(high-low)*i/parts)
+		}
+		found, highest, err := r.leading(ctx, numbers)
+		if err != nil {
+			return 0, 0, err
+		}
+		seen = max(seen, highest)
+		if found > 0 {
+			low = numbers[found-1]
+		}
+		if found < len(numbers) {
+			high = numbers[found]
+		}
+	}
+	if low < floor {
+		return 0, seen, nil
+	}
+	return low, seen, nil
+}
+
+// leading checks pages concurrently. It returns how many of them exist before the first
+// that does not, and the highest number that exists.
+func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highest int64, err error) {
+	exist := make([]bool, len(numbers))
+	err = each(len(numbers), func(i int) error {
+		_, err := r.store.Stat(ctx, key(r.feed, numbers[i]))
+		exist[i] = err == nil
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("find page %d of feed %q: %w", numbers[i], r.feed, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, exists := range exist {
+		if exists {
+			highest = numbers[i]
+		}
+	}
+	if found = slices.Index(exist, false); found < 0 {
+		found = len(exist)
+	}
+	return found, highest, nil
+}
+
+// loadAll loads the pages from first to last, both included. It omits those that cannot be
+// loaded.
+func (r *Reader) loadAll(ctx context.Context, first, last int64) map[int64]*Page {
+	pages := make([]*Page, max(last-first+1, 0))
+	_ = each(len(pages), func(i int) (err error) {
+		pages[i], err = r.load(ctx, first+int64(i))
+		return err // reported when the page is needed and loaded again
+	})
+	loaded := make(map[int64]*Page, len(pages))
+	for i, p := range pages {
+		if p != nil {
+			loaded[first+int64(i)] = p
+		}
+	}
+	return loaded
+}
+
+// each calls do concurrently with the numbers below n. It returns the error of the lowest
+// number that failed.
+func each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = do(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
