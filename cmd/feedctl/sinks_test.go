@@ -76,7 +76,7 @@ func TestWrongSinks(t *testing.T) {
 		{[]string{"--into", "couchdb:http://h"}, "open sink couchdb:http://h: invalid sink"},
 		{[]string{"--into", "couchdb:http://[::1/d"}, "open sink couchdb:http://[::1/d: invalid sink"},
 		{[]string{"--into", "couchdb:http://ann:se cret@h/d"}, "open sink couchdb:http://ann:xxxxx@h/d: "},
-		{[]string{"--into", "postgres://ann:secret@h/d"}, "no table"},
+		{[]string{"--into", "postgres://ann:secret@h/d"}, "table is missing"},
 		{[]string{"--into", "postgres://ann:secret@h/d?table=a.b.c"}, "SCHEMA.TABLE"},
 		{[]string{"--into", "postgres://ann:secret@h/d?table=t&columns=v=/v:int", "--columns", "v=/v:int"}, "twice"},
 		{[]string{"--into", "postgres://ann:secret@h/d?table=t", "--columns", "v=/v"}, "NAME=POINTER:TYPE"},
