@@ -59,7 +59,7 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	}
 	after, limit, err := directoryQuery(r.URL.Query())
 	if err != nil {
-		return newProblem(http.StatusBadRequest, "query", "%v", err)
+		return newProblem(http.StatusBadRequest, "invalid-request", "%v", err)
 	}
 	d, err := s.listDirectory(r.Context(), s.base(r), after, limit)
 	if err != nil {

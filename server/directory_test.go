@@ -59,7 +59,7 @@ func TestDirectoryPages(t *testing.T) {
 	}
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "after=a", "after=feeds/", "after=feeds/..", "after=snapshots/a/b"} {
 		answer := c.get(t, "/?"+query)
-		if name, _ := answer.problem(t); name != "query" || answer.StatusCode != http.StatusBadRequest {
+		if name, _ := answer.problem(t); name != "invalid-request" || answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s %s", query, answer.Status, name)
 		}
 	}

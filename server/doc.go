@@ -76,8 +76,10 @@
 //
 //	no-resource         404  there is nothing at this path
 //	no-feed             404  the feed has no pages
+//	no-listing          404  the server does not list its feeds
 //	no-page             404  the feed, or snapshot, has no such page (yet)
 //	no-snapshot         404  there is no such snapshot
+//	feed-deleted        404  the feed was deleted; 410 for its pages
 //	page-pruned         410  the page was removed; start from the linked snapshot, if any
 //	method              405  see Allow; 501 for a method that no resource has
 //	not-acceptable      406  Accept or Accept-Encoding leaves nothing to send

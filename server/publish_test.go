@@ -258,7 +258,7 @@ func TestStoreProblems(t *testing.T) {
 		{"directory", fault.Wrap(memory.New(), func(fault.Op) fault.Outcome { return fault.Lost }), producer.Config{},
 			func(c *site) answer { return c.get(t, "/") }, 500, "internal"},
 		{"readiness", fault.Wrap(memory.New(), func(fault.Op) fault.Outcome { return fault.Lost }), producer.Config{},
-			func(c *site) answer { return c.get(t, "/readyz") }, 503, "internal"},
+			func(c *site) answer { return c.get(t, "/readyz") }, 503, "store-away"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := inside(t, newServer(t, tt.store, server.Config{Writable: true, Producer: tt.config}))

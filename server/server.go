@@ -196,7 +196,7 @@ func (s *Server) getReadiness(w *responder, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		p := newProblem(http.StatusServiceUnavailable, "internal", "the store does not respond")
+		p := newProblem(http.StatusServiceUnavailable, "store-away", "the store does not respond")
 		p.cause = err
 		return p
 	}
