@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,10 +133,9 @@ func TestTimeouts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			first := true
+			var asked atomic.Bool
 			inWorld(t, func(w http.ResponseWriter, r *http.Request) {
-				if first {
-					first = false
+				if !asked.Swap(true) {
 					test.serve(w, r)
 					return
 				}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -242,7 +243,7 @@ type damagedStore struct {
 	*reads
 }
 
-type reads struct{ bytes int }
+type reads struct{ bytes atomic.Int64 }
 
 func (s damagedStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	object, err := s.Store.Get(ctx, key, offset, length)
@@ -257,7 +258,7 @@ func (s damagedStore) Get(ctx context.Context, key string, offset, length int64)
 		data = bytes.Clone(data)
 		data[len(data)/2] ^= 1
 	}
-	s.bytes += len(data)
+	s.bytes.Add(int64(len(data)))
 	object.Body = io.NopCloser(bytes.NewReader(data))
 	return object, err
 }
@@ -299,8 +300,8 @@ func TestDamage(t *testing.T) {
 		size += info.Size
 	}
 	check(t, read(damagedStore{store, "", nil, counted}, "feeds/"))
-	if int64(counted.bytes) != size {
-		t.Errorf("%d bytes were read of %d", counted.bytes, size)
+	if got := counted.bytes.Load(); got != size {
+		t.Errorf("%d bytes were read of %d", got, size)
 	}
 }
 
