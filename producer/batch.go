@@ -237,12 +237,13 @@ func (i item) published(n int64) {
 	r.Page, r.ContentID = n, i.entity.ContentID
 }
 
-// complete takes one item off its request, which is done with its last, and its
-// twins off theirs: they are in the feed as well.
+// complete takes one item, which is in the feed, off its request, and its twins off theirs.
 func (b *batch) complete(i item) {
+	i.request.tried = true
 	i.end()
 	for _, twin := range b.twins[i.id] {
 		twin.request.receipt.Duplicates++
+		twin.request.tried = true
 		twin.end()
 	}
 	delete(b.twins, i.id)
@@ -280,8 +281,8 @@ func (b *batch) fail(err error) {
 	b.keep(func(item) bool { return false })
 }
 
-// unknown ends the request with an unknown outcome, unless the store refused every write
-// of its entities.
+// unknown returns the error of a request that ends with err: ErrUnknown as well, unless none
+// of its entities is in the feed, and none will be.
 func (r *request) unknown(err error) error {
 	if r.tried {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -509,16 +509,36 @@ func TestRefusing(t *testing.T) {
 	}
 }
 
+// TestFullMidway publishes a batch that begins to be in the feed before the store is full:
+// its publisher must not be told that nothing was published.
+func TestFullMidway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &refusing{Store: memory.New(), err: storage.ErrFull, but: layout.FeedPage(testFeed, 1)}
+		f := open(t, store, producer.Config{MaxPageEntities: 1})
+		_, err := f.Publish(t.Context(), entities(ids(1, 3))...)
+		if !errors.Is(err, storage.ErrFull) || !errors.Is(err, producer.ErrUnknown) {
+			t.Errorf("publish: %v", err)
+		}
+		if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 1)) {
+			t.Errorf("the feed has %v", got)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // refusing is a store that refuses to create, if err is set.
 type refusing struct {
 	storage.Store
 	err     error
+	but     string // the key that it does not refuse
 	creates atomic.Int64
 }
 
 func (s *refusing) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
 	s.creates.Add(1)
-	if s.err != nil {
+	if s.err != nil && key != s.but {
 		return "", fmt.Errorf("create %s: %w", key, s.err)
 	}
 	return s.Store.Create(ctx, key, meta, body)

@@ -23,7 +23,7 @@ type request struct {
 	more    bool     // another one is going to follow at once
 	release func()   // gives back what it holds, when nobody needs that any more
 
-	tried   bool // some item has
+	tried   bool // some entity is in the feed, or may be
 	left    int  // items that are neither written nor found to be duplicates
 	receipt Receipt
 	err     error
