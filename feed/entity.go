@@ -21,7 +21,9 @@ type Entity struct {
 	// LastModified is set by the producer of a feed. On the wire it has whole
 	// seconds.
 	LastModified time.Time
-	ContentType  string
+	// ContentType is the media type of the body. A DELETE may be published without
+	// one and is read as "text/plain; charset=us-ascii".
+	ContentType string
 	// ContentLocation is the key of the entity, percent-encoded: the value of
 	// the Content-Location header, a URI reference. It may be empty. See
 	// [Entity.Key] and [EncodeKey].

@@ -16,6 +16,19 @@ const (
 	MaxHeader    = 32 << 10 // all names and values together
 )
 
+// deleteType is the media type of a DELETE that has no Content-Type: that of any part
+// without one (RFC 2046, section 5.1). It is written, since the specification requires
+// the field.
+const deleteType = "text/plain; charset=us-ascii"
+
+// mediaType returns the Content-Type to write.
+func (e *Entity) mediaType() string {
+	if e.ContentType == "" && e.Operation == Delete {
+		return deleteType
+	}
+	return e.ContentType
+}
+
 // AppendHeader appends the header of e to dst and returns it: Last-Modified,
 // Content-Type, Content-ID, Operation-Type and Content-Location (the last three
 // only if set), then the other fields in order. Content-Length is left to package
@@ -26,7 +39,7 @@ func (e *Entity) AppendHeader(dst page.Header) page.Header {
 	b.name(lastModified)
 	b.text = e.LastModified.UTC().AppendFormat(b.text, http.TimeFormat)
 	b.value()
-	b.add(contentType, e.ContentType)
+	b.add(contentType, e.mediaType())
 	if e.ContentID != "" {
 		b.add(contentID, e.ContentID)
 	}
@@ -52,7 +65,7 @@ func (e *Entity) HeaderSize() (fields, size int) {
 		size += name + value
 	}
 	add(len(lastModified), len(http.TimeFormat))
-	add(len(contentType), len(e.ContentType))
+	add(len(contentType), len(e.mediaType()))
 	if e.ContentID != "" {
 		add(len(contentID), len(e.ContentID))
 	}
@@ -98,7 +111,7 @@ func (b *fieldBuffer) add(name, value string) {
 // and read back unchanged. The error is a [*HeaderError]. Check ignores
 // LastModified, and an empty ContentID in a feed: the producer sets them.
 func (e *Entity) Check(feedEntity bool) error {
-	if e.ContentType == "" {
+	if e.mediaType() == "" {
 		return refuse(contentType, "", ErrMissingHeader, "give the media type of the body, such as application/json")
 	}
 	if err := checkValue(contentType, e.ContentType); err != nil {

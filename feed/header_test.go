@@ -38,6 +38,26 @@ func TestAppendHeader(t *testing.T) {
 	}
 }
 
+// TestAppendHeaderOfDelete checks that a DELETE is written with a Content-Type, which the
+// specification requires.
+func TestAppendHeaderOfDelete(t *testing.T) {
+	e := feed.Entity{Operation: feed.Delete, ContentID: "<1>", ContentLocation: "k"}
+	if err := e.Check(true); err != nil {
+		t.Fatal(err)
+	}
+	header := e.AppendHeader(nil)
+	if got := string(header.Get("Content-Type")); got != "text/plain; charset=us-ascii" {
+		t.Errorf("Content-Type %q", got)
+	}
+	size := 0
+	for _, f := range header {
+		size += len(f.Name) + len(f.Value)
+	}
+	if fields, n := e.HeaderSize(); fields != len(header) || n != size {
+		t.Errorf("HeaderSize: %d fields, %d bytes; the header has %d and %d", fields, n, len(header), size)
+	}
+}
+
 func TestAppendHeaderAllocates(t *testing.T) {
 	dst := make(page.Header, 0, 10)
 	if n := testing.AllocsPerRun(100, func() { dst = fullEntity.AppendHeader(dst[:0]) }); n > 1 {

@@ -22,7 +22,7 @@ const (
 // Parse fills e from a part. Content-Type is required, and in a feed (feedEntity)
 // also Last-Modified, Content-ID and Operation-Type. The specification requires
 // Last-Modified in a snapshot too, but some producers omit it; it is then the zero
-// time. If a field is missing or invalid, the error is a [*HeaderError] and the
+// time. A DELETE without Content-Type is text/plain (RFC 2046, section 5.1). If a field is missing or invalid, the error is a [*HeaderError] and the
 // contents of e are unspecified.
 //
 // Parse may be called with the same e for each part: it reuses the array of
@@ -73,6 +73,7 @@ func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 			e.Header = append(e.Header, Field{text.copy(f.Name, same.Name), text.copy(f.Value, same.Value)})
 		}
 	}
+	e.ContentType = e.mediaType()
 	if name := e.missing(feedEntity); name != "" {
 		return headerError(p, name, nil, fmt.Errorf("%w: add it to the entity", ErrMissingHeader))
 	}

@@ -156,6 +156,17 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestParseDelete reads a DELETE without Content-Type, which RFC 2046 makes text/plain.
+func TestParseDelete(t *testing.T) {
+	for _, lines := range [][]string{nil, {"Content-Type:"}} {
+		var e feed.Entity
+		lines = append(lines, "Last-Modified: Mon, 27 Nov 2023 03:10:00 GMT", "Content-ID: <1>", "Operation-Type: http-equiv=DELETE")
+		if err := feed.Parse(&e, &page.Part{Header: header(lines...)}, true); err != nil || e.ContentType != "text/plain; charset=us-ascii" {
+			t.Errorf("%q: Content-Type %q, %v", lines, e.ContentType, err)
+		}
+	}
+}
+
 // TestParseSameLength reads a Content-Length that is there twice, but alike.
 func TestParseSameLength(t *testing.T) {
 	var e feed.Entity

@@ -182,6 +182,8 @@ func TestMultipart(t *testing.T) {
 		LastModified: time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC),
 	}
 	second := feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: []byte("streamed:longer than ten")}
+	untyped := first
+	untyped.ContentType = ""
 	replaced := func(old, new string) string { return strings.Replace(document, old, new, 1) }
 	tests := []struct {
 		name, document, contentType string
@@ -195,7 +197,8 @@ func TestMultipart(t *testing.T) {
 		{name: "no boundary", document: document, contentType: "multipart/mixed", where: "Content-Type", err: input.ErrInvalid},
 		{name: "no parts", document: "--b--\r\n", where: "part -1, offset 0", err: page.ErrNoParts},
 		{name: "cut", document: strings.TrimSuffix(document, "--b--\r\n"), want: []feed.Entity{first}, where: "", err: page.ErrTruncated},
-		{name: "Content-Type missing", document: replaced("Content-Type: text/plain\r\n", ""), where: "part 0, offset 0", err: input.ErrInvalid},
+		{name: "Content-Type missing", document: strings.Replace(document, "content-type: text/plain\r\n", "", 1), want: []feed.Entity{first}, where: "part 1, offset 197", err: input.ErrInvalid},
+		{name: "Content-Type of a DELETE missing", document: replaced("Content-Type: text/plain\r\n", ""), want: []feed.Entity{untyped, second}},
 		{name: "operation unknown", document: replaced("DELETE", "UPSERT"), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "Last-Modified unreadable", document: replaced("27 Nov", "27 Foo"), where: "part 0, offset 0", err: input.ErrInvalid},
 		{name: "Last-Modified twice", document: replaced("Traceparent: 00-1", "Last-Modified: Mon, 27 Nov 2023 03:10:00 GMT"), where: "part 0, offset 0", err: input.ErrInvalid},

@@ -61,7 +61,7 @@
 // (op-field, key and content-id are JSON Pointers). A line has at most
 // [input.DefaultMaxLine] bytes; lines longer than [input.LengthyLine] are read one
 // at a time across all requests. Any other body is one entity with the Content-* and
-// Operation-Type fields of the request. The answer is a JSON object (see [Receipt])
+// Operation-Type fields of the request. A DELETE needs no Content-Type. The answer is a JSON object (see [Receipt])
 // and means that the entities are durable. An entity whose Content-ID is already in
 // the feed's recent pages is counted as a duplicate, so a publish can be repeated.
 //

@@ -102,7 +102,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (iter.Seq2[*feed.Entity, error], error) {
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(contentType)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+	if err != nil && contentType != "" && !errors.Is(err, mime.ErrInvalidMediaParameter) {
 		return nil, newProblem(http.StatusBadRequest, "invalid-request", "Content-Type %q: %v", contentType, err)
 	}
 	batch := strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-ndjson"

@@ -75,6 +75,9 @@ func TestPublish(t *testing.T) {
 		}{
 			{"/feeds/f", "hello", []string{"Content-Type: text/plain", "Content-ID: <s1>", "Content-Location: a%20b"}, []event{{"<s1>", "PUT", "text/plain", "a b", "hello"}}},
 			{"/feeds/f", "", []string{"Content-Type: text/plain", "Content-ID: <s2>", "Operation-Type: http-equiv=DELETE"}, []event{{"<s2>", "DELETE", "text/plain", "", ""}}},
+			{"/feeds/f", "", []string{"Content-ID: <s4>", "Content-Location: k", "Operation-Type: DELETE"}, []event{{"<s4>", "DELETE", "text/plain; charset=us-ascii", "k", ""}}},
+			{"/feeds/f", strings.Replace(strings.ReplaceAll(mixed, "<m", "<n"), "Content-Type: text/plain\r\nContent-ID: <n2>", "Content-ID: <n2>", 1), []string{"Content-Type: multipart/mixed; boundary=b"},
+				[]event{{"<n1>", "PUT", "text/plain", "k", "one"}, {"<n2>", "DELETE", "text/plain; charset=us-ascii", "", ""}}},
 			{"/feeds/f", large, []string{"Content-Type: text/plain", "Content-ID: <s3>"}, []event{{"<s3>", "PUT", "text/plain", "", large}}},
 			{"/feeds/f", mixed, []string{"Content-Type: multipart/mixed; boundary=b"}, []event{{"<m1>", "PUT", "text/plain", "k", "one"}, {"<m2>", "DELETE", "text/plain", "", ""}}},
 			{"/feeds/f", strings.Replace(strings.ReplaceAll(mixed, "<m", "<l"), "one", large, 1), []string{"Content-Type: multipart/mixed; boundary=b"}, []event{{"<l1>", "PUT", "text/plain", "k", large}, {"<l2>", "DELETE", "text/plain", "", ""}}},
