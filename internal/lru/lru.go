@@ -49,6 +49,9 @@ func (c *Cache[K, V]) Add(key K, value V, weight int) V {
 		c.order.MoveToFront(element)
 		return element.Value.(*entry[K, V]).value
 	}
+	if weight > c.limit {
+		return value
+	}
 	c.byKey[key] = c.order.PushFront(&entry[K, V]{key, value, weight})
 	c.weight += weight
 	for c.weight > c.limit {

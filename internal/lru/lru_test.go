@@ -10,13 +10,12 @@ func TestCache(t *testing.T) {
 		t.Errorf("Add of a key that is there returns %d", kept)
 	}
 	c.Add("c", 3, 4) // a was used after b
-	for key, want := range map[string]bool{"a": true, "b": false, "c": true} {
+	if c.Add("huge", 4, 11) != 4 {
+		t.Error("Add of a value heavier than the limit does not return it")
+	}
+	for key, want := range map[string]bool{"a": true, "b": false, "c": true, "huge": false} {
 		if _, ok := c.Get(key); ok != want {
 			t.Errorf("%s is kept: %v", key, ok)
 		}
-	}
-	c.Add("huge", 4, 11)
-	if _, ok := c.Get("huge"); ok || c.weight > 10 {
-		t.Errorf("weight is %d of 10", c.weight)
 	}
 }
