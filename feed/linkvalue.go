@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tomnomnom/linkheader"
+
+	"github.com/feedctl/feedctl/internal/httpfield"
 )
 
 // ows is the optional white space of RFC 9110, section 5.6.3.
@@ -113,7 +115,7 @@ func cutLinkParam(s string) (name, value, rest string) {
 	}
 	s = strings.TrimLeft(s, ows)
 	if quoted, ok := strings.CutPrefix(s, `"`); ok {
-		value, rest = cutQuoted(quoted)
+		value, rest = httpfield.CutQuoted(quoted)
 		return name, value, rest
 	}
 	end = strings.IndexAny(s, ";,")
@@ -121,22 +123,4 @@ func cutLinkParam(s string) (name, value, rest string) {
 		end = len(s)
 	}
 	return name, strings.TrimRight(s[:end], ows), s[end:]
-}
-
-// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4) without its opening quote
-// off s and undoes its escapes.
-func cutQuoted(s string) (value, rest string) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), s[i+1:]
-		case '\\':
-			if i+1 < len(s) {
-				i++
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String(), ""
 }

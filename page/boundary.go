@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/feedctl/feedctl/internal/httpfield"
 )
 
 const (
@@ -71,7 +73,7 @@ func cutParam(s string) (name, value, rest string) {
 	s = strings.TrimLeftFunc(s[end+1:], unicode.IsSpace)
 	switch {
 	case strings.HasPrefix(s, `"`):
-		value, s = cutQuoted(s[1:])
+		value, s = httpfield.CutQuoted(s[1:])
 		_, rest, _ = strings.Cut(s, ";")
 	case strings.HasPrefix(s, "“"), strings.HasPrefix(s, "”"), strings.HasPrefix(s, "„"):
 		s = s[len("“"):]
@@ -86,24 +88,6 @@ func cutParam(s string) (name, value, rest string) {
 		value, rest, _ = strings.Cut(s, ";")
 	}
 	return name, value, rest
-}
-
-// cutQuoted cuts a quoted string (RFC 9110, section 5.6.4) without its opening
-// quote off s and undoes its escapes.
-func cutQuoted(s string) (value, rest string) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), s[i+1:]
-		case '\\':
-			if i+1 < len(s) {
-				i++
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String(), ""
 }
 
 // readable reports whether a page with this boundary can be read. It accepts more
