@@ -5,10 +5,34 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/file"
+	"github.com/feedctl/feedctl/storage/memory"
 )
+
+// TestSilentStore waits a few seconds for a store that does not respond, even if its driver
+// waits for longer.
+func TestSilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := far(memory.New(), 0)
+		fill(t, store, "f", 1, 1000)
+		c := inside(t, newServer(t, store, server.Config{}))
+		c.get(t, "/feeds/f")
+		store.latency = time.Minute
+		for _, path := range []string{"/feeds/none", "/feeds/f", "/feeds/f/pages/1"} {
+			time.Sleep(time.Hour) // what was read is outdated, and nothing is under way
+			start := time.Now()
+			got := c.get(t, path)
+			name, _ := got.problem(t)
+			if took := time.Since(start); got.StatusCode != http.StatusServiceUnavailable || name != "store-away" || took > 5*time.Second {
+				t.Errorf("%s: %s, %s after %v", path, got.Status, name, took)
+			}
+		}
+	})
+}
 
 // TestStoreAway takes the directory of a store away from its server, puts another one
 // there, and brings it back. While it is not there, the server is not ready, and feeds

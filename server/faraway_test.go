@@ -50,7 +50,7 @@ func TestServersAway(t *testing.T) {
 	check(t, os.Rename(bucket.Dir+"-aside", bucket.Dir))
 	bucket.Stop()
 	database.Stop()
-	want("away", http.StatusServiceUnavailable, map[*site][]string{inBucket: {"/readyz", "/feeds/none"}, inDatabase: {"/readyz"}})
+	want("away", http.StatusServiceUnavailable, map[*site][]string{inBucket: {"/readyz", "/feeds/none"}, inDatabase: {"/readyz", "/feeds/none"}})
 	bucket.Start()
 	database.Start()
 	want("back", http.StatusOK, ready)

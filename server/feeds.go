@@ -33,6 +33,8 @@ func (s *Server) poll(ctx context.Context, name string) (*feedstore.Feed, *chain
 	if _, err := s.feed(name); err != nil {
 		return nil, nil, 0, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	return s.reader.Look(ctx, name)
 }
 
@@ -75,7 +77,9 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 // serveLinked serves a page that has a next page. A request for the body takes at
 // most one request to the store.
 func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n int64) error {
-	floor, err := f.Floor(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
+	defer cancel()
+	floor, err := f.Floor(ctx)
 	if err == nil && n < floor {
 		err = fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, f.Name(), chain.ErrPruned, floor)
 	}

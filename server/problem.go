@@ -91,6 +91,7 @@ var problems = []struct {
 	{storage.ErrPermission, http.StatusInternalServerError, "internal", "the store denies access to the server"},
 	{producer.ErrUnknown, http.StatusServiceUnavailable, "unknown-outcome", "the entities may or may not be published; repeat with the same Content-IDs"},
 	{storage.ErrUnavailable, http.StatusServiceUnavailable, "store-away", "the store does not respond"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, "store-away", "the store does not respond"},
 	{producer.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is shutting down"},
 	{producer.ErrClock, http.StatusServiceUnavailable, "clock", ""},
 	{input.ErrLineTooLong, http.StatusRequestEntityTooLarge, "too-large", ""},

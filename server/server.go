@@ -188,12 +188,13 @@ func pageNumber(s string) (n int64, ok bool) {
 // getHealth answers /healthz.
 func (s *Server) getHealth(w *responder, _ *http.Request) error { return writeText(w, "ok\n") }
 
-// readyTimeout is how long the store may take to respond.
-const readyTimeout = 5 * time.Second
+// storeTimeout is how long a request waits for metadata from the store. A driver may retry for
+// longer: what it finds then is for later requests.
+const storeTimeout = 5 * time.Second
 
 // getReadiness answers /readyz. It asks for an object that does not exist.
 func (s *Server) getReadiness(w *responder, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		p := newProblem(http.StatusServiceUnavailable, "store-away", "the store does not respond")
