@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // A DB is a database. Its methods may be called concurrently.
@@ -112,10 +114,9 @@ func (db *DB) setDefaults() {
 // newTransport returns a transport that keeps as many idle connections per host
 // as CouchDB's own replicator does by default.
 func newTransport() *http.Transport {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+		DialContext:            tcp.Dialer(10 * time.Second).DialContext,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    20,

@@ -33,7 +33,7 @@ type room struct {
 // A room may always import what is internal to it (room/internal/...).
 var rooms = map[string]room{
 	// The model: pure packages.
-	"page":                {},
+	"page":                {rooms: []string{"internal/httpfield"}},
 	"layout":              {},
 	"internal/archtest":   {},
 	"internal/s3test":     {},
@@ -42,6 +42,7 @@ var rooms = map[string]room{
 	"internal/couchtest":  {rooms: []string{"internal/loopback"}},
 	"internal/couchdiff":  {},
 	"internal/loopback":   {},
+	"internal/httpfield":  {},
 	"internal/jsonptr":    {},
 	"internal/lru":        {},
 	"internal/selfcheck":  {},
@@ -64,14 +65,14 @@ var rooms = map[string]room{
 	"internal/human":      {},
 	"internal/progress":   {rooms: []string{"internal/console", "internal/human"}},
 	"internal/units":      {libraries: []string{"github.com/spf13/pflag"}},
-	"feed":                {rooms: []string{"page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"feed":                {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":            {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/observe":         {rooms: []string{"storage"}},
-	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "internal/tcp", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
 	"storage/stores":          {rooms: []string{"storage", "storage/..."}},
 	"storage/postgres":        {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
 	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
@@ -89,7 +90,7 @@ var rooms = map[string]room{
 	// CouchDB, whichever side it is on.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
-	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan"}},
+	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/tcp"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/backoff", "internal/jsonscan"}},
 	"bridge":                 {rooms: []string{"chain", "feed", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
@@ -339,6 +340,23 @@ func TestNoMadeUpOrigin(t *testing.T) {
 		ast.Inspect(file.syntax, func(n ast.Node) bool {
 			if text, ok := n.(*ast.BasicLit); ok && strings.Contains(text.Value, origin) {
 				t.Errorf("%s has a URL with the host %s", file.set.Position(n.Pos()), origin)
+			}
+			return true
+		})
+	}
+}
+
+// TestOneDialer: connections are made by internal/tcp, which detects that a peer is gone.
+func TestOneDialer(t *testing.T) {
+	for path, file := range sources(t) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "bench/") {
+			continue
+		}
+		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.CompositeLit); ok {
+				if s, ok := literal.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Dialer" {
+					t.Errorf("%s is a dialer: use internal/tcp", file.set.Position(n.Pos()))
+				}
 			}
 			return true
 		})

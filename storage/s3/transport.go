@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 // newTransport returns a transport whose connections fail if they make no progress
 // for the given time. There is no limit for a whole request.
 func newTransport(stall time.Duration) *http.Transport {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	dialer := tcp.Dialer(connectTimeout)
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
