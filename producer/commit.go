@@ -3,6 +3,8 @@ package producer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -244,14 +246,14 @@ func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 		return nil, err
 	}
 	defer object.Body.Close()
-	h := newHash()
+	h := sha256.New().(hash.Cloner)
 	if _, err := io.Copy(h, object.Body); err != nil {
 		return nil, fmt.Errorf("read page %d of feed %q: %w", p.Number, f.name, err)
 	}
 	if now.Version != p.Version {
 		return nil, fmt.Errorf("read page %d of feed %q: %w", p.Number, f.name, storage.ErrConflict)
 	}
-	if got := hexSum(h); got != p.SHA256 {
+	if got := hex.EncodeToString(h.Sum(nil)); got != p.SHA256 {
 		return nil, fmt.Errorf("%w: page %d of feed %q has SHA-256 %s, its metadata says %s", chain.ErrCorrupt, p.Number, f.name, got, p.SHA256)
 	}
 	return h, nil

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/draft"
 )
 
 // Errors of this package, to be matched with [errors.Is]. Those of packages
 // storage and chain come through as well.
 var (
 	// ErrInvalid: an entity cannot be published. Nothing of its batch was.
-	ErrInvalid = errors.New("entity is invalid")
+	ErrInvalid = draft.ErrInvalid
 	// ErrClock: the time that would be written is too far ahead of the store's.
 	ErrClock = errors.New("clock is wrong")
 	// ErrCheckpoint: the feed's checkpoint is not the one that the batch

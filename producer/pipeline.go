@@ -134,7 +134,7 @@ func (p *pipeline) free() bool {
 		return false
 	}
 	last := p.writes[len(p.writes)-1]
-	if !last.landed && (!last.closed || last.replaces()) {
+	if !last.landed && (!last.Closed || last.replaces()) {
 		return false
 	}
 	return last.page.Number < p.top+chain.Ahead
@@ -177,7 +177,7 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 func (p *pipeline) perform(ctx context.Context, w *write) {
 	version, err := p.feed.put(ctx, w)
 	w.version = version
-	if err == nil && w.replaces() && w.closed {
+	if err == nil && w.replaces() && w.Closed {
 		// Where an orphan was, there may be more. If that cannot be found out, or if it may
 		// not be replaced, the next write will fail.
 		w.orphan, _ = p.feed.chain.Orphan(ctx, &w.page)
@@ -255,8 +255,7 @@ func (p *pipeline) note(r report) {
 		if p.planner.end == &w.page {
 			p.planner.orphan = w.orphan
 		}
-		p.feed.release(w.buf)
-		w.buf, w.sharedBodies = nil, nil
+		p.feed.release(w.Release())
 	}
 	n := 0
 	for n < len(p.writes) && p.writes[n].confirmed {
@@ -279,7 +278,7 @@ func (p *pipeline) note(r report) {
 func (p *pipeline) take(done []*write) {
 	f, last := p.feed, done[len(done)-1]
 	newest := last.page
-	f.tail.newest, f.tail.hash, f.tail.orphan, f.tail.ours = &newest, last.hash, last.orphan, true
+	f.tail.newest, f.tail.hash, f.tail.orphan, f.tail.ours = &newest, last.Hash, last.orphan, true
 	if newest.Number >= p.top {
 		p.top, p.settled = newest.Number, newest.Settles()
 	}
@@ -318,8 +317,8 @@ const slowest = 128 << 10
 // put performs the conditional write.
 func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
 	limit := f.config.RetryFor
-	if w.spool != nil {
-		limit += time.Duration(w.spool.size/slowest) * time.Second
+	if w.Spool != nil {
+		limit += time.Duration(w.Spool.Size()/slowest) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -330,11 +329,11 @@ func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err 
 	key := f.key(w.page.Number)
 	switch {
 	case w.grow:
-		version, err = f.store.Append(ctx, key, w.at, meta, w.body())
+		version, err = f.store.Append(ctx, key, w.at, meta, w.Body())
 	case w.at != "":
-		version, err = f.store.Replace(ctx, key, w.at, meta, w.body())
+		version, err = f.store.Replace(ctx, key, w.at, meta, w.Body())
 	default:
-		version, err = f.store.Create(ctx, key, meta, w.body())
+		version, err = f.store.Create(ctx, key, meta, w.Body())
 	}
 	if err != nil {
 		return "", fmt.Errorf("write page %d: %w", w.page.Number, err)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/draft"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
 
 // A write is one conditional write of a commit.
 type write struct {
-	draft
+	draft.Draft
 	page  chain.Page      // the metadata that is written
 	at    storage.Version // what is appended to or replaced; empty: create
 	grow  bool            // append
@@ -62,10 +63,10 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 		if err != nil {
 			return nil, fmt.Errorf("copy the state of a hash: %w", err)
 		}
-		w.draft = draft{boundary: p.end.Boundary, entities: p.end.Entities, base: p.end.Size, hash: h}
+		w.Draft = draft.Append(p.end.Boundary, p.end.Entities, p.end.Size, h, p.feed.buffer())
 		w.page, w.at, w.grow = *p.end, p.end.Version, true
 	} else {
-		w.draft = draft{boundary: page.NewBoundary(), hash: newHash()}
+		w.Draft = draft.New(p.feed.buffer())
 		w.page = chain.Page{Feed: p.feed.name, Number: p.first, Prev: chain.FirstPrev(p.feed.name, p.first)}
 		if p.end != nil {
 			w.page.Number, w.page.Prev = p.end.Number+1, p.end.Digest()
@@ -74,26 +75,25 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 			w.at = p.orphan.Version
 		}
 	}
-	w.buf = p.feed.buffer()
 	w.page.Checkpoint = p.checkpoint
 	return w, nil
 }
 
 // add puts an item on the page. It reports false if the item belongs on the next.
 func (p *planner) add(w *write, i item) (bool, error) {
-	if w.closed || w.entities >= p.feed.config.MaxPageEntities {
+	if w.Closed || w.Entities >= p.feed.config.MaxPageEntities {
 		return false, nil
 	}
 	p.header = i.entity.AppendHeader(p.header[:0])
 	p.header[0].Value = p.text // Last-Modified is the first
-	ok, err := w.put(p.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
+	ok, err := w.Put(p.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", i.entity.ContentID, err)
 	}
 	if !ok {
 		return false, nil
 	}
-	if w.entities == 1 {
+	if w.Entities == 1 {
 		w.page.First = p.stamp
 	}
 	w.page.Last, w.page.LastContentID = p.stamp, i.entity.ContentID
@@ -106,16 +106,16 @@ func (p *planner) add(w *write, i item) (bool, error) {
 // next commit need not write to two pages then.
 func (p *planner) finish(w *write, full bool) error {
 	limits := &p.feed.config
-	full = full || w.size()+w.added() > limits.MaxPageBytes || w.entities >= limits.MaxPageEntities
-	if full && !w.closed {
-		w.close()
+	full = full || w.Size()+w.Added() > limits.MaxPageBytes || w.Entities >= limits.MaxPageEntities
+	if full && !w.Closed {
+		w.Close()
 	}
-	sum, err := w.finish()
+	sum, err := w.Finish()
 	if err != nil {
 		return err
 	}
-	w.page.Boundary, w.page.Entities, w.page.Closed = w.boundary, w.entities, w.closed
-	w.page.SHA256, w.page.Size = sum, w.size()
-	p.end, p.hash, p.orphan, p.checkpoint = &w.page, w.hash, nil, w.page.Checkpoint
+	w.page.Boundary, w.page.Entities, w.page.Closed = w.Boundary, w.Entities, w.Closed
+	w.page.SHA256, w.page.Size = sum, w.Size()
+	p.end, p.hash, p.orphan, p.checkpoint = &w.page, w.Hash, nil, w.page.Checkpoint
 	return nil
 }

@@ -3,10 +3,8 @@ package producer
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
-	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/draft"
 )
 
 // A request is one publish on its way to its commit.
@@ -34,17 +32,17 @@ type request struct {
 type item struct {
 	request *request
 	entity  *Entity
-	id      idHash // of its Content-ID
-	spool   *spool // holds the body, if the entity came with a stream
-	load    int64  // how many bytes it adds to a page
-	place   int    // in its batch
-	given   bool   // the Content-ID is the caller's: it may be in the feed already
-	tried   bool   // it has been part of a write that may have taken effect
+	id      idHash       // of its Content-ID
+	spool   *draft.Spool // holds the body, if the entity came with a stream
+	load    int64        // how many bytes it adds to a page
+	place   int          // in its batch
+	given   bool         // the Content-ID is the caller's: it may be in the feed already
+	tried   bool         // it has been part of a write that may have taken effect
 }
 
 func (i item) size() int64 {
 	if i.spool != nil {
-		return i.spool.size
+		return i.spool.Size()
 	}
 	return int64(len(i.entity.Body))
 }
@@ -85,7 +83,7 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		}
 		i.id = hashID(e.ContentID)
 		if e.Stream != nil {
-			if i.spool, err = newSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
+			if i.spool, err = draft.NewSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
 				return nil, fmt.Errorf("entity %d: %w", n, err)
 			}
 		}
@@ -97,8 +95,8 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		r.bytes += i.load
 		if i.spool != nil {
 			r.spools++
-			r.bytes -= i.spool.size
-			r.spooled += i.spool.size
+			r.bytes -= i.spool.Size()
+			r.spooled += i.spool.Size()
 		}
 		r.given = r.given || i.given
 	}
@@ -112,68 +110,7 @@ func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items
 func (r *request) discard() {
 	for _, i := range r.items {
 		if i.spool != nil {
-			i.spool.remove()
+			i.spool.Remove()
 		}
 	}
-}
-
-// A spool is a file that holds the body of an entity whose stream can be read
-// only once, since a commit may have to be written more than once. It is a [storage.Body].
-// It has no name, so that nothing is left of it when the process is killed; where this cannot
-// be, remove removes it.
-type spool struct {
-	file *os.File
-	size int64
-}
-
-// newSpool reads the entity's stream to its end.
-func newSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*spool, error) {
-	file, err := os.CreateTemp(dir, "feedctl-spool-*")
-	if err != nil {
-		return nil, fmt.Errorf("spool body: %w", err)
-	}
-	_ = os.Remove(file.Name())
-	s := &spool{file: file}
-	source := e.Stream
-	if limit > 0 {
-		source = io.LimitReader(source, limit+1) // one more shows that there is too much
-	}
-	if s.size, err = io.Copy(file, contextReader{ctx, source}); err != nil {
-		s.remove()
-		return nil, fmt.Errorf("spool body: %w", err)
-	}
-	if tooLarge := limit > 0 && s.size > limit; e.Size >= 0 && s.size != e.Size && !tooLarge {
-		s.remove()
-		return nil, fmt.Errorf("%w: body has %d bytes, not the %d announced", ErrInvalid, s.size, e.Size)
-	}
-	return s, nil
-}
-
-// Size implements [storage.Body].
-func (s *spool) Size() int64 { return s.size }
-
-// Open implements [storage.Body].
-func (s *spool) Open() (io.ReadCloser, error) { return s.OpenFrom(0) }
-
-// OpenFrom lets a driver begin in the middle.
-func (s *spool) OpenFrom(offset int64) (io.ReadCloser, error) {
-	return io.NopCloser(io.NewSectionReader(s.file, offset, s.size-offset)), nil
-}
-
-func (s *spool) remove() {
-	_ = s.file.Close() // nothing of it is needed any more
-	_ = os.Remove(s.file.Name())
-}
-
-// contextReader stops reading when its context ends.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }

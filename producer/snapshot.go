@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/draft"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
@@ -132,7 +133,7 @@ func (w *snapshotWriter) write(ctx context.Context, entities iter.Seq2[*Entity, 
 func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entities iter.Seq2[*Entity, error]) error {
 	d := w.newDraft()
 	flush := func() {
-		if d.entities > 0 {
+		if d.Entities > 0 {
 			w.start(ctx, group, d)
 			d = w.newDraft()
 		}
@@ -149,7 +150,7 @@ func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entiti
 			if fits, err = w.put(ctx, d, e); err != nil {
 				return fmt.Errorf("entity %d: %w", w.entities, err)
 			}
-			if !fits || d.closed || d.size() >= w.config.MaxPageBytes {
+			if !fits || d.Closed || d.Size() >= w.config.MaxPageBytes {
 				flush()
 			}
 		}
@@ -159,16 +160,18 @@ func (w *snapshotWriter) fill(ctx context.Context, group *errgroup.Group, entiti
 	return nil
 }
 
-func (w *snapshotWriter) newDraft() *draft {
-	d := &draft{boundary: page.NewBoundary(), hash: newHash(), copies: true}
-	if b, ok := w.buffers.Get().(*[]byte); ok {
-		d.buf = (*b)[:0]
+func (w *snapshotWriter) newDraft() *draft.Draft {
+	buf, _ := w.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
 	}
-	return d
+	d := draft.New(*buf)
+	d.Copies = true
+	return &d
 }
 
-func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, error) {
-	if e.Stream != nil && d.entities > 0 {
+func (w *snapshotWriter) put(ctx context.Context, d *draft.Draft, e *Entity) (bool, error) {
+	if e.Stream != nil && d.Entities > 0 {
 		return false, nil // it needs a page of its own, and can be spooled only once
 	}
 	stored := *e
@@ -181,43 +184,44 @@ func (w *snapshotWriter) put(ctx context.Context, d *draft, e *Entity) (bool, er
 		return false, fmt.Errorf("%w: body has %d bytes, the limit is %d", ErrInvalid, len(e.Body), limit)
 	}
 	if e.Stream == nil {
-		return d.put(stored.AppendHeader(nil), stored.Body, nil, w.config.MaxPageBytes)
+		return d.Put(stored.AppendHeader(nil), stored.Body, nil, w.config.MaxPageBytes)
 	}
-	s, err := newSpool(ctx, w.config.SpoolDir, e, w.config.MaxEntity)
+	s, err := draft.NewSpool(ctx, w.config.SpoolDir, e, w.config.MaxEntity)
 	if err != nil {
 		return false, err
 	}
-	ok, err := d.put(stored.AppendHeader(nil), nil, s, w.config.MaxPageBytes)
+	ok, err := d.Put(stored.AppendHeader(nil), nil, s, w.config.MaxPageBytes)
 	if err != nil {
-		s.remove()
+		s.Remove()
 	}
 	return ok, err
 }
 
 // start begins to write a page, when there is room for one more.
-func (w *snapshotWriter) start(ctx context.Context, group *errgroup.Group, d *draft) {
+func (w *snapshotWriter) start(ctx context.Context, group *errgroup.Group, d *draft.Draft) {
 	n, entities := w.pages, w.entities
 	w.pages++
 	group.Go(func() error {
-		if d.spool != nil {
-			defer d.spool.remove()
+		if d.Spool != nil {
+			defer d.Spool.Remove()
 		}
-		if !d.closed {
-			d.close()
+		if !d.Closed {
+			d.Close()
 		}
-		sum, err := d.finish()
+		sum, err := d.Finish()
 		if err != nil {
 			return err
 		}
-		data, err := snapshot.PageInfo{Entities: d.entities, SHA256: sum, ID: w.id, Number: n, Boundary: d.boundary}.Encode()
+		data, err := snapshot.PageInfo{Entities: d.Entities, SHA256: sum, ID: w.id, Number: n, Boundary: d.Boundary}.Encode()
 		if err != nil {
 			return err
 		}
-		meta := storage.Meta{ContentType: page.ContentType(d.boundary), CacheControl: immutable, Data: data}
-		if err := w.create(ctx, layout.SnapshotPage(w.name, w.id, n), meta, d.body()); err != nil {
+		meta := storage.Meta{ContentType: page.ContentType(d.Boundary), CacheControl: immutable, Data: data}
+		if err := w.create(ctx, layout.SnapshotPage(w.name, w.id, n), meta, d.Body()); err != nil {
 			return err
 		}
-		w.buffers.Put(&d.buf)
+		buf := d.Release()
+		w.buffers.Put(&buf)
 		if w.config.Progress != nil {
 			w.config.Progress(entities, n+1)
 		}

@@ -56,6 +56,7 @@ var rooms = map[string]room{
 	"internal/suggest":    {},
 	"internal/tcp":        {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":      {},
+	"internal/draft":      {rooms: []string{"feed", "page", "storage"}},
 	"internal/accesslog":  {},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
@@ -81,7 +82,7 @@ var rooms = map[string]room{
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
 	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage", "internal/backoff"}, libraries: []string{"golang.org/x/sync"}},
+	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage", "internal/backoff", "internal/draft"}, libraries: []string{"golang.org/x/sync"}},
 	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",

@@ -1,0 +1,215 @@
+// Package draft fills a page with entities before it is written to a store.
+package draft
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrInvalid means that an entity cannot be on a page.
+var ErrInvalid = errors.New("entity is invalid")
+
+// A Draft is a page being filled, or what is appended to an existing one.
+type Draft struct {
+	Boundary string
+	Entities int         // on the page
+	Base     int64       // size of the existing body
+	Hash     hash.Cloner // SHA-256 of the existing body; of the whole body after Finish
+	Closed   bool        // the closing delimiter has been added
+	Copies   bool        // bodies are copied: their owner may change them after Put
+
+	Spool *Spool // holds the body of the only entity, between buf[:split] and buf[split:]
+	split int
+
+	buf         []byte       // what is added, without shared bodies
+	shared      []sharedBody // bodies between two pieces of buf, in order
+	sharedBytes int64
+}
+
+// A sharedBody is a body that is not copied to the page, so that it is in memory only once.
+type sharedBody struct {
+	at   int // it precedes buf[at:]
+	body []byte
+}
+
+// minSharedBody is the length in bytes from which a body is shared instead of copied.
+const minSharedBody = 256
+
+// New returns an empty page with a random boundary. It is built in buf, which may be nil.
+func New(buf []byte) Draft {
+	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), buf: buf[:0]}
+}
+
+// Append returns a draft of what is appended to a page with the given boundary, number of
+// entities and size of its body, whose SHA-256 has the given state. It is built in buf.
+func Append(boundary string, entities int, size int64, h hash.Cloner, buf []byte) Draft {
+	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, buf: buf[:0]}
+}
+
+// Release returns the buffer that the page was built in, for the next one, and drops the bodies.
+func (d *Draft) Release() []byte {
+	buf := d.buf
+	d.buf, d.shared = nil, nil
+	return buf
+}
+
+// Size returns the size of the body including what is added, in bytes.
+func (d *Draft) Size() int64 { return d.Base + d.Added() }
+
+// Added returns the size of what is added, in bytes.
+func (d *Draft) Added() int64 {
+	n := int64(len(d.buf)) + d.sharedBytes
+	if d.Spool != nil {
+		n += d.Spool.size
+	}
+	return n
+}
+
+// Put adds a part with a body, which is in the spool if there is one. It reports false, and
+// adds nothing, if the entity belongs on another page: it would make this one larger than limit,
+// or its body contains the boundary, with which it could forge entities. The first entity of a
+// page always belongs there. A page with a spooled body has no other entity, and is closed.
+// An error that matches [ErrInvalid] is the entity's.
+func (d *Draft) Put(h page.Header, body []byte, s *Spool, limit int64) (bool, error) {
+	if s != nil && d.Entities > 0 {
+		return false, nil
+	}
+	before := *d
+	for {
+		err := d.encode(h, body, s)
+		switch {
+		case errors.Is(err, page.ErrBoundaryInBody) && d.Entities == 0:
+			d.Boundary = page.NewBoundary()
+			continue
+		case errors.Is(err, page.ErrBoundaryInBody):
+			return false, nil
+		case err == nil && d.Entities > 0 && d.Size() > limit:
+			*d = before
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		d.Entities++
+		if s != nil {
+			d.Close()
+		}
+		return true, nil
+	}
+}
+
+// encode adds a part, or nothing if it returns an error.
+func (d *Draft) encode(h page.Header, body []byte, s *Spool) error {
+	if s == nil && (d.Copies || len(body) < minSharedBody) {
+		buf, err := page.AppendPart(d.buf, d.Boundary, h, body)
+		if err == nil {
+			d.buf = buf
+		}
+		return err
+	}
+	size := int64(len(body))
+	if s != nil {
+		size = s.size
+	}
+	buf, err := page.AppendPartHeader(d.buf, d.Boundary, h, size)
+	switch {
+	case err != nil:
+		return err
+	case s != nil:
+		d.split, d.Spool = len(buf), s
+	case page.Occurs(d.Boundary, body):
+		return page.ErrBoundaryInBody
+	default:
+		d.shared = append(d.shared, sharedBody{len(buf), body})
+		d.sharedBytes += size
+	}
+	d.buf = append(buf, "\r\n"...)
+	return nil
+}
+
+// Close ends the page with its closing delimiter.
+func (d *Draft) Close() {
+	d.buf = page.AppendClose(d.buf, d.Boundary)
+	d.Closed = true
+}
+
+// Body returns what is added. If it ends the page, drivers are told that nothing follows, and
+// if it is the whole page, they receive its SHA-256 from Finish.
+func (d *Draft) Body() storage.Body {
+	if d.Spool != nil {
+		return storage.Concat(storage.Bytes(d.buf[:d.split]), d.Spool, storage.Bytes(d.buf[d.split:]))
+	}
+	body := storage.Bytes(d.pieces()...)
+	switch {
+	case d.Closed && d.Base == 0:
+		return storage.WithSHA256(body, d.Hash)
+	case d.Closed:
+		return storage.Last(body)
+	}
+	return body
+}
+
+// pieces returns what is added, for a page without a spooled body.
+func (d *Draft) pieces() [][]byte {
+	pieces, done := make([][]byte, 0, 2*len(d.shared)+1), 0
+	for _, a := range d.shared {
+		pieces = append(pieces, d.buf[done:a.at], a.body)
+		done = a.at
+	}
+	return append(pieces, d.buf[done:])
+}
+
+// Finish returns the SHA-256 of the whole body, in hex. It reads a spooled body, and checks that
+// it does not contain the boundary.
+func (d *Draft) Finish() (string, error) {
+	if d.Spool == nil {
+		for _, piece := range d.pieces() {
+			d.Hash.Write(piece)
+		}
+		return hexSum(d.Hash), nil
+	}
+	body, err := d.Body().Open()
+	if err != nil {
+		return "", fmt.Errorf("read spooled body: %w", err)
+	}
+	defer body.Close()
+	boundary := scanner{want: []byte("--" + d.Boundary)}
+	if _, err := io.Copy(io.MultiWriter(d.Hash, &boundary), body); err != nil {
+		return "", fmt.Errorf("read spooled body: %w", err)
+	}
+	// One at the beginning of the page and one at its end. The boundary was drawn after the
+	// body had been received, so its sender cannot have known it.
+	if boundary.count != 2 {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, page.ErrBoundaryInBody)
+	}
+	return hexSum(d.Hash), nil
+}
+
+func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// A scanner counts the occurrences of a text in what is written to it.
+type scanner struct {
+	want  []byte
+	tail  []byte // the end of what was written before, too short to hold want
+	count int
+}
+
+func (s *scanner) Write(b []byte) (int, error) {
+	keep := len(s.want) - 1
+	// The text may begin in tail and end in b.
+	seam := append(s.tail, b[:min(len(b), keep)]...)
+	s.count += bytes.Count(seam, s.want) + bytes.Count(b, s.want)
+	if len(b) >= keep {
+		seam = b
+	}
+	s.tail = slices.Clone(seam[max(0, len(seam)-keep):])
+	return len(b), nil
+}

@@ -1,0 +1,72 @@
+package draft
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A Spool is a temporary file with the body of an entity whose stream can be read only once, for
+// a write that may have to be repeated. It is a [storage.Body]. The file has no name where the
+// system allows it, so nothing remains if the process is killed.
+type Spool struct {
+	file *os.File
+	size int64
+}
+
+// NewSpool reads the stream of e to its end, into a file in dir. A positive limit is the largest
+// size that is read, in bytes; the spool of a larger body has one byte more.
+func NewSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*Spool, error) {
+	file, err := os.CreateTemp(dir, "feedctl-spool-*")
+	if err != nil {
+		return nil, fmt.Errorf("spool body: %w", err)
+	}
+	_ = os.Remove(file.Name())
+	s := &Spool{file: file}
+	source := e.Stream
+	if limit > 0 {
+		source = io.LimitReader(source, limit+1) // one more byte than allowed
+	}
+	if s.size, err = io.Copy(file, contextReader{ctx, source}); err != nil {
+		s.Remove()
+		return nil, fmt.Errorf("spool body: %w", err)
+	}
+	if tooLarge := limit > 0 && s.size > limit; e.Size >= 0 && s.size != e.Size && !tooLarge {
+		s.Remove()
+		return nil, fmt.Errorf("%w: body has %d bytes, not the %d announced", ErrInvalid, s.size, e.Size)
+	}
+	return s, nil
+}
+
+// Size implements [storage.Body].
+func (s *Spool) Size() int64 { return s.size }
+
+// Open implements [storage.Body].
+func (s *Spool) Open() (io.ReadCloser, error) { return s.OpenFrom(0) }
+
+// OpenFrom opens the body at an offset.
+func (s *Spool) OpenFrom(offset int64) (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(s.file, offset, s.size-offset)), nil
+}
+
+// Remove closes the file and removes it.
+func (s *Spool) Remove() {
+	_ = s.file.Close()
+	_ = os.Remove(s.file.Name())
+}
+
+// contextReader stops reading when its context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
