@@ -121,7 +121,7 @@ func setup(err error) error {
 		case "3F000", "42P01", "42703", "42883": // no such schema, table, column, function
 			return fmt.Errorf("%w: %w: run \"feedctl init\" or \"feedctl migrate\" with the URL of the database", ErrSetup, err)
 		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: GRANT it to the user, with BYPASSRLS if there is row security, or run this as the owner", ErrSetup, err)
+			return fmt.Errorf("%w: %w: GRANT the privilege to this user, with BYPASSRLS if there is row security, or run this command as the owner", ErrSetup, err)
 		}
 	}
 	return err

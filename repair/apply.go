@@ -14,7 +14,7 @@ import (
 
 // restore adds a step for a page that must be restored.
 func (x *examination) restore(c *candidate) {
-	p, r := c.page, c.remnant
+	p, r := c.page, c.leftover
 	if r == nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (x *examination) restore(c *candidate) {
 			if err != nil {
 				return err
 			}
-			_, err = x.salvager.Restore(ctx, *r, p.Size, meta)
+			_, err = x.recoverer.Restore(ctx, *r, p.Size, meta)
 			return err
 		},
 	})
@@ -56,19 +56,19 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 			loss.FirstID = text.firstID
 		}
 		step.To = x.asideKey(n, object.Version)
-	case x.salvager == nil && errors.Is(err, storage.ErrNotFound):
+	case x.recoverer == nil && errors.Is(err, storage.ErrNotFound):
 		return nil, nil, nil
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrLayout):
-		remnants, err := x.salvager.Remnants(x.ctx, key)
-		if err != nil || f.none && len(remnants) == 0 {
+		leftovers, err := x.recoverer.Leftovers(x.ctx, key)
+		if err != nil || f.none && len(leftovers) == 0 {
 			return nil, nil, err
 		}
-		if len(remnants) == 0 { // metadata without a body, which says nothing
+		if len(leftovers) == 0 { // metadata without a body, which says nothing
 			step.do = func(context.Context) error { return nil }
 			step.finish = func(ctx context.Context) error { return x.store.Delete(ctx, key) }
 			return step, loss, nil
 		}
-		return x.moveRemnant(step, loss, remnants[0])
+		return x.moveLeftover(step, loss, leftovers[0])
 	default:
 		return nil, nil, err
 	}
@@ -78,8 +78,8 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 	return step, loss, nil
 }
 
-// moveRemnant restores a body as an object and then moves that.
-func (x *examination) moveRemnant(step *Step, loss *Loss, r storage.Remnant) (*Step, *Loss, error) {
+// moveLeftover restores a body as an object and then moves that.
+func (x *examination) moveLeftover(step *Step, loss *Loss, r storage.Leftover) (*Step, *Loss, error) {
 	step.To = x.asideKey(step.Page, storage.Version(r.Body))
 	loss.Aside = step.To
 	if text, err := x.read(&r); err != nil {
@@ -88,7 +88,7 @@ func (x *examination) moveRemnant(step *Step, loss *Loss, r storage.Remnant) (*S
 		loss.Entities, loss.FirstID, loss.LastID, loss.First, loss.Last = text.entities, text.firstID, text.lastID, text.first, text.last
 	}
 	step.do = func(ctx context.Context) error {
-		if _, err := x.salvager.Restore(ctx, r, r.Size, storage.Meta{}); err != nil {
+		if _, err := x.recoverer.Restore(ctx, r, r.Size, storage.Meta{}); err != nil {
 			return err
 		}
 		return x.copyAside(ctx, step.Key, step.To)

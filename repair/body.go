@@ -25,8 +25,8 @@ func digest(r io.Reader, size int64) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-func (x *examination) digest(r *storage.Remnant, size int64) (sum string, err error) {
-	body, err := x.salvager.OpenRemnant(x.ctx, *r)
+func (x *examination) digest(r *storage.Leftover, size int64) (sum string, err error) {
+	body, err := x.recoverer.OpenLeftover(x.ctx, *r)
 	if err != nil {
 		return "", err
 	}
@@ -46,8 +46,8 @@ type text struct {
 }
 
 // read reads the complete entities of a body. It returns nil if there are none.
-func (x *examination) read(r *storage.Remnant) (*text, error) {
-	body, err := x.salvager.OpenRemnant(x.ctx, *r)
+func (x *examination) read(r *storage.Leftover) (*text, error) {
+	body, err := x.recoverer.OpenLeftover(x.ctx, *r)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 
 // A candidate is a page as it is or as it can be restored.
 type candidate struct {
-	page    *chain.Page
-	remnant *storage.Remnant // its first page.Size bytes become the body; nil if the page is intact
-	proven  bool             // by the digest in the next page
-	was     *chain.Page      // the current metadata, if it can be read
+	page     *chain.Page
+	leftover *storage.Leftover // its first page.Size bytes become the body; nil if the page is intact
+	proven   bool              // by the digest in the next page
+	was      *chain.Page       // the current metadata, if it can be read
 }
 
 // choose returns page n, which must follow prev (nil for the first page), as it is or as it
@@ -72,7 +72,7 @@ func follows(prev, p *chain.Page) bool {
 // there reports whether a page has a body of the right length, in a store that can lose
 // bodies only.
 func (x *examination) there(p *chain.Page) (bool, error) {
-	if x.salvager == nil {
+	if x.recoverer == nil {
 		return true, nil
 	}
 	object, err := x.store.Get(x.ctx, layout.FeedPage(x.feed, p.Number), 0, 0)
@@ -103,21 +103,21 @@ func (x *examination) whole(p *chain.Page) (bool, error) {
 
 // restorable returns the candidates from the remaining bodies of page n.
 func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*candidate, error) {
-	if x.salvager == nil {
+	if x.recoverer == nil {
 		return nil, nil
 	}
-	remnants, err := x.salvager.Remnants(x.ctx, layout.FeedPage(x.feed, n))
+	leftovers, err := x.recoverer.Leftovers(x.ctx, layout.FeedPage(x.feed, n))
 	if err != nil {
 		return nil, err
 	}
 	var all []*candidate
-	for _, r := range remnants {
-		cs, err := x.fromRemnant(&r, n, prev, next)
+	for _, r := range leftovers {
+		cs, err := x.fromLeftover(&r, n, prev, next)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range cs {
-			c.remnant, c.was = &r, stored
+			c.leftover, c.was = &r, stored
 			c.proven = next != nil && follows(c.page, next)
 			all = append(all, c)
 		}
@@ -125,9 +125,9 @@ func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*ca
 	return all, nil
 }
 
-// fromRemnant returns the candidates from one body: its known states, and the one that its
+// fromLeftover returns the candidates from one body: its known states, and the one that its
 // text shows.
-func (x *examination) fromRemnant(r *storage.Remnant, n int64, prev, next *chain.Page) ([]*candidate, error) {
+func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *chain.Page) ([]*candidate, error) {
 	var known, verified *chain.Page // any state; the last one whose body is intact
 	damaged := false                // the body of a state does not have its digest
 	var all []*candidate

@@ -13,16 +13,16 @@ import (
 
 // An examination finds the damage of a feed and plans the repair.
 type examination struct {
-	ctx      context.Context
-	store    storage.Store
-	salvager storage.Salvager // nil if the store cannot lose parts of objects
-	feed     string
-	now      time.Time
-	numbers  []int64 // of pages with any remains, in order
-	loaded   map[int64]*found
-	broken   bool // a page that the chain reaches cannot be restored
-	report   *Report
-	first    int64 // the number of the first page that the feed ever had, or had since it was deleted
+	ctx       context.Context
+	store     storage.Store
+	recoverer storage.Recoverer // nil if the store cannot lose parts of objects
+	feed      string
+	now       time.Time
+	numbers   []int64 // of pages with any remains, in order
+	loaded    map[int64]*found
+	broken    bool // a page that the chain reaches cannot be restored
+	report    *Report
+	first     int64 // the number of the first page that the feed ever had, or had since it was deleted
 }
 
 // What was found under the key of a page.
@@ -36,7 +36,7 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 		ctx: ctx, store: store, feed: feed, loaded: map[int64]*found{}, first: 1,
 		report: &Report{Feed: feed, Steps: []Step{}, Lost: []Loss{}},
 	}
-	x.salvager, _ = storage.As[storage.Salvager](store)
+	x.recoverer, _ = storage.As[storage.Recoverer](store)
 	if now == nil {
 		now = time.Now
 	}
@@ -80,8 +80,8 @@ func (x *examination) list(floor int64) error {
 			x.numbers = append(x.numbers, n)
 		}
 	}
-	if x.salvager != nil {
-		for key, err := range x.salvager.Remains(x.ctx, layout.FeedPages(x.feed)) {
+	if x.recoverer != nil {
+		for key, err := range x.recoverer.LeftoverKeys(x.ctx, layout.FeedPages(x.feed)) {
 			if err != nil {
 				return err
 			}

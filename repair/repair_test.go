@@ -360,7 +360,7 @@ func TestLiveCopy(t *testing.T) {
 // An interrupted store ends after a number of writes.
 type interrupted struct {
 	storage.Store
-	storage.Salvager
+	storage.Recoverer
 	left int
 }
 
@@ -387,11 +387,11 @@ func (s *interrupted) Delete(ctx context.Context, key string) error {
 	return s.Store.Delete(ctx, key)
 }
 
-func (s *interrupted) Restore(ctx context.Context, r storage.Remnant, size int64, meta storage.Meta) (storage.Version, error) {
+func (s *interrupted) Restore(ctx context.Context, r storage.Leftover, size int64, meta storage.Meta) (storage.Version, error) {
 	if err := s.step(); err != nil {
 		return "", err
 	}
-	return s.Salvager.Restore(ctx, r, size, meta)
+	return s.Recoverer.Restore(ctx, r, size, meta)
 }
 
 // TestInterrupted ends a repair after each of its writes. Another one completes it, and

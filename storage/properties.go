@@ -37,7 +37,7 @@ type Properties struct {
 	Counts   bool // is a [Counter]
 	Probes   bool // is a [Prober]
 	Names    bool // is a [Namer]
-	Salvages bool // is a [Salvager]
+	Recovers bool // is a [Recoverer]
 }
 
 // PropertiesOf returns the properties of a store, whether or not it is wrapped.
@@ -53,7 +53,7 @@ func PropertiesOf(store Store) Properties {
 		Counts:   is[Counter](store),
 		Probes:   is[Prober](store),
 		Names:    is[Namer](store),
-		Salvages: is[Salvager](store),
+		Recovers: is[Recoverer](store),
 	}
 }
 

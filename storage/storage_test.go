@@ -37,7 +37,7 @@ func FuzzCheckKey(f *testing.F) {
 		}
 		for i := range key {
 			if err := storage.CheckPrefix(key[:i]); err != nil {
-				t.Errorf("%q begins the key %q: %v", key[:i], key, err)
+				t.Errorf("%q is a prefix of the key %q: %v", key[:i], key, err)
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func TestRegistry(t *testing.T) {
 	}
 	_, err = registry.Open(t.Context(), "./data")
 	if err == nil || !strings.Contains(err.Error(), "db, memory") {
-		t.Errorf("error does not tell the schemes: %v", err)
+		t.Errorf("error does not name the schemes: %v", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestCheckMeta(t *testing.T) {
 	}
 }
 
-// TestOpenFrom opens bodies of all kinds at every offset.
+// TestOpenFrom opens all kinds of bodies at every offset.
 func TestOpenFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("..file.."), 0o600); err != nil {
@@ -209,12 +209,12 @@ func TestOpenFrom(t *testing.T) {
 	}
 	last, stream := storage.Last(storage.Bytes()), storage.Last(plainBody{storage.Bytes()})
 	if !storage.CanOpenFrom(last) || storage.CanOpenFrom(stream) || !storage.IsLast(last) || storage.IsLast(body) {
-		t.Error("what Last returns is not what it was given")
+		t.Error("Last does not return the given body")
 	}
 	if _, err := storage.OpenFrom(plainBody{storage.Bytes([]byte("ab"))}, 3); err == nil {
-		t.Error("opened beyond its end")
+		t.Error("opening beyond the end succeeded")
 	}
 }
 
-// A plainBody can be opened at its beginning only.
+// A plainBody can only be opened at its beginning.
 type plainBody struct{ storage.Body }

@@ -220,7 +220,7 @@ func testRole(t *testing.T, w *world) {
 		if k, err := postgres.Open(t.Context(), u.String(), o); err == nil {
 			k.Close()
 			t.Errorf("it is enough without %s", grant)
-		} else if !strings.Contains(err.Error(), "GRANT it to the user") {
+		} else if !strings.Contains(err.Error(), "GRANT the privilege to this user") {
 			t.Errorf("without %s: %v", grant, err)
 		}
 		w.exec("GRANT " + grant + " TO " + role)

@@ -15,15 +15,14 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-// TestPass runs the contract through the decorator.
 func TestPass(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Store {
 		return fault.Wrap(memory.New(), func(fault.Op) fault.Outcome { return fault.Pass })
 	}, storagetest.Options{BodiesInMemory: true, Properties: storage.Properties{Watches: true, Clock: true, Names: true}})
 }
 
-// A table of each operation: how to do it, what it needs, and what is in the
-// store afterwards.
+// A table of operations: how to perform each, its preconditions, and the state of the
+// object afterwards.
 var operations = []struct {
 	verb  fault.Verb
 	do    func(ctx context.Context, s storage.Store, at storage.Version) error
@@ -59,7 +58,7 @@ var operations = []struct {
 		for _, err := range s.List(ctx, "key", "") {
 			return err
 		}
-		return errors.New("nothing is listed")
+		return errors.New("the listing is empty")
 	}, "old"},
 }
 
@@ -98,7 +97,7 @@ func content(t *testing.T, s storage.Store, key string) string {
 	return string(body)
 }
 
-// TestOutcomes has each operation end in each way.
+// TestOutcomes tests every outcome of every operation.
 func TestOutcomes(t *testing.T) {
 	for _, op := range operations {
 		before := "old"
@@ -130,8 +129,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestLanded has an operation land that the store refuses. The caller must not
-// learn that.
+// TestLanded: Landed hides the store's own error from the caller.
 func TestLanded(t *testing.T) {
 	s, _ := prepare(t)
 	f := fault.Wrap(s, func(fault.Op) fault.Outcome { return fault.Landed })
@@ -141,8 +139,8 @@ func TestLanded(t *testing.T) {
 	}
 }
 
-// TestLate has each write land when it is released, though the caller has reused
-// its memory and cancelled its context.
+// TestLate: a late write lands when it is released, with the bytes that the caller passed,
+// even if its context has been cancelled.
 func TestLate(t *testing.T) {
 	for _, op := range operations {
 		if !op.verb.Writes() {
@@ -157,10 +155,10 @@ func TestLate(t *testing.T) {
 		}
 		cancel()
 		if got := content(t, s, key(op.verb)); got == op.after {
-			t.Errorf("%s has landed before it was released", op.verb)
+			t.Errorf("%s landed before it was released", op.verb)
 		}
 		if got := late.Op().Verb; got != op.verb {
-			t.Errorf("%s: the handle is of %s", op.verb, got)
+			t.Errorf("%s: the handle is for %s", op.verb, got)
 		}
 		for range 2 {
 			if err := late.Release(t.Context()); err != nil {
@@ -194,7 +192,7 @@ func TestLate(t *testing.T) {
 		t.Errorf("metadata is %q, %v", info.Meta.Data, err)
 	}
 
-	// What came first has won.
+	// The earlier write wins.
 	s, version = prepare(t)
 	late = new(fault.Late)
 	if _, err := f.Append(t.Context(), "key", version, storage.Meta{}, storage.Bytes()); err == nil {
@@ -211,11 +209,11 @@ func TestLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := late.Release(t.Context()); !errors.Is(err, storage.ErrConflict) {
-		t.Errorf("Release of what is too late: %v", err)
+		t.Errorf("Release of a write that is too late: %v", err)
 	}
 }
 
-// TestNumbers counts operations of all kinds, also those at the same time.
+// TestNumbers: operations of all kinds are numbered together, including concurrent ones.
 func TestNumbers(t *testing.T) {
 	s, version := prepare(t)
 	var sum atomic.Int64
@@ -234,14 +232,14 @@ func TestNumbers(t *testing.T) {
 	}
 	n := int64(len(operations))
 	if sum.Load() != n*(n+1)/2 {
-		t.Errorf("numbers of %d operations have the sum %d", n, sum.Load())
+		t.Errorf("the numbers of %d operations add up to %d", n, sum.Load())
 	}
 }
 
 func TestLateOfRead(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a read that lands late: no panic")
+			t.Error("a late read did not panic")
 		}
 	}()
 	f := fault.Wrap(memory.New(), func(fault.Op) fault.Outcome { return new(fault.Late) })

@@ -110,8 +110,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestDamage damages the files of an object in every way. Reading must return an error,
-// never wrong bytes. The object can still be deleted.
+// TestDamage damages the files of an object in every way. A read must return an error,
+// never wrong bytes, and Delete must still work.
 func TestDamage(t *testing.T) {
 	ctx := t.Context()
 	flip := func(at int) func(string) error {
@@ -139,13 +139,13 @@ func TestDamage(t *testing.T) {
 		body bool
 	}
 	damages := map[string]damage{
-		"metadata empty":      {do: func(path string) error { return os.Truncate(path, 0) }},
-		"metadata cut":        {do: cut(1)},
-		"metadata much cut":   {do: cut(20)},
-		"metadata very long":  {do: long},
-		"body missing":        {do: os.Remove, body: true},
-		"body cut":            {do: cut(1), body: true},
-		"metadata other body": {do: flip(60)},
+		"metadata empty":              {do: func(path string) error { return os.Truncate(path, 0) }},
+		"metadata cut":                {do: cut(1)},
+		"metadata truncated a lot":    {do: cut(20)},
+		"metadata too long":           {do: long},
+		"body missing":                {do: os.Remove, body: true},
+		"body cut":                    {do: cut(1), body: true},
+		"metadata names another body": {do: flip(60)},
 	}
 	for i := range 40 {
 		damages["metadata bit "+string(rune('a'+i))] = damage{do: flip(i * 4)}
@@ -180,7 +180,7 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%s: List: %v", name, last)
 			}
 			if freed, err := s.Sweep(ctx, -time.Minute); freed != 0 || err != nil {
-				t.Errorf("%s: Sweep: freed %d bytes, %v; the body may be needed to repair it", name, freed, err)
+				t.Errorf("%s: Sweep: freed %d bytes, %v, although the body may be needed for a repair", name, freed, err)
 			}
 		}
 		if err := s.Delete(ctx, "a/b"); err != nil {
@@ -224,8 +224,8 @@ func TestBodyCutWhileOpen(t *testing.T) {
 	}
 }
 
-// TestLockElsewhere waits for a lock that another process has, as this test does
-// by a file of its own, and gives up.
+// TestLockElsewhere cancels a write that waits for a lock held by another process, for
+// which the test stands in with its own file descriptor.
 func TestLockElsewhere(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes())
@@ -268,8 +268,8 @@ func TestLockElsewhere(t *testing.T) {
 	}
 }
 
-// TestStoreGone removes the directory, as unmounting the disk does. The store
-// must not seem to be empty, and must not be created again.
+// TestStoreGone removes the directory, as unmounting the disk does. The store must neither
+// appear empty nor be created again.
 func TestStoreGone(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if err := os.RemoveAll(filepath.Join(dir, "objects")); err != nil {
@@ -291,8 +291,8 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// TestPipe puts a named pipe in the place of each file of an object: opening one to read
-// waits until somebody writes to it.
+// TestPipe replaces each file of an object by a named pipe, which would block when opened
+// for reading until there is a writer.
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
 	s, err := file.New(dir)

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// TestFullDisk fills a real file system, and continues after space is freed.
+// TestFullDisk fills a real file system and continues after space has been freed.
 // TestStraceFaults injects the same errors on every machine.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
@@ -66,13 +66,13 @@ func TestFullDisk(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(before, files(t, disk)); diff != "" {
-			t.Errorf("files were left or lost:\n%s", diff)
+			t.Errorf("files were left behind or lost:\n%s", diff)
 		}
 		if got, err := s.Stat(ctx, "a/b"); err != nil || got.Version != version || string(got.Meta.Data) != "old" {
 			t.Errorf("Stat: %v, %v", got, err)
 		}
 	}
-	// Deleting makes room, and all is well again.
+	// Deleting frees space for further writes.
 	if err := s.Delete(ctx, "a/filler"); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 }
 
-// TestCut appends after an append that died. The room it took is given back.
+// TestCut appends after an interrupted append, whose space is reclaimed.
 func TestCut(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes([]byte("body")))
@@ -146,6 +146,6 @@ func TestCut(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("no body file holds just the body")
+		t.Error("no body file has exactly the size of the body")
 	}
 }

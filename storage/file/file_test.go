@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	storagetest.Main(m, storage.Registry{"file": file.Create}.Open)
 }
 
-// TestStore syncs some thousand times. On a busy disk it is much faster with
-// TMPDIR on a file system in memory.
+// TestStore syncs thousands of times. On a busy disk it is much faster with TMPDIR on a
+// file system in memory.
 func TestStore(t *testing.T) {
 	dirs := make(map[storage.Store]string)
 	storagetest.Run(t, func(t *testing.T) storage.Store {
@@ -43,9 +43,9 @@ func TestStore(t *testing.T) {
 	})
 }
 
-var properties = storage.Properties{Watches: true, Clock: true, Sweeps: true, Syncs: true, Names: true, Salvages: true}
+var properties = storage.Properties{Watches: true, Clock: true, Sweeps: true, Syncs: true, Names: true, Recovers: true}
 
-// TestWrappedStore: a wrapper loses nothing of what a store can do beside the contract.
+// TestWrappedStore: a wrapper does not hide optional interfaces.
 func TestWrappedStore(t *testing.T) {
 	storagetest.RunOptional(t, func(t *testing.T) storage.Store {
 		return fault.Wrap(newStore(t), func(fault.Op) fault.Outcome { return fault.Pass })
@@ -67,8 +67,8 @@ func newStoreDir(t *testing.T) (*file.Store, string) {
 	return s, dir
 }
 
-// leave makes the files that a writer leaves that dies: a temporary file, a body
-// without metadata, and a tail that was never committed.
+// leave leaves behind what a killed writer would: a temporary file, a body without
+// metadata, and an uncommitted tail.
 func leave(t *testing.T, dir, key string) {
 	t.Helper()
 	object := filepath.Join(dir, "objects", filepath.FromSlash(key))
@@ -88,7 +88,7 @@ func leave(t *testing.T, dir, key string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteString("tail that was never committed"); err != nil {
+		if _, err := f.WriteString("uncommitted tail"); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -107,8 +107,7 @@ func bodyFiles(t *testing.T, dir, key string) []string {
 	return paths
 }
 
-// runTraced does one operation in a process that is traced. It returns what the
-// test looks at: see traced.
+// runTraced performs one operation in a traced process; see traced.
 func runTraced(verb string) string {
 	s, err := file.New(os.Getenv(tracedDirVariable))
 	if err == nil {
@@ -117,8 +116,8 @@ func runTraced(verb string) string {
 	return class(err)
 }
 
-// TestRootBelowNothing: a link whose disk is not mounted must not look like a
-// directory that can be made.
+// TestRootBelowNothing: New does not create the target of a dangling link, whose disk may
+// not be mounted.
 func TestRootBelowNothing(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")

@@ -10,8 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestBatches reads the names of a directory that has more of them than are in
-// memory at a time.
+// TestBatches lists a directory with more names than fit into a batch.
 func TestBatches(t *testing.T) {
 	s, err := New(t.TempDir())
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// TestOpenCreatesNothing opens what is not a store. Nothing may be there afterwards
-// that was not there before.
+// TestOpenCreatesNothing opens directories that hold no store. Open must create nothing.
 func TestOpenCreatesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		path string
@@ -23,7 +22,7 @@ func TestOpenCreatesNothing(t *testing.T) {
 		"missing":              {"none", storage.ErrNoStore},
 		"missing parents":      {"none/at/all", storage.ErrNoStore},
 		"empty":                {"empty", storage.ErrNoStore},
-		"link to nothing":      {"link", storage.ErrNoStore},
+		"dangling link":        {"link", storage.ErrNoStore},
 		"beginning of a store": {"begun", storage.ErrNoStore},
 		"something else":       {"other", storage.ErrLayout},
 	} {
@@ -43,17 +42,17 @@ func TestOpenCreatesNothing(t *testing.T) {
 				t.Errorf("error is %v, want %v", err, test.want)
 			}
 			if after := files(t, dir); len(after) != before {
-				t.Errorf("files were made: %v", after)
+				t.Errorf("files were created: %v", after)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
-				t.Error("a directory was made")
+				t.Error("a directory was created")
 			}
 		})
 	}
 }
 
-// TestStoreAway takes the directory of an open store away, puts another store in its
-// place, and brings it back, as disks that are mounted do.
+// TestStoreAway moves the directory of an open store away, puts another store in its place,
+// and moves it back, like disks that are unmounted and mounted.
 func TestStoreAway(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// A sendfileWriter passes what a response's ReadFrom gets on to a check.
+// A sendfileWriter checks what is passed to its ReadFrom, as a response's connection would
+// receive it.
 type sendfileWriter struct {
 	http.ResponseWriter
 	check func(io.Reader)
@@ -26,8 +27,8 @@ func (w sendfileWriter) ReadFrom(r io.Reader) (int64, error) {
 	return w.ResponseWriter.(io.ReaderFrom).ReadFrom(r)
 }
 
-// TestSendfile makes sure that a body reaches the connection in the only form
-// that package net can hand to sendfile: a file, limited, at its position.
+// TestSendfile: a body reaches the connection in the only form that package net can pass to
+// sendfile, a limited file at its current offset.
 func TestSendfile(t *testing.T) {
 	s := newStore(t)
 	data := make([]byte, 1<<20)
@@ -80,8 +81,7 @@ func TestSendfile(t *testing.T) {
 	}
 }
 
-// TestSendfileCalls sends a body to a TCP connection and looks for the system
-// call. The kernel has the last word.
+// TestSendfileCalls sends a body over TCP and checks the actual system calls.
 func TestSendfileCalls(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes(make([]byte, 1<<20))); err != nil {
@@ -93,7 +93,7 @@ func TestSendfileCalls(t *testing.T) {
 	}
 }
 
-// send is what TestSendfileCalls runs: a body into a connection.
+// send sends a body over a connection, in the process that TestSendfileCalls traces.
 func send(ctx context.Context, s *file.Store) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -49,7 +49,7 @@ var (
 	_ storage.Sweeper = (*Store)(nil)
 	_ storage.Syncer  = (*Store)(nil)
 
-	_ storage.Salvager = (*Store)(nil)
+	_ storage.Recoverer = (*Store)(nil)
 )
 
 // Open opens the store at a URL in the form described by [ParseURL]. It returns

@@ -22,8 +22,8 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// The tests in this file need the program strace and fail without it: what a
-// crash or a full disk does is not seen otherwise.
+// The tests in this file fail without the program strace: nothing else shows the effects of
+// a crash or a full disk.
 
 const (
 	tracedVariable    = "FEEDCTL_FILE_TRACED"
@@ -38,7 +38,7 @@ const (
 	newBody   = "a new body"
 )
 
-// operate does one operation on the object.
+// operate performs one operation on the object.
 func operate(ctx context.Context, s *file.Store, verb string) error {
 	info, err := s.Stat(ctx, tracedKey)
 	if err != nil && verb != "create" && verb != "send" {
@@ -59,7 +59,7 @@ func operate(ctx context.Context, s *file.Store, verb string) error {
 	return err
 }
 
-// class names the error by what the contract says of it.
+// class returns the name of an error's class in the contract.
 func class(err error) string {
 	for name, known := range map[string]error{
 		"exists": storage.ErrExists, "conflict": storage.ErrConflict, "full": storage.ErrFull,
@@ -75,8 +75,8 @@ func class(err error) string {
 	return "ok"
 }
 
-// prepare makes a store with the object in its old state, unless it is to be
-// created.
+// prepare creates a store with the object in its old state, unless the operation is to
+// create it.
 func prepare(t *testing.T, verb string) (*file.Store, string) {
 	t.Helper()
 	s, dir := newStoreDir(t)
@@ -117,11 +117,11 @@ var states = map[string][2]string{
 
 type trace struct {
 	text   string // what strace wrote
-	result string // what the process printed: the class of its error; empty if it died
+	result string // what the process printed: the class of its error; empty if it was killed
 }
 
-// traced runs one operation on the store in dir in another process, under
-// strace with the given arguments.
+// traced performs one operation on the store in dir in another process, under strace with
+// the given arguments.
 func traced(t *testing.T, dir, verb string, args ...string) trace {
 	t.Helper()
 	self, err := os.Executable()
@@ -130,7 +130,7 @@ func traced(t *testing.T, dir, verb string, args ...string) trace {
 	}
 	log := filepath.Join(t.TempDir(), "trace")
 	cmd := exec.Command("strace", slices.Concat([]string{"-f", "-o", log}, args, []string{self})...)
-	// The race detector would have each process wait for a second at its end.
+	// The race detector would delay the exit of each process by a second.
 	cmd.Env = append(os.Environ(), tracedVariable+"="+verb, tracedDirVariable+"="+dir, "GORACE=atexit_sleep_ms=0")
 	output, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || len(exit.Stderr) > 0 && len(output) > 0) {
@@ -143,13 +143,13 @@ func traced(t *testing.T, dir, verb string, args ...string) trace {
 	return trace{text: string(text), result: string(output)}
 }
 
-// calls returns the lines of the trace with calls of one name.
+// calls returns the lines of the trace with calls of the given name.
 func (tr trace) calls(name string) []string {
 	return regexp.MustCompile(`(?m)^\d+ +`+name+`\(.*$`).FindAllString(tr.text, -1)
 }
 
-// TestStraceSequence compares the system calls of each write with the lists in
-// the documentation of the package.
+// TestStraceSequence compares the system calls of each write with the lists in the package
+// documentation.
 func TestStraceSequence(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -180,8 +180,7 @@ func TestStraceSequence(t *testing.T) {
 	}
 }
 
-// sortSyncs sorts calls of fsync that follow one another: they may be made at the
-// same time.
+// sortSyncs sorts consecutive calls of fsync, which may be concurrent.
 func sortSyncs(calls []string) []string {
 	isSync := func(call string) bool { return strings.HasPrefix(call, "fsync ") }
 	for i := range calls {
@@ -192,8 +191,8 @@ func sortSyncs(calls []string) []string {
 	return calls
 }
 
-// changes returns the calls in the store that succeeded and change something, in
-// the form of the documentation.
+// changes returns the successful calls that change something in the store, in the form of
+// the documentation.
 func changes(tr trace, dir string) (calls []string) {
 	unfinished := make(map[string]string) // by thread
 	path := regexp.MustCompile(regexp.QuoteMeta(dir) + `/([^">]*)`)
@@ -211,7 +210,7 @@ func changes(tr trace, dir string) (calls []string) {
 		if name == "openat" && !strings.Contains(args, "O_EXCL") || strings.Contains(args, " = -1 ") {
 			continue
 		}
-		// What follows "=" repeats the path of an opened file.
+		// strace repeats the path of an opened file after "=".
 		args = args[:max(0, strings.LastIndex(args, " = "))]
 		call := name
 		for _, match := range path.FindAllStringSubmatch(args, -1) {
@@ -225,9 +224,9 @@ func changes(tr trace, dir string) (calls []string) {
 	return calls
 }
 
-// TestStraceFaults has each system call of each write fail in turn. The last
-// committed state must be intact, the error must say what is known, and what is
-// known to have failed must leave nothing behind.
+// TestStraceFaults makes each system call of each write fail in turn. The last committed
+// state must be intact, the error must match the state, and a write that is known to have
+// failed must leave nothing behind.
 func TestStraceFaults(t *testing.T) {
 	faults := map[string][]string{
 		"ENOSPC": {"pwrite64", "write", "fsync", "linkat", "renameat", "renameat2", "mkdirat", "unlinkat"},
@@ -259,18 +258,18 @@ func TestStraceFaults(t *testing.T) {
 							}
 						case "":
 							if call != "write" { // it could not write the result
-								t.Errorf("call %d: the process did not end well", n)
+								t.Errorf("call %d: the process failed", n)
 							}
 						case "unknown":
 							if got == states[0] && errno != "EIO" {
-								t.Errorf("call %d: nothing changed, and the error does not say so", n)
+								t.Errorf("call %d: nothing changed, but the error does not say so", n)
 							}
 						default:
 							if got != states[0] || tr.result != known[errno] {
 								t.Errorf("call %d: error is %q, state %q", n, tr.result, got)
 							}
 							if diff := cmp.Diff(before, files(t, dir)); diff != "" && call != "unlinkat" {
-								t.Errorf("call %d: files were left or lost:\n%s", n, diff)
+								t.Errorf("call %d: files were left behind or lost:\n%s", n, diff)
 							}
 						}
 						checkUsable(t, s)
@@ -286,7 +285,7 @@ func TestStraceNoExchange(t *testing.T) {
 	s, dir := prepare(t, "append")
 	tr := traced(t, dir, "append", "-e", "trace=renameat2", "-e", "inject=renameat2:error=EINVAL")
 	if !strings.Contains(tr.text, "(INJECTED)") {
-		t.Fatal("append exchanges nothing")
+		t.Fatal("append does not exchange files")
 	}
 	if got, want := state(t, s), states["append"][1]; tr.result != "ok" || got != want {
 		t.Errorf("append: %s, state %q, want %q", tr.result, got, want)
@@ -321,7 +320,7 @@ func TestStraceKills(t *testing.T) {
 	}
 }
 
-// checkUsable goes through the life of the object, from whatever state it is in.
+// checkUsable performs every operation on the object, whatever its state.
 func checkUsable(t *testing.T, s *file.Store) {
 	t.Helper()
 	if state(t, s) == "none" {

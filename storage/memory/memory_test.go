@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestMisuse makes the mistakes that other drivers may not notice.
+// TestMisuse: the driver reports misuse that other drivers may not detect.
 func TestMisuse(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New()
@@ -45,7 +45,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// A changingBody has other bytes each time it is opened.
+// A changingBody has different bytes each time it is opened.
 type changingBody byte
 
 func (b *changingBody) Size() int64 { return 1 }

@@ -29,7 +29,7 @@ var named = map[string]struct {
 	err  error
 	hint string
 }{
-	"42501": {storage.ErrPermission, "GRANT it to the user"},                                                               // insufficient_privilege
+	"42501": {storage.ErrPermission, "GRANT the privilege to this user"},                                                   // insufficient_privilege
 	"53100": {storage.ErrFull, "make room on the server's disk"},                                                           // disk_full
 	"42P01": {storage.ErrLayout, "a table is missing: run \"feedctl migrate\", unless the schema was changed by hand"},     // undefined_table
 	"42883": {storage.ErrLayout, "a procedure is missing: run \"feedctl migrate\", unless the schema was changed by hand"}, // undefined_function
@@ -37,12 +37,12 @@ var named = map[string]struct {
 
 // remarks explain errors that are not in named.
 var remarks = map[string]string{
-	"25006": "this server is read-only, maybe a standby: name the primary, or several with target_session_attrs=read-write",
-	"25P03": "the body arrived too slowly: see idle_in_transaction_session_timeout",
-	"25P04": "the body arrived too slowly: see transaction_timeout",
-	"53300": "see max_connections of the server and pool_max_conns of the URL",
-	"57014": "the server cancelled the statement: see statement_timeout",
-	"55P03": "another transaction holds a lock for too long: see lock_timeout",
+	"25006": "the server is read-only, possibly a standby: connect to the primary, or list several hosts and target_session_attrs=read-write in the URL",
+	"25P03": "the body arrived too slowly: raise idle_in_transaction_session_timeout",
+	"25P04": "the body arrived too slowly: raise transaction_timeout",
+	"53300": "raise max_connections of the server, or lower pool_max_conns in the URL",
+	"57014": "the server cancelled the statement: raise statement_timeout",
+	"55P03": "another transaction held a lock for too long: end it, or raise lock_timeout",
 }
 
 // retry calls attempt, which only reads, until it succeeds or fails for good. The error

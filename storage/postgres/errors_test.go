@@ -12,14 +12,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestUnavailable: a read that fails because the server is away says so, and no other does.
+// TestUnavailable: a read matches ErrUnavailable if the server is unreachable, and only
+// then.
 func TestUnavailable(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		away bool
 	}{
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
-		{&pgconn.PgError{Code: "57P03", SeverityUnlocalized: "FATAL"}, true}, // it starts
+		{&pgconn.PgError{Code: "57P03", SeverityUnlocalized: "FATAL"}, true}, // it is starting up
 		{&pgconn.PgError{Code: "42501", SeverityUnlocalized: "ERROR"}, false},
 		{errors.New("another"), false},
 	} {

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestStandby: a standby is read, and says what it is to writers; a writer that asks for the
-// primary waits until there is one.
+// TestStandby: a standby can be read, and writes to it return an error that says so. With
+// target_session_attrs, a writer waits until there is a primary.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "log_connections=on")
@@ -47,7 +47,7 @@ func TestStandby(t *testing.T) {
 		key := strings.ReplaceAll(verb, " ", "_")
 		err := write(t.Context(), store, key, versions[verb])
 		if err == nil || isSentinel(err) || !strings.Contains(err.Error(), "read-only") || strings.Contains(err.Error(), "unknown") {
-			t.Errorf("%s on a standby: %v", verb, err)
+			t.Errorf("%s on a standby: error is %v", verb, err)
 		}
 		checkDone(t, store, verb, key, false)
 	}
@@ -59,7 +59,7 @@ func TestStandby(t *testing.T) {
 	for tries() < before+3 {
 		select {
 		case err := <-done:
-			t.Fatalf("a writer that asks for the primary: %v", err)
+			t.Fatalf("write that requires the primary: %v", err)
 		default:
 		}
 	}
@@ -70,7 +70,7 @@ func TestStandby(t *testing.T) {
 	checkDone(t, waiting, "append", "append", true)
 }
 
-// TestTooManyConnections: a writer waits for one that is free.
+// TestTooManyConnections: a writer waits for a free connection.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "max_connections=8", "superuser_reserved_connections=0")
@@ -99,8 +99,8 @@ func TestTooManyConnections(t *testing.T) {
 	checkDone(t, store, "create", "create", true)
 }
 
-// TestSerializable: with stricter transactions writers that race meet serialization failures. No
-// count may be lost, and none done twice.
+// TestSerializable: at a stricter isolation level, racing writers get serialization
+// failures. Every increment must be counted exactly once.
 func TestSerializable(t *testing.T) {
 	t.Parallel()
 	const writers, steps = 4, 20
@@ -130,7 +130,8 @@ func TestSerializable(t *testing.T) {
 	}
 }
 
-// TestOtherLanguage: errors are told apart also by a server that speaks another language.
+// TestOtherLanguage: errors are recognized even if the server's messages are in another
+// language.
 func TestOtherLanguage(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -146,7 +147,7 @@ func TestOtherLanguage(t *testing.T) {
 	}
 }
 
-// alone waits until the database has no other session.
+// alone waits until the database has no other sessions.
 func alone(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	for n := 1; n > 0; {
@@ -165,7 +166,7 @@ func TestIdleSession(t *testing.T) {
 	url := pgtest.Start(t).URL("a")
 	store, conn := open(t, url), connect(t, url)
 	defer store.Close()
-	// From now on: to open a store may take longer.
+	// From now on: opening a store may take longer.
 	run(t, conn, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 100', current_database()); END $$")
 	run(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
@@ -183,7 +184,7 @@ func TestIdleSession(t *testing.T) {
 	}
 }
 
-// TestIdleTransaction has the server end a transaction since the body comes too slowly.
+// TestIdleTransaction: the server ends a transaction whose body arrives too slowly.
 func TestIdleTransaction(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -198,7 +199,7 @@ func TestIdleTransaction(t *testing.T) {
 	checkDone(t, store, "append much", "append_much", false)
 }
 
-// slow is a body of zeros in whose middle something is waited for.
+// slow is a body of zeros that waits in the middle.
 type slow struct {
 	size int64
 	wait func()
@@ -215,7 +216,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// waiting has nothing to read.
+// waiting reads nothing, and then blocks.
 type waiting func()
 
 func (w waiting) Read([]byte) (int, error) { w(); return 0, io.EOF }

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// sentinels are all errors that say that nothing was written.
+// sentinels are all errors which promise that nothing was written.
 var sentinels = []error{
 	storage.ErrNotFound, storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission,
 	storage.ErrLayout, storage.ErrKey, storage.ErrSize, storage.ErrMeta, storage.ErrUnsafe,
@@ -55,7 +55,7 @@ func TestServerErrors(t *testing.T) {
 	for _, fault := range []struct {
 		name, code string
 		times      int
-		want       error  // nil: the write is done in the end
+		want       error  // nil: the write succeeds in the end
 		text       string // in the error, if want is nil; "" if there is none
 	}{
 		{"serialization failure", "40001", 2, nil, ""},
@@ -98,7 +98,7 @@ func TestServerErrors(t *testing.T) {
 				case fault.text != "" && (err == nil || !strings.Contains(err.Error(), fault.text)):
 					t.Errorf("%s: got error %v, want one with %q", verb, err, fault.text)
 				case fault.text != "" && isSentinel(err):
-					t.Errorf("%s: error %v is one of package storage", verb, err)
+					t.Errorf("%s: error %v matches one of package storage", verb, err)
 				}
 				checkDone(t, store, verb, key, err == nil)
 			}
@@ -106,7 +106,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// writes are all verbs. What they write is looked at by checkDone.
+// writes are all verbs. checkDone checks their effect.
 var writes = map[string]func(ctx context.Context, store storage.Store, key string, at storage.Version) error{
 	"create": func(ctx context.Context, store storage.Store, key string, _ storage.Version) error {
 		_, err := store.Create(ctx, key, storage.Meta{}, storage.Bytes([]byte("new")))
@@ -129,7 +129,7 @@ var writes = map[string]func(ctx context.Context, store storage.Store, key strin
 	},
 }
 
-// put creates what the writes change.
+// put creates the objects that the writes change.
 func put(t *testing.T, store storage.Store, key string) storage.Version {
 	t.Helper()
 	at, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("old")))
@@ -139,7 +139,7 @@ func put(t *testing.T, store storage.Store, key string) storage.Version {
 	return at
 }
 
-// checkDone compares the object with what it is before or after the write.
+// checkDone compares the object with its expected state before or after the write.
 func checkDone(t *testing.T, store storage.Store, verb, key string, done bool) {
 	t.Helper()
 	sizes := map[string][2]int64{"create": {-1, 3}, "append": {3, 6}, "append much": {3, 3 + 3<<20}, "replace": {3, 3}, "delete": {3, -1}}
@@ -158,7 +158,7 @@ func checkDone(t *testing.T, store storage.Store, verb, key string, done bool) {
 	}
 }
 
-// commitMark returns what only the message has with which a write is committed.
+// commitMark returns bytes that occur only in the message that commits a write.
 func commitMark(verb, key string, at storage.Version) string {
 	switch verb {
 	case "create":
@@ -169,8 +169,8 @@ func commitMark(verb, key string, at storage.Version) string {
 	return string(at)
 }
 
-// TestLostConnection cuts the connection when a write was sent: before the server
-// has it, or after it has answered. The write must have happened once.
+// TestLostConnection cuts the connection of a write, either before the server receives it
+// or after the server has responded. The write must take effect exactly once.
 func TestLostConnection(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -200,8 +200,8 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// TestLostConnectionOfReader cuts the connection of reads, which say afterwards what
-// is there and what is not.
+// TestLostConnectionOfReader cuts the connection of reads. They must be retried and return
+// what exists.
 func TestLostConnectionOfReader(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -231,8 +231,8 @@ func TestLostConnectionOfReader(t *testing.T) {
 	}
 }
 
-// TestUnknown: another writer changes the object before a writer whose connection was
-// lost reads the outcome of its write.
+// TestUnknown: another writer changes the object before a writer whose connection was lost
+// has read the outcome of its write.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -261,7 +261,7 @@ func TestUnknown(t *testing.T) {
 			})
 			err := write(t.Context(), store, key, at)
 			if err == nil || isSentinel(err) {
-				t.Errorf("got error %v, want one that is none of package storage", err)
+				t.Errorf("got error %v, want one that matches none of package storage", err)
 			}
 			if !p.WasCut() {
 				t.Error("no connection was cut")

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestAppendWritesTheTail: an append leaves all rows of chunks alone, and the
-// server's log of changes grows by little more than the tail.
+// TestAppendWritesTheTail: an append does not change existing rows of chunks, and the WAL
+// grows by little more than the tail.
 func TestAppendWritesTheTail(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "full_page_writes=off", "autovacuum=off")
@@ -45,22 +45,23 @@ func TestAppendWritesTheTail(t *testing.T) {
 	}
 	is, walAfter := rows()
 	if is[:len(was)] != was {
-		t.Error("an append has changed rows of chunks")
+		t.Error("an append changed rows of chunks")
 	}
 	if perAppend := (walAfter - walBefore) / appends; perAppend > tail+2000 {
-		t.Errorf("an append of %d bytes writes %d bytes to the log", tail, perAppend)
+		t.Errorf("an append of %d bytes writes %d bytes to the WAL", tail, perAppend)
 	}
 	var pages int64
 	if err := conn.QueryRow(t.Context(), "SELECT pg_relation_size('feedctl.objects') / 8192").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	if pages > 4 { // all versions of the row take 5; some are seen by others when their room is looked for
+	if pages > 4 { // all versions of the row take 5; some are still visible to others when space is reclaimed
 		t.Errorf("one object takes %d pages after %d appends", pages, appends)
 	}
 }
 
-// TestVeryLarge writes and reads a body in an eighth of its size of memory, or, with -all, one of 1 GiB
-// in no more. It is alone, since that memory is all that the process uses.
+// TestVeryLarge writes and reads a body of eight times the memory that it may use, or, with
+// -all, one of 1 GiB in the same memory. It does not run in parallel, since it measures the
+// memory of the process.
 func TestVeryLarge(t *testing.T) {
 	size := int64(128 << 20)
 	if *allTests {
@@ -86,11 +87,11 @@ func TestVeryLarge(t *testing.T) {
 		t.Error("the body has changed")
 	}
 	if memory.peak > 16<<20 {
-		t.Errorf("%d bytes of memory were in use beyond what was before", memory.peak)
+		t.Errorf("memory grew by %d bytes", memory.peak)
 	}
 }
 
-// numbers is a body of numbers of 8 bytes, copied to a writer as it is read.
+// numbers is a body of 8-byte numbers, generated as it is read.
 type numbers struct {
 	size int64
 	seen io.Writer
@@ -115,7 +116,7 @@ func (n numbers) Open() (io.ReadCloser, error) {
 	}{io.TeeReader(r, n.seen), r}, nil
 }
 
-// A memory looks at the memory in use now and then, as bytes pass.
+// A memory samples the memory in use as bytes pass through it.
 type memory struct{ base, peak, bytes int64 }
 
 func newMemory() *memory { return &memory{base: heap()} }

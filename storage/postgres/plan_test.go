@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestPlans: a session keeps the plans of writes. Those made when a table fits into a
-// page of the server, which is then read as a whole otherwise, use the indexes.
+// TestPlans: a session keeps the plans of writes. Plans made while a table fits into one
+// page of the server must use the indexes, too.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t, "autovacuum=off").URL("a")
@@ -22,7 +22,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := store.WithTx(tx)
-	const rounds = 10 // after the fifth time plans are kept
+	const rounds = 10 // plans are kept after the fifth execution
 	for n := range rounds {
 		if _, err := s.Create(t.Context(), fmt.Sprintf("b/%d", n), storage.Meta{}, storage.Bytes([]byte("b"))); err != nil {
 			t.Fatal(err)
@@ -41,15 +41,15 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	if whole > 0 || byIndex < 4*rounds {
-		t.Errorf("tables were read as a whole %d times, by an index %d times", whole, byIndex)
+		t.Errorf("tables were scanned sequentially %d times, by an index %d times", whole, byIndex)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestPageIsOneStatement: a page of a producer's default size, with its closing
-// delimiter, is written without a savepoint, so not in pieces.
+// TestPageIsOneStatement: a page of a producer's default size, with its closing delimiter,
+// is written in one statement and thus without a savepoint.
 func TestPageIsOneStatement(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -67,7 +67,7 @@ func TestPageIsOneStatement(t *testing.T) {
 		if _, err := store.WithTx(tx).Create(t.Context(), test.key, storage.Meta{}, storage.Bytes(make([]byte, test.size))); err != nil {
 			t.Fatal(err)
 		}
-		var got bool // a savepoint has a transaction ID of its own
+		var got bool // a savepoint has its own transaction ID
 		err := tx.QueryRow(t.Context(), "SELECT xmin = pg_current_xact_id()::xid FROM feedctl.objects WHERE key = $1", test.key).Scan(&got)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// TestPool: stores share the pool of a program, which stays open.
+// TestPool: stores share the caller's pool and do not close it.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.Start(t).URL("pool"))
@@ -21,7 +21,7 @@ func TestPool(t *testing.T) {
 	}
 	defer pool.Close()
 	if _, err := postgres.New(t.Context(), pool, postgres.Options{Schema: "s", ReadOnly: true}); !errors.Is(err, storage.ErrNoStore) {
-		t.Fatalf("a store that is not there: %v", err)
+		t.Fatalf("New without a schema: %v", err)
 	}
 	for _, o := range []postgres.Options{{Schema: "s"}, {Schema: "s", ReadOnly: true}} {
 		s, err := postgres.New(t.Context(), pool, o)
@@ -46,6 +46,6 @@ func TestPool(t *testing.T) {
 		}
 	}
 	if err := pool.Ping(t.Context()); err != nil {
-		t.Errorf("the pool is closed: %v", err)
+		t.Errorf("the pool was closed: %v", err)
 	}
 }

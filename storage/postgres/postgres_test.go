@@ -27,35 +27,35 @@ func TestMain(m *testing.M) {
 	storagetest.Main(m, registry.Open)
 }
 
-// TestStore runs on a server that syncs, since writers are killed. The suite runs alone:
-// it looks at the memory that the process uses.
+// TestStore runs on a server that syncs, since writers are killed. It does not run in
+// parallel, since the suite measures the memory of the process.
 func TestStore(t *testing.T) {
 	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"), func(s storage.Store) storage.Store { return s })
 }
 
-// allTests asks for what takes long and hardly ever finds more.
+// allTests enables tests that take long and rarely find more.
 var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, and with a body of 1 GiB")
 
-// TestPgBouncer is all of it, wrapped, through a PgBouncer in transaction mode, but for the part
-// that the suite does twice, with other keys, and for waiting for hints that time gives.
+// TestPgBouncer runs the suite, wrapped, through PgBouncer in transaction mode, except for
+// the part that the suite repeats with other keys and for hints that depend on time.
 func TestPgBouncer(t *testing.T) {
 	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"), func(s storage.Store) storage.Store {
 		return observe.Wrap(s, func(context.Context, observe.Operation) {})
 	})
 }
 
-var leftOut = regexp.MustCompile("^TestPgBouncer/(shallow/|(deep/)?watch$)")
+var skipped = regexp.MustCompile("^TestPgBouncer/(shallow/|(deep/)?watch$)")
 
-// counters is how many writers count with one object: more than a pool has
-// connections, so that they compete for these, too.
+// counters is the number of concurrent writers to one object: more than a pool has
+// connections, so that they also compete for those.
 const counters = 10
 
-// testStore runs the suite, each store in a schema of its own.
+// testStore runs the suite, with a separate schema for each store.
 func testStore(t *testing.T, database string, wrap func(storage.Store) storage.Store) {
 	var n atomic.Int32
 	urls := make(map[storage.Store]string)
 	storagetest.Run(t, func(t *testing.T) storage.Store {
-		if leftOut.MatchString(t.Name()) && !*allTests {
+		if skipped.MatchString(t.Name()) && !*allTests {
 			t.Skip("only with -all")
 		}
 		u := withSchema(t, database, fmt.Sprintf("s%d", n.Add(1)))

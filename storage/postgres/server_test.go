@@ -15,15 +15,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestRestart stops, kills and starts the server while writers count with an object,
-// each with a store of its own. No count may be lost, and none done twice.
+// TestRestart stops, kills and starts the server while writers, each with its own store,
+// increment a counter. Every increment must be counted exactly once.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "fsync=on")
 	testRestart(t, server, server.URL("a"), 4)
 }
 
-// TestRestartBehindPgBouncer: the connections to PgBouncer are lost with those that it has to the server.
+// TestRestartBehindPgBouncer: clients of PgBouncer lose their connections together with
+// those to the server.
 func TestRestartBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "fsync=on")
@@ -88,7 +89,7 @@ func testRestart(t *testing.T, server *pgtest.TestServer, url string, restarts i
 	checkWholeDatabase(t, url)
 }
 
-// countOn adds a byte to the counter, which has as many as it counts.
+// countOn appends a byte to the counter, whose length is its value.
 func countOn(ctx context.Context, store storage.Store) error {
 	info, err := store.Stat(ctx, "counter")
 	if err != nil {
@@ -98,7 +99,7 @@ func countOn(ctx context.Context, store storage.Store) error {
 	return err
 }
 
-// checkWholeDatabase looks for chunks that belong to nothing and for bodies with gaps.
+// checkWholeDatabase fails the test if there are chunks without a body or bodies with gaps.
 func checkWholeDatabase(t *testing.T, url string) {
 	t.Helper()
 	var wrong int
@@ -113,8 +114,8 @@ func checkWholeDatabase(t *testing.T, url string) {
 	}
 }
 
-// TestDurable crashes the server right after writes, with settings by which it may
-// lose them.
+// TestDurable crashes the server right after writes, with settings under which PostgreSQL
+// may lose them.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "fsync=on", "synchronous_commit=off", "wal_writer_delay=10s")
@@ -138,10 +139,10 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// openVariable is in the environment of a process that only opens the store.
+// openVariable is set in the environment of a process that only opens the store.
 const openVariable = "FEEDCTL_POSTGRES_OPEN"
 
-// TestFirstOpen has ten processes be the first at the same time.
+// TestFirstOpen: ten processes open a new store concurrently.
 func TestFirstOpen(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -172,8 +173,8 @@ func openOnly(url string) {
 	}
 }
 
-// TestRights: a reader needs no more than to read, and is told what is missing. A
-// writer needs the rights to the tables.
+// TestRights: a reader only needs the right to read, and errors name what is missing. A
+// writer needs rights on the tables.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t).URL("a")
@@ -213,7 +214,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestOpenErrors: what is wrong is said, the password is not.
+// TestOpenErrors: errors name the cause, but not the password.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// content returns what a store has, "" for what is not there.
+// content returns the bodies of all objects, "" for missing ones.
 func content(t *testing.T, store storage.Store, key string) string {
 	t.Helper()
 	o, err := store.Get(t.Context(), key, 0, -1)
@@ -49,8 +49,8 @@ func keys(t *testing.T, store storage.Store) (keys []string) {
 	return keys
 }
 
-// TestTx: what a transaction writes, it sees itself; others see it when it is
-// committed, with the rows of the caller, or never.
+// TestTx: a transaction sees its own writes. Others see them once it has been committed,
+// together with the caller's rows, or never.
 func TestTx(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -77,7 +77,7 @@ func TestTx(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What is refused leaves the transaction as it was.
+			// A refused write leaves the transaction usable.
 			if _, err := within.Create(ctx, key, storage.Meta{}, body("other")); !errors.Is(err, storage.ErrExists) {
 				t.Errorf("Create again: %v", err)
 			}
@@ -91,7 +91,7 @@ func TestTx(t *testing.T) {
 			ended, cancel := context.WithCancel(ctx)
 			cancel()
 			if _, err := within.Append(ended, key, at, storage.Meta{}, body(long)); !errors.Is(err, context.Canceled) {
-				t.Errorf("Append that was cancelled: %v", err)
+				t.Errorf("cancelled Append: %v", err)
 			}
 			if _, err = within.Append(ctx, key, at, storage.Meta{}, body(long)); err != nil {
 				t.Fatal(err)
@@ -132,7 +132,7 @@ func TestTx(t *testing.T) {
 				t.Errorf("after the end others see %q, want %q", got, want)
 			}
 			if got := content(t, store, fmt.Sprintf("grown-%v", commit)); got != grownTo {
-				t.Errorf("the object that was replaced is %q", got)
+				t.Errorf("the replaced object is %q", got)
 			}
 			var n int
 			if err := conn.QueryRow(ctx, "SELECT count(*) FROM rows").Scan(&n); err != nil || n != rows {
@@ -172,8 +172,8 @@ func TestTxPublish(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: a large body holds the lock of its object for as long as it takes to
-// come, but not for as long as systems believe in a host that is gone.
+// TestKeepAlive: a large body holds the lock of its object while it arrives, but not for
+// the hours after which a system notices that a host is gone.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	host := loopback.Host()
@@ -205,7 +205,7 @@ func TestKeepAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := idle(); got != c.want {
-			t.Errorf("after %d bytes, a silent client is looked for after %d s, want %d", c.size, got, c.want)
+			t.Errorf("after %d bytes, the keepalive time is %d s, want %d", c.size, got, c.want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// A log is one that can be read meanwhile.
+// A log is a buffer that can be read while it is written.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,8 +49,8 @@ func openWithLog(t *testing.T, raw string) (*postgres.Store, *log) {
 	return store, l
 }
 
-// TestNotifications: a change that another process makes wakes a watcher, and not
-// because time has passed; also after the connection was lost.
+// TestNotifications: a change made by another process notifies a watcher before the polling
+// interval ends, even after the connection was lost.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -61,7 +61,7 @@ func TestNotifications(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-changed // it listens now
+	<-changed // the session listens
 	for round := range 2 {
 		at := put(t, writer, "a/b")
 		for range 3 {
@@ -86,7 +86,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// listens waits until a session listens, not that one, and returns its process.
+// listens waits until a session other than the given one listens, and returns its process
+// ID.
 func listens(t *testing.T, conn *pgx.Conn, not int) (process int) {
 	t.Helper()
 	for process == 0 {
@@ -100,7 +101,7 @@ func listens(t *testing.T, conn *pgx.Conn, not int) (process int) {
 	return process
 }
 
-// TestNotificationsThroughPgBouncer: there are none, which the log says once.
+// TestNotificationsThroughPgBouncer: the log says once that there are no notifications.
 func TestNotificationsThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

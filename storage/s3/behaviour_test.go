@@ -59,7 +59,7 @@ func read(t *testing.T, s *s3.Store, key string) string {
 	return string(must[[]byte](t)(io.ReadAll(o.Body)))
 }
 
-// TestRequests: what each call costs.
+// TestRequests: the number of requests that each call sends.
 func TestRequests(t *testing.T) {
 	server := s3test.Start(t)
 	s, other := newStore(t, server, "cost"), newStore(t, server, "cost")
@@ -85,7 +85,7 @@ func TestRequests(t *testing.T) {
 	check("first append of a process", other, map[string]uint64{"PutObject": 1, "GetObject": 2}, func() {
 		version = must[storage.Version](t)(other.Append(ctx, "a", version, storage.Meta{}, text("3")))
 	})
-	check("append to what another process wrote", s, both, func() {
+	check("append to another process's object", s, both, func() {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("4")))
 	})
 	version = must[storage.Version](t)(other.Append(ctx, "a", version, storage.Meta{}, text("5")))
@@ -97,13 +97,13 @@ func TestRequests(t *testing.T) {
 	check("replace", s, put, func() {
 		version = must[storage.Version](t)(s.Replace(ctx, "a", version, storage.Meta{}, text("new")))
 	})
-	check("append to what was replaced", s, put, func() {
+	check("append to a replaced object", s, put, func() {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("er")))
 	})
 	check("last append", s, put, func() {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, storage.Last(text(" and last"))))
 	})
-	check("append after the last", s, both, func() { // the body is not kept
+	check("append after the last", s, both, func() { // the body is not cached
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("!")))
 	})
 	check("create", s, put, func() { must[storage.Version](t)(s.Create(ctx, "b", storage.Meta{}, text("0"))) })
@@ -125,9 +125,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestTornReads has writers count while others read. Every read must be of one
-// state, and every count must count. The states have lengths far apart, so that a
-// mixture shows.
+// TestTornReads has writers increment a counter while others read it. Every read must
+// return one state, and every increment must count. The lengths of the states differ
+// widely, so that a mixture would be detected.
 func TestTornReads(t *testing.T) {
 	server := s3test.Start(t)
 	type count struct {
@@ -203,11 +203,11 @@ func TestTornReads(t *testing.T) {
 	close(done)
 	readers.Wait()
 	if _, _, c := load(first); c.N != writers*steps {
-		t.Errorf("counted to %d, want %d: updates were lost", c.N, writers*steps)
+		t.Errorf("counter is %d, want %d: updates were lost", c.N, writers*steps)
 	}
 }
 
-// TestObjects: what a reader by plain HTTP gets.
+// TestObjects: objects can be read by plain HTTP.
 func TestObjects(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "plain")
@@ -245,8 +245,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPlainComesBack replaces a plain object that was deleted and created again
-// with the same bytes, so that it has the same ETag.
+// TestPlainComesBack replaces a plain object that was deleted and created again with the
+// same bytes, and therefore has the same ETag.
 func TestPlainComesBack(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "plain")
 	ctx := t.Context()
@@ -265,7 +265,7 @@ func TestPlainComesBack(t *testing.T) {
 		}
 		second := must[storage.Version](t)(s.Create(ctx, "a", meta, text("body")))
 		if _, err := write(first); !errors.Is(err, storage.ErrConflict) {
-			t.Errorf("%s at the version before: %v", verb, err)
+			t.Errorf("%s at the previous version: %v", verb, err)
 		}
 		must[storage.Version](t)(write(second))
 		if err := s.Delete(ctx, "a"); err != nil {
@@ -274,7 +274,7 @@ func TestPlainComesBack(t *testing.T) {
 	}
 }
 
-// TestMetaSizes: metadata of any length are as they were for all ways of reading.
+// TestMetaSizes: metadata of any length survives every way of reading.
 func TestMetaSizes(t *testing.T) {
 	server := s3test.Start(t)
 	small, large := newStore(t, server, "meta"), newStore(t, server, "meta", func(c *s3.Config) { c.Memory = 16 })
@@ -299,7 +299,7 @@ func TestMetaSizes(t *testing.T) {
 	}
 }
 
-// TestCorrupt changes stored bytes behind the driver's back.
+// TestCorrupt changes stored bytes without the driver.
 func TestCorrupt(t *testing.T) {
 	server := s3test.Start(t)
 	client, bucket := rawClient(t, server)
@@ -333,7 +333,7 @@ func TestCorrupt(t *testing.T) {
 			t.Errorf("%s: streamed %d bytes: %v", name, len(got), err)
 		}
 	}
-	// What others have put there is no object of the store.
+	// An object written by another program is not one of the store.
 	must[*sdk.PutObjectOutput](t)(client.PutObject(t.Context(), &sdk.PutObjectInput{Bucket: bucket, Key: object, Body: strings.NewReader("other")}))
 	if _, err := small.Get(t.Context(), "a", 0, -1); !errors.Is(err, s3.ErrCorrupt) || !strings.Contains(err.Error(), "another program wrote it") {
 		t.Errorf("another program's object: %v", err)
@@ -346,8 +346,8 @@ func objectOf(server *s3test.Server, prefix, key string) *string {
 	return aws.String(path + "/" + key)
 }
 
-// TestNoRoom opens more objects than there is memory for. They are right all the
-// same, and what is closed makes room.
+// TestNoRoom opens more objects than fit into memory. They must be read correctly, and
+// closing them must free their memory.
 func TestNoRoom(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "room", func(c *s3.Config) { c.Memory = 16_000 })
@@ -367,7 +367,7 @@ func TestNoRoom(t *testing.T) {
 			o.Body.Close()
 		}
 	}
-	// A range of an object that could have been read whole is verified, too.
+	// A range of an object that fits into memory is verified, too.
 	was := must[*sdk.HeadObjectOutput](t)(client.HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: bucket, Key: objectOf(server, "room", "a")}))
 	rotten := strings.Repeat("x", int(*was.ContentLength))
 	var open []*storage.Object
@@ -390,7 +390,7 @@ func TestNoRoom(t *testing.T) {
 func TestNoPrefix(t *testing.T) {
 	server := s3test.Start(t)
 	if server.Dir == "" {
-		return // the bucket is not ours
+		return // the bucket may hold other objects
 	}
 	s := newStore(t, server, "")
 	version := must[storage.Version](t)(s.Create(t.Context(), "a/b", storage.Meta{}, text("1")))
@@ -403,7 +403,7 @@ func TestNoPrefix(t *testing.T) {
 		keys = append(keys, entry.Key)
 	}
 	if got := read(t, s, "a/b"); got != "12" || !slices.Equal(keys, []string{"a/b"}) {
-		t.Errorf("got %q; there is %q", got, keys)
+		t.Errorf("got %q; the bucket has %q", got, keys)
 	}
 	if _, err := s.Sweep(t.Context(), 0); err != nil {
 		t.Error(err)

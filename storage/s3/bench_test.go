@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// inFlight is how many requests run at the same time.
+// inFlight is the number of concurrent requests.
 const inFlight = 16
 
 // BenchmarkPut and BenchmarkGet compare the driver with the SDK alone, for objects

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTips: what was used lately is kept, up to the limit, and is given away to
-// one that names its version.
+// TestBodyCache: the cache keeps recently used bodies up to the limit, and hands over a
+// body only at its version.
 func TestBodyCache(t *testing.T) {
 	bodies := newBodyCache(1000)
 	for i := range 20 {

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestClient: a store with the client of a program writes what a store of its own reads.
+// TestClient: a store with the caller's client writes what another store reads.
 func TestClient(t *testing.T) {
 	server := s3test.Start(t)
 	own := newStore(t, server, "shared")

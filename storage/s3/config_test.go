@@ -36,7 +36,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestParseURLErrors: errors say what is wrong with a URL, and never a password.
+// TestParseURLErrors: errors name the mistake in a URL, but never a password.
 func TestParseURLErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"file://bucket":                   "scheme",
@@ -81,8 +81,8 @@ func parse(t *testing.T, text string) (s3.Config, error) {
 	return s3.ParseURL(u)
 }
 
-// TestRegion: the region comes from the URL, the environment, or a custom
-// endpoint; there is none to guess at AWS.
+// TestRegion: the region comes from the URL, the environment or a custom endpoint; AWS has
+// no default.
 func TestRegion(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")

@@ -26,13 +26,13 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// before returns the address of a server that stands before the test server, with
-// TLS or without, and that meets the faults.
+// before returns the address of a server in front of the test server, with or without TLS,
+// that injects the faults.
 func before(t *testing.T, server *s3test.Server, tls bool, decide func(s3fault.Request) s3fault.Fault) *url.URL {
 	t.Helper()
 	u := must[*url.URL](t)(url.Parse(server.URL("")))
 	if u.Query().Get("endpoint") == "" {
-		t.Skip("the server has no address of its own")
+		t.Skip("the server has no separate address")
 	}
 	proxy := httptest.NewUnstartedServer(s3fault.Proxy(must[*url.URL](t)(url.Parse(u.Query().Get("endpoint"))), decide))
 	t.Cleanup(proxy.Close)
@@ -51,21 +51,20 @@ func before(t *testing.T, server *s3test.Server, tls bool, decide func(s3fault.R
 	return must[*url.URL](t)(url.Parse(proxy.URL))
 }
 
-// writeAndRead creates, appends and reads, in one piece and in parts.
+// writeAndRead creates, appends and reads, with and without parts.
 func writeAndRead(t *testing.T, s *s3.Store) {
 	t.Helper()
 	for key, body := range map[string]string{"short": "body", "parts": string(pattern(partSize + 17))} {
 		version := must[storage.Version](t)(s.Create(t.Context(), key, storage.Meta{}, text(body)))
 		must[storage.Version](t)(s.Append(t.Context(), key, version, storage.Meta{}, text("tail")))
 		if read(t, s, key) != body+"tail" {
-			t.Errorf("%s: other bytes came back", key)
+			t.Errorf("%s: read other bytes than were written", key)
 		}
 	}
 }
 
-// TestTLS: over TLS too, the server gets a digest of what is stored in the signature.
-// Certificates are those that AWS_CA_BUNDLE names. Nobody can refer a request to a
-// server without TLS.
+// TestTLS: even over TLS, the signature covers a digest of the stored bytes. AWS_CA_BUNDLE
+// names additional certificates. A redirect to a server without TLS is not followed.
 func TestTLS(t *testing.T) {
 	server := s3test.Start(t)
 	var unsigned, bodies atomic.Int32
@@ -94,17 +93,17 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%d of %d bodies had no digest", unsigned.Load(), bodies.Load())
 	}
 	if _, err := s.Stat(t.Context(), "moved"); err == nil || errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("Stat of what is referred to a server without TLS: %v", err)
+		t.Errorf("Stat redirected to a server without TLS: %v", err)
 	}
 	t.Setenv("AWS_CA_BUNDLE", "")
-	stranger := newStore(t, server, "tls", func(c *s3.Config) { c.Endpoint, c.Attempts = endpoint.String(), 1 })
-	if _, err := stranger.Stat(t.Context(), "short"); err == nil || !strings.Contains(err.Error(), "certificate") {
+	untrusted := newStore(t, server, "tls", func(c *s3.Config) { c.Endpoint, c.Attempts = endpoint.String(), 1 })
+	if _, err := untrusted.Stat(t.Context(), "short"); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an untrusted certificate: %v", err)
 	}
 }
 
-// TestMoved: every request is referred to another address (307), and is sent there
-// with its body.
+// TestMoved: the server redirects every request with status 307, and the request is sent
+// again with its body.
 func TestMoved(t *testing.T) {
 	server := s3test.Start(t)
 	var moved atomic.Int32
@@ -122,12 +121,12 @@ func TestMoved(t *testing.T) {
 		sent += int(n)
 	}
 	if int(moved.Load())*2 != sent {
-		t.Errorf("of %d requests %d came to the other address, want half", sent, moved.Load())
+		t.Errorf("of %d requests, %d reached the other address, want half", sent, moved.Load())
 	}
 }
 
-// TestRenewedCredentials: credentials that the server calls expired are asked for
-// again, where a container gets them, and the request is sent again with its body.
+// TestRenewedCredentials: credentials that the server reports as expired are requested
+// again from the container's endpoint, and the request is sent again with its body.
 func TestRenewedCredentials(t *testing.T) {
 	server := s3test.Start(t)
 	good := must[aws.Credentials](t)(must[aws.Config](t)(awsconfig.LoadDefaultConfig(t.Context())).Credentials.Retrieve(t.Context()))
@@ -162,11 +161,12 @@ func TestRenewedCredentials(t *testing.T) {
 		writeAndRead(t, s)
 	}
 	if given.Load() != 4 {
-		t.Errorf("credentials were asked for %d times, want 4", given.Load())
+		t.Errorf("credentials were requested %d times, want 4", given.Load())
 	}
 }
 
-// Whoever gives credentials may be away for a moment when they end.
+// TestCredentialsAreAwaited: the source of credentials may be unavailable for a moment when
+// they expire.
 func TestCredentialsAreAwaited(t *testing.T) {
 	server := s3test.Start(t)
 	good := must[aws.Credentials](t)(must[aws.Config](t)(awsconfig.LoadDefaultConfig(t.Context())).Credentials.Retrieve(t.Context()))
@@ -201,9 +201,9 @@ func TestCredentialsAreAwaited(t *testing.T) {
 	writeAndRead(t, s)
 	expire = true
 	if _, err := s.Stat(t.Context(), "gone"); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("Stat while credentials cannot be had for a moment: %v", err)
+		t.Errorf("Stat while credentials are unavailable for a moment: %v", err)
 	}
 	if n := asked.Load(); n < 4 {
-		t.Errorf("credentials were asked for %d times", n)
+		t.Errorf("credentials were requested %d times", n)
 	}
 }

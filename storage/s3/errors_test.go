@@ -14,12 +14,12 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestAnswers checks the errors for responses of a server, which sends the same response
-// to every request: writes fail when they read the outcome of the probe, or after that.
+// TestAnswers checks the errors for a server that sends the same response to every request.
+// Writes fail when they read the outcome of the probe, or later.
 func TestAnswers(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	errNone := errors.New("none of the errors of a store")
+	errNone := errors.New("matches none of package storage")
 	for code, c := range map[string]struct {
 		status int
 		want   error
@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 					storage.ErrNotFound, storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission, s3.ErrCorrupt,
 				} {
 					if sentinel != c.want && errors.Is(err, sentinel) {
-						t.Errorf("%s: %v is %v, too", what, err, sentinel)
+						t.Errorf("%s: %v also matches %v", what, err, sentinel)
 					}
 				}
 			}
@@ -94,8 +94,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestKeyServiceIsBusy: what KMS may do in a moment is tried again, and is no lack of a right
-// if it goes on.
+// TestKeyServiceIsBusy: transient errors of KMS are retried, and are not reported as
+// missing permissions if they persist.
 func TestKeyServiceIsBusy(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -129,7 +129,7 @@ func TestKeyServiceIsBusy(t *testing.T) {
 }
 
 // TestNoS3: the URL of another kind of server is an error at once, but a failing proxy is
-// retried if an S3 server has responded before. Neither is ErrNotFound.
+// retried if an S3 server has responded before. Neither error is ErrNotFound.
 func TestNoS3(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -181,7 +181,7 @@ func TestNoS3(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: a server that does not answer is given up.
+// TestNoAnswer: the driver gives up on a server that does not respond.
 func TestNoAnswer(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// faultPart is the size of parts in these tests, the smallest that S3 allows.
+	// faultPart is the size of parts in these tests, the minimum of S3.
 	faultPart = 5 << 20
-	// faultMemory makes objects large whose size is a sixteenth of it.
+	// faultMemory makes objects large from a sixteenth of it.
 	faultMemory = 1 << 20
 )
 
@@ -29,7 +29,7 @@ func calls() []call {
 	static := storage.Meta{ContentType: "text/plain", CacheControl: "public, max-age=31536000, immutable", Data: []byte("static")}
 	long := storage.Meta{ContentType: "text/plain", CacheControl: "no-cache", Data: noise(1, 5000)}
 	longer := storage.Meta{ContentType: "text/plain", CacheControl: "no-cache", Data: noise(2, 9000)}
-	small, next, tail := []byte("what was there before, and that at some length"), []byte("what is there now, and that is not the same"), []byte(", and more")
+	small, next, tail := []byte("the content of the old state, which is somewhat longer"), []byte("the content of the new state, which is not the same"), []byte(", and more")
 	parted := noise(5, faultPart+3000)
 	big, bigger := noise(3, faultMemory/16+3000), noise(4, faultMemory/8+7)
 
@@ -118,35 +118,35 @@ func calls() []call {
 	return all
 }
 
-// A callFunc calls a method at the version. A read returns an error of type
-// wrongReadError if what it reads is wrong.
+// A callFunc calls a method at the version. A read returns an error of type wrongReadError
+// if its result is wrong.
 type callFunc func(ctx context.Context, store storage.Store, key string, at storage.Version) (storage.Version, error)
 
-// A call is a method of a store with what it is called on and should do.
+// A call is a method of a store, the object to call it on, and the expected outcome.
 type call struct {
 	name string
 	// before is the object at the key, written by Create and, if own, Append.
 	before *faultState
-	own    bool     // the same store wrote it, and may remember it
-	below  []string // what is appended to the key for further objects
+	own    bool     // the same store wrote it, and may have cached it
+	below  []string // appended to the key for further objects
 	do     callFunc
 	read   bool        // it changes nothing
-	after  *faultState // after a call that succeeded
-	want   error       // of a call that meets no fault
-	stale  bool        // it is called at a version that the object had before
-	large  bool        // its body is longer than what is read whole
+	after  *faultState // after a successful call
+	want   error       // without a fault
+	stale  bool        // it is called at an earlier version of the object
+	large  bool        // its body is too large to be read whole
 	parts  bool        // its body is uploaded in parts, which is slow
-	// unverified reads of ranges of large objects cannot know that a byte is wrong.
+	// unverified reads of ranges of large objects cannot detect a wrong byte.
 	unverified bool
 }
 
-// likeAnother reports whether the call sends the same requests as another one, or
-// the same with larger bodies.
-func (c call) likeAnother() bool {
+// redundant reports whether another call sends the same requests, or the same with larger
+// bodies.
+func (c call) redundant() bool {
 	return c.own || c.large || strings.Contains(c.name, " ") && c.want == nil
 }
 
-// noise returns bytes that are the same for the same seed.
+// noise returns pseudorandom bytes for a seed.
 func noise(seed byte, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(b)
@@ -189,7 +189,7 @@ func callDelete(name string, before *faultState) call {
 	}}
 }
 
-// get is Get of a range, the body read to its end.
+// get is Get of a range, read to its end.
 func callGet(name string, before *faultState, offset, length int64) call {
 	return call{name: name, before: before, read: true, do: func(ctx context.Context, s storage.Store, key string, at storage.Version) (storage.Version, error) {
 		got, err := s.Get(ctx, key, offset, length)
@@ -212,7 +212,7 @@ func callGet(name string, before *faultState, offset, length int64) call {
 	}}
 }
 
-// rangeOf is get of a range of what is too large to be read whole.
+// rangeOf is get of a range of an object that is too large to be read whole.
 func callRange(name string, before *faultState, offset, length int64) call {
 	c := callGet(name, before, offset, length)
 	c.unverified = true
@@ -257,7 +257,7 @@ func callList() call {
 	}
 }
 
-// A wrongReadError is what a read must never give, whatever the faults.
+// A wrongReadError is a read that no fault excuses.
 type wrongReadError struct{ what string }
 
 func (w wrongReadError) Error() string { return w.what }

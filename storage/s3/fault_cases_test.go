@@ -11,20 +11,20 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A faultCase is a fault, and what the driver may make of a single one.
+// A faultCase is a fault and the behaviour expected of the driver.
 type faultCase struct {
 	name  string
 	fault s3fault.Fault
-	late  *s3fault.Late // that fault is of; nil if it is of none
-	twice bool          // the server gets the request two times
-	alike bool          // to the driver it is as another one
+	late  *s3fault.Late // to be released; nil if there is none
+	twice bool          // the server receives the request twice
+	alike bool          // another fault looks the same to the driver
 	// hidden: the caller must not notice.
 	hidden bool
-	// corrupts: the body is wrong, which shows only at the end of a large one.
+	// corrupts: the body is wrong, which is detected only at the end of a large one.
 	corrupts bool
-	// sentinel is an error that the driver may return because of the fault.
+	// sentinel is an error that the driver may return for this fault.
 	sentinel error
-	// only says which operations it makes sense for; nil means all.
+	// only restricts the fault to some operations; nil means all.
 	only func(s3fault.Operation) bool
 }
 
@@ -44,15 +44,15 @@ func onConditional(o s3fault.Operation) bool {
 	return o == s3fault.PutObject || o == s3fault.CompleteMultipartUpload
 }
 
-var allFaults = flag.Bool("all-faults", false, "run the tests over faults with all faults, calls and tests of the suite")
+var allFaults = flag.Bool("all-faults", false, "test all faults, calls and tests of the suite, not a sample")
 
-// unlikeFaults returns one of all faults that are alike to the driver, or all of
-// them if the flag says so. TestClassify is about what makes them alike.
-func unlikeFaults(elsewhere *url.URL) []faultCase {
+// distinctFaults returns one of each group of faults that the driver does not distinguish,
+// or all faults if the flag is set. TestClassify tests the grouping.
+func distinctFaults(elsewhere *url.URL) []faultCase {
 	return slices.DeleteFunc(faultCases(elsewhere), func(f faultCase) bool { return f.alike && !*allFaults })
 }
 
-// faultCases returns all faults that one request can meet.
+// faultCases returns all faults that one request can have.
 func faultCases(elsewhere *url.URL) []faultCase {
 	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")
 	internal := s3fault.Answer(http.StatusInternalServerError, "InternalError")

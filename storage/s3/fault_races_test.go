@@ -42,7 +42,7 @@ func TestOvertaken(t *testing.T) {
 		},
 	}
 	for _, c := range calls() {
-		if c.read || c.large || c.want != nil || c.after == nil || testing.Short() && c.likeAnother() {
+		if c.read || c.large || c.want != nil || c.after == nil || testing.Short() && c.redundant() {
 			continue
 		}
 		for how, fault := range lost {
@@ -71,7 +71,7 @@ func TestOvertaken(t *testing.T) {
 				case lerr != nil:
 					t.Errorf("%s, %s, %s: %v", c.name, how, who, lerr)
 				case isDefinite(err):
-					t.Errorf("%s, %s, then %s by another: it was written, but the error says that it was not: %v", c.name, how, who, err)
+					t.Errorf("%s, %s, then %s by another: the write took effect, but the error denies it: %v", c.name, how, who, err)
 				case who != "delete" && !same(is, overtaking):
 					t.Errorf("%s, %s: the %s of another was overwritten by %v (%v)", c.name, how, who, is, err)
 				}
@@ -84,7 +84,7 @@ func hasKey(path, key string) bool {
 	return len(path) > len(key) && path[len(path)-len(key)-1:] == "/"+key
 }
 
-// TestTorn has reads answered with the headers of the state before.
+// TestTorn: the headers of responses to reads are those of the previous state.
 func TestTorn(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()
@@ -122,7 +122,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// headerOf returns the header of the answer to Get.
+// headerOf returns the header of the response to Get.
 func headerOf(t *testing.T, bed *faultBed, key string) (header http.Header) {
 	t.Helper()
 	store := bed.open(t, func(r s3fault.Request) s3fault.Fault {
@@ -141,7 +141,7 @@ func headerOf(t *testing.T, bed *faultBed, key string) (header http.Header) {
 }
 
 // TestResumed breaks the connection of a read, and another client replaces the object
-// before the read continues. It must return bytes of one state, or an error.
+// before the read continues. The read must return bytes of one state, or an error.
 func TestResumed(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()
@@ -164,8 +164,8 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// overtakenRead breaks the first read of a body; before the next request, the
-// object is replaced.
+// overtakenRead breaks the first read of a body and replaces the object before the next
+// request.
 func overtakenRead(ctx context.Context, bed *faultBed, key string, at storage.Version, broken s3fault.Fault, now *faultState) func(s3fault.Request) s3fault.Fault {
 	n := 0
 	return func(r s3fault.Request) s3fault.Fault {
@@ -184,8 +184,8 @@ func overtakenRead(ctx context.Context, bed *faultBed, key string, at storage.Ve
 	}
 }
 
-// readOneOf reads a range and returns an error unless it is of one of the states,
-// with its metadata, or cannot be read.
+// readOneOf reads a range and returns an error unless the read fails or returns one of the
+// states, with its metadata.
 func readOneOf(ctx context.Context, store storage.Store, key string, offset, length int64, states ...*faultState) error {
 	got, err := store.Get(ctx, key, offset, length)
 	if err != nil {
@@ -205,11 +205,11 @@ func readOneOf(ctx context.Context, store storage.Store, key string, offset, len
 			return nil
 		}
 	}
-	return fmt.Errorf("read %d bytes with %q, which no state has", len(body), got.Meta.Data)
+	return fmt.Errorf("read %d bytes with %q, which is not one of the states", len(body), got.Meta.Data)
 }
 
-// TestListings has listings that are old, repeat objects, or have them in another
-// order. What is listed must be there, in order and once; or it is an error.
+// TestListings: responses to listings are outdated, repeat objects or are out of order.
+// List must yield existing objects once and in order, or return an error.
 func TestListings(t *testing.T) {
 	bed := newFaultBed(t)
 	prefix := bed.key() + "/"

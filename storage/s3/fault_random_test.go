@@ -23,9 +23,9 @@ const (
 	randomKeys    = 12
 )
 
-// TestRandomFaults has writers whose requests meet random faults count by
-// compare-and-swap and create keys. The body of a counter is its history, a line for
-// each write, so that it shows what became of each.
+// TestRandomFaults has writers whose requests fail at random increment a counter by
+// compare-and-swap and create keys. The body of a counter has a line for each write, which
+// shows the outcome of each.
 func TestRandomFaults(t *testing.T) {
 	bed := newFaultBed(t)
 	runs := *seeds
@@ -39,7 +39,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// A history is what the writers know of their writes, by the line of each.
+// A history maps the line of each write to its outcome as reported to the writer.
 type history struct {
 	mu   sync.Mutex
 	said map[string]error // nil: acknowledged
@@ -82,7 +82,7 @@ func testRandom(t *testing.T, bed *faultBed, seed uint64, verb string) {
 
 // randomly injects a fault into about one request in five. No request is duplicated in
 // transit: if the first copy succeeds, another client writes and the second copy is
-// rejected, the outcome cannot be known.
+// rejected, the outcome cannot be determined.
 func randomly(bed *faultBed, rng *rand.Rand) func(s3fault.Request) s3fault.Fault {
 	var mu sync.Mutex
 	cases := faultCases(bed.elsewhere)
@@ -97,14 +97,14 @@ func randomly(bed *faultBed, rng *rand.Rand) func(s3fault.Request) s3fault.Fault
 	}
 }
 
-// count adds one line to the counter, and one to the number of lines in its
-// metadata. It reads again after a conflict, and gives up after an unknown outcome.
-// Its error is a read that shows what cannot be.
+// count adds one line to the counter, and 1 to the number of lines in its metadata. It
+// reads again after a conflict, and gives up after an unknown outcome. It returns an error
+// if a read is inconsistent.
 func count(ctx context.Context, store storage.Store, key, verb, line string, h *history) error {
 	for {
 		is, version, err := look(ctx, store, key)
 		if err != nil || is == nil {
-			h.note(line, storage.ErrNotFound) // it cannot be read now: nothing was written
+			h.note(line, storage.ErrNotFound) // reading failed: nothing was written
 			return nil
 		}
 		lines := bytes.Count(is.body, []byte("\n"))
@@ -124,7 +124,7 @@ func count(ctx context.Context, store storage.Store, key, verb, line string, h *
 	}
 }
 
-// checkCount compares the lines of the counter with what their writers were told.
+// checkCount compares the lines of the counter with the reported outcomes.
 func checkCount(t *testing.T, bed *faultBed, key string, h *history) {
 	t.Helper()
 	is, _, err := look(t.Context(), bed.clean, key)
@@ -141,16 +141,16 @@ func checkCount(t *testing.T, bed *faultBed, key string, h *history) {
 		case err == nil:
 			acknowledged++
 			if n != 1 {
-				t.Errorf("line %s was acknowledged and is there %d times", line, n)
+				t.Errorf("line %s was acknowledged and exists %d times", line, n)
 			}
 		case isDefinite(err) || errors.Is(err, storage.ErrNotFound):
 			if n != 0 {
-				t.Errorf("line %s is there %d times, but was refused: %v", line, n, err)
+				t.Errorf("line %s exists %d times, but was refused: %v", line, n, err)
 			}
 		default:
 			unknown++
 			if n > 1 {
-				t.Errorf("line %s is there %d times", line, n)
+				t.Errorf("line %s exists %d times", line, n)
 			}
 		}
 		delete(times, line)
@@ -160,12 +160,12 @@ func checkCount(t *testing.T, bed *faultBed, key string, h *history) {
 	}
 	t.Logf("%d lines were acknowledged, %d are unknown, of %d", acknowledged, unknown, len(h.said))
 	if acknowledged < len(h.said)/4 {
-		t.Errorf("only %d writes of %d were acknowledged: the faults hide what is to be tested", acknowledged, len(h.said))
+		t.Errorf("only %d writes of %d were acknowledged: too few for a meaningful test", acknowledged, len(h.said))
 	}
 }
 
-// checkCreated compares the object at each key with what was said to all who
-// wanted to create it.
+// checkCreated compares the object at each key with the outcomes reported to those who
+// tried to create it.
 func checkCreated(t *testing.T, bed *faultBed, prefix string, h *history) {
 	t.Helper()
 	for i := range randomKeys {
@@ -181,13 +181,13 @@ func checkCreated(t *testing.T, bed *faultBed, prefix string, h *history) {
 			}
 			won := is != nil && string(is.body) == line && string(is.meta.Data) == line
 			if err == nil && !won {
-				t.Errorf("%s: %s was told that it won, but there is %v", key, line, is)
+				t.Errorf("%s: Create by %s succeeded, but the object is %v", key, line, is)
 			}
 			if isDefinite(err) && won {
-				t.Errorf("%s: %s won, but was told: %v", key, line, err)
+				t.Errorf("%s: Create by %s took effect, but returned %v", key, line, err)
 			}
 			if errors.Is(err, storage.ErrExists) && is == nil {
-				t.Errorf("%s: %s was told that it exists: %v", key, line, err)
+				t.Errorf("%s: Create by %s returned ErrExists: %v", key, line, err)
 			}
 		}
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-// suiteEvery says which requests of the suite meet a fault: it is prime to the
-// number of requests of any method.
+// suiteEvery is the distance of requests that fail. It is coprime to the number of requests
+// of every method.
 const suiteEvery = 7
 
-// contended matches what several writers want at a time. A write to it that meets
-// a fault, and then finds another's there, has an unknown outcome: it may have
-// been there in between.
+// contended matches keys that several writers write concurrently. If a write to one has a
+// fault, and then finds another writer's object, its outcome is unknown: it may have been
+// there in between.
 var contended = regexp.MustCompile("race/|counter-|all/in/one")
 
-// leftOut matches tests of the suite that send many requests that are alike.
-// TestRandomFaults counts over more faults.
-var leftOut = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
+// skipped matches tests of the suite that send many similar requests. TestRandomFaults
+// counts over more faults.
+var skipped = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
 
-// TestStoreOverFaults runs the contract while every seventh request meets a fault
-// that the driver must hide, one kind after the other.
+// TestStoreOverFaults runs the contract while every seventh request has a fault that the
+// driver must hide, of each kind in turn.
 func TestStoreOverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole contract again")
@@ -41,10 +41,10 @@ func TestStoreOverFaults(t *testing.T) {
 		}
 	}
 	config := bed.config
-	config.Memory, config.PartSize = 0, 0 // the defaults, so that nothing is too large to be read again
+	config.Memory, config.PartSize = 0, 0 // the defaults, so that everything can be read whole
 	var requests, faults, turn atomic.Int64
 	storagetest.Run(t, func(t *testing.T) storage.Store {
-		if leftOut.MatchString(t.Name()) && !*allFaults {
+		if skipped.MatchString(t.Name()) && !*allFaults {
 			t.Skip("only with -all-faults")
 		}
 		config.Prefix = bed.config.Prefix + "/" + bed.key()
@@ -52,7 +52,7 @@ func TestStoreOverFaults(t *testing.T) {
 			if requests.Add(1)%suiteEvery != 0 || !r.Operation.Reads() && contended.MatchString(r.Path) {
 				return nil
 			}
-			for range hidden { // the next one that fits
+			for range hidden { // the next applicable one
 				if f := hidden[int(turn.Add(1))%len(hidden)]; f.fits(r.Operation) {
 					faults.Add(1)
 					return onSmall(f)
@@ -68,8 +68,8 @@ func TestStoreOverFaults(t *testing.T) {
 	t.Logf("%d faults in %d requests", faults.Load(), requests.Load())
 }
 
-// asking calls a conditional write that was refused again when its outcome is
-// unknown because it met a fault, as callers do who must know.
+// asking repeats a refused conditional write if its outcome is unknown because of a fault,
+// as a caller that needs the outcome would.
 type asking struct{ *s3.Store }
 
 func (a asking) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
@@ -100,8 +100,8 @@ func isUnknown(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && !isDefinite(err)
 }
 
-// onSmall leaves long bodies as they are if the fault is one that shows only at
-// the end of them, or one that holds them in memory, which is measured.
+// onSmall skips long bodies for faults that are detected only at their end, and for faults
+// that hold the body in memory, which the suite measures.
 func onSmall(f faultCase) s3fault.Fault {
 	if !f.corrupts && !f.twice {
 		return f.fault
@@ -121,7 +121,7 @@ func onSmall(f faultCase) s3fault.Fault {
 	}
 }
 
-// answered is a server that has answered already.
+// answered is a server that has responded before.
 type answered struct{ response *http.Response }
 
 func (a answered) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

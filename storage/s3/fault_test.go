@@ -23,8 +23,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// A faultBed is a server with two stores: one without faults, which shows the actual
-// state, and one with the faults set for each key.
+// A faultBed is a server with two stores: one without faults, which shows the actual state,
+// and one with the faults set for each key.
 type faultBed struct {
 	config        s3.Config
 	clean, faulty *s3.Store
@@ -58,7 +58,7 @@ func newFaultBed(t *testing.T) *faultBed {
 	}
 	bed.clean = bed.open(t, pass)
 	bed.faulty = bed.open(t, bed.decide)
-	for _, store := range []*s3.Store{bed.clean, bed.faulty} { // which then know that the server is fit
+	for _, store := range []*s3.Store{bed.clean, bed.faulty} { // which then need not probe the server
 		if _, err := store.Create(t.Context(), bed.key(), storage.Meta{}, storage.Bytes()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func newFaultBed(t *testing.T) *faultBed {
 	return bed
 }
 
-// decide looks for the faults of a key.
+// decide returns the fault for a request, by its key.
 func (b *faultBed) decide(r s3fault.Request) s3fault.Fault {
 	key := faultKey.FindString(r.Path + r.Prefix)
 	if decide, ok := b.faults.Load(key); ok {
@@ -77,7 +77,7 @@ func (b *faultBed) decide(r s3fault.Request) s3fault.Fault {
 
 var faultKey = regexp.MustCompile("key/[0-9]{6}")
 
-// open opens the store over a transport with faults.
+// open opens a store over a transport with faults.
 func (b *faultBed) open(t *testing.T, decide func(s3fault.Request) s3fault.Fault) *s3.Store {
 	t.Helper()
 	store, err := openOver(t.Context(), b.config, decide)
@@ -94,7 +94,7 @@ func openOver(ctx context.Context, config s3.Config, decide func(s3fault.Request
 	return s3.Connect(ctx, config)
 }
 
-// pass has no faults.
+// pass injects no fault.
 func pass(s3fault.Request) s3fault.Fault { return nil }
 
 // key returns a new key.
@@ -125,12 +125,12 @@ func sameMeta(a, b storage.Meta) bool {
 	return a.ContentType == b.ContentType && a.CacheControl == b.CacheControl && bytes.Equal(a.Data, b.Data)
 }
 
-// look returns what a store shows of a key by Get. Get and Stat must agree.
+// look reads an object and checks that Get and Stat agree.
 func look(ctx context.Context, store storage.Store, key string) (*faultState, storage.Version, error) {
 	got, err := store.Get(ctx, key, 0, -1)
 	if errors.Is(err, storage.ErrNotFound) {
 		if _, err := store.Stat(ctx, key); !errors.Is(err, storage.ErrNotFound) {
-			return nil, "", fmt.Errorf("Stat of what Get does not find: %w", err)
+			return nil, "", fmt.Errorf("Stat of an object that Get does not find: %w", err)
 		}
 		return nil, "", nil
 	}
@@ -152,7 +152,7 @@ func look(ctx context.Context, store storage.Store, key string) (*faultState, st
 	return &faultState{got.Meta, body}, got.Version, nil
 }
 
-// definite errors promise that nothing was written.
+// definite are the errors which promise that nothing was written.
 var definite = []error{
 	storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission,
 	storage.ErrKey, storage.ErrSize, storage.ErrMeta, storage.ErrUnsafe,
@@ -167,8 +167,7 @@ func isDefinite(err error) bool {
 	return false
 }
 
-// prepare puts the object before the call in its place and returns the version to
-// call it at.
+// prepare creates the object to call the method on and returns the version to call it at.
 func (c call) prepare(ctx context.Context, bed *faultBed, key string) (storage.Version, error) {
 	store := bed.clean
 	if c.own {
@@ -201,8 +200,8 @@ func (c call) prepare(ctx context.Context, bed *faultBed, key string) (storage.V
 	return version, nil
 }
 
-// try makes the call while decide has faults, and returns what is wrong with what
-// came of it.
+// try makes the call with the faults of decide, and returns an error unless the outcome is
+// correct.
 func (c call) try(t *testing.T, bed *faultBed, f faultCase, decide func(s3fault.Request) s3fault.Fault) error {
 	ctx, key := t.Context(), bed.key()
 	at, err := c.prepare(ctx, bed, key)
@@ -213,51 +212,50 @@ func (c call) try(t *testing.T, bed *faultBed, f faultCase, decide func(s3fault.
 	version, err := c.do(ctx, bed.faulty, key, at)
 	bed.faults.Delete(key)
 	if f.late != nil {
-		_, _ = f.late.Release(ctx) // what came of it shows in the object
+		_, _ = f.late.Release(ctx) // its effect shows in the object
 	}
-	return c.judge(ctx, bed, f, key, at, version, err)
+	return c.check(ctx, bed, f, key, at, version, err)
 }
 
-// judge compares what the call returned with what there is.
-func (c call) judge(ctx context.Context, bed *faultBed, f faultCase, key string, at, version storage.Version, err error) error {
+// check compares the result of the call with the object.
+func (c call) check(ctx context.Context, bed *faultBed, f faultCase, key string, at, version storage.Version, err error) error {
 	is, now, lerr := look(ctx, bed.clean, key)
 	if lerr != nil {
 		return fmt.Errorf("after %w: look: %w", err, lerr)
 	}
 	switch {
 	case isWrong(err):
-		return fmt.Errorf("read what is not there: %w", err)
+		return fmt.Errorf("wrong read: %w", err)
 	case errors.Is(err, c.want) && c.want != nil && same(is, c.before):
 		return nil
 	case err == nil && c.want != nil:
 		return fmt.Errorf("no error, want %w", c.want)
 	case err == nil:
 		if !same(is, c.after) {
-			return fmt.Errorf("acknowledged, but there is %v, want %v", is, c.after)
+			return fmt.Errorf("acknowledged, but the object is %v, want %v", is, c.after)
 		}
 		if version != "" && version != now {
-			return fmt.Errorf("returned version %q, but there is %q", version, now)
+			return fmt.Errorf("returned version %q, but the object has %q", version, now)
 		}
 		return nil
 	case f.hidden && (c.want == nil || c.read) && !(c.large && f.corrupts):
 		return fmt.Errorf("was not hidden: %w", err)
 	case isDefinite(err):
 		if !same(is, c.before) {
-			return fmt.Errorf("definite error (%w), but there is %v, was %v", err, is, c.before)
+			return fmt.Errorf("definite error (%w), but the object is %v, was %v", err, is, c.before)
 		}
 		if !errors.Is(err, c.want) && !errors.Is(err, f.sentinel) {
 			return fmt.Errorf("definite error for no reason: %w", err)
 		}
 	case errors.Is(err, storage.ErrNotFound) && !errors.Is(c.want, storage.ErrNotFound):
-		return fmt.Errorf("object is there: %w", err)
+		return fmt.Errorf("object exists: %w", err)
 	case !same(is, c.before) && !same(is, c.after):
-		return fmt.Errorf("unknown outcome (%w), and there is %v, which is neither %v nor %v", err, is, c.before, c.after)
+		return fmt.Errorf("unknown outcome (%w), and the object is %v, which is neither %v nor %v", err, is, c.before, c.after)
 	}
 	return c.again(ctx, bed, key, at, is, err)
 }
 
-// again is the caller who calls again as he did, after an error, when the faults are
-// over.
+// again repeats the call after an error, without faults.
 func (c call) again(ctx context.Context, bed *faultBed, key string, at storage.Version, is *faultState, err error) error {
 	_, err2 := c.do(ctx, bed.faulty, key, at)
 	now, _, lerr := look(ctx, bed.clean, key)
@@ -267,7 +265,7 @@ func (c call) again(ctx context.Context, bed *faultBed, key string, at storage.V
 	case c.want != nil && !errors.Is(err2, c.want):
 		return fmt.Errorf("called again after %w: got %w, want %w", err, err2, c.want)
 	case err2 == nil && !same(now, c.after):
-		return fmt.Errorf("called again after %w: acknowledged, but there is %v, want %v", err, now, c.after)
+		return fmt.Errorf("called again after %w: acknowledged, but the object is %v, want %v", err, now, c.after)
 	case err2 != nil && !isDefinite(err2) && c.want == nil:
 		return fmt.Errorf("called again after %w: %w", err, err2)
 	case err2 != nil && !same(now, is):
@@ -278,7 +276,7 @@ func (c call) again(ctx context.Context, bed *faultBed, key string, at storage.V
 	return nil
 }
 
-// requests returns the operations of the requests of a call that meets no fault.
+// requests returns the operations of the requests of a call without faults.
 func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 	t.Helper()
 	var mu sync.Mutex
@@ -294,14 +292,14 @@ func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 	return operations
 }
 
-// sampled is how many faults there are to one that calls meet that upload parts.
+// sampled is the sampling rate of faults for calls with multipart uploads.
 const sampled = 16
 
-// TestFaults has each request of each call meet each fault.
+// TestFaults injects each fault into each request of each call.
 func TestFaults(t *testing.T) {
 	bed := newFaultBed(t)
 	for _, c := range calls() {
-		if testing.Short() && c.likeAnother() {
+		if testing.Short() && c.redundant() {
 			continue
 		}
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) { c.tryAll(t, bed) })
@@ -312,14 +310,14 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 	operations := c.requests(t, bed)
 	t.Logf("requests: %v", operations)
 	if slices.Contains(operations, s3fault.ListObjectsV2) && c.name != "list" {
-		t.Error("it lists keys, and lists may be old")
+		t.Error("it lists keys, and listings may be outdated")
 	}
 	pool := newPool(32)
 	defer pool.Wait()
 	for n, operation := range operations {
-		// A Late holds one request, so each case has faults of its own.
-		for i := range unlikeFaults(bed.elsewhere) {
-			f := unlikeFaults(bed.elsewhere)[i]
+		// A Late holds one request, so each case needs its own faults.
+		for i := range distinctFaults(bed.elsewhere) {
+			f := distinctFaults(bed.elsewhere)[i]
 			if !f.fits(operation) || f.corrupts && c.unverified || c.parts && (n+i)%sampled != 0 && !*allFaults {
 				continue
 			}
@@ -332,21 +330,21 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 	}
 }
 
-// TestLastingFaults has every request of a call meet the same fault, until the
-// driver gives up.
+// TestLastingFaults injects the same fault into every request of a call until the driver
+// gives up.
 func TestLastingFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestFaults has the same faults one at a time")
 	}
 	bed := newFaultBed(t)
 	for _, c := range calls() {
-		if c.likeAnother() {
+		if c.redundant() {
 			continue
 		}
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			pool := newPool(32)
 			defer pool.Wait()
-			for _, f := range unlikeFaults(bed.elsewhere) {
+			for _, f := range distinctFaults(bed.elsewhere) {
 				if f.late != nil {
 					continue // it holds one request
 				}
@@ -366,7 +364,7 @@ func TestLastingFaults(t *testing.T) {
 	}
 }
 
-// nth is one fault, at the nth request from now on.
+// nth injects one fault, into the nth request from now.
 func nth(n int, fault s3fault.Fault) func(s3fault.Request) s3fault.Fault {
 	var requests atomic.Int64
 	return func(s3fault.Request) s3fault.Fault {
@@ -377,7 +375,7 @@ func nth(n int, fault s3fault.Fault) func(s3fault.Request) s3fault.Fault {
 	}
 }
 
-// A pool runs functions, some at a time.
+// A pool runs functions with limited concurrency.
 type pool struct {
 	wg    sync.WaitGroup
 	slots chan struct{}

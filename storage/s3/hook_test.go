@@ -2,7 +2,7 @@ package s3_test
 
 import "net/http"
 
-// A hook is a transport that a test looks through.
+// A hook is a transport with which a test observes requests.
 type hook struct {
 	http.RoundTripper
 	before func(*http.Request)

@@ -27,7 +27,7 @@ const partSize = 5 << 20
 
 func smallParts(c *s3.Config) { c.PartSize = partSize }
 
-// pattern is a body of n bytes in which every block of 8 differs.
+// pattern is a body of n bytes in which every block of 8 is unique.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+8)
 	for i := 0; len(b) < n; i += 8 {
@@ -59,7 +59,7 @@ func uploads(t *testing.T, server *s3test.Server) []string {
 	return keys
 }
 
-// TestParts writes bodies of several parts from all kinds of sources.
+// TestParts writes multipart bodies from all kinds of sources.
 func TestParts(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "parts", smallParts)
@@ -81,7 +81,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: sent %v", name, sent)
 		}
 		if got := sumOf(t, s, name); got != sha256.Sum256(data) {
-			t.Errorf("%s: other bytes came back", name)
+			t.Errorf("%s: read other bytes than were written", name)
 		}
 		_, err := s.Create(t.Context(), name, storage.Meta{}, body)
 		if !errors.Is(err, storage.ErrExists) {
@@ -89,22 +89,22 @@ func TestParts(t *testing.T) {
 		}
 		version = must[storage.Version](t)(s.Append(t.Context(), name, version, storage.Meta{}, text("tail")))
 		if _, err := s.Append(t.Context(), name, version+"x", storage.Meta{}, text("tail")); !errors.Is(err, storage.ErrConflict) {
-			t.Errorf("%s: Append at no version: %v", name, err)
+			t.Errorf("%s: Append at an invalid version: %v", name, err)
 		}
 		if got := sumOf(t, s, name); got != sha256.Sum256(append(slices.Clip(data), "tail"...)) {
-			t.Errorf("%s: other bytes came back after Append", name)
+			t.Errorf("%s: read other bytes than were written after Append", name)
 		}
 		must[storage.Version](t)(s.Replace(t.Context(), name, version, storage.Meta{}, body))
 		if _, err := s.Replace(t.Context(), name, version, storage.Meta{}, body); !errors.Is(err, storage.ErrConflict) {
-			t.Errorf("%s: Replace at the version before: %v", name, err)
+			t.Errorf("%s: Replace at the previous version: %v", name, err)
 		}
 	}
 	// Once for the digest, once for the parts: for each of four uploads.
 	if n := opened.Load(); n != 8 {
-		t.Errorf("a body that can be read forward only was opened %d times, want 8", n)
+		t.Errorf("a body that can only be read forward was opened %d times, want 8", n)
 	}
 	if got := uploads(t, server); len(got) > 0 {
-		t.Errorf("uploads are left: %q", got)
+		t.Errorf("uploads are left behind: %q", got)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestPartsFail(t *testing.T) {
 		return io.NopCloser(io.MultiReader(bytes.NewReader(data[:partSize+100]), errReader{errBroken})), nil
 	}}
 	if _, err := s.Create(t.Context(), "broken", storage.Meta{}, broken); !errors.Is(err, errBroken) {
-		t.Errorf("a body that breaks in the second part: %v", err)
+		t.Errorf("body that fails in the second part: %v", err)
 	}
 	if _, err := s.Create(ctx, "cancelled", storage.Meta{}, storage.Bytes(data)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled in the second part: %v", err)
@@ -154,7 +154,7 @@ func TestPartsFail(t *testing.T) {
 		}
 	}
 	if got := uploads(t, server); len(got) > 0 {
-		t.Errorf("uploads are left: %q", got)
+		t.Errorf("uploads are left behind: %q", got)
 	}
 }
 
@@ -189,12 +189,12 @@ func TestSweptAtWork(t *testing.T) {
 	data := pattern(partSize + 1)
 	must[storage.Version](t)(s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes(data)))
 	if got := sumOf(t, s, "a"); got != sha256.Sum256(data) || !swept.Load() {
-		t.Error("other bytes came back")
+		t.Error("read other bytes than were written")
 	}
 }
 
-// TestSweepProbes: what a probe has left that died is swept away, if it is old
-// enough that none is at work.
+// TestSweepProbes: Sweep removes what a killed probe left behind, once it is too old to
+// belong to a running one.
 func TestSweepProbes(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "parts")
@@ -206,7 +206,7 @@ func TestSweepProbes(t *testing.T) {
 	}
 	put("!feedctl/try-X")
 	if freed, err := s.Sweep(t.Context(), -time.Minute); freed != 0 || err != nil {
-		t.Errorf("Sweep of a probe that may be at work: %d, %v", freed, err)
+		t.Errorf("Sweep of a probe that may be running: %d, %v", freed, err)
 	}
 	if server.Dir == "" {
 		return // its clock cannot be set
@@ -216,13 +216,13 @@ func TestSweepProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if freed, err := s.Sweep(t.Context(), 4*time.Hour); freed != 0 || err != nil {
-		t.Errorf("Sweep of what is very old: %d, %v", freed, err)
+		t.Errorf("Sweep of an old probe: %d, %v", freed, err)
 	}
 	if freed, err := s.Sweep(t.Context(), 0); freed != 4 || err != nil {
 		t.Errorf("Sweep: %d, %v", freed, err)
 	}
 	_, err := client.HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: bucket, Key: objectOf(server, "parts", "!feedctl/try-X")})
 	if err == nil {
-		t.Error("it is still there")
+		t.Error("the object still exists")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// answered returns the error of an answer, as the SDK makes it.
+// answered returns the error of a response, as the SDK creates it.
 func answered(status int, code string, header http.Header) error {
 	cause := errors.New("no code")
 	if code != "" {
@@ -25,7 +25,7 @@ func answered(status int, code string, header http.Header) error {
 	})
 }
 
-// TestPause: a busy server may ask for a pause, but not for any length.
+// TestPause: a busy server may request a pause, up to a limit.
 func TestPause(t *testing.T) {
 	s := &Store{config: Config{}.withDefaults()}
 	longest := defaultBackoff * maxBackoff
@@ -55,7 +55,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestClassify: what the answers to a request mean.
+// TestClassify: the meaning of the responses to a request.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -66,7 +66,7 @@ func TestClassify(t *testing.T) {
 		{400, "RequestTimeout", again},
 		{400, "BadDigest", again},
 		{404, "NoSuchUpload", again},
-		{404, "", again}, // the answer broke off
+		{404, "", again}, // the response was truncated
 		{408, "", again},
 		{409, "ConditionalRequestConflict", again},
 		{409, "Conflict", again},

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// objectNames lists all that there is below a prefix, the driver's own included.
+// objectNames lists all objects below a prefix, including the driver's own.
 func objectNames(t *testing.T, server *s3test.Server, prefix string) (names []string) {
 	t.Helper()
 	client, bucket := rawClient(t, server)
@@ -32,7 +32,7 @@ func objectNames(t *testing.T, server *s3test.Server, prefix string) (names []st
 	return names
 }
 
-// TestProbe: a good server passes all checks; the outcome and nothing else stays.
+// TestProbe: a conforming server passes all checks, and only the outcome remains stored.
 func TestProbe(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "probe")
@@ -42,7 +42,7 @@ func TestProbe(t *testing.T) {
 		}
 	}
 	if got := objectNames(t, server, "probe"); !slices.Equal(got, []string{"!feedctl/probe"}) {
-		t.Errorf("there is %q afterwards", got)
+		t.Errorf("objects afterwards: %q", got)
 	}
 	for entry, err := range s.List(t.Context(), "", "") {
 		t.Errorf("listed %v, %v", entry, err)
@@ -51,14 +51,14 @@ func TestProbe(t *testing.T) {
 	if sent["PutObject"] != 1 || len(sent) != 1 {
 		t.Errorf("a write after the probe sent %v", sent)
 	}
-	// Who only reads does not probe.
+	// Readers do not probe.
 	reader := newStore(t, server, "unused")
 	if _, err := reader.Stat(t.Context(), "a"); !errors.Is(err, storage.ErrNotFound) || len(objectNames(t, server, "unused")) > 0 {
-		t.Errorf("a reader left %q, %v", objectNames(t, server, "unused"), err)
+		t.Errorf("a reader left %q behind, %v", objectNames(t, server, "unused"), err)
 	}
 }
 
-// TestProbeAtOnce has several processes use a new prefix at the same time.
+// TestProbeAtOnce: several processes use a new prefix concurrently.
 func TestProbeAtOnce(t *testing.T) {
 	server := s3test.Start(t)
 	var all sync.WaitGroup
@@ -74,12 +74,12 @@ func TestProbeAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if got := objectNames(t, server, "new"); !slices.Equal(got, []string{"!feedctl/probe", "a", "b", "c", "d"}) {
-		t.Errorf("there is %q afterwards", got)
+		t.Errorf("objects afterwards: %q", got)
 	}
 }
 
-// TestUnfit writes to servers that ignore conditions, or refuse them, made by a transport
-// that takes them out of some requests, or answers these.
+// TestUnfit writes to servers that ignore conditions or reject them, simulated by a
+// transport that strips headers from some requests or responds to them.
 func TestUnfit(t *testing.T) {
 	server := s3test.Start(t)
 	strip := func(method, header string) s3fault.Fault {
@@ -136,13 +136,13 @@ func TestUnfit(t *testing.T) {
 				t.Errorf("Probe: %+v", checks)
 			}
 			if got := objectNames(t, server, "unfit/"+name); len(got) > 0 {
-				t.Errorf("there is %q afterwards", got)
+				t.Errorf("objects afterwards: %q", got)
 			}
 		})
 	}
 }
 
-// TestPolicies writes to buckets whose policy denies what a producer need not do.
+// TestPolicies writes to buckets whose policy denies what a producer does not need.
 func TestPolicies(t *testing.T) {
 	server := s3test.Start(t)
 	deny := s3fault.Answer(http.StatusForbidden, "AccessDenied")
@@ -192,7 +192,7 @@ func TestPolicies(t *testing.T) {
 				got = slices.DeleteFunc(got, func(key string) bool { return strings.HasPrefix(key, "!feedctl/try-") })
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("there is %q afterwards, want %q", got, want)
+				t.Errorf("objects afterwards: %q, want %q", got, want)
 			}
 			next := open()
 			sent := since(next, func() { must[storage.Version](t)(next.Create(t.Context(), "b", storage.Meta{}, text(""))) })

@@ -7,8 +7,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestProbeSentTwice: a proxy that sends each write twice makes a server answer that
-// the condition does not hold, of a write that was done. That is no server that is unfit.
+// TestProbeSentTwice: a proxy sends each write twice, so the server reports that the
+// condition does not hold for a write that took effect. The probe must not blame the
+// server.
 func TestProbeSentTwice(t *testing.T) {
 	bed := newFaultBed(t)
 	config := bed.config

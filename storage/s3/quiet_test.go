@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestNoCredentials: the SDK, which asks the machine's role in vain, writes nothing to standard
+// TestNoCredentials: when the SDK finds no credentials, it writes nothing to standard
 // error, and the error says once that access is denied.
 func TestNoCredentials(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// FuzzRecord: metadata come back from the record and the trailer, whatever they
-// are, and what has changed by one character is refused.
+// FuzzRecord: any metadata survives a round trip through record and trailer, and a change
+// of one character is detected.
 func FuzzRecord(f *testing.F) {
 	f.Add("text/plain", "no-cache", []byte("data"), int64(5), 3)
 	f.Add("", "", []byte(nil), int64(0), 0)
@@ -56,7 +56,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestRecordVersion: a format that is not known is told from damage.
+// TestRecordVersion: an unknown format is distinguished from damage.
 func TestRecordVersion(t *testing.T) {
 	text := "2.whatever"
 	if _, err := parseRecord(text + "." + checksum(text)); !errors.Is(err, storage.ErrLayout) {

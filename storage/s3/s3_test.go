@@ -94,7 +94,7 @@ func rawClient(t testing.TB, server *s3test.Server) (client *sdk.Client, bucket 
 	}), &config.Bucket
 }
 
-// leave leaves an upload that was begun.
+// leave leaves an unfinished upload behind.
 func leave(t *testing.T, server *s3test.Server, prefix, key string) {
 	t.Helper()
 	client, bucket := rawClient(t, server)

@@ -13,9 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestNotReadWhileReplaced appends to objects that are too large to be held in
-// memory, on a server that locks an object while a PutObject to it is sent: a read
-// of it would wait for ever.
+// TestNotReadWhileReplaced appends to objects that are too large for memory, on a server
+// that locks an object during a PutObject, so that reading it would block for ever.
 func TestNotReadWhileReplaced(t *testing.T) {
 	server := s3test.Start(t)
 	var replacing atomic.Int32
@@ -26,7 +25,7 @@ func TestNotReadWhileReplaced(t *testing.T) {
 			replacing.Add(1)
 			defer replacing.Add(-1)
 		case r.Method == http.MethodGet && replacing.Load() > 0:
-			return nil, errors.New("it is read while it is replaced")
+			return nil, errors.New("the object is read while it is replaced")
 		}
 		return next.RoundTrip(r)
 	}
@@ -43,13 +42,13 @@ func TestNotReadWhileReplaced(t *testing.T) {
 		body += "tail"
 	}
 	if got := read(t, s, "a"); got != body {
-		t.Errorf("other bytes came back, %d instead of %d", len(got), len(body))
+		t.Errorf("read %d other bytes instead of %d", len(got), len(body))
 	}
 }
 
-// TestRefusedWhileSending: versitygw refuses a condition and closes the connection
-// before it has read a long body, so that its answer may get lost. What was not
-// sent to its end was not written, so the outcome is known all the same.
+// TestRefusedWhileSending: versitygw rejects a condition and closes the connection before
+// it has read a long body, so its response may be lost. A body that was not sent completely
+// was not written, so the outcome is known nonetheless.
 func TestRefusedWhileSending(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "refused")
 	body := storage.Bytes(pattern(12 << 20))
@@ -64,6 +63,6 @@ func TestRefusedWhileSending(t *testing.T) {
 		}
 	}
 	if got := read(t, s, "a"); got != "short" {
-		t.Errorf("%d bytes are there", len(got))
+		t.Errorf("the object has %d bytes", len(got))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStall: a connection lives as long as bytes pass in either direction, and
-// breaks when none do.
+// TestStall: a connection stays open while bytes pass in either direction, and fails when
+// none do.
 func TestStall(t *testing.T) {
 	const stall = time.Minute
 	for name, pass := range map[string]func(ours, theirs net.Conn) error{
@@ -37,7 +37,7 @@ func TestStall(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				// A read that waits since long gets more time from each write.
+				// Each write extends the deadline of a read that began earlier.
 				read := make(chan error)
 				go func() {
 					_, err := conn.Read(make([]byte, 1))
@@ -57,7 +57,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestLargeWrite: a large write gets time for each piece of it.
+// TestLargeWrite: each piece of a large write has its own deadline.
 func TestLargeWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

@@ -17,7 +17,7 @@ import (
 // writeFunc is Append or Replace.
 type writeFunc func(context.Context, string, storage.Version, storage.Meta, storage.Body) (storage.Version, error)
 
-// A testBody declares one size and reads as something else.
+// A testBody declares one size and may have another.
 type testBody struct {
 	size int64
 	open func() (io.ReadCloser, error)
@@ -32,13 +32,13 @@ type badClose struct{ io.Reader }
 
 func (badClose) Close() error { return errBody }
 
-// testBodies writes bodies that have another size than declared or fail, small ones and
-// ones larger than any buffer.
+// testBodies writes bodies that fail or do not have their declared size, both small ones
+// and ones larger than any buffer.
 func testBodies(t *testing.T, s *suite) {
 	for name, size := range map[string]int{"small": 10, "large": 600<<10 + 7} {
 		t.Run(name, func(t *testing.T) { testBadBodies(t, s, name, strings.Repeat("x", size)) })
 	}
-	// Readers may return little, and the end with the last bytes.
+	// Readers may return few bytes at a time, and io.EOF with the last ones.
 	data := bytes.Repeat([]byte("0123456789"), 1000)
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
 		"one byte": iotest.OneByteReader, "half": iotest.HalfReader, "end with data": iotest.DataErrReader,
@@ -55,7 +55,7 @@ func testBodies(t *testing.T, s *suite) {
 	}
 }
 
-// testDigested writes bodies that come with their digest, each way.
+// testDigested writes bodies with a known digest by each method.
 func testDigested(t *testing.T, s *suite) {
 	digested := func(text string) storage.Body {
 		state := sha256.New().(hash.Cloner)
@@ -129,7 +129,7 @@ func testBadBodies(t *testing.T, s *suite, key, data string) {
 		wantError(t, "Replace: "+bad.name, err, bad.want)
 		unchanged(t, s.store, key, was)
 	}
-	// The object is still good for more.
+	// The object can still be written.
 	version, err := s.store.Append(ctx, key, was.Info.Version, storage.Meta{}, storage.Bytes([]byte(" and more")))
 	if err != nil {
 		t.Fatal(err)

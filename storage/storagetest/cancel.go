@@ -45,7 +45,7 @@ func testCancel(t *testing.T, s *suite) {
 	testCancelWaiting(t, s)
 }
 
-// testCancelList ends a listing that has begun.
+// testCancelList cancels a listing after its first entry.
 func testCancelList(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -102,8 +102,8 @@ func testCancelBody(t *testing.T, s *suite, was *snapshot) {
 	}
 }
 
-// testCancelWaiting cancels a write that may have to wait for another one, whose
-// body does not come.
+// testCancelWaiting cancels a write that may be waiting for another one, whose body is
+// delayed.
 func testCancelWaiting(t *testing.T, s *suite) {
 	key := s.key("waiting")
 	version := s.create(t, key, storage.Meta{}, "")
@@ -128,11 +128,11 @@ func testCancelWaiting(t *testing.T, s *suite) {
 	close(release)
 	err1 := <-done
 
-	// A store that does not wait may have done the second.
+	// A store without locks may have performed the second write.
 	if err2 != nil && !errors.Is(err2, context.Canceled) {
-		t.Errorf("Append cancelled while it waits: %v", err2)
+		t.Errorf("cancelled Append: %v", err2)
 	}
 	if err2 != nil && err1 != nil || err2 == nil && !errors.Is(err1, storage.ErrConflict) {
-		t.Errorf("Append that was waited for: %v; the other one: %v", err1, err2)
+		t.Errorf("first Append: %v; second Append: %v", err1, err2)
 	}
 }

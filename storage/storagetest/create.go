@@ -82,7 +82,7 @@ func testMeta(t *testing.T, s *suite) {
 	version := s.create(t, key, largest, "x")
 	is(t, s.store, key, version, largest, []byte("x"))
 
-	// Changing the metadata afterwards does not affect the store.
+	// Later changes to the metadata's slice do not affect the store.
 	mine := storage.Meta{Data: []byte("mine")}
 	version = s.create(t, s.key("b"), mine, "x")
 	mine.Data[0] = 'X'

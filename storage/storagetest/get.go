@@ -61,12 +61,12 @@ func testRanges(t *testing.T, s *suite) {
 		}
 	}
 	if _, err := s.store.Get(t.Context(), s.key("none"), 5, 1); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("Get of a range of nothing: %v", err)
+		t.Errorf("Get of a range of a missing object: %v", err)
 	}
 }
 
-// testOpenBodies reads bodies after their objects have changed: they must have
-// their own bytes or fail.
+// testOpenBodies reads bodies after their objects have changed: reads must return the old
+// bytes or fail.
 func testOpenBodies(t *testing.T, s *suite) {
 	ctx := t.Context()
 	data := bytes.Repeat([]byte("first "), 100_000)
@@ -108,7 +108,7 @@ func testOpenBodies(t *testing.T, s *suite) {
 		}
 		rest, err := io.ReadAll(o.Body)
 		if !bytes.HasPrefix(data, append(head, rest...)) || err == nil && len(head)+len(rest) != len(data) {
-			t.Errorf("%s while a body was open: it went on with other bytes", name)
+			t.Errorf("%s while a body was open: it continued with other bytes", name)
 		}
 		o.Body.Close()
 	}

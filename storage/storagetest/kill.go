@@ -16,9 +16,9 @@ import (
 // killKeys is the number of objects that a process writes until it is killed.
 const killKeys = 3
 
-// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates,
-// appends, replaces and deletes. It continues from the state in the store, and prints
-// each state before it is written and when it is acknowledged.
+// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates, appends,
+// replaces and deletes. It continues from the state in the store, and prints each state
+// before it is written and when it is acknowledged.
 func workWrite(ctx context.Context, store storage.Store, job task) error {
 	for {
 		for i := range killKeys {
@@ -29,7 +29,7 @@ func workWrite(ctx context.Context, store storage.Store, job task) error {
 			}
 			err = writeNext(ctx, store, key, info, c)
 			if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists) {
-				continue // what a process had asked for that was killed has come after it
+				continue // a write of a killed process landed late
 			}
 			if err != nil {
 				return err
@@ -77,7 +77,7 @@ func verbOf(n int) string {
 
 func killPiece(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", n), 2000) }
 
-// killBody is the whole body of state n.
+// killBody is the complete body of state n.
 func killBody(n int) []byte {
 	body := killPiece(n)
 	for verbOf(n) == "append" {
@@ -87,10 +87,10 @@ func killBody(n int) []byte {
 	return body
 }
 
-// testKill kills writing processes at random moments, until at least one was killed
-// during a write. After each, and when the next one starts, every object must be whole
+// testKill kills writing processes at random moments, until at least one was killed during
+// a write. After each kill, and when the next process starts, every object must be intact
 // and in the state acknowledged last or the one requested after it, which a server may
-// write even after the process is gone.
+// write even after the process has been killed.
 func testKill(t *testing.T, s *suite) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lines, between := 0, 0
@@ -99,7 +99,7 @@ func testKill(t *testing.T, s *suite) {
 		found := func(i, n int) {
 			t.Helper()
 			if n != begun[i] && n != ended[i] {
-				t.Fatalf("kill %d: object %d is in state %d; %d was acknowledged, %d begun", kill, i, n, ended[i], begun[i])
+				t.Fatalf("kill %d: object %d is in state %d; %d was acknowledged, %d requested", kill, i, n, ended[i], begun[i])
 			}
 			if n == begun[i] {
 				ended[i] = n
@@ -131,13 +131,13 @@ func testKill(t *testing.T, s *suite) {
 			found(i, c.N)
 		}
 	}
-	t.Logf("%d of the processes that were killed were within a write, after %d lines", between, lines)
+	t.Logf("%d of the killed processes were writing, after %d lines", between, lines)
 	if s.opts.Kills > 0 && between == 0 {
-		t.Error("no process was killed within a write")
+		t.Error("no process was killed during a write")
 	}
 }
 
-// runAndKill starts a process and kills it shortly after it has printed some lines, and
+// runAndKill starts a process, kills it shortly after it has printed some lines, and
 // returns these.
 func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 	t.Helper()
@@ -154,7 +154,7 @@ func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 	for range 1 + rng.IntN(20) {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {
-			t.Fatalf("process ended by itself: %v: %v", err, cmd.Wait())
+			t.Fatalf("process exited before it was killed: %v: %v", err, cmd.Wait())
 		}
 		output.Write(line)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// largeHeap is how much more memory may be in use while a body of 64 MiB is
-// written or read.
+// largeHeap is the additional memory that may be in use while a body of 64 MiB is written
+// or read.
 const largeHeap = 8 << 20
 
-// testLarge writes and reads a body of 64 MiB, and appends as much.
+// testLarge writes and reads a body of 64 MiB, and appends as many bytes.
 func testLarge(t *testing.T, s *suite) {
 	var size int64 = 64 << 20
 	if s.opts.BodiesInMemory {
@@ -57,11 +57,11 @@ func testLarge(t *testing.T, s *suite) {
 		}
 	}
 	if meter.peak > largeHeap {
-		t.Errorf("%s of memory were in use beyond what was before, want at most %s", mebibytes(meter.peak), mebibytes(largeHeap))
+		t.Errorf("memory grew by %s, want at most %s", mebibytes(meter.peak), mebibytes(largeHeap))
 	}
 }
 
-// A largeReader reads as blocks of 64 KiB that all differ, for ever.
+// A largeReader reads an endless sequence of blocks of 64 KiB, all different.
 type largeReader struct {
 	seed  byte
 	block [64 << 10]byte

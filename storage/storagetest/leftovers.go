@@ -30,7 +30,7 @@ func testLeftovers(t *testing.T, s *suite) {
 		t.Errorf("List (-want +got):\n%s", diff)
 	}
 	_, err := s.store.Append(ctx, none, version, storage.Meta{}, storage.Bytes())
-	wantError(t, "Append to what is not there", err, storage.ErrConflict)
+	wantError(t, "Append to a missing object", err, storage.ErrConflict)
 
 	if version, err = s.store.Append(ctx, key, version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func testLeftovers(t *testing.T, s *suite) {
 	}
 	leave()
 	if got := s.list(t, "", ""); len(got) > 0 {
-		t.Errorf("List after all was deleted: %q", got)
+		t.Errorf("List after all objects were deleted: %q", got)
 	}
 	s.create(t, key, storage.Meta{}, "again")
 }
@@ -69,10 +69,10 @@ const everything = -time.Minute
 func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 	sweeper := optional[storage.Sweeper](t, s)
 	if freed, err := sweeper.Sweep(t.Context(), 1e18); freed != 0 || err != nil {
-		t.Errorf("Sweep of what is very old: freed %d bytes, error %v", freed, err)
+		t.Errorf("Sweep of old leftovers: freed %d bytes, error %v", freed, err)
 	}
 	if freed, err := sweeper.Sweep(t.Context(), everything); freed == 0 || err != nil {
-		t.Errorf("Sweep of what there is: freed %d bytes, error %v", freed, err)
+		t.Errorf("Sweep of all leftovers: freed %d bytes, error %v", freed, err)
 	}
 	if freed, err := sweeper.Sweep(t.Context(), everything); freed != 0 || err != nil {
 		t.Errorf("Sweep again: freed %d bytes, error %v", freed, err)
@@ -81,8 +81,8 @@ func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 	is(t, s.store, s.key("dir/not-there"), created, storage.Meta{}, []byte("created"))
 }
 
-// testSweepWhileWriting sweeps leftovers of any age while writers are active. None may
-// lose anything.
+// testSweepWhileWriting sweeps leftovers of any age while writers are active, which must
+// not lose anything.
 func testSweepWhileWriting(t *testing.T, s *suite) {
 	sweeper := optional[storage.Sweeper](t, s)
 	var writers sync.WaitGroup
@@ -110,7 +110,7 @@ func testSweepWhileWriting(t *testing.T, s *suite) {
 	}
 }
 
-// writeAll takes an object from its creation to its end.
+// writeAll performs every write on an object, from Create to Delete.
 func writeAll(t *testing.T, s *suite, key string) error {
 	ctx := t.Context()
 	version, err := s.store.Create(ctx, key, claimOf("x", 1, []byte("one")), storage.Bytes([]byte("one")))

@@ -27,10 +27,10 @@ func (s *suite) list(t *testing.T, prefix, after string) []string {
 	return keys
 }
 
-// testList compares listings with a sorted slice, for prefixes and starting
-// points in, between and beyond keys.
+// testList compares listings with a sorted slice, for prefixes and starting points equal
+// to, between and beyond keys.
 func testList(t *testing.T, s *suite) {
-	// "-" and "." sort before "/", all else after it.
+	// "-" and "." sort before "/", everything else after it.
 	names := []string{
 		"a-b", "a.b", "a/b", "a/b-c", "a/bb", "a0", "aa", "a-/b", "a-/b.", "a./b", "a0/b", "a/c/d/e", "a/c/d-e",
 		"A/b", "_/b", "-/b", "0", "z/0", "z/1", "z/10", "z/2", "z/a/0", "z/a-", "z.", "zz/..z",
@@ -79,7 +79,7 @@ func testList(t *testing.T, s *suite) {
 			errs = append(errs, err)
 		}
 		if len(errs) != 1 || !errors.Is(errs[0], storage.ErrKey) {
-			t.Errorf("List %q: got errors %v, want one that is %v", prefix, errs, storage.ErrKey)
+			t.Errorf("List %q: got errors %v, want one that matches %v", prefix, errs, storage.ErrKey)
 		}
 	}
 	testPages(t, s, keys)
@@ -109,7 +109,7 @@ func checkList(t *testing.T, s *suite, keys []string, prefix, after string) {
 	}
 }
 
-// testPages lists a few at a time, and goes on after the last.
+// testPages lists a few entries at a time, each time after the last one.
 func testPages(t *testing.T, s *suite, keys []string) {
 	for _, size := range []int{1, 3, len(keys)} {
 		var got []string
@@ -136,8 +136,8 @@ func testPages(t *testing.T, s *suite, keys []string) {
 	}
 }
 
-// testListWhileWriting lists while objects come, go and change. Those that stay
-// must be listed, in order and once.
+// testListWhileWriting lists while objects are created, deleted and changed. The permanent
+// ones must be listed once and in order.
 func testListWhileWriting(t *testing.T, s *suite) {
 	var stay []string
 	for i := range 50 {

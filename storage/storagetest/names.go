@@ -12,15 +12,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testNames compares the names below prefixes with a sorted slice, after each name and
-// after strings that are not names.
+// testNames compares the names below prefixes with a sorted slice, starting after each name
+// and after strings that are not names.
 func testNames(t *testing.T, s *suite) {
 	for _, name := range []string{
 		"a/1", "a/2", "a-b/1", "a.b/x/y", "a0/1", "aa/1", "aa/2", "A/b/c/1", "b/1", "c", "c-d", "c-/1", "z/9/1", "z/9/2", "z/10/1",
 	} {
 		s.create(t, s.key(name), storage.Meta{}, name)
 	}
-	var many []string // more than a driver may read at once
+	var many []string // more than a driver's batch
 	for i := range 40 {
 		many = append(many, strconv.Itoa(100+i))
 		s.create(t, s.key("many/"+many[i]+"/1"), storage.Meta{}, "")
@@ -44,13 +44,13 @@ func testNames(t *testing.T, s *suite) {
 	}
 	for _, prefix := range []string{"a", "//", "../", "a b/", "/"} {
 		if _, err := collect(storage.Names(t.Context(), s.store, prefix, "")); !errors.Is(err, storage.ErrKey) {
-			t.Errorf("names below %q: got error %v, want one that is %v", prefix, err, storage.ErrKey)
+			t.Errorf("names below %q: got error %v, want one that matches %v", prefix, err, storage.ErrKey)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := collect(storage.Names(ctx, s.store, s.prefix, "")); !errors.Is(err, context.Canceled) {
-		t.Errorf("names with a context that has ended: got error %v", err)
+		t.Errorf("names with a cancelled context: got error %v", err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// optional returns the store as a T, and fails the test if it is not one.
+// optional returns the store as a T, and fails the test if it does not implement T.
 func optional[T any](t *testing.T, s *suite) T {
 	t.Helper()
 	o, ok := storage.As[T](s.store)
@@ -79,7 +79,7 @@ func testPresign(t *testing.T, s *suite) {
 	}
 	s.fetched(t, urls[key], body)
 	if status, _, _ := fetch(t, urls[late]); status < 400 || status > 499 {
-		t.Errorf("URL of what does not exist: status %d", status)
+		t.Errorf("URL of a missing object: status %d", status)
 	}
 	s.create(t, late, storage.Meta{ContentType: "text/x-test"}, "late")
 	s.fetched(t, urls[late], []byte("late"))
@@ -174,11 +174,11 @@ func testRequests(t *testing.T, s *suite) {
 	more("Stat at the same time", 8)
 	clear(counter.Requests()) // the caller's own
 	if now := total(); now < seen {
-		t.Errorf("%d requests after %d: what Requests returns is not a copy", now, seen)
+		t.Errorf("%d requests after %d: Requests does not return a copy", now, seen)
 	}
 }
 
-// testProbe probes a server that meets the guarantees, once and then concurrently.
+// testProbe probes a conforming server, once and then concurrently.
 func testProbe(t *testing.T, s *suite) {
 	prober := optional[storage.Prober](t, s)
 	probe := func() {
@@ -187,7 +187,7 @@ func testProbe(t *testing.T, s *suite) {
 			t.Errorf("Probe: %v", err)
 		}
 		if len(checks) == 0 {
-			t.Error("Probe: nothing was tried")
+			t.Error("Probe: no checks")
 		}
 		for _, c := range checks {
 			if !c.OK || c.Name == "" || c.Detail == "" {
@@ -211,9 +211,9 @@ func testProbe(t *testing.T, s *suite) {
 	wantError(t, "Probe", err, context.Canceled)
 }
 
-// testSalvage restores an object to an earlier state of its body.
-func testSalvage(t *testing.T, s *suite) {
-	salvager := optional[storage.Salvager](t, s)
+// testRecover restores an object to an earlier state of its body.
+func testRecover(t *testing.T, s *suite) {
+	recoverer := optional[storage.Recoverer](t, s)
 	ctx, key := t.Context(), s.key("a/b")
 	version := s.create(t, key, storage.Meta{Data: []byte("1")}, "one")
 	version, err := s.store.Append(ctx, key, version, storage.Meta{Data: []byte("2")}, storage.Bytes([]byte("two")))
@@ -221,30 +221,30 @@ func testSalvage(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	s.create(t, s.key("a/c"), storage.Meta{}, "other")
-	keys, err := collect(salvager.Remains(ctx, s.key("a/")))
+	keys, err := collect(recoverer.LeftoverKeys(ctx, s.key("a/")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{key, s.key("a/c")}; !slices.Equal(keys, want) {
-		t.Errorf("Remains: %q, want %q", keys, want)
+		t.Errorf("LeftoverKeys: %q, want %q", keys, want)
 	}
-	remnants, err := salvager.Remnants(ctx, key)
-	if err != nil || len(remnants) != 1 {
-		t.Fatalf("Remnants: %+v, error %v", remnants, err)
+	leftovers, err := recoverer.Leftovers(ctx, key)
+	if err != nil || len(leftovers) != 1 {
+		t.Fatalf("Leftovers: %+v, error %v", leftovers, err)
 	}
-	r := remnants[0]
+	r := leftovers[0]
 	if r.Key != key || r.Size != 6 || !r.Current || len(r.States) == 0 || r.States[0].Version != version || r.States[0].Size != 6 {
-		t.Errorf("Remnants: %+v, want one of 6 bytes with version %s", r, version)
+		t.Errorf("Leftovers: %+v, want one of 6 bytes with version %s", r, version)
 	}
-	body, err := salvager.OpenRemnant(ctx, r)
+	body, err := recoverer.OpenLeftover(ctx, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer body.Close()
 	if data, err := io.ReadAll(body); string(data) != "onetwo" || err != nil {
-		t.Errorf("OpenRemnant: %q, error %v", data, err)
+		t.Errorf("OpenLeftover: %q, error %v", data, err)
 	}
-	restored, err := salvager.Restore(ctx, r, 3, storage.Meta{Data: []byte("restored")})
+	restored, err := recoverer.Restore(ctx, r, 3, storage.Meta{Data: []byte("restored")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,9 +255,9 @@ func testSalvage(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	is(t, s.store, key, restored, storage.Meta{}, []byte("one+"))
-	if left, err := salvager.Remnants(ctx, s.key("never")); len(left) > 0 || err != nil {
-		t.Errorf("Remnants of what never was: %+v, error %v", left, err)
+	if left, err := recoverer.Leftovers(ctx, s.key("never")); len(left) > 0 || err != nil {
+		t.Errorf("Leftovers of a key that was never written: %+v, error %v", left, err)
 	}
-	_, err = salvager.Remnants(ctx, strings.Repeat("x", storage.MaxKey+1))
-	wantError(t, "Remnants of an invalid key", err, storage.ErrKey)
+	_, err = recoverer.Leftovers(ctx, strings.Repeat("x", storage.MaxKey+1))
+	wantError(t, "Leftovers of an invalid key", err, storage.ErrKey)
 }

@@ -33,7 +33,7 @@ func testProcessesCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testProcessesIncrement has several processes count with the same object.
+// testProcessesIncrement has several processes increment the same counter.
 func testProcessesIncrement(t *testing.T, s *suite) {
 	const steps = 25
 	for _, verb := range []string{"append", "replace"} {
@@ -44,8 +44,7 @@ func testProcessesIncrement(t *testing.T, s *suite) {
 	}
 }
 
-// runWorkers has several processes do a task at the same time and returns what
-// they print.
+// runWorkers runs a task in several processes at the same time and returns their output.
 func runWorkers(t *testing.T, job task) (outputs []string) {
 	t.Helper()
 	var commands []*exec.Cmd

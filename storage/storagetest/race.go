@@ -21,7 +21,8 @@ const (
 	counterSteps   = 20
 )
 
-// testRaceCreate has 64 writers create each of 50 keys, or 10 in short. One wins each.
+// testRaceCreate has 64 writers create each of 50 keys, or 10 with -short. Exactly one must
+// succeed for each key.
 func testRaceCreate(t *testing.T, s *suite) {
 	keys := raceKeys
 	if testing.Short() {
@@ -62,8 +63,8 @@ func testRaceCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a
-// number 20 times each by Append, and some by Replace.
+// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a number 20
+// times each, by Append and sometimes by Replace.
 func testRaceIncrement(t *testing.T, s *suite) {
 	counters := s.opts.Counters
 	if counters == 0 {
@@ -95,7 +96,7 @@ func checkCounter(t *testing.T, s *suite, key string, want int) {
 		t.Fatal(err)
 	}
 	if c.N != want || info.Size != int64(want) {
-		t.Errorf("%s: counted to %d in %d bytes, want %d: updates were lost", key, c.N, info.Size, want)
+		t.Errorf("%s: counter is %d with %d bytes, want %d: updates were lost", key, c.N, info.Size, want)
 	}
 }
 
@@ -130,9 +131,8 @@ func increment(ctx context.Context, store storage.Store, key, verb, writer strin
 	}
 }
 
-// testRaceAll has writers do all kinds of writes to one key. Every one that
-// succeeds must have found the object as its version says, so the successes
-// form one chain.
+// testRaceAll has writers perform all kinds of writes on one key. Each version may be
+// replaced only once, so the successful writes form one chain.
 func testRaceAll(t *testing.T, s *suite) {
 	key := s.key("all/in/one")
 	type step struct{ from, to storage.Version }

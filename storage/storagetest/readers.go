@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testReaders reads objects again and again while they are appended to or
-// replaced. Each read must see one state, and none older than the one before.
+// testReaders reads objects continuously while they are appended to or replaced. Each read
+// must see one state, no older than the previous read.
 func testReaders(t *testing.T, s *suite) {
 	const states = 25
 	for _, verb := range []string{"append", "replace"} {

@@ -30,15 +30,15 @@ type Options struct {
 	// in another process. Nil if that is impossible.
 	URL func(storage.Store) string
 
-	// Leftovers leaves in the store what writers leave behind that are killed while
-	// they write key, which may exist. Nil if there can be no leftovers.
+	// Leftovers leaves in the store what a writer leaves behind if it is killed while it
+	// writes key, which may exist. Nil if there can be no leftovers.
 	Leftovers func(t *testing.T, store storage.Store, key string)
 
 	// Kills is the number of writing processes to kill. 0 if URL is nil.
 	Kills int
 
-	// Counters is the number of writers that concurrently count with one object, by
-	// default 32. Each has to wait for all others, so fewer are much faster.
+	// Counters is the number of concurrent writers that increment one counter, by default
+	// 32. Each has to wait for all others, so fewer are much faster.
 	Counters int
 
 	// BodiesInMemory: the store holds whole bodies in the memory of the process.
@@ -91,7 +91,7 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 			if opts.Leftovers != nil {
 				run("leftovers", testLeftovers)
 			}
-			if opts.Properties.Watches && prefix != "" { // RunOptional has the other
+			if opts.Properties.Watches && prefix != "" { // RunOptional runs the others
 				run("watch", testWatch)
 			}
 		})
@@ -125,7 +125,7 @@ func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Op
 		{"presign", opts.Properties.Presigns, testPresign},
 		{"requests", opts.Properties.Counts, testRequests},
 		{"probe", opts.Properties.Probes, testProbe},
-		{"salvage", opts.Properties.Salvages, testSalvage},
+		{"recover", opts.Properties.Recovers, testRecover},
 	} {
 		if optional.has {
 			run(t, optional.name, "", optional.test)
@@ -133,7 +133,7 @@ func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Op
 	}
 }
 
-// runner returns what runs a test of a new store.
+// runner returns a function that tests a new store.
 func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
 	return func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +148,8 @@ func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *test
 
 func (s *suite) key(name string) string { return s.prefix + name }
 
-// A claim is the metadata of the objects of this suite, by which a mixture of two states
-// is detected.
+// A claim describes the body in the metadata of the objects of this suite, so that a
+// mixture of two states is detected.
 type claim struct {
 	Writer string
 	N      int
@@ -165,8 +165,7 @@ func claimOf(writer string, n int, body []byte) storage.Meta {
 	return storage.Meta{ContentType: "text/plain", CacheControl: "no-cache", Data: data}
 }
 
-// whole reads an object and returns an error unless the body is the one that
-// the metadata claims.
+// whole reads an object and returns an error unless the body matches the metadata.
 func whole(ctx context.Context, store storage.Store, key string) (storage.Info, claim, error) {
 	o, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -203,7 +202,7 @@ func take(t *testing.T, store storage.Store, key string) *snapshot {
 	o, err := store.Get(t.Context(), key, 0, -1)
 	if errors.Is(err, storage.ErrNotFound) {
 		if _, err := store.Stat(t.Context(), key); !errors.Is(err, storage.ErrNotFound) {
-			t.Errorf("Stat %s after Get did not find it: %v", key, err)
+			t.Errorf("Stat %s after Get returned ErrNotFound: %v", key, err)
 		}
 		return nil
 	}
@@ -225,7 +224,7 @@ func take(t *testing.T, store storage.Store, key string) *snapshot {
 	return &snapshot{Info: info, Body: body}
 }
 
-// unchanged fails the test unless the object is as it was.
+// unchanged fails the test if the object has changed.
 func unchanged(t *testing.T, store storage.Store, key string, was *snapshot) {
 	t.Helper()
 	if diff := cmp.Diff(was, take(t, store, key), sameBytes); diff != "" {
@@ -252,7 +251,7 @@ func is(t *testing.T, store storage.Store, key string, version storage.Version, 
 	}
 }
 
-// create is Create of what must succeed.
+// create calls Create, which must succeed.
 func (s *suite) create(t *testing.T, key string, meta storage.Meta, body string) storage.Version {
 	t.Helper()
 	version, err := s.store.Create(t.Context(), key, meta, storage.Bytes([]byte(body)))

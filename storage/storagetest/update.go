@@ -25,7 +25,7 @@ func testAppend(t *testing.T, s *suite) {
 		seen[next] = true
 		is(t, s.store, key, next, meta, []byte(body))
 
-		// The version before is not good any more.
+		// The previous version is no longer valid.
 		was := take(t, s.store, key)
 		_, err = s.store.Append(ctx, key, version, storage.Meta{}, storage.Bytes([]byte("x")))
 		wantError(t, "Append at an old version", err, storage.ErrConflict)
@@ -55,7 +55,7 @@ func testReplace(t *testing.T, s *suite) {
 		unchanged(t, s.store, key, was)
 		version = next
 	}
-	// What was replaced can be appended to.
+	// A replaced object can be appended to.
 	version, err := s.store.Append(ctx, key, version, storage.Meta{}, storage.Bytes([]byte("2")))
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +64,7 @@ func testReplace(t *testing.T, s *suite) {
 	conflicts(t, s, s.store.Replace)
 }
 
-// conflicts tests a conditional write on objects that are not there, or not the
-// ones they were.
+// conflicts tests a conditional write on missing objects and at outdated versions.
 func conflicts(t *testing.T, s *suite, write writeFunc) {
 	ctx, key := t.Context(), s.key("conflicts")
 	x := storage.Bytes([]byte("x"))
@@ -85,10 +84,10 @@ func conflicts(t *testing.T, s *suite, write writeFunc) {
 		t.Fatal(err)
 	}
 	_, err := write(ctx, key, first, storage.Meta{}, x)
-	wantError(t, "write to what is deleted", err, storage.ErrConflict)
+	wantError(t, "write to a deleted object", err, storage.ErrConflict)
 	unchanged(t, s.store, key, nil)
 
-	// The same again is not the same object.
+	// The same content is not the same version.
 	s.create(t, key, storage.Meta{}, "body")
 	was = take(t, s.store, key)
 	_, err = write(ctx, key, first, storage.Meta{}, x)
@@ -100,7 +99,7 @@ func testDelete(t *testing.T, s *suite) {
 	ctx := t.Context()
 	for _, name := range []string{"never", "there/never"} {
 		if err := s.store.Delete(ctx, s.key(name)); err != nil {
-			t.Errorf("Delete of what never was: %v", err)
+			t.Errorf("Delete of a missing object: %v", err)
 		}
 	}
 	s.create(t, s.key("dir/a"), storage.Meta{}, "a")
@@ -116,7 +115,7 @@ func testDelete(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	if got := s.list(t, s.prefix, ""); len(got) > 0 {
-		t.Errorf("after all was deleted there is %q", got)
+		t.Errorf("after all objects were deleted, List yields %q", got)
 	}
 	version = s.create(t, s.key("dir/a"), storage.Meta{}, "again")
 	is(t, s.store, s.key("dir/a"), version, storage.Meta{}, []byte("again"))

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testWatch waits for the hint of each kind of change, also below a prefix that
-// comes and goes. A hint that never comes fails the test by its time limit.
+// testWatch waits for the hint of each kind of change, including below a prefix that is
+// created and deleted. A missing hint fails the test by its time limit.
 func testWatch(t *testing.T, s *suite) {
 	watcher := optional[storage.Watcher](t, s)
 	for _, prefix := range []string{"x", "../", "", "x//"} {
@@ -61,8 +61,8 @@ func testWatch(t *testing.T, s *suite) {
 	}
 }
 
-// awaitAll takes a value from each. Spurious ones may be left over, so it tells
-// only that the hint was not lost.
+// awaitAll receives a hint from each channel. Spurious ones may be pending, so it only
+// shows that the hint was not lost.
 func awaitAll(watches []<-chan struct{}) {
 	for _, changed := range watches {
 		<-changed

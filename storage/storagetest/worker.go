@@ -14,11 +14,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// workerVariable is in the environment of a process that is to do a task.
+// workerVariable is set in the environment of a process that performs a task.
 const workerVariable = "FEEDCTL_STORAGETEST_TASK"
 
-// A task is work on the store for another process, which prints the results on its
-// standard output, one per line.
+// A task is performed on the store by another process, which prints its results on standard
+// output, one per line.
 type task struct {
 	Name string
 	URL  string
@@ -87,7 +87,7 @@ func workCreate(ctx context.Context, store storage.Store, job task) error {
 	return nil
 }
 
-// worker returns a command that does the task.
+// worker returns a command that performs the task.
 func worker(t *testing.T, job task) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(job)
@@ -99,7 +99,7 @@ func worker(t *testing.T, job task) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	// The race detector would have each process wait for a second at its end.
+	// The race detector would delay the exit of each process by a second.
 	cmd.Env = append(os.Environ(), workerVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return cmd

@@ -33,13 +33,13 @@ func Passes(err error) bool {
 
 // remarks say what to do.
 var remarks = map[string]string{
-	"25006": "this server is read-only, perhaps a standby: name the primary, or several servers with target_session_attrs=read-write",
-	"42501": "GRANT it to the user: the sink needs SELECT, INSERT, UPDATE and DELETE, TEMPORARY on the database, and at first CREATE on the schema",
+	"25006": "the server is read-only, possibly a standby: connect to the primary, or list several hosts and target_session_attrs=read-write in the URL",
+	"42501": "GRANT the privilege to this user: the sink needs SELECT, INSERT, UPDATE and DELETE, TEMPORARY on the database, and at first CREATE on the schema",
 	"42P10": "the column with the key needs a primary key or a unique index on it alone",
 	"53100": "free disk space on the server; the batch was rolled back",
 	"54000": "if this is about an index, a key is too long for PostgreSQL's indexes, about 2,700 bytes",
-	"55P03": "another transaction held a lock for too long: see lock_timeout",
-	"57014": "the server cancelled the statement: see statement_timeout; smaller batches take less time",
+	"55P03": "another transaction held a lock for too long: end it, or raise lock_timeout",
+	"57014": "the server cancelled the statement: raise statement_timeout, or use smaller batches",
 }
 
 // remarked adds to an error what to do about it.

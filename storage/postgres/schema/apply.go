@@ -86,9 +86,9 @@ func refusal(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case "42501": // insufficient_privilege
-			return fmt.Errorf("%w: %w: have its owner run \"feedctl init\" or \"feedctl migrate\", or GRANT it", storage.ErrPermission, err)
+			return fmt.Errorf("%w: %w: have its owner run \"feedctl init\" or \"feedctl migrate\", or GRANT the privilege to this user", storage.ErrPermission, err)
 		case "25006": // read_only_sql_transaction
-			return fmt.Errorf("%w: the schema must be migrated, and this server is read-only, maybe a standby", err)
+			return fmt.Errorf("%w: the schema must be migrated, but the server is read-only, possibly a standby: connect to the primary", err)
 		}
 	}
 	return err

@@ -39,19 +39,19 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-// TestCreate has many create at once, directly and through a PgBouncer.
+// TestCreate creates the schema concurrently, directly and through PgBouncer.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
 	for name, url := range map[string]string{"direct": server.URL("a"), "pgbouncer": pgtest.PgBouncer(t, server, "a")} {
 		t.Run(name, func(t *testing.T) {
 			config, conn := connect(t, url)
-			// A step that failed leaves nothing behind, no lock either.
+			// A failed migration leaves nothing behind, not even a lock.
 			bad := "s_" + name + "_bad"
 			exec(t, conn, "CREATE SCHEMA "+bad, "CREATE TABLE "+bad+".objects ()")
 			for range 30 {
 				if err := schema.Create(t.Context(), config, bad); err == nil {
-					t.Fatal("created over a table that was there")
+					t.Fatal("created over an existing table")
 				}
 			}
 			var all sync.WaitGroup
@@ -71,8 +71,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestRace has another make the schema while Create waits for the lock, over a session
-// that has nothing else to look up, and has learnt that it is not there.
+// TestRace: another process creates the schema while Create waits for the lock, in a
+// session that has cached the schema's absence.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -82,7 +82,7 @@ func TestRace(t *testing.T) {
 	for i := range 5 {
 		for range 3 {
 			if err := schema.Create(t.Context(), config, "bad"); err == nil {
-				t.Fatal("created over a table that was there")
+				t.Fatal("created over an existing table")
 			}
 		}
 		name := fmt.Sprint("race_", i)
@@ -123,19 +123,19 @@ func TestRights(t *testing.T) {
 	reader.User, maker.User = "reader", "maker"
 	for _, name := range []string{"a", "b"} {
 		if err := schema.Create(t.Context(), reader, name); !errors.Is(err, storage.ErrPermission) {
-			t.Errorf("Create of schema %s by who may not: %v", name, err)
+			t.Errorf("Create of schema %s without permission: %v", name, err)
 		}
 	}
-	// Who owns the schema needs no rights on the database.
+	// The owner of the schema needs no rights on the database.
 	if err := schema.Create(t.Context(), maker, "b"); err != nil {
 		t.Error(err)
 	}
 	if err := schema.Create(t.Context(), reader, "b"); !errors.Is(err, storage.ErrPermission) {
-		t.Errorf("Create by who may not read: %v", err)
+		t.Errorf("Create without permission to read: %v", err)
 	}
 	exec(t, conn, "GRANT USAGE ON SCHEMA b TO reader", "GRANT SELECT ON b.schema_version TO reader")
 	if err := schema.Create(t.Context(), reader, "b"); err != nil {
-		t.Errorf("Create of what is up to date: %v", err)
+		t.Errorf("Create of an up-to-date schema: %v", err)
 	}
 }
 

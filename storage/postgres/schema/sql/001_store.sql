@@ -1,7 +1,7 @@
--- What package storage/postgres keeps; its documentation says why it is so.
+-- The tables of package storage/postgres, whose documentation explains them.
 
--- One row for each object. An append updates its row, so the pages have room for the
--- next state beside the present one (HOT).
+-- One row per object. An append updates the row, so pages leave room for its next
+-- version (HOT).
 CREATE TABLE {{.schema}}.objects (
 	key           text COLLATE "C" PRIMARY KEY,
 	version       text        NOT NULL,
@@ -21,5 +21,5 @@ CREATE TABLE {{.schema}}.chunks (
 	PRIMARY KEY (body, position)
 );
 
--- A chunk is a row within its page: neither compressed nor moved out of line.
+-- A chunk stays within its page, neither compressed nor moved out of line.
 ALTER TABLE {{.schema}}.chunks ALTER COLUMN bytes SET STORAGE PLAIN;

@@ -1,9 +1,8 @@
 -- The transactional outbox: events that applications publish in their own
--- transactions, and what the runner that moves them to pages has to know.
+-- transactions, and the state of the runner that moves them to feeds.
 
--- Whether an event can be published. Whoever inserts it hears what is wrong with it,
--- before it is too late. It is one function, since that costs a fraction of what a
--- constraint for each column does.
+-- publishable checks that an event can be published, so that inserting an invalid one
+-- fails. One function is much cheaper than a constraint for each column.
 CREATE FUNCTION {{.schema}}.outbox_check(
 	feed text, key text, op text, content_type text, headers jsonb, content_id text
 ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -42,7 +41,7 @@ BEGIN
 END $$;
 
 -- Rows are inserted, read once and deleted, never updated. An id is drawn when the
--- row is inserted and, as no session caches any, is greater than all drawn before.
+-- row is inserted and, since sessions cache none, exceeds all drawn before.
 -- Bodies are not compressed, so that long ones can be read in pieces.
 CREATE TABLE {{.schema}}.outbox (
 	feed         text COLLATE "C" NOT NULL,
@@ -63,7 +62,7 @@ CREATE TABLE {{.schema}}.outbox (
 ALTER TABLE {{.schema}}.outbox ALTER COLUMN body SET STORAGE EXTERNAL;
 
 -- publish adds an event to a feed as part of the caller's transaction and returns
--- its Content-ID. It needs the right to insert into the table, nothing more.
+-- its Content-ID. The caller only needs INSERT on the table.
 CREATE FUNCTION {{.schema}}.publish(
 	feed text, key text, op text, body bytea,
 	content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, content_id text DEFAULT NULL
@@ -104,11 +103,11 @@ BEGIN
 	RETURN {{.schema}}.publish(publish.feed, publish.key, publish.op, publish.body::text, publish.content_type, publish.headers, publish.content_id);
 END $$;
 
--- How far each feed has come. Whoever moves rows locks the feed's line.
+-- The progress of each feed. A runner locks the feed's row while it moves events.
 --
--- With pages in another place, the rows of a batch are noted here before they are
--- published: ids, and pending, the checkpoint that the feed has when they are in it.
--- checkpoint is the one that it has before that. They are not on pages before page.
+-- If the pages are in another store, a batch is recorded here before it is published:
+-- ids are its rows, pending is the feed's checkpoint once they are published, and
+-- checkpoint the one before. They are not on pages before page.
 CREATE TABLE {{.schema}}.outbox_feed (
 	feed        text COLLATE "C" PRIMARY KEY,
 	destination text NOT NULL CHECK (destination IN ('database', 'store')),
@@ -121,8 +120,7 @@ CREATE TABLE {{.schema}}.outbox_feed (
 	CHECK ((pending IS NULL) = (ids IS NULL))
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- Which runner works on a feed, as long as it says so from time to time. Nothing
--- but liveness depends on it.
+-- The runner of each feed, which renews its lease. Only liveness depends on it.
 CREATE TABLE {{.schema}}.outbox_lease (
 	feed   text COLLATE "C" PRIMARY KEY,
 	runner text NOT NULL,
@@ -145,8 +143,7 @@ CREATE TABLE {{.schema}}.outbox_quarantine (
 	PRIMARY KEY (feed, id)
 );
 
--- The tables whose changes go to the outbox. The trigger function of line N is
--- capture_N.
+-- The captured tables. The trigger function of the row with id N is capture_N.
 CREATE TABLE {{.schema}}.outbox_capture (
 	id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	feed     text COLLATE "C" NOT NULL UNIQUE,

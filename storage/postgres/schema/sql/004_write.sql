@@ -1,11 +1,9 @@
--- How objects are written. Sessions keep the plans of what procedures do, so that the
--- server need not make them for each write; and that for any client, also behind
--- PgBouncer. They are made when the tables may be almost empty, and must do when they
--- are not: hence enable_seqscan.
+-- Procedures that write objects. Sessions cache the plans of their statements for all
+-- clients, even those behind PgBouncer. Plans may be made while the tables are almost
+-- empty and must also suit full ones: hence enable_seqscan = off.
 
 -- add_chunks adds bytes to a body, in chunks of the given size. If synchronous_commit
--- is off, the transaction sets it to on, whatever else it does; those that wait for more
--- than "on" are left alone.
+-- is off, it is set to on for the rest of the transaction; stricter settings are kept.
 CREATE PROCEDURE {{.schema}}.add_chunks(body bigint, start bigint, bytes bytea, chunk integer)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
@@ -18,9 +16,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- The others write the row of an object, whose body has so many bytes more, and the
--- first of those. They return the body's id and where the bytes begin, or null if there
--- is such an object, or none at the version.
+-- The procedures below write the row of an object whose body grows by size bytes, and the
+-- first of these bytes. They return the body's id and the offset of the bytes, or null on
+-- a conflict.
 
 CREATE PROCEDURE {{.schema}}.create_object(
 	key text, version text, size bigint, content_type text, cache_control text, data bytea, bytes bytea, chunk integer,

@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Remains implements [storage.Salvager].
-func (s *Store) Remains(ctx context.Context, prefix string) iter.Seq2[string, error] {
+// LeftoverKeys implements [storage.Recoverer].
+func (s *Store) LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckPrefix(prefix); err != nil {
 			yield("", fmt.Errorf("list remains: %w", err))
@@ -32,20 +32,20 @@ func (s *Store) Remains(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
-// Remnants implements [storage.Salvager]. The states are those in the metadata file and
+// Leftovers implements [storage.Recoverer]. The states are those in the metadata file and
 // in the spare file.
-func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, error) {
+func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, error) {
 	if err := storage.CheckKey(key); err != nil {
-		return nil, failed("salvage", key, err)
+		return nil, failed("recover", key, err)
 	}
 	unlock, err := s.locks.lock(ctx, key)
 	if err != nil {
-		return nil, failed("salvage", key, err)
+		return nil, failed("recover", key, err)
 	}
 	defer unlock()
-	current := s.salvageState(s.metaPath(key))
-	states := []*state{current, s.salvageState(s.sparePath(key))}
-	var remnants []storage.Remnant
+	current := s.recoverState(s.metaPath(key))
+	states := []*state{current, s.recoverState(s.sparePath(key))}
+	var leftovers []storage.Leftover
 	err = eachName(s.inObjects(dirOf(key)), func(name string) error {
 		id, ok := strings.CutPrefix(name, key[strings.LastIndexByte(key, '/')+1:]+"@")
 		if !ok || !isID(id) {
@@ -55,7 +55,7 @@ func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, er
 		if err != nil || info == nil || info.Size() == 0 {
 			return err
 		}
-		r := storage.Remnant{
+		r := storage.Leftover{
 			Key: key, Body: id, Size: info.Size(), Modified: info.ModTime().UTC(),
 			Current: current != nil && current.Body == id,
 		}
@@ -64,18 +64,18 @@ func (s *Store) Remnants(ctx context.Context, key string) ([]storage.Remnant, er
 				r.States = append(r.States, st.info(key))
 			}
 		}
-		remnants = append(remnants, r)
+		leftovers = append(leftovers, r)
 		return nil
 	})
 	if err != nil {
-		return nil, failed("salvage", key, err)
+		return nil, failed("recover", key, err)
 	}
-	slices.SortFunc(remnants, func(a, b storage.Remnant) int { return b.Modified.Compare(a.Modified) })
-	return remnants, nil
+	slices.SortFunc(leftovers, func(a, b storage.Leftover) int { return b.Modified.Compare(a.Modified) })
+	return leftovers, nil
 }
 
-// salvageState returns the state in a file, or nil if it cannot be read.
-func (s *Store) salvageState(path string) *state {
+// recoverState returns the state in a file, or nil if it cannot be read.
+func (s *Store) recoverState(path string) *state {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) > maxState {
 		return nil
@@ -104,17 +104,17 @@ func idle(path string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// OpenRemnant implements [storage.Salvager].
-func (s *Store) OpenRemnant(_ context.Context, r storage.Remnant) (io.ReadCloser, error) {
+// OpenLeftover implements [storage.Recoverer].
+func (s *Store) OpenLeftover(_ context.Context, r storage.Leftover) (io.ReadCloser, error) {
 	f, err := os.Open(s.bodyPath(r.Key, r.Body))
 	if err != nil {
-		return nil, failed("salvage", r.Key, refusal(err))
+		return nil, failed("recover", r.Key, refusal(err))
 	}
 	return f, nil
 }
 
-// Restore implements [storage.Salvager]. It writes metadata that names the body.
-func (s *Store) Restore(ctx context.Context, r storage.Remnant, size int64, meta storage.Meta) (storage.Version, error) {
+// Restore implements [storage.Recoverer]. It writes metadata that names the body.
+func (s *Store) Restore(ctx context.Context, r storage.Leftover, size int64, meta storage.Meta) (storage.Version, error) {
 	if err := checkWrite(ctx, r.Key, meta); err != nil {
 		return "", failed("restore", r.Key, err)
 	}

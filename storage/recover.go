@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// A Salvager is a Store that can recover objects from parts that survived a loss.
-type Salvager interface {
-	// Remains yields the keys below prefix, which ends in "/", of objects of which at
+// A Recoverer is a Store that can recover objects from parts that survived a loss.
+type Recoverer interface {
+	// LeftoverKeys yields the keys below prefix, which ends in "/", of objects of which at
 	// least some part is left, in the order of the keys' bytes.
-	Remains(ctx context.Context, prefix string) iter.Seq2[string, error]
+	LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[string, error]
 
-	// Remnants returns the bodies that are stored under key, except empty ones and those
+	// Leftovers returns the bodies that are stored under key, except empty ones and those
 	// that a writer has open.
-	Remnants(ctx context.Context, key string) ([]Remnant, error)
+	Leftovers(ctx context.Context, key string) ([]Leftover, error)
 
-	// OpenRemnant opens a body.
-	OpenRemnant(ctx context.Context, r Remnant) (io.ReadCloser, error)
+	// OpenLeftover opens a body.
+	OpenLeftover(ctx context.Context, r Leftover) (io.ReadCloser, error)
 
 	// Restore makes the first size bytes of a body the object at its key, with the given
 	// metadata, regardless of the state of that object.
-	Restore(ctx context.Context, r Remnant, size int64, meta Meta) (Version, error)
+	Restore(ctx context.Context, r Leftover, size int64, meta Meta) (Version, error)
 }
 
-// A Remnant is a stored body, whether or not it is part of an object.
-type Remnant struct {
+// A Leftover is a stored body, whether or not it is part of an object.
+type Leftover struct {
 	Key      string
 	Body     string // identifies the body among those under Key
 	Size     int64  // in bytes; may exceed the object's size if a writer was killed
