@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/storage"
@@ -29,10 +31,14 @@ type app struct {
 	log     *slog.Logger
 
 	begun    time.Time
+	running  bool              // the command line is good
 	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
 	web      *transport
 	logged   metrics.Tally // messages in the log, by level
+
+	stopProgress func()
+	closers      []func() error // of the command's resources
 
 	store     string
 	config    string
@@ -49,7 +55,7 @@ func newApp(s streams) *app {
 		data = out
 	}
 	s.err, s.out = con, out
-	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now(), web: newTransport()}
+	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now(), web: newTransport(), stopProgress: func() {}}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
@@ -103,6 +109,7 @@ func (a *app) logHandler() (slog.Handler, error) {
 
 // print writes a result to stdout: v with --json, else what text writes.
 func (a *app) print(v any, text func(w io.Writer) error) error {
+	a.stopProgress()
 	err := error(nil)
 	if a.json {
 		err = writeJSON(a.out, v)
@@ -133,10 +140,10 @@ func writeJSON(w io.Writer, v any) error {
 // printError tells the user why the command ends.
 func (a *app) printError(err error) {
 	a.console.Clear()
-	hint := hint(err)
+	hint := exit.Hint(err)
 	if a.json {
 		// Standard error is the last resort: if it fails, there is nobody to tell.
-		_ = writeJSON(a.err, errorJSON{Error: err.Error(), ExitStatus: exitCode(err), Hint: hint})
+		_ = writeJSON(a.err, errorJSON{Error: err.Error(), ExitStatus: exit.Status(err), Hint: hint})
 		return
 	}
 	// Lines after the first are indented, so that no text can pass for another message.
@@ -146,18 +153,34 @@ func (a *app) printError(err error) {
 	}
 }
 
-// progress shows the status of a command while it runs. The returned function ends that.
-func (a *app) progress(verb string, read func() progress.Status) (stop func()) {
+// progress shows the status of a command until it prints its result, or ends.
+func (a *app) progress(verb string, read func() progress.Status) {
 	d := progress.Display{Log: a.log}
 	if a.terminal {
 		d.Terminal = a.console
 	}
-	return d.Show(verb, read)
+	a.stopProgress = d.Show(verb, read)
 }
 
-// closing adds the error of closing a resource to the command's own.
-func closing(err *error, close func() error, what string) {
-	if e := close(); e != nil {
-		*err = errors.Join(*err, fmt.Errorf("close %s: %w", what, e))
+// atEnd has a resource closed when the command ends, before those that were opened earlier.
+func (a *app) atEnd(close func() error, what string) {
+	a.closers = append(a.closers, func() error {
+		if err := close(); err != nil {
+			return fmt.Errorf("close %s: %w", what, err)
+		}
+		return nil
+	})
+}
+
+// end closes the resources of a command that ends with err. It returns err, joined with the
+// errors of closing.
+func (a *app) end(err error) error {
+	a.stopProgress()
+	for _, close := range slices.Backward(a.closers) {
+		if e := close(); e != nil {
+			err = errors.Join(err, e)
+		}
 	}
+	a.closers = nil
+	return err
 }

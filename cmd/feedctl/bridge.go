@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -27,7 +28,7 @@ func newBridge(a *app) *cobra.Command {
 		Use:   "bridge",
 		Short: "Publish what changes in a database",
 		Long: `Bridge turns the changes of a database into entities of a feed, each exactly once. The place
-in the database is kept in the feed itself.` + exitStatus(exitOK, exitUsage),
+in the database is kept in the feed itself.` + exit.Help(),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones --follow
   feedctl bridge quarantine zones`,
 		Args: cobra.NoArgs,
@@ -70,7 +71,7 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 		return nil, err
 	}
 	if f.maxDocument < 0 {
-		return nil, usagef("--max-document is %d, must not be negative", f.maxDocument)
+		return nil, exit.Usagef("--max-document is %d, must not be negative", f.maxDocument)
 	}
 	auth, err := credential.ReadCouch(f.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
@@ -78,7 +79,7 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 	}
 	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: a.web}, URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, exit.Usagef("%w", err)
 	}
 	c.Target = at.identity()
 	if c.Index, err = f.indexFile(c.Target); err != nil {
@@ -94,11 +95,11 @@ func hintSource(err error) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		return &hinted{err, "renewing or correcting the server's certificate, with its intermediate certificates; for a private authority, the variable SSL_CERT_FILE with its certificate"}
+		return exit.WithHint(err, "renewing or correcting the server's certificate, with its intermediate certificates; for a private authority, the variable SSL_CERT_FILE with its certificate")
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return &hinted{err, "http:// in the URL of the database, or another port"}
+		return exit.WithHint(err, "http:// in the URL of the database, or another port")
 	case errors.As(err, &network) && network.Op == "dial":
-		return &hinted{err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it"}
+		return exit.WithHint(err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it")
 	}
 	return err
 }
@@ -110,7 +111,7 @@ func (f *sourceFlags) indexFile(target string) (string, error) {
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", usagef("there is no cache directory (%w): give --index FILE", err)
+		return "", exit.Usagef("there is no cache directory (%w): give --index FILE", err)
 	}
 	sum := sha256.Sum256([]byte(target))
 	return filepath.Join(dir, "feedctl", "couchdb", fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil

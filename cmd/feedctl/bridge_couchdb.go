@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
@@ -85,7 +86,7 @@ filled from it is equal to the database; this needs --revs from the beginning of
 
 At the end, or at Ctrl-C with --follow, it prints the statistics of CouchDB's replication
 protocol. They are also in the replication log _local/ID of the database, if the user may
-write there.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitQuarantine, exitInterrupted),
+write there.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart
@@ -132,17 +133,12 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	b := &bridging{app: a, flags: f, url: rawURL, at: at, store: store}
-	stopMetrics, err := a.serveMetrics(f.metrics, bridgeMetrics(b.progress))
-	if err != nil {
+	if err := a.serveMetrics(f.metrics, bridgeMetrics(b.progress)); err != nil {
 		return err
 	}
-	defer closing(&err, stopMetrics, "metrics")
-	stop := a.progress("bridge", b.status)
-	defer stop()
+	a.progress("bridge", b.status)
 	result, err := b.run(ctx, config)
-	stop()
 	if err != nil && ctx.Err() == nil {
 		return hintSource(err)
 	}
@@ -168,26 +164,26 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 		return c, err
 	}
 	if f.snapshot && f.options.Conflicts && !f.options.Revs {
-		return c, usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves")
+		return c, exit.Usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves")
 	}
 	if f.longPoll && !f.follow {
-		return c, usagef("--long-poll is for --follow")
+		return c, exit.Usagef("--long-poll is for --follow")
 	}
 	switch c.Attachments {
 	case couchdb.None, couchdb.Stub, couchdb.Inline, couchdb.Multipart:
 	default:
-		return c, usagef("--attachments %q is not one of none, stub, inline, multipart", f.attachments)
+		return c, exit.Usagef("--attachments %q is not one of none, stub, inline, multipart", f.attachments)
 	}
 	if f.selector != "" {
 		if !json.Valid([]byte(f.selector)) {
-			return c, usagef("--selector is not valid JSON")
+			return c, exit.Usagef("--selector is not valid JSON")
 		}
 		c.Filter.Selector = json.RawMessage(f.selector)
 	}
 	for _, parameter := range f.query {
 		name, value, ok := strings.Cut(parameter, "=")
 		if !ok || name == "" {
-			return c, usagef("--query %q is not NAME=VALUE", parameter)
+			return c, exit.Usagef("--query %q is not NAME=VALUE", parameter)
 		}
 		if c.Filter.Query == nil {
 			c.Filter.Query = url.Values{}
@@ -272,7 +268,7 @@ func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *
 	if err != nil {
 		return result, err
 	}
-	defer closing(&err, opened.Close, "bridge")
+	defer func() { err = errors.Join(err, opened.Close()) }()
 	b.current.Store(&attempt{opened, b.progress()})
 	report, err := opened.Run(ctx)
 	result.fill(report, err == nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // A copyRig is a database that goes through a feed into others.
@@ -121,11 +122,11 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "--snapshot with --conflicts needs --revs", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--snapshot"}},
-		{exitOK, "", []string{"bridge", "couchdb", r.from, r.store, "--conflicts"}},
-		{exitError, "has no _revisions", []string{"snapshot", "from-feed", r.store}},
-		{exitOK, "", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--revs"}},
-		{exitError, "has no _revisions", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--revs", "--snapshot"}},
+		{exit.Usage, "--snapshot with --conflicts needs --revs", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--snapshot"}},
+		{exit.OK, "", []string{"bridge", "couchdb", r.from, r.store, "--conflicts"}},
+		{exit.Error, "has no _revisions", []string{"snapshot", "from-feed", r.store}},
+		{exit.OK, "", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--revs"}},
+		{exit.Error, "has no _revisions", []string{"bridge", "couchdb", r.from, r.store, "--conflicts", "--revs", "--snapshot"}},
 	} {
 		code, _, stderr := feedctl(t, "", slices.Clone(c.args)...)
 		if code != c.want || !strings.Contains(stderr, c.says) {

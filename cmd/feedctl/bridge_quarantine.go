@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -31,7 +32,7 @@ published now, for instance with a higher --max-document, with the filter and op
 run that found them. Entries are removed if the database has replaced or deleted the
 document, or if its filter now excludes it. Rows without a document ID remain in the list. A
 bridge may run at the same time. With --filter, --view or --selector, the changes are read
-from the beginning, without the documents.` + sourceHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+from the beginning, without the documents.` + sourceHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl bridge quarantine zones
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),
@@ -49,7 +50,6 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	at, err := a.parseStored(arg)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored,
 	if err != nil {
 		return err
 	}
-	defer closing(&err, b.Close, "bridge")
+	a.atEnd(b.Close, "bridge")
 	report, err := b.Retry(ctx)
 	if err != nil {
 		return hintSource(err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // bridgeRig is a source, and a directory with all that the commands leave behind.
@@ -83,7 +84,7 @@ func TestBridgeStatistics(t *testing.T) {
 		NoChanges     bool          `json:"no_changes"`
 		Snapshot      *snapshotJSON `json:"snapshot"`
 	}
-	r.command(exitOK, &result, "couchdb", r.url, "docs", "--snapshot")
+	r.command(exit.OK, &result, "couchdb", r.url, "docs", "--snapshot")
 	if !result.OK || len(result.History) != 1 || result.Version == 0 || result.NoChanges || result.Snapshot == nil || *result.Snapshot.Entities != 5 {
 		t.Fatalf("%+v", result)
 	}
@@ -97,7 +98,7 @@ func TestBridgeStatistics(t *testing.T) {
 		h.EndLastSeq == nil || h.RecordedSeq != result.SourceLastSeq || !strings.HasSuffix(h.StartTime, " GMT") || !strings.HasSuffix(h.EndTime, " GMT") {
 		t.Errorf("%+v", h)
 	}
-	r.command(exitOK, &result, "couchdb", r.url, "docs")
+	r.command(exit.OK, &result, "couchdb", r.url, "docs")
 	if !result.NoChanges {
 		t.Errorf("%+v", result)
 	}
@@ -125,10 +126,10 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	<-live
 	r.fake.AddDoc(r.url, "late", "{}")
 	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "6") // waits for it
-	cancel(errInterrupted)
+	cancel(exit.ErrInterrupted)
 	bridge.Wait()
 	var result replicationJSON
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil || code != exitInterrupted {
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || code != exit.Interrupted {
 		t.Fatalf("exit status %d, %v: %s%s", code, err, &out, &log)
 	}
 	if h := result.History; len(h) != 2 || h[0].DocsWritten != 1 || h[1].DocsWritten != 5 || result.Snapshot == nil || *result.Snapshot.Entities != 5 {
@@ -165,9 +166,9 @@ func TestBridgeSnapshotOfNothing(t *testing.T) {
 	}
 	r.fake.AddDoc(r.url, "late", "{}")
 	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "1") // waits for it
-	cancel(errInterrupted)
+	cancel(exit.ErrInterrupted)
 	var result replicationJSON
-	if code := <-ended; code != exitInterrupted {
+	if code := <-ended; code != exit.Interrupted {
 		t.Errorf("exit status %d: %s", code, &log)
 	}
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil || result.Snapshot != nil || !strings.Contains(log.String(), "no snapshot") {
@@ -190,14 +191,14 @@ func TestBridgeText(t *testing.T) {
 func TestBridgeQuarantine(t *testing.T) {
 	r := newBridgeRig(t)
 	r.fake.AddDoc(r.url, "large", fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 2000)))
-	r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "1000")
+	r.command(exit.OK, nil, "couchdb", r.url, "docs", "--max-document", "1000")
 	var thing bridge.Quarantined
-	r.command(exitOK, &thing, "quarantine", "docs")
+	r.command(exit.OK, &thing, "quarantine", "docs")
 	if thing.ID != "large" || !strings.Contains(thing.Reason, "1000 bytes") {
 		t.Errorf("%+v", thing)
 	}
 	var report bridge.RetryReport
-	r.command(exitOK, &report, "quarantine", "docs", "--retry", r.url)
+	r.command(exit.OK, &report, "quarantine", "docs", "--retry", r.url)
 	if want := (bridge.RetryReport{Published: 1, Removed: 1}); report != want {
 		t.Errorf("%+v, want %+v", report, want)
 	}
@@ -214,14 +215,14 @@ func TestBridgeErrors(t *testing.T) {
 		text  string
 		flags []string
 	}{
-		{exitUsage, "is not one of none, stub", []string{"--attachments", "zip"}},
-		{exitUsage, "not valid JSON", []string{"--selector", "{"}},
-		{exitUsage, "not NAME=VALUE", []string{"--query", "x"}},
-		{exitUsage, "exclude each other", []string{"--filter", "a/b", "--doc-id", "c"}},
-		{exitUsage, "is not a size", []string{"--max-document", "-1"}},
-		{exitUsage, "is for --follow", []string{"--long-poll"}},
-		{exitNotFound, "no such file", []string{"--credentials-file", file + "x"}},
-		{exitError, "status 401", []string{"--credentials-file", file}},
+		{exit.Usage, "is not one of none, stub", []string{"--attachments", "zip"}},
+		{exit.Usage, "not valid JSON", []string{"--selector", "{"}},
+		{exit.Usage, "not NAME=VALUE", []string{"--query", "x"}},
+		{exit.Usage, "exclude each other", []string{"--filter", "a/b", "--doc-id", "c"}},
+		{exit.Usage, "is not a size", []string{"--max-document", "-1"}},
+		{exit.Usage, "is for --follow", []string{"--long-poll"}},
+		{exit.NotFound, "no such file", []string{"--credentials-file", file + "x"}},
+		{exit.Error, "status 401", []string{"--credentials-file", file}},
 	} {
 		r.fake.Require(couchtest.Credentials{User: "ann", Password: "another"})
 		stderr := r.command(c.want, nil, append([]string{"couchdb", r.url, "docs"}, c.flags...)...)
@@ -230,10 +231,10 @@ func TestBridgeErrors(t *testing.T) {
 		}
 	}
 	r.fake.Require(couchtest.Credentials{User: "ann", Password: "hunter2"})
-	r.command(exitOK, nil, "couchdb", r.url, "docs", "--credentials-file", file)
-	r.command(exitNotFound, nil, "couchdb", r.url+"x", "docs", "--credentials-file", file)
-	r.command(exitNotFound, nil, "quarantine", "none")
-	r.command(exitUsage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
+	r.command(exit.OK, nil, "couchdb", r.url, "docs", "--credentials-file", file)
+	r.command(exit.NotFound, nil, "couchdb", r.url+"x", "docs", "--credentials-file", file)
+	r.command(exit.NotFound, nil, "quarantine", "none")
+	r.command(exit.Usage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
 }
 
 // TestBridgeMetrics gathers them as Prometheus does.
@@ -267,13 +268,13 @@ func TestBridgeNobodyThere(t *testing.T) {
 	r := newBridgeRig(t)
 	r.fake.Close()
 	for _, url := range []string{r.url, "http://no-such-host.invalid/db"} {
-		stderr := r.command(exitError, nil, "couchdb", url, "docs")
+		stderr := r.command(exit.Error, nil, "couchdb", url, "docs")
 		host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 		if !strings.Contains(stderr, host) || !strings.Contains(stderr, "--retries") || strings.Contains(stderr, "WARN") {
 			t.Errorf("standard error is %s", stderr)
 		}
 	}
-	stderr := r.command(exitError, nil, "couchdb", r.url, "docs", "--retries", "2")
+	stderr := r.command(exit.Error, nil, "couchdb", r.url, "docs", "--retries", "2")
 	if strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "gives_up") || !strings.Contains(stderr, "no progress in 2 attempts") {
 		t.Errorf("with --retries, standard error is %s", stderr)
 	}
@@ -291,9 +292,9 @@ func TestBridgeNeverBetter(t *testing.T) {
 	} {
 		for _, command := range [][]string{{"couchdb", url, "docs", "--follow", "--retries", "2"}, {"quarantine", "docs", "--retry", url}} {
 			if command[0] == "quarantine" {
-				r.command(exitOK, nil, "couchdb", r.url, "docs", "--max-document", "3", "--max-quarantine", "100%")
+				r.command(exit.OK, nil, "couchdb", r.url, "docs", "--max-document", "3", "--max-quarantine", "100%")
 			}
-			stderr := r.command(exitError, nil, command...)
+			stderr := r.command(exit.Error, nil, command...)
 			if !strings.Contains(stderr, says) || strings.Contains(stderr, "WARN") {
 				t.Errorf("%q: standard error is %s", command, stderr)
 			}

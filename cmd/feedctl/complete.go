@@ -149,7 +149,6 @@ func (a *app) namesIn(ctx context.Context, rawURL string, lists ...func(context.
 	if err != nil {
 		return nil
 	}
-	defer store.Close()
 	for _, list := range lists {
 		for name, err := range list(ctx, store, "") {
 			if err != nil {
@@ -167,7 +166,6 @@ func (a *app) snapshotIDs(ctx context.Context, arg string) []string {
 	if err != nil {
 		return nil
 	}
-	defer store.Close()
 	ids, _ := producer.Snapshots(ctx, store, name)
 	return ids
 }

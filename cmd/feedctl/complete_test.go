@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // complete returns what a shell offers for the last of the words.
 func complete(t *testing.T, words ...string) string {
 	t.Helper()
 	code, stdout, stderr := feedctl(t, "", append([]string{"__complete"}, words...)...)
-	if code != exitOK {
+	if code != exit.OK {
 		t.Errorf("complete %q: exit status %d, %s", words, code, stderr)
 	}
 	offered := stdout[:strings.LastIndex(stdout, ":")] // without what is for the script of the shell

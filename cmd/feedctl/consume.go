@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
@@ -94,7 +95,7 @@ polling a bucket, at intervals of up to 10 seconds. It also waits for a feed tha
 reached or does not exist yet, and for a sink that is unavailable at the start. If the sink
 is unavailable later, for more than about half a minute, consume ends. Ctrl-C and SIGTERM
 commit what was applied and end it; the next run continues there. After SIGTERM the exit
-status is 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
+status is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
@@ -143,7 +144,6 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	defer closing(&err, at.close, "store")
 	job, err := f.job(a, at)
 	if err != nil {
 		return err
@@ -157,17 +157,15 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	defer closing(&err, to.Close, into)
+	a.atEnd(to.Close, into)
 	job.Sink = to
 	if consumer.AtLeastOnce(to) {
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var gauge consumeGauge
-	stopMetrics, err := a.serveMetrics(f.metrics, gauge.metrics())
-	if err != nil {
+	if err := a.serveMetrics(f.metrics, gauge.metrics()); err != nil {
 		return err
 	}
-	defer closing(&err, stopMetrics, "metrics")
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
@@ -176,11 +174,9 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 			end(errQuarantine)
 		}
 	}
-	stop := a.progress("consume", gauge.status)
-	defer stop()
+	a.progress("consume", gauge.status)
 	stats, err := job.Run(runCtx)
-	stop()
-	if errors.Is(context.Cause(runCtx), errQuarantine) && onlyEnded(err) {
+	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below tells it
 	}
 	err = at.suggest(ctx, err)
@@ -242,10 +238,10 @@ func (f *consumeFlags) check() error {
 		return err
 	}
 	if _, ok := gapPolicies[f.onGap]; !ok {
-		return usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)
+		return exit.Usagef("--on-gap %q is not one of fail, replay, snapshot", f.onGap)
 	}
 	if f.batchEntities < 0 || f.batchBytes < 0 {
-		return usagef("--batch-entities and --batch-bytes must not be negative")
+		return exit.Usagef("--batch-entities and --batch-bytes must not be negative")
 	}
 	return nil
 }
@@ -300,7 +296,7 @@ func parseFrom(from string, at *location) (start consumer.Start, snapshotURL str
 	}
 	t, err := time.Parse(time.RFC3339, from)
 	if err != nil {
-		return start, "", usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
+		return start, "", exit.Usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
 	}
 	return consumer.Since(t), "", nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
@@ -39,7 +40,7 @@ to 16 MiB of pages are read ahead while others are written.
 With --follow, copy goes on until it is stopped. To switch over: stop publishing to the
 source, stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with
 status 0, and publish to the copy. A target that has other entities than the source is
-refused and left as it is.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitInterrupted),
+refused and left as it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl copy file:/var/lib/feedctl file:/backup/feedctl
   feedctl copy file:/var/lib/feedctl#zones 's3://bucket/prefix?region=eu-central-1' --follow
   feedctl copy 'postgres://feedctl@db.example.org/shop' file:./copy --json`,
@@ -63,33 +64,27 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 	case err != nil:
 		return err
 	case other != "" && other != name:
-		return usagef("copy %s to %s: a copy keeps its name, which the digests of its pages contain", sink.Redact(source), sink.Redact(target))
+		return exit.Usagef("copy %s to %s: a copy keeps its name, which the digests of its pages contain", sink.Redact(source), sink.Redact(target))
 	case stored{fromURL, ""}.identity() == stored{toURL, ""}.identity():
-		return usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
+		return exit.Usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
 	}
 	from, err := a.openStoreAt(ctx, fromURL, access{follow: follow})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, from.Close, "store")
 	to, err := a.openStoreAt(ctx, toURL, access{create: true, follow: follow})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, to.Close, "store")
 	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.log})
-	stopMetrics, err := a.serveMetrics(address, copyMetrics(c.Report))
-	if err != nil {
+	if err := a.serveMetrics(address, copyMetrics(c.Report)); err != nil {
 		return err
 	}
-	defer closing(&err, stopMetrics, "metrics")
-	stop := a.progress("copy", func() progress.Status {
+	a.progress("copy", func() progress.Status {
 		r := c.Report()
 		return progress.Status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
 	})
-	defer stop()
 	err = c.Run(ctx)
-	stop()
 	return errors.Join(hintCopy(err), a.printCopied(c.Report(), sink.Redact(source), sink.Redact(target)))
 }
 
@@ -117,9 +112,9 @@ func (a *app) storeOrStored(arg string) (store, name string, err error) {
 func hintCopy(err error) error {
 	switch {
 	case errors.Is(err, replica.ErrDiverged):
-		return &hinted{err, "another target: nothing was written over in this one"}
+		return exit.WithHint(err, "another target: nothing was written over in this one")
 	case errors.Is(err, chain.ErrPruned):
-		return &hinted{err, "a new target: the source has pruned what comes next in this one"}
+		return exit.WithHint(err, "a new target: the source has pruned what comes next in this one")
 	}
 	return err
 }

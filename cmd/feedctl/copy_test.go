@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/replica"
@@ -79,11 +80,11 @@ func TestCopy(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{first, last}, exitError, "diverged"},
-		{[]string{first + "#none", last}, exitNotFound, "none"},
-		{[]string{first + "#zones", last + "#others"}, exitUsage, "keeps its name"},
-		{[]string{first, first}, exitUsage, "same store"},
-		{[]string{files(), last}, exitNotFound, "no store"},
+		{[]string{first, last}, exit.Error, "diverged"},
+		{[]string{first + "#none", last}, exit.NotFound, "none"},
+		{[]string{first + "#zones", last + "#others"}, exit.Usage, "keeps its name"},
+		{[]string{first, first}, exit.Usage, "same store"},
+		{[]string{files(), last}, exit.NotFound, "no store"},
 	} {
 		code, _, stderr := feedctl(t, "", append([]string{"copy"}, test.args...)...)
 		if code != test.code || !strings.Contains(stderr, test.want) {

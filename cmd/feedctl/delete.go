@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/producer"
@@ -31,7 +32,7 @@ new feed of the same name, whose page numbers continue after those of the old on
 no URL of a page is used twice. If a deletion is interrupted, run it again; until then the
 feed accepts no entities. First stop producers of versions without this command: they do not
 notice at once that a feed is being deleted.` +
-			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+			exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl delete zones --dry-run
   feedctl delete s3://bucket/prefix#zones --yes`,
 		Args: cobra.ExactArgs(1),
@@ -49,7 +50,6 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err e
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	if !dryRun && !yes {
 		if err := a.confirmDelete(ctx, store, name); err != nil {
 			return err
@@ -72,7 +72,7 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err e
 func (a *app) confirmDelete(ctx context.Context, store storage.Store, name string) error {
 	in, ok := a.in.(*os.File)
 	if !ok || !a.terminal || !term.IsTerminal(int(in.Fd())) {
-		return usagef("delete feed %q: there is no terminal to ask on: use --yes, or --dry-run to see what would go", name)
+		return exit.Usagef("delete feed %q: there is no terminal to ask on: use --yes, or --dry-run to see what would go", name)
 	}
 	report, err := producer.Delete(ctx, store, name, true)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/stores"
 )
@@ -23,11 +24,11 @@ func TestDeleteWhileFollowed(t *testing.T) {
 		codes             []int
 		want              []string
 	}{
-		"HTTP":                          {web: true, codes: []int{exitNotFound}, want: []string{"deleted"}},
-		"HTTP, published again":         {web: true, again: true, codes: []int{exitNotFound, exitGap}, want: []string{"deleted", "--on-gap"}},
-		"HTTP, published again at once": {web: true, again: true, early: true, codes: []int{exitGap}, want: []string{"--on-gap"}},
-		"store":                         {codes: []int{exitNotFound}, want: []string{"deleted"}},
-		"store, published again":        {again: true, codes: []int{exitNotFound, exitGap}, want: []string{"deleted", "--on-gap"}},
+		"HTTP":                          {web: true, codes: []int{exit.NotFound}, want: []string{"deleted"}},
+		"HTTP, published again":         {web: true, again: true, codes: []int{exit.NotFound, exit.Gap}, want: []string{"deleted", "--on-gap"}},
+		"HTTP, published again at once": {web: true, again: true, early: true, codes: []int{exit.Gap}, want: []string{"--on-gap"}},
+		"store":                         {codes: []int{exit.NotFound}, want: []string{"deleted"}},
+		"store, published again":        {again: true, codes: []int{exit.NotFound, exit.Gap}, want: []string{"deleted", "--on-gap"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // openTerminal returns both ends of a pseudoterminal (pty(7)).
@@ -44,13 +46,13 @@ func TestDeleteAsks(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"\n", exitError, "not confirmed, nothing was deleted"},
-		{"n\n", exitError, "not confirmed, nothing was deleted"},
-		{"yess\n", exitError, "not confirmed, nothing was deleted"},
-		{"\x04", exitError, "not confirmed, nothing was deleted"}, // the end of the input
-		{"", exitInterrupted, "interrupted"},
-		{" Yes \n", exitOK, ""},
-		{"y\n", exitNotFound, "it was deleted"}, // before it asks
+		{"\n", exit.Error, "not confirmed, nothing was deleted"},
+		{"n\n", exit.Error, "not confirmed, nothing was deleted"},
+		{"yess\n", exit.Error, "not confirmed, nothing was deleted"},
+		{"\x04", exit.Error, "not confirmed, nothing was deleted"}, // the end of the input
+		{"", exit.Interrupted, "interrupted"},
+		{" Yes \n", exit.OK, ""},
+		{"y\n", exit.NotFound, "it was deleted"}, // before it asks
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		keyboard, terminal := openTerminal(t)
@@ -63,7 +65,7 @@ func TestDeleteAsks(t *testing.T) {
 		select {
 		case <-asked:
 			if test.typed == "" {
-				cancel(errInterrupted)
+				cancel(exit.ErrInterrupted)
 			} else if _, err := keyboard.WriteString(test.typed); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +77,7 @@ func TestDeleteAsks(t *testing.T) {
 			t.Errorf("%q: exit status %d: %s", test.typed, code, stderr.last)
 		}
 		out := mustRun(t, "", "list", store)
-		if (code == exitOK || code == exitNotFound) == strings.Contains(out, "zones") {
+		if (code == exit.OK || code == exit.NotFound) == strings.Contains(out, "zones") {
 			t.Errorf("after %q the store has %s", test.typed, out)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 func TestDeleteFeed(t *testing.T) {
@@ -21,19 +23,19 @@ func TestDeleteFeed(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"delete", feed}, exitUsage, "--yes"},
-		{[]string{"delete", store + "#zonse", "--yes"}, exitNotFound, `did you mean "zones"?`},
-		{[]string{"delete", store + "#zonse", "--dry-run"}, exitNotFound, `did you mean "zones"?`},
-		{[]string{"delete", feed, "--dry-run"}, exitOK, "would delete feed zones: 1 page"},
-		{[]string{"delete", feed, "--yes"}, exitOK, "deleted feed zones: 1 page"},
-		{[]string{"delete", feed, "--yes"}, exitNotFound, "it was deleted"},
-		{[]string{"consume", feed, "--into", sink}, exitNotFound, "it was deleted"},
-		{[]string{"inspect", feed}, exitNotFound, "deleted"},
-		{[]string{"verify", feed}, exitNotFound, "it was deleted"},
-		{[]string{"repair", feed}, exitNotFound, "feed has no pages"},
-		{[]string{"snapshot", "from-feed", feed}, exitNotFound, "it was deleted"},
-		{[]string{"copy", store, copied}, exitOK, ""},
-		{[]string{"verify", copied + "#zones"}, exitNotFound, "it was deleted"},
+		{[]string{"delete", feed}, exit.Usage, "--yes"},
+		{[]string{"delete", store + "#zonse", "--yes"}, exit.NotFound, `did you mean "zones"?`},
+		{[]string{"delete", store + "#zonse", "--dry-run"}, exit.NotFound, `did you mean "zones"?`},
+		{[]string{"delete", feed, "--dry-run"}, exit.OK, "would delete feed zones: 1 page"},
+		{[]string{"delete", feed, "--yes"}, exit.OK, "deleted feed zones: 1 page"},
+		{[]string{"delete", feed, "--yes"}, exit.NotFound, "it was deleted"},
+		{[]string{"consume", feed, "--into", sink}, exit.NotFound, "it was deleted"},
+		{[]string{"inspect", feed}, exit.NotFound, "deleted"},
+		{[]string{"verify", feed}, exit.NotFound, "it was deleted"},
+		{[]string{"repair", feed}, exit.NotFound, "feed has no pages"},
+		{[]string{"snapshot", "from-feed", feed}, exit.NotFound, "it was deleted"},
+		{[]string{"copy", store, copied}, exit.OK, ""},
+		{[]string{"verify", copied + "#zones"}, exit.NotFound, "it was deleted"},
 	} {
 		code, stdout, stderr := feedctl(t, "", test.args...)
 		if code != test.code || !strings.Contains(stdout+stderr, test.want) {
@@ -53,7 +55,7 @@ func TestDeleteFeed(t *testing.T) {
 	mustRun(t, "", "consume", feed, "--into", other)
 	mustRun(t, "", "snapshot", "from-feed", feed)
 	code, stdout, stderr := feedctl(t, "", "consume", feed, "--into", sink)
-	if code == exitOK || !strings.Contains(stderr, "--on-gap") {
+	if code == exit.OK || !strings.Contains(stderr, "--on-gap") {
 		t.Errorf("consume from a position in the deleted feed: exit status %d: %s%s", code, stdout, stderr)
 	}
 	var result deletedFeedJSON

@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/sink"
@@ -42,7 +43,7 @@ page, changes pages or compresses them wrongly, and whether long-polls work, whi
 long as --wait.
 
 A finding is "ok", "skipped" (it could not be tested), "warning" (it works, but could be
-better) or "problem". With a problem the exit status is 1.` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
+better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Interrupted),
 		Example: `  feedctl doctor https://data.example.org/feeds/zones
   feedctl doctor 's3://bucket/prefix?region=eu-central-1'
   feedctl doctor file:/var/lib/feedctl --json`,
@@ -67,7 +68,7 @@ var errUnwell = errors.New("something is wrong")
 
 func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error {
 	if f.wait < time.Second {
-		return usagef("--wait %v is less than a second", f.wait)
+		return exit.Usagef("--wait %v is less than a second", f.wait)
 	}
 	var findings []doctor.Finding
 	var err error
@@ -90,7 +91,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 
 func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
 	if !isWeb(target) {
-		return nil, usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, directoryHint(target, ""))
+		return nil, exit.Usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, directoryHint(target, ""))
 	}
 	u, err := parseURL(target)
 	if err != nil {
@@ -119,7 +120,6 @@ func (a *app) examineStore(ctx context.Context, target string) (findings []docto
 	case err != nil:
 		return nil, err
 	}
-	defer closing(&err, store.Close, "store")
 	if findings, err = doctor.Store(ctx, store); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/stores"
 )
@@ -54,8 +55,8 @@ func TestFollowMissing(t *testing.T) {
 		case code := <-ended:
 			t.Fatalf("feedctl %s: exit status %d: %s", line, code, stderr.last)
 		}
-		cancel(errTerminated)
-		if code := <-ended; code != exitOK {
+		cancel(exit.ErrTerminated)
+		if code := <-ended; code != exit.OK {
 			t.Errorf("feedctl %s: exit status %d: %s", line, code, stderr.last)
 		}
 	}

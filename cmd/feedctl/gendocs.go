@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 func newGenDocs() *cobra.Command {
 	return &cobra.Command{
 		Use:     "gen-docs DIR",
 		Short:   "Write the help of all commands as Markdown files",
-		Long:    "Gen-docs writes the help of every command as a Markdown file into DIR." + exitStatus(exitOK, exitError, exitUsage),
+		Long:    "Gen-docs writes the help of every command as a Markdown file into DIR." + exit.Help(),
 		Example: "  feedctl gen-docs docs/cli",
 		Hidden:  true,
 		Args:    cobra.ExactArgs(1),

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // evil has what a terminal obeys: escape sequences with ESC and with the C1 character for
@@ -130,7 +132,7 @@ func TestEntitiesOnTerminal(t *testing.T) {
 		} {
 			var stdout, stderr strings.Builder
 			code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr, screen: screen})
-			if code != exitOK || strings.Contains(stdout.String(), "\u202e") == screen {
+			if code != exit.OK || strings.Contains(stdout.String(), "\u202e") == screen {
 				t.Errorf("%s, terminal %t: exit status %d, %q, %q", args[0], screen, code, &stdout, &stderr)
 			}
 			if screen && obeyed(stdout.String()) >= 0 {

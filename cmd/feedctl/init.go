@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -19,7 +20,7 @@ schema with its tables in a PostgreSQL database. A bucket must exist. If there i
 already, init changes nothing and succeeds.
 
 Commands that write also create the store: publish, bridge, outbox attach and run, snapshot
-create, copy. All others, including serve, need an existing store.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+create, copy. All others, including serve, need an existing store.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl init file:/var/lib/feedctl
   feedctl init 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),
@@ -37,20 +38,16 @@ func (a *app) storeOf(args []string) string {
 	return a.store
 }
 
-func runInit(ctx context.Context, a *app, rawURL string) (err error) {
-	existing, err := a.openStoreAt(ctx, rawURL, access{})
+func runInit(ctx context.Context, a *app, rawURL string) error {
+	_, err := a.openStoreAt(ctx, rawURL, access{})
 	made := errors.Is(err, storage.ErrNoStore)
-	switch {
-	case err == nil:
-		defer closing(&err, existing.Close, "store")
-	case !made:
+	if err != nil && !made {
 		return err
 	}
 	store, err := a.openStoreAt(ctx, rawURL, access{create: true})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	// Not every driver has asked its server yet.
 	if _, err := store.Stat(ctx, "init"); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err

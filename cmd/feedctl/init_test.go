@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -35,7 +36,7 @@ func TestReadersCreateNothing(t *testing.T) {
 			{"migrate"},
 		} {
 			code, stdout, stderr := feedctl(t, "", append(args, "--store", store)...)
-			if code != exitNotFound || !strings.Contains(stderr, "there is no store") || !strings.Contains(stderr, `"feedctl init `) {
+			if code != exit.NotFound || !strings.Contains(stderr, "there is no store") || !strings.Contains(stderr, `"feedctl init `) {
 				t.Errorf("%s: exit status %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
 			}
 		}

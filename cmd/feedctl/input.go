@@ -14,6 +14,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/internal/suggest"
 )
@@ -52,11 +53,11 @@ func (f *inputFlags) addFeed(flags *pflag.FlagSet) {
 func (f *inputFlags) check() error {
 	if f.operation != "" {
 		if _, err := feed.ParseOperation(f.operation); err != nil {
-			return usagef("--op %q is not one of PUT, PATCH, DELETE", f.operation)
+			return exit.Usagef("--op %q is not one of PUT, PATCH, DELETE", f.operation)
 		}
 	}
 	if !slices.Contains(input.Formats, f.format) {
-		return usagef("--format %q is not one of %s%s", f.format, strings.Join(input.Formats, ", "), suggest.DidYouMean(f.format, input.Formats, ""))
+		return exit.Usagef("--format %q is not one of %s%s", f.format, strings.Join(input.Formats, ", "), suggest.DidYouMean(f.format, input.Formats, ""))
 	}
 	pointers := map[string]string{"--key": f.key, "--op-field": f.opField}
 	if f.format == "ndjson" {
@@ -67,17 +68,17 @@ func (f *inputFlags) check() error {
 			continue
 		}
 		if f.format != "ndjson" {
-			return usagef("%s is for --format ndjson only", name)
+			return exit.Usagef("%s is for --format ndjson only", name)
 		}
 		if err := checkPointer(name, pointer); err != nil {
 			return err
 		}
 	}
 	if f.contentID != "" && f.format != "ndjson" && f.format != "raw" {
-		return usagef("--content-id is for --format ndjson and raw only")
+		return exit.Usagef("--content-id is for --format ndjson and raw only")
 	}
 	if f.keyValue != "" && f.format != "raw" {
-		return usagef("--key-value is for --format raw only")
+		return exit.Usagef("--key-value is for --format raw only")
 	}
 	return nil
 }
@@ -108,9 +109,9 @@ func (f *inputFlags) open(ctx context.Context, log *slog.Logger, stdin io.Reader
 	}
 	switch {
 	case errors.Is(err, input.ErrIsDirectory):
-		return nil, usagef("%w: use --format dir", err)
+		return nil, exit.Usagef("%w: use --format dir", err)
 	case errors.Is(err, input.ErrNotDirectory):
-		return nil, &usageError{err}
+		return nil, exit.Usagef("%w", err)
 	case errors.Is(err, input.ErrNoBoundary):
 		return nil, fmt.Errorf("%w: give the boundary with --content-type", err)
 	}
@@ -132,7 +133,7 @@ func checkPointer(flag, pointer string) error {
 		return nil
 	}
 	if _, err := jsonptr.Compile(pointer); err != nil {
-		return usagef("%s: %w", flag, err)
+		return exit.Usagef("%s: %w", flag, err)
 	}
 	return nil
 }

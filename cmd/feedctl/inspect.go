@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
@@ -34,7 +35,7 @@ of the pages in BYTES. With --index the argument is the URL of a snapshot's inde
 name of a snapshot in the store, and the index is shown.
 
 With --json it prints a line {"page":{...}} for each page and a line {"feed":{...}}, or one
-line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl inspect zones
   feedctl inspect https://data.example.org/feeds/zones --json
   feedctl inspect 's3://bucket/prefix?region=eu-central-1#zones'
@@ -58,7 +59,6 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	defer closing(&err, at.close, "store")
 	at.config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
 	switch {
 	case f.index:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -39,7 +40,7 @@ It takes a few requests for each line, however large a feed is, and prints it at
 object.
 
 With the URL of a server, it prints the names and URLs that the server lists, with a request
-for each 1,000. --credentials-file and the flags after it are for this.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+for each 1,000. --credentials-file and the flags after it are for this.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl list file:/var/lib/feedctl
   feedctl list 's3://bucket/prefix?region=eu-central-1' --limit 100 --after zones --json
   feedctl list https://data.example.org`,
@@ -63,11 +64,11 @@ for each 1,000. --credentials-file and the flags after it are for this.` + exitS
 // check finds what is wrong with the flags.
 func (f *listFlags) check() error {
 	if f.limit < 0 {
-		return usagef("invalid --limit %d: must not be negative", f.limit)
+		return exit.Usagef("invalid --limit %d: must not be negative", f.limit)
 	}
 	if f.after != "" {
 		if err := layout.CheckName(f.after); err != nil {
-			return usagef("--after: %w", err)
+			return exit.Usagef("--after: %w", err)
 		}
 	}
 	return nil
@@ -78,7 +79,6 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	l := &lister{app: a, store: store, now: time.Now(), left: f.limit}
 	if err := l.all(ctx, f.after); err != nil {
 		return err
@@ -157,7 +157,9 @@ func (l *lister) broken(kind, name string, err error) error {
 }
 
 // isDamaged reports whether an error is about what a store holds, and not about the way there.
-func isDamaged(err error) bool { return isInvalid(err) || errors.Is(err, storage.ErrLayout) }
+func isDamaged(err error) bool {
+	return exit.IsInvalid(err) || errors.Is(err, storage.ErrLayout)
+}
 
 // listFormat has columns of fixed width, since no line waits for the next.
 const listFormat = "%-8s  %-40s  %10s  %15s  %12s  %s\n"

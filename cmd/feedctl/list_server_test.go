@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // TestListDamaged lists a store in which a feed and a snapshot are damaged.
@@ -29,7 +31,7 @@ func TestListDamaged(t *testing.T) {
 	}
 	code, stdout, stderr := feedctl(t, "", "list", store, "--json")
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-	if code != exitInvalid || len(lines) != 6 || !strings.Contains(stderr, "2 feeds and snapshots") {
+	if code != exit.Invalid || len(lines) != 6 || !strings.Contains(stderr, "2 feeds and snapshots") {
 		t.Fatalf("exit status %d: %s%s", code, stdout, stderr)
 	}
 	for n, line := range lines {
@@ -85,12 +87,12 @@ func TestListPages(t *testing.T) {
 		code int
 		text string
 	}{
-		`{"snapshots":[{"name":"b","url":"/snapshots/b"}]}`:        {exitOK, ""},
-		`{"next":"http://elsewhere.example/?after=snapshots%2Fb"}`: {exitError, "elsewhere.example"},
-		`{"next":"/?after=feeds%2Fa"}`:                             {exitError, "its directory has no end"},
-		`{"feeds":[{"name":"..","url":"/"}]}`:                      {exitError, "the server lists a feed"},
-		`<!DOCTYPE html>`:                                          {exitError, "is not a directory of feeds"},
-		``:                                                         {exitNotFound, "404"},
+		`{"snapshots":[{"name":"b","url":"/snapshots/b"}]}`:        {exit.OK, ""},
+		`{"next":"http://elsewhere.example/?after=snapshots%2Fb"}`: {exit.Error, "elsewhere.example"},
+		`{"next":"/?after=feeds%2Fa"}`:                             {exit.Error, "its directory has no end"},
+		`{"feeds":[{"name":"..","url":"/"}]}`:                      {exit.Error, "the server lists a feed"},
+		`<!DOCTYPE html>`:                                          {exit.Error, "is not a directory of feeds"},
+		``:                                                         {exit.NotFound, "404"},
 	} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answer, ok := answers[r.URL.Query().Get("after")]
@@ -104,7 +106,7 @@ func TestListPages(t *testing.T) {
 		}))
 		code, stdout, stderr := feedctl(t, "", "list", web.URL)
 		web.Close()
-		if code != want.code || !strings.Contains(stderr, want.text) || code == exitOK && strings.Count(stdout, "\n") != 5 {
+		if code != want.code || !strings.Contains(stderr, want.text) || code == exit.OK && strings.Count(stdout, "\n") != 5 {
 			t.Errorf("%s: exit status %d: %s%s", last, code, stdout, stderr)
 		}
 	}

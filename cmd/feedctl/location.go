@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -48,10 +49,10 @@ func (f *clientFlags) header() (http.Header, error) {
 		name, value, ok := strings.Cut(field, ":")
 		name = strings.TrimSpace(name)
 		if !ok || name == "" {
-			return nil, usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"") // and may be a secret
+			return nil, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"") // and may be a secret
 		}
 		if strings.EqualFold(name, "Authorization") {
-			return nil, usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS")
+			return nil, exit.Usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS")
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}
@@ -103,7 +104,7 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	}
 	if !stores.IsURL(arg) && isURL(arg) {
 		if !isWeb(arg) {
-			return nil, usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, "#NAME"))
+			return nil, exit.Usagef("%q must begin with http:// or https://, or be STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, "#NAME"))
 		}
 		u, err := parseURL(arg)
 		if err != nil {
@@ -122,6 +123,7 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 	title := at.identity()
 	here, _, _ := strings.Cut(title, "#")
 	source := fromstore.New(store, fromstore.Config{Name: here, Logger: a.log})
+	a.atEnd(func() error { source.Close(); return nil }, "source")
 	config.Source = source
 	return &location{
 		url:    here + path(at.name),
@@ -137,15 +139,6 @@ func (a *app) locate(ctx context.Context, f *clientFlags, arg string, path func(
 func (l *location) base() string {
 	store, _, _ := strings.Cut(l.title, "#")
 	return store
-}
-
-// close lets go of the store.
-func (l *location) close() error {
-	if l.store == nil {
-		return nil
-	}
-	l.source.Close()
-	return l.store.Close()
 }
 
 // snapshot returns the URL of the snapshot to begin with, or to start over from: the
@@ -168,12 +161,12 @@ func (l *location) snapshot(spec string) (string, error) {
 	where, _, _ := strings.Cut(stored{store, name}.identity(), "#")
 	switch {
 	case whole && (where != here || !stores.IsURL(store)), !whole && isURL(spec):
-		return "", usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", sink.Redact(spec), here)
+		return "", exit.Usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", sink.Redact(spec), here)
 	case !whole:
 		name = spec
 	}
 	if err := layout.CheckName(name); err != nil {
-		return "", usagef("snapshot:NAME of a feed in a store: %w", err)
+		return "", exit.Usagef("snapshot:NAME of a feed in a store: %w", err)
 	}
 	return l.source.Snapshot(name), nil
 }
@@ -188,5 +181,5 @@ func snapshotOf(feedURL string) (string, error) {
 			return u.String(), nil
 		}
 	}
-	return "", usagef("the snapshot of %s cannot be guessed: give it as snapshot:URL", feedURL)
+	return "", exit.Usagef("the snapshot of %s cannot be guessed: give it as snapshot:URL", feedURL)
 }

@@ -31,7 +31,8 @@ func TestLocationOfStuckStore(t *testing.T) {
 			t.Error("a store that does not answer has a page")
 		}
 		before := time.Now()
-		if err := at.close(); err != nil {
+		at.source.Close()
+		if err := at.store.Close(); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(before); took > 0 {

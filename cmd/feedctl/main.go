@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/memlimit"
 )
 
@@ -35,9 +36,9 @@ func main() {
 // finish or undo what it is doing, and leaves the second one to the system's
 // default, which kills.
 func interrupt(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
-	cause := errInterrupted
+	cause := exit.ErrInterrupted
 	if <-signals == syscall.SIGTERM {
-		cause = errTerminated
+		cause = exit.ErrTerminated
 	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cancel(cause)

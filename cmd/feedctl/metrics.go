@@ -7,21 +7,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 )
 
 const metricsUsage = "serve metrics for Prometheus at /metrics of this `ADDRESS`"
 
-// serveMetrics serves /metrics until stop is called: those of the collector, and what all
+// serveMetrics serves /metrics until the command ends: those of the collector, and what all
 // commands that run for long have. Without an address it does nothing.
-func (a *app) serveMetrics(address string, collector prometheus.Collector) (stop func() error, err error) {
+func (a *app) serveMetrics(address string, collector prometheus.Collector) error {
 	if address == "" {
-		return func() error { return nil }, nil
+		return nil
 	}
 	if err := checkAddress(address); err != nil {
-		return nil, usagef("--metrics %q is not HOST:PORT: %w", address, err)
+		return exit.Usagef("--metrics %q is not HOST:PORT: %w", address, err)
 	}
-	return metrics.Serve(address, a.metricsHandler(collector), a.log)
+	stop, err := metrics.Serve(address, a.metricsHandler(collector), a.log)
+	if err == nil {
+		a.atEnd(stop, "metrics")
+	}
+	return err
 }
 
 func (a *app) metricsHandler(collector prometheus.Collector) http.Handler {

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // TestMetrics counts what failed and was tried again, whatever the log shows.
@@ -24,7 +26,7 @@ func TestMetrics(t *testing.T) {
 	a := newApp(streams{in: strings.NewReader(""), out: &out, err: &out})
 	root := newRoot(a)
 	root.SetArgs([]string{"consume", web.URL + "/feeds/none", "--into", "-", "--log-level", "error"})
-	if err := root.ExecuteContext(t.Context()); statusCode(err) != http.StatusNotFound || strings.Contains(out.String(), "WARN") {
+	if err := root.ExecuteContext(t.Context()); exit.HTTPStatus(err) != http.StatusNotFound || strings.Contains(out.String(), "WARN") {
 		t.Fatalf("%v: %s", err, &out)
 	}
 	w := httptest.NewRecorder()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/postgres"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
@@ -26,7 +27,7 @@ No other command migrates. Programs that know the previous version can use a mig
 and this program can use one that was not migrated, so servers and publishers can be updated
 one by one, before or after the migration. An error says if a migration is required.
 
-The user must own the schema. With --dry-run, migrate prints the statements instead.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+The user must own the schema. With --dry-run, migrate prints the statements instead.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl' --dry-run
   feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),
@@ -41,11 +42,7 @@ The user must own the schema. With --dry-run, migrate prints the statements inst
 func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
 	result := migrateJSON{Store: sink.Redact(rawURL), DryRun: dryRun, Steps: []migrationJSON{}}
 	if !strings.HasPrefix(rawURL, "postgres:") && !strings.HasPrefix(rawURL, "postgresql:") {
-		store, err := a.openStoreAt(ctx, rawURL, access{})
-		if err != nil {
-			return err
-		}
-		if err := store.Close(); err != nil {
+		if _, err := a.openStoreAt(ctx, rawURL, access{}); err != nil {
 			return err
 		}
 		return a.printf(result, "%s needs no migration\n", result.Store)

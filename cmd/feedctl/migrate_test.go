@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -100,7 +101,7 @@ func TestMigrate(t *testing.T) {
 		{"publish", database + "#zones", "--key", "/name"}, {"outbox", "status", "--db", database},
 	} {
 		code, _, stderr := feedctl(t, zones, args...)
-		if code != exitError || !strings.Contains(stderr, `has version 3`) || !strings.Contains(stderr, `run "feedctl migrate"`) {
+		if code != exit.Error || !strings.Contains(stderr, `has version 3`) || !strings.Contains(stderr, `run "feedctl migrate"`) {
 			t.Errorf("%s: exit status %d: %s", args[0], code, stderr)
 		}
 	}
@@ -133,9 +134,9 @@ func TestNewerSchema(t *testing.T) {
 		mayRead, mayWrite     int
 		readError, writeError string
 	}{
-		{5, 4, 4, exitOK, exitOK, "", ""},
-		{6, 4, 5, exitOK, exitError, "", "must know version 5"},
-		{9, 8, 9, exitError, exitError, "must know version 8", "must know version 9"},
+		{5, 4, 4, exit.OK, exit.OK, "", ""},
+		{6, 4, 5, exit.OK, exit.Error, "", "must know version 5"},
+		{9, 8, 9, exit.Error, exit.Error, "must know version 8", "must know version 9"},
 	} {
 		exec(t, conn, fmt.Sprintf("UPDATE feedctl.schema_version SET version = %d, min_read = %d, min_write = %d", test.version, test.read, test.write))
 		code, _, stderr := feedctl(t, "", "verify", database+"#zones")

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/postgres"
 )
@@ -32,7 +32,7 @@ func newOutbox(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outbox",
 		Short: "Publish events written in PostgreSQL transactions",
-		Long:  outboxLong + exitStatus(exitOK, exitError, exitUsage),
+		Long:  outboxLong + exit.Help(),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox status --db postgres://feedctl@db.example.org/shop`,
@@ -52,36 +52,36 @@ func (f *outboxFlags) add(c *cobra.Command) {
 }
 
 // pages opens the store that the rows are moved to, and sets it in the configuration.
-func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config, want access) (io.Closer, error) {
+func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config, want access) error {
 	local, err := parseDatabase("--db", f.db)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	to, url := local, f.db
 	if c.Flags().Changed("store") {
 		url = a.store
 		scheme, _, _ := strings.Cut(url, ":")
 		if scheme != "postgres" && scheme != "postgresql" {
-			store, err := a.openStoreAt(ctx, url, want)
-			config.Store = store
-			return store, err
+			config.Store, err = a.openStoreAt(ctx, url, want)
+			return err
 		}
 		if to, err = parseDatabase("--store", url); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	store, err := await(ctx, a, storePatience(url, want.follow), func() (*postgres.Store, error) {
 		return postgres.Connect(ctx, to, a.log)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the store of the outbox: %w", err)
+		return fmt.Errorf("open the store of the outbox: %w", err)
 	}
+	a.atEnd(store.Close, "store")
 	if sameDatabase(local, to) {
 		config.Local = store
 	} else {
 		config.Store = store
 	}
-	return store, nil
+	return nil
 }
 
 // sameDatabase reports whether two URLs name the same schema of the same database, in
@@ -103,6 +103,7 @@ func (f *outboxFlags) open(ctx context.Context, a *app, want access) (*outbox.DB
 	if err != nil {
 		return nil, hintInit(fmt.Errorf("open the database of the outbox: %w", err), f.db)
 	}
+	a.atEnd(func() error { db.Close(); return nil }, "outbox")
 	return db, nil
 }
 
@@ -112,11 +113,11 @@ func outboxHint(err error) error {
 	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
 	switch {
 	case errors.Is(err, outbox.ErrDestination):
-		return &usageError{&hinted{err, "the --store that it had before; or " + adopt}}
+		return exit.WithHint(exit.Usagef("%w", err), "the --store that it had before; or "+adopt)
 	case errors.Is(err, outbox.ErrForeign):
-		return &hinted{err, adopt}
+		return exit.WithHint(err, adopt)
 	case errors.Is(err, outbox.ErrNotCaptured):
-		return &hinted{err, "another --table or --feed: \"feedctl outbox status --json\" has the tables that are captured"}
+		return exit.WithHint(err, "another --table or --feed: \"feedctl outbox status --json\" has the tables that are captured")
 	}
 	return err
 }

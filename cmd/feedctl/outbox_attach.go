@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
@@ -40,7 +41,7 @@ later.
 
 With --snapshot the current contents become a snapshot with the name of the feed, and the
 feed continues exactly where it ends: new consumers start with it ("feedctl consume --from
-snapshot"). Writers are not blocked meanwhile. Use the same --store as for "run".` + exitStatus(exitOK, exitError, exitUsage, exitInterrupted),
+snapshot"). Writers are not blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrupted),
 		Example: `  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
 		Args: cobra.NoArgs,
@@ -68,7 +69,6 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	if err != nil {
 		return err
 	}
-	defer db.Close()
 	result := outboxCaptureJSON{Table: f.capture.Table, Feed: f.capture.Feed}
 	if !f.snapshot {
 		err = db.Attach(ctx, f.capture)
@@ -89,19 +89,16 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 
 func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
 	config := outbox.Config{Logger: a.log}
-	store, err := f.pages(ctx, a, c, &config, access{create: true})
-	if err != nil {
+	if err := f.pages(ctx, a, c, &config, access{create: true}); err != nil {
 		return nil, err
 	}
-	defer closing(&err, store.Close, "store")
 	var entities atomic.Int64
-	stop := a.progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
-	defer stop()
+	a.progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
 	index, err := db.AttachSnapshot(ctx, f.capture, config, producer.SnapshotConfig{
 		Progress: func(n int64, _ int) { entities.Store(n) },
 	})
 	if errors.Is(err, outbox.ErrEmpty) {
-		return nil, &hinted{err, "none is needed: consumers read the feed from its beginning; changes are published from now on"}
+		return nil, exit.WithHint(err, "none is needed: consumers read the feed from its beginning; changes are published from now on")
 	}
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -41,34 +42,34 @@ func TestOutboxCapturedTables(t *testing.T) {
 		return stdout + stderr
 	}
 	exec("CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
-	outbox(exitOK, "attach", "--table", "parts", "--feed", "products")
-	status := outbox(exitOK, "status")
+	outbox(exit.OK, "attach", "--table", "parts", "--feed", "products")
+	status := outbox(exit.OK, "status")
 	if !strings.Contains(status, "products") || strings.Contains(status, "parts") {
 		t.Errorf("there is nothing to say: %s", status)
 	}
 	exec("CREATE TABLE parts_1 PARTITION OF parts DEFAULT")
 	for _, want := range []string{"TRUNCATE of public.parts_1", "attach public.parts again"} {
-		if got := outbox(exitOK, "status"); !strings.Contains(got, want) {
+		if got := outbox(exit.OK, "status"); !strings.Contains(got, want) {
 			t.Errorf("status without %q: %s", want, got)
 		}
 	}
-	if got := outbox(exitOK, "status", "--json"); !strings.Contains(strings.Join(strings.Fields(got), ""), `"table":{"name":"public.parts","uncovered":["public.parts_1"]}`) {
+	if got := outbox(exit.OK, "status", "--json"); !strings.Contains(strings.Join(strings.Fields(got), ""), `"table":{"name":"public.parts","uncovered":["public.parts_1"]}`) {
 		t.Error(got)
 	}
-	outbox(exitOK, "attach", "--table", "parts", "--feed", "products")
-	if got := outbox(exitOK, "status"); got != status {
+	outbox(exit.OK, "attach", "--table", "parts", "--feed", "products")
+	if got := outbox(exit.OK, "status"); got != status {
 		t.Error(got)
 	}
 	exec("DROP TABLE parts")
-	if got := outbox(exitOK, "status"); !strings.Contains(got, `"feedctl outbox detach --feed products"`) {
+	if got := outbox(exit.OK, "status"); !strings.Contains(got, `"feedctl outbox detach --feed products"`) {
 		t.Error(got)
 	}
-	outbox(exitOK, "detach", "--feed", "products")
-	outbox(exitNotFound, "detach", "--feed", "products")
-	outbox(exitNotFound, "detach", "--table", "parts")
-	outbox(exitUsage, "detach", "--feed", "a b")
-	outbox(exitUsage, "detach", "--feed", "products", "--table", "parts")
-	outbox(exitUsage, "detach")
+	outbox(exit.OK, "detach", "--feed", "products")
+	outbox(exit.NotFound, "detach", "--feed", "products")
+	outbox(exit.NotFound, "detach", "--table", "parts")
+	outbox(exit.Usage, "detach", "--feed", "a b")
+	outbox(exit.Usage, "detach", "--feed", "products", "--table", "parts")
+	outbox(exit.Usage, "detach")
 }
 
 // A patient writer keeps what is written, and calls done when a command begins to wait.
@@ -98,8 +99,8 @@ func TestNoDatabase(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			stderr := &patientWriter{done: cancel}
 			code := run(ctx, args, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
-			if code != exitError || ctx.Err() == nil || strings.Contains(stderr.String(), "secret") || !strings.Contains(stderr.String(), "dial") {
-				t.Errorf("%q: exit status %d, want %d\n%s", args, code, exitError, stderr)
+			if code != exit.Error || ctx.Err() == nil || strings.Contains(stderr.String(), "secret") || !strings.Contains(stderr.String(), "dial") {
+				t.Errorf("%q: exit status %d, want %d\n%s", args, code, exit.Error, stderr)
 			}
 			cancel()
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 )
@@ -23,7 +24,7 @@ func newOutboxDetach(a *app) *cobra.Command {
 remain, and rows in the outbox are still moved.
 
 Dropping a table leaves functions behind. Detach a dropped table by its feed, or by its name
-when it was attached.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products
   feedctl outbox detach --db postgres://owner@db.example.org/shop --feed products`,
 		Args: cobra.NoArgs,
@@ -51,7 +52,6 @@ func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
 	if err := detach(db, ctx, name); err != nil {
 		return outboxHint(err)
 	}

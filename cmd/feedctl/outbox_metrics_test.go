@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -44,7 +45,7 @@ func TestOutboxLag(t *testing.T) {
 	}
 	status := func(want string) {
 		t.Helper()
-		if code, got, stderr := feedctl(t, "", "outbox", "status", "--db", database); code != exitOK || !regexp.MustCompile(want).MatchString(got) {
+		if code, got, stderr := feedctl(t, "", "outbox", "status", "--db", database); code != exit.OK || !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("no %s in: exit status %d\n%s%s", want, code, got, stderr)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/units"
@@ -49,7 +50,7 @@ Rows that cannot be published are moved to the table outbox_quarantine, with the
 With --once, the exit status is 6 if there are more of them than --max-quarantine allows; by
 default, if no row could be published.
 
-With --metrics it serves metrics for Prometheus at /metrics.` + exitStatus(exitOK, exitError, exitUsage, exitInvalid, exitQuarantine, exitInterrupted),
+With --metrics it serves metrics for Prometheus at /metrics.` + exit.Help(exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --all
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --store file:/var/lib/feedctl
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,
@@ -85,32 +86,25 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 	if err != nil {
 		return err
 	}
-	defer db.Close()
 	config := outbox.Config{Logger: a.log, MaxEntity: f.maxEntity}
-	store, err := f.pages(ctx, a, c, &config, want)
-	if err != nil {
+	if err := f.pages(ctx, a, c, &config, want); err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	m := &movers{outbox.NewGroup(db, config, f.once), a}
 	if f.adopt {
 		if err := m.Adopt(ctx, f.feeds); err != nil {
 			return err
 		}
 	}
-	stopMetrics, err := a.serveMetrics(f.metrics, newOutboxCollector(db, m.Group))
-	if err != nil {
+	if err := a.serveMetrics(f.metrics, newOutboxCollector(db, m.Group)); err != nil {
 		return err
 	}
-	defer closing(&err, stopMetrics, "metrics")
-	stop := a.progress("outbox", m.status)
-	defer stop()
+	a.progress("outbox", m.status)
 	if f.all {
 		err = m.RunAll(ctx)
 	} else {
 		err = m.Run(ctx, f.feeds)
 	}
-	stop()
 	if err := errors.Join(outboxHint(err), m.print()); err != nil {
 		return err
 	}

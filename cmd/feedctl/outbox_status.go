@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
@@ -23,7 +24,7 @@ func newOutboxStatus(a *app) *cobra.Command {
 long the oldest of them has waited since it was inserted, how many are in quarantine, and
 which runner works on it. If a transaction that has written to the outbox has been open for
 more than a second, it is shown, too: its rows wait until it ends. So are captured tables
-that were dropped, and partitions of captured tables that came after these were attached.` + exitStatus(exitOK, exitError, exitUsage),
+that were dropped, and partitions of captured tables that came after these were attached.` + exit.Help(),
 		Example: `  feedctl outbox status --db postgres://feedctl@db.example.org/shop
   feedctl outbox status --db postgres://feedctl@db.example.org/shop --feed orders --json`,
 		Args: cobra.NoArgs,
@@ -46,7 +47,6 @@ func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string
 	if err != nil {
 		return err
 	}
-	defer db.Close()
 	s, err := db.Status(ctx, feeds...)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/outbox"
 )
 
@@ -15,18 +16,18 @@ func TestOutboxHints(t *testing.T) {
 		code int
 		hint string
 	}{
-		{outbox.ErrForeign, exitError, "--adopt"},
-		{outbox.ErrDestination, exitUsage, "--store"},
-		{outbox.ErrDestination, exitUsage, "--adopt"},
-		{outbox.ErrNotCaptured, exitNotFound, "outbox status"},
-		{outbox.ErrSetup, exitError, ""},
+		{outbox.ErrForeign, exit.Error, "--adopt"},
+		{outbox.ErrDestination, exit.Usage, "--store"},
+		{outbox.ErrDestination, exit.Usage, "--adopt"},
+		{outbox.ErrNotCaptured, exit.NotFound, "outbox status"},
+		{outbox.ErrSetup, exit.Error, ""},
 	} {
 		// As a command returns it.
-		err := error(&runError{outboxHint(fmt.Errorf("feed %q: %w", "orders", c.err))})
-		if got := exitCode(err); got != c.code {
+		err := outboxHint(fmt.Errorf("feed %q: %w", "orders", c.err))
+		if got := exit.Status(err); got != c.code {
 			t.Errorf("%v: exit status %d, want %d", err, got, c.code)
 		}
-		if got := hint(err); !strings.Contains(got, c.hint) || (got == "") != (c.hint == "") {
+		if got := exit.Hint(err); !strings.Contains(got, c.hint) || (got == "") != (c.hint == "") {
 			t.Errorf("%v: hint %q, want %q in it", err, got, c.hint)
 		}
 	}
@@ -52,8 +53,8 @@ func TestWrongDatabases(t *testing.T) {
 			{"serve", "--store", url},
 		} {
 			code, _, stderr := feedctl(t, "", args...)
-			if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") || strings.Contains(stderr, "ret@") {
-				t.Errorf("%q: exit status %d, want %d and %q\n%s", args, code, exitUsage, want, stderr)
+			if code != exit.Usage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") || strings.Contains(stderr, "ret@") {
+				t.Errorf("%q: exit status %d, want %d and %q\n%s", args, code, exit.Usage, want, stderr)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/units"
 )
 
@@ -21,9 +22,9 @@ func (l *pageLimits) add(flags *pflag.FlagSet, note string) {
 func (l *pageLimits) check() error {
 	switch {
 	case l.bytes <= 0:
-		return usagef("--max-page-bytes %d must be positive", l.bytes)
+		return exit.Usagef("--max-page-bytes %d must be positive", l.bytes)
 	case l.entities <= 0:
-		return usagef("--max-page-entities %d must be positive", l.entities)
+		return exit.Usagef("--max-page-entities %d must be positive", l.entities)
 	}
 	return nil
 }

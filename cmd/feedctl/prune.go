@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
@@ -39,7 +40,7 @@ interrupted writes from the store when they are a day old.
 With --before-snapshot NAME a page is deleted only if the newest snapshot NAME (or NAME/ID)
 includes its entities: new consumers start with the snapshot. One page that is strictly
 older than the snapshot's createdAt is kept, because consumers that know only the
-specification need it. A consumer whose position is on a deleted page meets a gap.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+specification need it. A consumer whose position is on a deleted page meets a gap.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl prune events --keep-age 30d --dry-run
   feedctl snapshot from-feed zones && feedctl prune zones --before-snapshot zones --keep-age 7d`,
 		Args: cobra.ExactArgs(1),
@@ -58,13 +59,12 @@ specification need it. A consumer whose position is on a deleted page meets a ga
 
 func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error) {
 	if f.keepAge < 0 || f.keepPages < 0 {
-		return usagef("--keep-age and --keep-pages must not be negative")
+		return exit.Usagef("--keep-age and --keep-pages must not be negative")
 	}
 	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	policy := producer.PrunePolicy{KeepAge: f.keepAge, KeepPages: f.keepPages, DryRun: f.dryRun}
 	if f.beforeSnapshot != "" {
 		if policy.Before, policy.Entry, err = producer.SnapshotEntry(ctx, store, name, f.beforeSnapshot); err != nil {

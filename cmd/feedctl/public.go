@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -42,11 +43,11 @@ func (f *publicFlags) check() error {
 		if u, err := parseURL(f.publicURL); err != nil {
 			return err
 		} else if u.RawQuery != "" {
-			return usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.publicURL))
+			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.publicURL))
 		}
 	}
 	if f.presign < 0 || f.presign%time.Second != 0 {
-		return usagef("--presign %v is not a positive number of seconds", f.presign)
+		return exit.Usagef("--presign %v is not a positive number of seconds", f.presign)
 	}
 	return nil
 }
@@ -59,7 +60,7 @@ func (f *publicFlags) checkStore(ctx context.Context, store storage.Store, name 
 	}
 	presigner, ok := storage.As[storage.Presigner](store)
 	if !ok {
-		return usagef("--presign: %w: use one like s3://BUCKET/PREFIX", producer.ErrPresign)
+		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", producer.ErrPresign)
 	}
 	if _, err := presigner.Presign(ctx, layout.SnapshotIndexes(name)+"index", f.presign); err != nil {
 		return fmt.Errorf("--presign %v: %w", f.presign, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
@@ -57,7 +58,7 @@ entities may be in the feed already, so use Content-IDs. Each feed and input nee
 STATE: that of another one is rejected.
 
 Ctrl-C finishes the batch that is being written and reports how many entities of the input
-were published. With --to, a request that fails then is not retried.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+were published. With --to, a request that fails then is not retried.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir
@@ -107,7 +108,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return err
 	}
 	if f.to != "" && at.name != arg {
-		return usagef("%q names a store: with --to give the name of the feed only", sink.Redact(arg))
+		return exit.Usagef("%q names a store: with --to give the name of the feed only", sink.Redact(arg))
 	}
 	name := at.name
 	if err := f.check(); err != nil {
@@ -127,12 +128,12 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, to.close, "feed "+name)
+	a.atEnd(to.close, "feed "+name)
 	src, err := f.input.open(ctx, a.log, a.in, file)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, src.Close, src.Name)
+	a.atEnd(src.Close, src.Name)
 	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.Entities, src.Tell
 
 	var published, bytes atomic.Int64
@@ -140,12 +141,10 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		published.Store(r.Published)
 		bytes.Store(r.Bytes)
 	}
-	stop := a.progress("publish", func() progress.Status {
+	a.progress("publish", func() progress.Status {
 		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.Size, Lag: -1}
 	})
-	defer stop()
 	done, err := im.Run(ctx)
-	stop()
 	result := publishJSON{
 		Feed:       name,
 		Read:       done.Skipped + done.Acknowledged,
@@ -172,10 +171,8 @@ func stateAdvice(err error) error {
 	if !ok {
 		return err
 	}
-	return &usageError{&hinted{
-		err:  fmt.Errorf("--resume %w", state),
-		hint: "another file for --resume, each feed and input has its own, or without this one, to begin at the start of the input",
-	}}
+	return exit.WithHint(exit.Usagef("--resume %w", state),
+		"another file for --resume, each feed and input has its own, or without this one, to begin at the start of the input")
 }
 
 // parse reads the argument that names the feed.
@@ -187,16 +184,14 @@ func (f *publishFlags) parse(a *app, arg string) (stored, error) {
 	if _, err := parseURL(base); err != nil {
 		return stored{}, err
 	}
-	return stored{}, &usageError{&hinted{
-		err:  fmt.Errorf("%q is on a server, to which --to publishes", sink.Redact(arg)),
-		hint: fmt.Sprintf("feedctl publish %s --to %s", name, base),
-	}}
+	return stored{}, exit.WithHint(exit.Usagef("%q is on a server, to which --to publishes", sink.Redact(arg)),
+		fmt.Sprintf("feedctl publish %s --to %s", name, base))
 }
 
 // check finds what is wrong with the flags before anything is read.
 func (f *publishFlags) check() error {
 	if f.to != "" && f.retries == 0 {
-		return usagef("--retries 0 must be positive, or negative for no limit")
+		return exit.Usagef("--retries 0 must be positive, or negative for no limit")
 	}
 	if err := f.pages.check(); err != nil {
 		return err
@@ -231,9 +226,9 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (*p
 		Logger:          a.log,
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open feed %s: %w", at.name, err), store.Close())
+		return nil, fmt.Errorf("open feed %s: %w", at.name, err)
 	}
-	to := &publisher{&storeTarget{name: at.name, feed: feed}, func() error { return errors.Join(feed.Close(), store.Close()) }, roomNear}
+	to := &publisher{&storeTarget{name: at.name, feed: feed}, feed.Close, roomNear}
 	if storage.PropertiesOf(store).Remote {
 		to.memory = roomFar
 	}

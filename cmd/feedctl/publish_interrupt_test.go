@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // After a signal, a request that fails is not repeated, however often it might be: the
@@ -16,7 +18,7 @@ func TestPublishIsInterrupted(t *testing.T) {
 	tries := 0
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		tries++
-		signal(errInterrupted)
+		signal(exit.ErrInterrupted)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer web.Close()
@@ -24,7 +26,7 @@ func TestPublishIsInterrupted(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{in: strings.NewReader("1\n"), out: &stdout, err: &stderr})
 	want := "feedctl: interrupted: publish standard input to a: after 0 entities: post " + web.URL + "/feeds/a: status 503"
-	if code != exitInterrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
+	if code != exit.Interrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)
 	}
 }

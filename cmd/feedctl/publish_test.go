@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // Whoever is told that something failed is told how much of the input is in the feed.
@@ -14,7 +16,7 @@ func TestPublishStopped(t *testing.T) {
 		{"1\n2\n{", ": after 2 entities: "},
 	} {
 		code, _, stderr := feedctl(t, test.input, "publish", store+"#a")
-		if code != exitError || !strings.Contains(stderr, test.want) {
+		if code != exit.Error || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: exit status %d: %s", test.input, code, stderr)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 )
 
 // errQuarantine is wrapped by the error of a command that put too much into quarantine.
-var errQuarantine = errors.New("too much did not fit")
+var errQuarantine = exit.Errorf(exit.Quarantine, "too much did not fit")
 
 // judgedFrom is from how many entities on a share of them is judged before the end.
 const judgedFrom = 1000
@@ -73,8 +74,8 @@ func (l *quarantineLimit) check(aside, all int64, where string) error {
 	if !l.exceeded(aside, all, true) {
 		return nil
 	}
-	return &hinted{
-		err:  fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(aside), human.Plural(all, "entity", "entities"), where),
-		hint: "a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
-	}
+	return exit.WithHint(
+		fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(aside), human.Plural(all, "entity", "entities"), where),
+		"a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
+	)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -58,11 +59,11 @@ func TestConsumeIntoQuarantine(t *testing.T) {
 		want    int
 		text    string
 	}{
-		{"v=/name:int", nil, exitQuarantine, "3 of 3 entities: the table feedctl_quarantine has them"},
-		{"v=/name:int", []string{"--max-quarantine", "100%"}, exitOK, ""},
-		{"v=/name:int", []string{"--max-quarantine", "1"}, exitQuarantine, "3 of 3 entities"},
-		{"v=/name:text", nil, exitOK, ""},
-		{"v=/name:text", []string{"--max-quarantine", "0"}, exitOK, ""},
+		{"v=/name:int", nil, exit.Quarantine, "3 of 3 entities: the table feedctl_quarantine has them"},
+		{"v=/name:int", []string{"--max-quarantine", "100%"}, exit.OK, ""},
+		{"v=/name:int", []string{"--max-quarantine", "1"}, exit.Quarantine, "3 of 3 entities"},
+		{"v=/name:text", nil, exit.OK, ""},
+		{"v=/name:text", []string{"--max-quarantine", "0"}, exit.OK, ""},
 	} {
 		args := append([]string{"consume", store, "--into", fmt.Sprintf("%s&table=t%d", database, n), "--columns", test.columns, "--json"}, test.flags...)
 		code, stdout, stderr := feedctl(t, "", args...)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/repair"
@@ -41,7 +42,7 @@ the bodies of pages that the feed keeps: see "feedctl verify".
 
 If a feed cannot be repaired, the others still are. With --json, the result for each feed is
 a line with an object.` +
-			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted) + `
+			exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted) + `
 
 The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed needs it.`,
 		Example: `  feedctl repair zones
@@ -51,9 +52,9 @@ The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed 
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) > 1:
-				return usagef("repair --all takes one STORE, not %d", len(args))
+				return exit.Usagef("repair --all takes one STORE, not %d", len(args))
 			case !all && len(args) == 0:
-				return usagef("repair needs a FEED, or --all")
+				return exit.Usagef("repair needs a FEED, or --all")
 			}
 			return nil
 		},
@@ -101,8 +102,7 @@ func (r *repairer) one(ctx context.Context, arg string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
-	return r.feed(ctx, store, name, arg)
+	return r.app.end(r.feed(ctx, store, name, arg))
 }
 
 // store repairs all feeds of a store.
@@ -111,7 +111,6 @@ func (r *repairer) store(ctx context.Context, rawURL string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	r.logged = time.Now()
 	for name, err := range chain.Feeds(ctx, store, "") {
 		if err == nil {
@@ -178,11 +177,11 @@ func (r *repairer) result() error {
 	case r.apply || len(r.damaged) == 0:
 		return nil
 	}
-	err := fmt.Errorf("repair %s: the feed needs it: %w", r.damaged[0], errNeedsRepair)
+	err := exit.Errorf(exit.Invalid, "repair %s: the feed needs it: nothing was changed", r.damaged[0])
 	if r.several {
-		err = fmt.Errorf("repair: %d of %s need it: %w", len(r.damaged), human.Plural(int64(r.examined), "feed", "feeds"), errNeedsRepair)
+		err = exit.Errorf(exit.Invalid, "repair: %d of %s need it: nothing was changed", len(r.damaged), human.Plural(int64(r.examined), "feed", "feeds"))
 	}
-	return &hinted{err, "the missing objects from a backup, or --apply"}
+	return exit.WithHint(err, "the missing objects from a backup, or --apply")
 }
 
 // describeRepair returns what a report says, in lines.

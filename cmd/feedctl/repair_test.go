@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // TestRepairSeveral: one run examines several feeds, or all of a store, has a result for each,
@@ -53,30 +55,30 @@ func TestRepairSeveral(t *testing.T) {
 		}
 		return results, stderr
 	}
-	results, stderr := run(exitInvalid, "--all", store)
+	results, stderr := run(exit.Invalid, "--all", store)
 	if len(results) != 4 || len(results["good"].Steps) > 0 || len(results["ill"].Steps) != 1 || results["ill"].Applied || len(results["lost"].Steps) != 3 {
 		t.Errorf("dry run: %+v", results)
 	}
 	if !strings.Contains(stderr, "3 of 4 feeds need it") {
 		t.Errorf("dry run: %s", stderr)
 	}
-	if again, _ := run(exitInvalid, "--all", "--store", store); len(again) != 4 {
+	if again, _ := run(exit.Invalid, "--all", "--store", store); len(again) != 4 {
 		t.Errorf("dry run: %+v", again)
 	}
-	if results, stderr = run(exitNotFound, store+"#none", store+"#good", "--apply"); len(results) != 1 || !strings.Contains(stderr, "1 of 2 feeds failed") {
+	if results, stderr = run(exit.NotFound, store+"#none", store+"#good", "--apply"); len(results) != 1 || !strings.Contains(stderr, "1 of 2 feeds failed") {
 		t.Errorf("a feed that is missing: %+v, %s", results, stderr)
 	}
 	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	results, stderr = run(exitError, "--all", store, "--apply")
+	results, stderr = run(exit.Error, "--all", store, "--apply")
 	if results["worse"].Error == "" || results["worse"].Applied || !results["ill"].Applied || !strings.Contains(stderr, "1 of 4 feeds failed") {
 		t.Errorf("one cannot be repaired: %+v, %s", results, stderr)
 	}
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)
 	}
-	if results, _ = run(exitOK, "--all", store, "--apply"); len(results["worse"].Steps) == 0 || len(results["ill"].Steps) > 0 {
+	if results, _ = run(exit.OK, "--all", store, "--apply"); len(results["worse"].Steps) == 0 || len(results["ill"].Steps) > 0 {
 		t.Errorf("the rest: %+v", results)
 	}
 	for _, feed := range []string{"good", "ill", "lost", "worse"} {
@@ -90,9 +92,9 @@ func TestRepairSeveral(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "needs a FEED, or --all"},
-		{[]string{"--all", store, store}, exitUsage, "takes one STORE"},
-		{[]string{"--all", "file:" + t.TempDir() + "/none"}, exitNotFound, "no store"},
+		{nil, exit.Usage, "needs a FEED, or --all"},
+		{[]string{"--all", store, store}, exit.Usage, "takes one STORE"},
+		{[]string{"--all", "file:" + t.TempDir() + "/none"}, exit.NotFound, "no store"},
 	} {
 		code, _, stderr := feedctl(t, "", append([]string{"repair"}, test.args...)...)
 		if code != test.code || !strings.Contains(stderr, test.want) {

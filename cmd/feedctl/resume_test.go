@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // A file that tells of another feed or input must not make anybody believe that his
@@ -17,7 +19,7 @@ func TestResumeOfAnother(t *testing.T) {
 		code, _, stderr = feedctl(t, input, args...)
 		return code, stderr
 	}
-	if code, stderr := publish("a", "1\n2\n3\n"); code != exitOK {
+	if code, stderr := publish("a", "1\n2\n3\n"); code != exit.OK {
 		t.Fatalf("exit status %d: %s", code, stderr)
 	}
 	for _, test := range []struct {
@@ -32,15 +34,15 @@ func TestResumeOfAnother(t *testing.T) {
 		{"other input", "a", "4\n5\n6\n7\n", nil, "entity 3 of the input is not the one"},
 	} {
 		code, stderr := publish(test.feed, test.input, test.args...)
-		if code != exitUsage || !strings.Contains(stderr, test.want) || !strings.Contains(stderr, state) ||
+		if code != exit.Usage || !strings.Contains(stderr, test.want) || !strings.Contains(stderr, state) ||
 			!strings.Contains(stderr, "Try: another file for --resume") || strings.Contains(stderr, "in the feed") {
 			t.Errorf("%s: exit status %d: %s", test.name, code, stderr)
 		}
 	}
-	if code, _, _ := feedctl(t, "", "inspect", "b", "--store", store); code != exitNotFound {
+	if code, _, _ := feedctl(t, "", "inspect", "b", "--store", store); code != exit.NotFound {
 		t.Errorf("a feed was made: exit status %d", code)
 	}
-	if code, stderr := publish("a", "1\n2\n3\n4\n"); code != exitOK {
+	if code, stderr := publish("a", "1\n2\n3\n4\n"); code != exit.OK {
 		t.Errorf("the same input, longer: exit status %d: %s", code, stderr)
 	}
 	if got := mustRun(t, "", "tail", "a", "--store", store, "--from", "beginning", "--follow=false", "--json"); strings.Count(got, "\n") != 4 {
@@ -58,7 +60,7 @@ func TestResumeOfEarlierVersion(t *testing.T) {
 	if got := mustRun(t, "1\n2\n3\n", "publish", store+"#a", "--resume", state); got != "published 1 entity to a, 0 duplicates\n" {
 		t.Errorf("it printed %q", got)
 	}
-	if code, _, stderr := feedctl(t, "1\n2\n3\n", "publish", store+"#b", "--resume", state); code != exitUsage {
+	if code, _, stderr := feedctl(t, "1\n2\n3\n", "publish", store+"#b", "--resume", state); code != exit.Usage {
 		t.Errorf("another feed: exit status %d: %s", code, stderr)
 	}
 }

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/sink"
 )
 
@@ -43,15 +42,18 @@ func run(ctx context.Context, args []string, s streams) int {
 		cli.PlainUsage(root)
 	}
 	command, err := root.ExecuteContextC(ctx)
-	if err == nil && a.output.err != nil {
-		err = &runError{fmt.Errorf("write to standard output: %w", a.output.err)}
+	if err != nil && !a.running {
+		err = explainUsage(command, err)
 	}
-	err = interrupted(ctx, explainUsage(command, err), a.follower)
+	if err = a.end(err); err == nil && a.output.err != nil {
+		err = fmt.Errorf("write to standard output: %w", a.output.err)
+	}
+	err = exit.Signal(ctx, err, a.follower)
 	a.printRequests()
 	if err != nil {
 		a.printError(err)
 	}
-	return exitCode(err)
+	return exit.Status(err)
 }
 
 const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
@@ -92,7 +94,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "feedctl",
 		Short: "Publish, serve, consume and check datareplication.io feeds",
-		Long:  rootLong + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitGap, exitInvalid, exitQuarantine, exitInterrupted),
+		Long:  rootLong + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   feedctl serve --listen 127.0.0.1:8080
   feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
@@ -139,66 +141,34 @@ func newRoot(a *app) *cobra.Command {
 		newGenDocs(),
 	)
 	a.addCompletions(root)
-	markRunErrors(root)
+	a.noteRun(root)
 	return root
 }
 
 // needCommand is the RunE of a command that only groups others.
 func needCommand(c *cobra.Command, _ []string) error {
-	return &hinted{usagef("%s needs a command", cli.Name(c)), c.CommandPath() + " --help"}
+	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
 }
 
 // explainUsage puts into words what is wrong with a command line that cobra refuses, and names the
 // help of the command.
 func explainUsage(c *cobra.Command, err error) error {
-	var run *runError
-	var usage *usageError
-	if err == nil || errors.As(err, &run) || errors.As(err, &usage) {
+	if exit.Status(err) == exit.Usage {
 		return err
 	}
-	return &hinted{errors.New(sink.Redact(cli.Explain(c, err.Error()))), c.CommandPath() + " --help"}
+	return exit.WithHint(exit.Usagef("%s", sink.Redact(cli.Explain(c, err.Error()))), c.CommandPath()+" --help")
 }
 
-// markRunErrors makes errors that come from running a command, not from its
-// command line, recognizable: cobra's own errors are all about usage and have
-// no type.
-func markRunErrors(c *cobra.Command) {
+// noteRun has commands note that they run: until then, errors are about the command line, and
+// cobra's have no type.
+func (a *app) noteRun(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := run(c, args); err != nil {
-				return &runError{err}
-			}
-			return nil
+			a.running = true
+			return run(c, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		markRunErrors(sub)
+		a.noteRun(sub)
 	}
-}
-
-// interrupted turns the error of a command that a signal has ended into one that
-// says so. Not every library names the context as the cause of its error. A follower has no
-// other end: if SIGTERM has ended it, and nothing has failed, this is no error.
-func interrupted(ctx context.Context, err error, follower bool) error {
-	cause := context.Cause(ctx)
-	switch {
-	case err == nil || !errors.Is(cause, errInterrupted):
-		return err
-	case follower && errors.Is(cause, errTerminated) && onlyEnded(err):
-		return nil
-	}
-	return &interruptedError{err}
-}
-
-// onlyEnded reports whether all that an error tells is that a context ended.
-func onlyEnded(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // each layer is looked at
-	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !onlyEnded(err) })
-	case interface{ Unwrap() error }:
-		if next := e.Unwrap(); next != nil {
-			return onlyEnded(next)
-		}
-	}
-	return err == context.Canceled || err == errInterrupted
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
@@ -117,7 +118,7 @@ func TestUsageErrors(t *testing.T) {
 		{"doctor", "file:"},
 	} {
 		code, stdout, stderr := feedctl(t, "", args...)
-		if code != exitUsage || !strings.HasPrefix(stderr, "feedctl: ") || stdout != "" {
+		if code != exit.Usage || !strings.HasPrefix(stderr, "feedctl: ") || stdout != "" {
 			t.Errorf("feedctl %s: exit status %d, stdout %q, stderr %q", strings.Join(args, " "), code, stdout, stderr)
 		}
 	}
@@ -152,7 +153,7 @@ func TestUsageErrorsHelp(t *testing.T) {
 // A table is not begun before there is anything to put into it.
 func TestInspectNothing(t *testing.T) {
 	code, stdout, stderr := feedctl(t, "", "inspect", "zones", "--store", "file:"+t.TempDir())
-	if code != exitNotFound || stdout != "" {
+	if code != exit.NotFound || stdout != "" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -164,7 +165,7 @@ func TestServeWithoutCertificate(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]int{filepath.Join(dir, "none.pem"): exitNotFound, garbage: exitError} {
+	for file, want := range map[string]int{filepath.Join(dir, "none.pem"): exit.NotFound, garbage: exit.Error} {
 		code, stdout, stderr := feedctl(t, "", "serve", "--store", "file:"+dir+"/store", "--listen", "127.0.0.1:0",
 			"--tls-cert", file, "--tls-key", file, "--ready-file", ready)
 		if code != want || stdout != "" || !strings.Contains(stderr, filepath.Base(file)) {
@@ -179,24 +180,24 @@ func TestServeWithoutCertificate(t *testing.T) {
 func TestErrorsAsJSON(t *testing.T) {
 	code, _, stderr := feedctl(t, "", "publish", "..", "--json")
 	want := `"exitStatus":2`
-	if code != exitUsage || !strings.HasPrefix(stderr, `{"error":"`) || !strings.Contains(stderr, want) {
+	if code != exit.Usage || !strings.HasPrefix(stderr, `{"error":"`) || !strings.Contains(stderr, want) {
 		t.Errorf("exit status %d, stderr %q", code, stderr)
 	}
 }
 
 func TestVersion(t *testing.T) {
 	code, stdout, _ := feedctl(t, "", "version")
-	if code != exitOK || !strings.HasPrefix(stdout, "feedctl ") {
+	if code != exit.OK || !strings.HasPrefix(stdout, "feedctl ") {
 		t.Errorf("exit status %d, %q", code, stdout)
 	}
-	if code, stdout, _ := feedctl(t, "", "version", "--json"); code != exitOK || !strings.HasPrefix(stdout, `{"version":`) {
+	if code, stdout, _ := feedctl(t, "", "version", "--json"); code != exit.OK || !strings.HasPrefix(stdout, `{"version":`) {
 		t.Errorf("exit status %d, %q", code, stdout)
 	}
 }
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if code, stdout, stderr := feedctl(t, "", "completion", shell); code != exitOK || len(stdout) < 1000 {
+		if code, stdout, stderr := feedctl(t, "", "completion", shell); code != exit.OK || len(stdout) < 1000 {
 			t.Errorf("%s: exit status %d, %d bytes, %s", shell, code, len(stdout), stderr)
 		}
 	}
@@ -204,7 +205,7 @@ func TestCompletion(t *testing.T) {
 
 func TestGenDocs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cli")
-	if code, _, stderr := feedctl(t, "", "gen-docs", dir); code != exitOK {
+	if code, _, stderr := feedctl(t, "", "gen-docs", dir); code != exit.OK {
 		t.Fatalf("exit status %d: %s", code, stderr)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "feedctl-snapshot-from-feed.md"))
@@ -238,7 +239,7 @@ func TestOutputThatFails(t *testing.T) {
 	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(line), streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &stderr})
-		if code != exitError || !strings.Contains(stderr.String(), full.Error()) {
+		if code != exit.Error || !strings.Contains(stderr.String(), full.Error()) {
 			t.Errorf("%s: exit status %d: %s", line, code, &stderr)
 		}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // TestSecretsInArguments has secrets where they should not be, and mistakes beside them. The
@@ -29,7 +31,7 @@ func TestSecretsInArguments(t *testing.T) {
 			for _, options := range []string{"", " --json"} {
 				line := strings.ReplaceAll(line, "ARG", arg) + options
 				code, stdout, stderr := feedctl(t, "", strings.Fields(line)...)
-				if code == exitOK || strings.Contains(stdout+stderr, "hunter2") {
+				if code == exit.OK || strings.Contains(stdout+stderr, "hunter2") {
 					t.Errorf("feedctl %s: exit status %d: %s%s", line, code, stdout, stderr)
 				}
 			}
@@ -39,7 +41,7 @@ func TestSecretsInArguments(t *testing.T) {
 		{"inspect", "http://127.0.0.1:1/feeds/a", "--header", "Bearer hunter2"},
 		{"inspect", "http://127.0.0.1:1/feeds/a", "--header", "Authorization: Bearer hunter2"},
 	} {
-		if code, stdout, stderr := feedctl(t, "", args...); code != exitUsage || strings.Contains(stdout+stderr, "hunter2") {
+		if code, stdout, stderr := feedctl(t, "", args...); code != exit.Usage || strings.Contains(stdout+stderr, "hunter2") {
 			t.Errorf("feedctl %q: exit status %d: %s%s", args, code, stdout, stderr)
 		}
 	}
@@ -51,7 +53,7 @@ func TestSchemeCase(t *testing.T) {
 	mustRun(t, zones, "publish", "FILE:"+dir+"/store#zones", "--key", "/name")
 	mustRun(t, "", "consume", "File:"+dir+"/store#zones", "--into", "JSONL:"+dir+"/zones")
 	for _, line := range []string{"inspect HTTP://127.0.0.1:1/feeds/a --retries 1", "publish a - --to HTTPS://127.0.0.1:1 --retries 1"} {
-		if code, _, stderr := feedctl(t, "1\n", strings.Fields(line)...); code != exitError || !strings.Contains(stderr, "refused") {
+		if code, _, stderr := feedctl(t, "1\n", strings.Fields(line)...); code != exit.Error || !strings.Contains(stderr, "refused") {
 			t.Errorf("feedctl %s: exit status %d: %s", line, code, stderr)
 		}
 	}

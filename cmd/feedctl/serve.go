@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/accesslog"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/internal/units"
@@ -71,7 +72,7 @@ entities of a feed, a remote store is polled every --poll-interval, with one req
 each feed: this is the longest delay, and it determines the cost.
 
 After SIGTERM or Ctrl-C the server accepts no more requests, ends those that wait for new
-entities, finishes the others, and exits with status 0.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
+entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFound),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
   feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 20GiB
@@ -79,7 +80,7 @@ entities, finishes the others, and exits with status 0.` + exitStatus(exitOK, ex
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.cache == "" && c.Flags().Changed("cache-size") {
-				return usagef("--cache-size is for --cache, without which there is no cache on disk")
+				return exit.Usagef("--cache-size is for --cache, without which there is no cache on disk")
 			}
 			return runServe(c.Context(), a, &f)
 		},
@@ -116,12 +117,11 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	if f.cache != "" {
 		if config.Cache, err = pagecache.Open(pagecache.Config{Dir: f.cache, Size: f.cacheSize, Logger: a.log}); err != nil {
 			return err
 		}
-		defer closing(&err, config.Cache.Close, "cache")
+		a.atEnd(config.Cache.Close, "cache")
 	}
 	handler, err := server.New(store, config)
 	if err != nil {
@@ -131,7 +131,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, closeLog, "access log")
+	a.atEnd(closeLog, "access log")
 	listener, err := tcp.Listen(ctx, f.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
@@ -170,9 +170,9 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 	}
 	switch {
 	case f.cache != "" && f.cacheSize < pagecache.MinSize:
-		return server.Config{}, usagef("--cache-size %d is less than %d bytes", f.cacheSize, pagecache.MinSize)
+		return server.Config{}, exit.Usagef("--cache-size %d is less than %d bytes", f.cacheSize, pagecache.MinSize)
 	case f.pollInterval <= 0:
-		return server.Config{}, usagef("--poll-interval %v must be positive", f.pollInterval)
+		return server.Config{}, exit.Usagef("--poll-interval %v must be positive", f.pollInterval)
 	}
 	config := server.Config{
 		PublicURL:    f.publicURL,
@@ -185,10 +185,10 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 		Logger:       a.log,
 	}
 	if err := checkAddress(f.listen); err != nil {
-		return server.Config{}, usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
+		return server.Config{}, exit.Usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
 	}
 	if err := server.CheckExposure(f.listen, config); err != nil {
-		return server.Config{}, &usageError{&hinted{err, "--write-credentials-file FILE, or --insecure-allow-anonymous-writes"}}
+		return server.Config{}, exit.WithHint(exit.Usagef("%w", err), "--write-credentials-file FILE, or --insecure-allow-anonymous-writes")
 	}
 	return config, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
@@ -27,12 +28,12 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 	}
 	s, err := sinks.Open(ctx, spec, o)
 	if errors.Is(err, sink.ErrSpec) {
-		return nil, &usageError{err}
+		return nil, exit.Usagef("%w", err)
 	}
 	at, isCouch := strings.CutPrefix(spec, "couchdb:")
 	if network, ok := errors.AsType[*net.OpError](err); ok && isCouch && network.Op == "dial" {
 		u, _ := url.Parse(at) // it was good enough to be dialled
-		return nil, &hinted{err: err, hint: "starting the server, or another URL: nothing answers at " + u.Host}
+		return nil, exit.WithHint(err, "starting the server, or another URL: nothing answers at "+u.Host)
 	}
 	return s, err
 }
@@ -41,7 +42,7 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 func (a *app) sinkOptions(spec, credentials string) (o sinks.Options, err error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {
-		return o, &usageError{err}
+		return o, exit.Usagef("%w", err)
 	}
 	o = sinks.Options{Output: a.data, Logger: a.log}
 	if s.Scheme == "couchdb" {
@@ -70,10 +71,10 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 	}
 	s, err := sink.ParseSpec(f.into)
 	if err != nil {
-		return "", &usageError{err}
+		return "", exit.Usagef("%w", err)
 	}
 	if s.Scheme != "postgres" && s.Scheme != "postgresql" {
-		return "", usagef("--columns and --strict are for sinks in PostgreSQL")
+		return "", exit.Usagef("--columns and --strict are for sinks in PostgreSQL")
 	}
 	if f.columns != "" {
 		s.Params.Add("columns", f.columns)
@@ -90,13 +91,13 @@ const intoCredentialsUsage = "`FILE` with the credential for a sink in CouchDB (
 func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
 	if !isWeb(s.Path) {
 		shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
-		return couch.Config{}, usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
+		return couch.Config{}, exit.Usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
 	}
 	if u, err := url.Parse(s.Path); err == nil && u.User != nil {
-		return couch.Config{}, &usageError{&hinted{
-			err:  usagef("sink couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
-			hint: "--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
-		}}
+		return couch.Config{}, exit.WithHint(
+			exit.Usagef("sink couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
+			"--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
+		)
 	}
 	auth, err := credential.ReadCouch(credentials, "FEEDCTL_INTO_CREDENTIALS")
 	return couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log}, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 func TestConsumeIntoCouchDB(t *testing.T) {
@@ -38,7 +39,7 @@ func TestConsumeIntoCouchDB(t *testing.T) {
 		t.Errorf("document %+v, %v", doc, err)
 	}
 	code, _, stderr := feedctl(t, "", "consume", store+"#zones", "--into", "couchdb:"+to+"?table=x")
-	if code != exitUsage {
+	if code != exit.Usage {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 }
@@ -63,7 +64,7 @@ func TestCouchDBToCouchDB(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := feedctl(t, "", "consume", store+"#copy", "--into", "couchdb:"+at)
-	if code != exitError || !strings.Contains(stderr, "401") {
+	if code != exit.Error || !strings.Contains(stderr, "401") {
 		t.Errorf("without a password: exit status %d: %s", code, stderr)
 	}
 	mustRun(t, "", "consume", store+"#copy", "--into", "couchdb:"+at, "--into-credentials-file", credentials)
@@ -78,13 +79,13 @@ func TestCouchDBToCouchDB(t *testing.T) {
 	withPassword := strings.Replace(at, "http://", "http://user:secret@", 1)
 	for _, args := range [][]string{{"--into", "couchdb:" + at}, {"--into", "couchdb:" + withPassword + "?no=1"}} {
 		code, stdout, stderr := feedctl(t, "", append([]string{"consume", store + "#copy", "--verbose"}, args...)...)
-		if code == exitOK || strings.Contains(stdout+stderr, "secret") || strings.Contains(stdout+stderr, "wrong") {
+		if code == exit.OK || strings.Contains(stdout+stderr, "secret") || strings.Contains(stdout+stderr, "wrong") {
 			t.Errorf("exit status %d: %s%s", code, stdout, stderr)
 		}
 	}
 	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "")
 	code, stdout, stderr := feedctl(t, "", "consume", store+"#copy", "--verbose", "--into", "couchdb:"+withPassword)
-	if code != exitUsage || !strings.Contains(stderr, "--into-credentials-file") || strings.Contains(stdout+stderr, "secret") {
+	if code != exit.Usage || !strings.Contains(stderr, "--into-credentials-file") || strings.Contains(stdout+stderr, "secret") {
 		t.Errorf("exit status %d: %s%s", code, stdout, stderr)
 	}
 	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "basic user:secret")
@@ -102,7 +103,7 @@ func TestConsumeUnreachable(t *testing.T) {
 	server.Close()
 	code, _, stderr := feedctl(t, "", "consume", store+"#zones", "--into", "couchdb:"+server.URL+"/db")
 	host := strings.TrimPrefix(server.URL, "http://")
-	if code != exitError || !strings.Contains(stderr, "Try: starting the server, or another URL: nothing answers at "+host) {
+	if code != exit.Error || !strings.Contains(stderr, "Try: starting the server, or another URL: nothing answers at "+host) {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 }
@@ -121,7 +122,7 @@ func TestConsumeRefused(t *testing.T) {
 		return true
 	})
 	code, out, stderr := feedctl(t, "", "consume", store+"#a", "--into", "couchdb:"+at)
-	if want := ", which refused 1 document\n"; code != exitQuarantine || !strings.HasSuffix(out, want) {
+	if want := ", which refused 1 document\n"; code != exit.Quarantine || !strings.HasSuffix(out, want) {
 		t.Errorf("exit status %d: it prints %q, want %q at the end", code, out, want)
 	}
 	if want := " refused 1 document, which it does not have now:\n  good: forbidden: no\n"; !strings.Contains(stderr, want) {
@@ -141,7 +142,7 @@ func TestConsumeStubs(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	mustRun(t, "", "bridge", "couchdb", from, store+"#copy", "--revs")
 	code, _, stderr := feedctl(t, "", "consume", store+"#copy", "--into", "couchdb:"+couchtest.NewDB(t), "--log-level", "error")
-	if code != exitOK {
+	if code != exit.OK {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 	for _, want := range []string{" refused 5 documents, ", "\n  doc0: missing_stub", "\n  and 2 more: see the log\n", "--attachments inline"} {

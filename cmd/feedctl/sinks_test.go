@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -53,7 +54,7 @@ func TestConsumePostgres(t *testing.T) {
 	}
 
 	code, _, stderr := feedctl(t, "", consume("strict", "--strict")...)
-	if code != exitError || !strings.Contains(stderr, `with key "Nowhere"`) || strings.Contains(stderr, "secret") {
+	if code != exit.Error || !strings.Contains(stderr, `with key "Nowhere"`) || strings.Contains(stderr, "secret") {
 		t.Errorf("strict: exit status %d\n%s", code, stderr)
 	}
 	if got := value("SELECT count(*) || ' ' || (SELECT position FROM feedctl_positions WHERE table_name = 'strict') FROM strict"); got != "0 {}" {
@@ -83,8 +84,8 @@ func TestWrongSinks(t *testing.T) {
 		{[]string{"--into", "postgres://ann:se cret@h/d?table=t", "--columns", "v=/v:int"}, "database URL"},
 	} {
 		code, _, stderr := feedctl(t, "", append([]string{"consume", store}, c.args...)...)
-		if code != exitUsage || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "cret") {
-			t.Errorf("%v: exit status %d, want %d and %q\n%s", c.args, code, exitUsage, c.want, stderr)
+		if code != exit.Usage || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "cret") {
+			t.Errorf("%v: exit status %d, want %d and %q\n%s", c.args, code, exit.Usage, c.want, stderr)
 		}
 	}
 }

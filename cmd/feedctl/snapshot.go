@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 func newSnapshot(a *app) *cobra.Command {
@@ -10,7 +12,7 @@ func newSnapshot(a *app) *cobra.Command {
 		Short: "Make, list and delete snapshots",
 		Long: `A snapshot holds the full state of a set of things at one moment: an index that lists
 pages. A new consumer that begins with a snapshot need not read a feed from its
-beginning.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+beginning.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl snapshot from-feed zones
   feedctl snapshot list`,
 		Args: cobra.NoArgs,

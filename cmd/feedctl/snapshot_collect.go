@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
@@ -18,7 +19,7 @@ func newSnapshotCollect(a *app) *cobra.Command {
 		Short: "Delete the remains of interrupted snapshots",
 		Long: `Collect deletes pages in the store that belong to no index of the snapshot NAME: the remains
 of an interrupted "snapshot create" or "snapshot from-feed". Pages younger than --min-age
-are kept, since they may belong to a running command.` + exitStatus(exitOK, exitError, exitUsage),
+are kept, since they may belong to a running command.` + exit.Help(),
 		Example: `  feedctl snapshot collect zones --min-age 48h`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,7 +35,6 @@ func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Dur
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	n, err := producer.CollectSnapshots(ctx, store, name, minAge)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
@@ -31,7 +32,7 @@ func newSnapshotCreate(a *app) *cobra.Command {
 		Long: `Create makes a new snapshot NAME in the store of the entities in FILE or, without it, from
 standard input. The input formats are those of "feedctl publish". The snapshot becomes
 visible when the command succeeds. "feedctl snapshot collect" removes the remains of an
-interrupted one.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl snapshot create zones data/zones.ndjson --key /id
   feedctl snapshot create pictures ./pictures --format dir
   feedctl snapshot create s3://bucket/data#zones zones.ndjson --public-url https://cdn.example.org/data
@@ -65,23 +66,20 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	if err != nil {
 		return err
 	}
-	defer closing(&err, src.Close, src.Name)
+	a.atEnd(src.Close, src.Name)
 	store, err := a.openStoreAt(ctx, at.store, access{create: true})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	if err := f.public.checkStore(ctx, store, at.name); err != nil {
 		return err
 	}
 	var c counter
-	stop := a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
-	defer stop()
+	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
 	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.Name, src.Entities)), producer.SnapshotConfig{
 		PublicURL: f.public.publicURL,
 		Presign:   f.public.presign,
 	})
-	stop()
 	if err != nil {
 		return err
 	}

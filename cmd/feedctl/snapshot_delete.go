@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -17,7 +18,7 @@ func newSnapshotDelete(a *app) *cobra.Command {
 		Use:   "delete NAME|STORE#NAME ID",
 		Short: "Delete a snapshot",
 		Long: `Delete removes the snapshot ID of NAME from the store, its index first. A consumer that is
-reading it gets an error, not an incomplete snapshot.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound),
+reading it gets an error, not an incomplete snapshot.` + exit.Help(exit.NotFound),
 		Example: `  feedctl snapshot delete zones 20260102T030405.678Z-c5xnp2qa`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -38,13 +39,12 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	err = producer.DeleteSnapshot(ctx, store, at.name, id)
 	if errors.Is(err, storage.ErrNotFound) { // in the words of the store, which knows no snapshots
-		return &hinted{
-			err:  fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.identity(), storage.ErrNotFound),
-			hint: "\"feedctl snapshot list\", which has the IDs",
-		}
+		return exit.WithHint(
+			fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.identity(), storage.ErrNotFound),
+			"\"feedctl snapshot list\", which has the IDs",
+		)
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/fold"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -36,7 +37,7 @@ that one.
 For a feed of "feedctl bridge couchdb --conflicts --revs", the snapshot has every leaf
 revision of each document, including tombstones, unless --key is given.
 
-The state is kept in a temporary file, not in memory.` + publicHelp + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+The state is kept in a temporary file, not in memory.` + publicHelp + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl snapshot from-feed zones
   feedctl snapshot from-feed events --name people --key /user/id
   feedctl snapshot from-feed s3://bucket/data#zones --public-url https://cdn.example.org/data
@@ -73,7 +74,6 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	if err := f.public.checkStore(ctx, store, name); err != nil {
 		return err
 	}
@@ -84,8 +84,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		}
 	}
 	var gauge consumeGauge
-	stop := a.progress("snapshot", gauge.status)
-	defer stop()
+	a.progress("snapshot", gauge.status)
 	index, err := fold.Feed(ctx, store, at.name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
@@ -96,7 +95,6 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		Progress:   gauge.set,
 		Logger:     a.log,
 	})
-	stop()
 	if err != nil {
 		return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
 	}

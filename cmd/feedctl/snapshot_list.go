@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -20,7 +21,7 @@ func newSnapshotList(a *app) *cobra.Command {
 		Short: "List the snapshots in the store",
 		Long: `List prints the snapshots in the store, or those called NAME, oldest first. Other objects
 among their indexes are named in the log.` +
-			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid),
+			exit.Help(exit.NotFound, exit.Invalid),
 		Example: `  feedctl snapshot list
   feedctl snapshot list zones --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -41,7 +42,6 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, store.Close, "store")
 	names := []string{at.name}
 	if at.name == "" {
 		names = nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -37,7 +38,7 @@ func TestForeignIndexes(t *testing.T) {
 	for _, args := range [][]string{{"--store", url}, {url + "#zones"}} {
 		code, stdout, stderr := feedctl(t, "", append([]string{"snapshot", "list", "--json"}, args...)...)
 		var list []snapshotJSON
-		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exitOK || len(list) != 1 || list[0].ID != made.ID {
+		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exit.OK || len(list) != 1 || list[0].ID != made.ID {
 			t.Errorf("exit status %d: %s%s (%v)", code, stdout, stderr, err)
 		}
 		for _, name := range foreign {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -28,7 +29,7 @@ sink names one. With --json, each line is an object.
 
 Nothing is created, and consumers may be running. The feed is asked for its newest entity
 where the consumer last read it, without credentials. If it cannot be asked there, or the
-consumer is still reading a snapshot, the lag is not known.` + exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInterrupted),
+consumer is still reading a snapshot, the lag is not known.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl status jsonl:zones.jsonl sqlite:zones.db
   feedctl status 'postgres://shop@db.example.org/shop?table=public.products' --json`,
 		Args: cobra.MinimumNArgs(1),
@@ -72,7 +73,7 @@ func (a *app) standings(ctx context.Context, spec, credentials string) ([]sink.S
 	}
 	found, err := sinks.Standings(ctx, spec, o)
 	if errors.Is(err, sink.ErrSpec) {
-		err = &usageError{err}
+		err = exit.Usagef("%w", err)
 	}
 	return found, err
 }
@@ -104,7 +105,6 @@ func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err er
 	if err != nil {
 		return newest, err
 	}
-	defer closing(&err, at.close, "store")
 	at.config.Credentials = consumer.Credentials{}
 	at.config.Retry.Attempts = 1
 	client, err := consumer.New(at.config)

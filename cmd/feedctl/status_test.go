@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
@@ -52,14 +53,14 @@ func TestStatus(t *testing.T) {
 	}
 	for _, spec := range []string{"jsonl:" + dir + "/none", "dir:" + dir + "/none", "sqlite:" + dir + "/none", "couchdb:" + couchtest.NewDB(t) + "none"} {
 		code, out, stderr := feedctl(t, "", "status", "jsonl:"+dir+"/a.jsonl", spec)
-		if code != exitNotFound || !strings.Contains(stderr, "none") || strings.Count(out, "\n") != 2 {
+		if code != exit.NotFound || !strings.Contains(stderr, "none") || strings.Count(out, "\n") != 2 {
 			t.Errorf("status %s: exit status %d, %s%s", spec, code, out, stderr)
 		}
 	}
 	if found, _ := filepath.Glob(dir + "/none*"); len(found) > 0 {
 		t.Errorf("status has made %v", found)
 	}
-	if code, _, stderr := feedctl(t, "", "status", "-"); code != exitUsage || !strings.Contains(stderr, "has no position") {
+	if code, _, stderr := feedctl(t, "", "status", "-"); code != exit.Usage || !strings.Contains(stderr, "has no position") {
 		t.Errorf("status of standard output: exit status %d, %s", code, stderr)
 	}
 }

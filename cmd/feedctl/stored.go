@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -50,21 +51,21 @@ func (a *app) parseStored(arg string) (stored, error) {
 	store, name, ok := strings.Cut(arg, "#")
 	switch {
 	case ok && !stores.IsURL(store):
-		return stored{}, usagef("%q is not STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, ""))
+		return stored{}, exit.Usagef("%q is not STORE#NAME, where STORE is %s%s", sink.Redact(arg), stores.Forms, directoryHint(arg, ""))
 	case ok && name == "":
-		return stored{}, usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
+		return stored{}, exit.Usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
 	case ok && strings.Contains(name, "#"):
-		return stored{}, usagef("%q has more than one \"#\": in the URL of STORE it is written %%23", sink.Redact(arg))
+		return stored{}, exit.Usagef("%q has more than one \"#\": in the URL of STORE it is written %%23", sink.Redact(arg))
 	case ok:
 		at = stored{store, name}
 	case isWeb(arg):
-		return stored{}, usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
+		return stored{}, exit.Usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
 	case stores.IsURL(arg):
-		return stored{}, usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
+		return stored{}, exit.Usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
 	if err := layout.CheckName(at.name); err != nil {
 		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a URL with a mistake in it, and perhaps a secret
-			err = usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), stores.Forms)
+			err = exit.Usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), stores.Forms)
 		}
 		return stored{}, err
 	}
@@ -110,10 +111,10 @@ func (a *app) openNamed(ctx context.Context, arg string) (store storage.Store, n
 // openStoreAt opens a store by its URL.
 func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (storage.Store, error) {
 	if !stores.IsURL(rawURL) {
-		return nil, usagef("--store %q is not %s%s", sink.Redact(rawURL), stores.Forms, directoryHint(rawURL, ""))
+		return nil, exit.Usagef("--store %q is not %s%s", sink.Redact(rawURL), stores.Forms, directoryHint(rawURL, ""))
 	}
 	if strings.Contains(rawURL, "#") {
-		return nil, usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
+		return nil, exit.Usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
 	}
 	if err := checkStoreURL(rawURL); err != nil {
 		return nil, err
@@ -124,6 +125,7 @@ func (a *app) openStoreAt(ctx context.Context, rawURL string, want access) (stor
 	if err != nil {
 		return nil, hintInit(err, rawURL)
 	}
+	a.atEnd(store.Close, "store")
 	if a.log.Enabled(ctx, slog.LevelDebug) {
 		store = observe.Log(store, a.log)
 	}
@@ -142,7 +144,7 @@ func hintInit(err error, rawURL string) error {
 	if !errors.Is(err, storage.ErrNoStore) {
 		return err
 	}
-	return &hinted{err, fmt.Sprintf("another URL; or, to make an empty store there, \"feedctl init %s\"", sink.Redact(rawURL))}
+	return exit.WithHint(err, fmt.Sprintf("another URL; or, to make an empty store there, \"feedctl init %s\"", sink.Redact(rawURL)))
 }
 
 // storePatience is the same for all stores.
@@ -164,10 +166,10 @@ func checkStoreURL(rawURL string) error {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return usagef("store %q is no URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), stores.Forms)
+		return exit.Usagef("store %q is no URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), stores.Forms)
 	}
 	if err := stores.Check(u); err != nil {
-		return usagef("store %q: %w", sink.Redact(rawURL), err)
+		return exit.Usagef("store %q: %w", sink.Redact(rawURL), err)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // What is read from a store is called by where it is, not by what it is called inside.
@@ -26,10 +28,10 @@ func TestNamesOfStored(t *testing.T) {
 			code int
 			want string
 		}{
-			{[]string{"verify", "--index", store + "#none"}, exitNotFound, "/snapshots/none"},
-			{[]string{"snapshot", "from-feed", store + "#bare"}, exitError, stored{store, "bare"}.identity() + ": "},
-			{[]string{"snapshot", "from-feed", store + "#none"}, exitNotFound, stored{store, "none"}.identity() + ": "},
-			{[]string{"snapshot", "delete", store + "#zones", "none"}, exitNotFound,
+			{[]string{"verify", "--index", store + "#none"}, exit.NotFound, "/snapshots/none"},
+			{[]string{"snapshot", "from-feed", store + "#bare"}, exit.Error, stored{store, "bare"}.identity() + ": "},
+			{[]string{"snapshot", "from-feed", store + "#none"}, exit.NotFound, stored{store, "none"}.identity() + ": "},
+			{[]string{"snapshot", "delete", store + "#zones", "none"}, exit.NotFound,
 				"delete snapshot none of " + here + ": object not found: there is none with this ID\nTry: \"feedctl snapshot list\""},
 		} {
 			code, _, stderr := feedctl(t, "", test.args...)
@@ -62,7 +64,7 @@ func TestViolationsOfStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := feedctl(t, "", "verify", store+"#zones")
-	if code != exitInvalid || strings.Contains(stdout, "store.invalid") || !strings.Contains(stdout, "file://"+dir+"/feeds/zones/pages/1") {
+	if code != exit.Invalid || strings.Contains(stdout, "store.invalid") || !strings.Contains(stdout, "file://"+dir+"/feeds/zones/pages/1") {
 		t.Errorf("exit status %d\n%s%s", code, stdout, stderr)
 	}
 }

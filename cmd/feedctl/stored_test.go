@@ -22,6 +22,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/page"
@@ -46,7 +47,7 @@ func eachStore(t *testing.T, test func(t *testing.T, store string)) {
 func mustRun(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := feedctl(t, stdin, args...)
-	if code != exitOK {
+	if code != exit.OK {
 		t.Fatalf("feedctl %s: exit status %d\n%s", strings.Join(args, " "), code, stderr)
 	}
 	return stdout
@@ -124,7 +125,7 @@ func TestConsumeStore(t *testing.T) {
 		mustRun(t, "", "prune", name("zones"), "--keep-pages", "1")
 		// Another feed in the place of this one is a gap.
 		mustRun(t, zones, "publish", name("zones2"), "--key", "/name")
-		if code, _, stderr := feedctl(t, "", "consume", name("zones2"), "--into", into); code != exitGap {
+		if code, _, stderr := feedctl(t, "", "consume", name("zones2"), "--into", into); code != exit.Gap {
 			t.Errorf("exit status %d\n%s", code, stderr)
 		}
 	})
@@ -141,7 +142,7 @@ func TestMovedStore(t *testing.T) {
 	}
 	mustRun(t, zones, "publish", "file:"+filepath.Join(dir, "b")+"#zones", "--key", "/name")
 	code, _, stderr := feedctl(t, "", "consume", "file:"+filepath.Join(dir, "b")+"#zones", "--into", into)
-	if code != exitOK || !strings.Contains(stderr, "at another URL") || lines(t, filepath.Join(dir, "out.jsonl")) != 6 {
+	if code != exit.OK || !strings.Contains(stderr, "at another URL") || lines(t, filepath.Join(dir, "out.jsonl")) != 6 {
 		t.Errorf("exit status %d, %d lines\n%s", code, lines(t, filepath.Join(dir, "out.jsonl")), stderr)
 	}
 }
@@ -168,7 +169,7 @@ func TestFollowStore(t *testing.T) {
 				mustRun(t, zones, "publish", store+"#zones", "--key", "/name", "--max-page-entities", "1")
 			}
 		}
-		if code := <-ended; code != exitOK || scan.Scan() {
+		if code := <-ended; code != exit.OK || scan.Scan() {
 			t.Errorf("exit status %d", code)
 		}
 	})
@@ -189,31 +190,31 @@ func TestWrongStores(t *testing.T) {
 		code int
 		want string
 	}{
-		{file, exitUsage, "say what is meant"},
-		{file + "#", exitUsage, "names nothing"},
-		{file + "#a/b", exitUsage, "invalid name"},
-		{file + "#a#b", exitUsage, "more than one"},
-		{file + "#none", exitNotFound, strings.TrimPrefix(file, "file:") + "/feeds/none: feed \"none\": feed has no pages"},
-		{"tape:0#zones", exitUsage, "or be STORE#NAME"},
-		{"http://h/feeds/a#zones", exitUsage, "has a fragment"},
-		{"s3://#zones", exitUsage, "without bucket"},
-		{"s3://b/p?regon=x#zones", exitUsage, `unknown parameter "regon"`},
-		{"s3://b/p?endpoint=localhost:9#zones", exitUsage, "want http://HOST:PORT"},
-		{"s3://ann:secret@b/p#zones", exitUsage, "with credentials"},
-		{bucket.String() + "#none", exitNotFound, "/feeds/none: feed \"none\": feed has no pages"},
-		{other.String() + "#zones", exitNotFound, "the bucket does not exist"},
+		{file, exit.Usage, "say what is meant"},
+		{file + "#", exit.Usage, "names nothing"},
+		{file + "#a/b", exit.Usage, "invalid name"},
+		{file + "#a#b", exit.Usage, "more than one"},
+		{file + "#none", exit.NotFound, strings.TrimPrefix(file, "file:") + "/feeds/none: feed \"none\": feed has no pages"},
+		{"tape:0#zones", exit.Usage, "or be STORE#NAME"},
+		{"http://h/feeds/a#zones", exit.Usage, "has a fragment"},
+		{"s3://#zones", exit.Usage, "without bucket"},
+		{"s3://b/p?regon=x#zones", exit.Usage, `unknown parameter "regon"`},
+		{"s3://b/p?endpoint=localhost:9#zones", exit.Usage, "want http://HOST:PORT"},
+		{"s3://ann:secret@b/p#zones", exit.Usage, "with credentials"},
+		{bucket.String() + "#none", exit.NotFound, "/feeds/none: feed \"none\": feed has no pages"},
+		{other.String() + "#zones", exit.NotFound, "the bucket does not exist"},
 	} {
 		code, _, stderr := feedctl(t, "", "consume", test.arg, "--into", "jsonl:"+filepath.Join(t.TempDir(), "x"))
 		if code != test.code || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "store.invalid") || strings.Contains(stderr, "secret") {
 			t.Errorf("consume %s: exit status %d, want %d: %s", test.arg, code, test.code, stderr)
 		}
 	}
-	if code, _, stderr := feedctl(t, "", "consume", file+"#a", "--into", "-", "--from", "snapshot:file:other#a"); code != exitUsage || !strings.Contains(stderr, "not in the feed's store") {
+	if code, _, stderr := feedctl(t, "", "consume", file+"#a", "--into", "-", "--from", "snapshot:file:other#a"); code != exit.Usage || !strings.Contains(stderr, "not in the feed's store") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 	code, _, stderr := feedctl(t, "", "consume", bucket.String()+"#zones", "--into", "-")
-	if code != exitError || !strings.Contains(stderr, "correct the credentials") || !strings.Contains(stderr, "Try: \"feedctl doctor STORE\"") {
+	if code != exit.Error || !strings.Contains(stderr, "correct the credentials") || !strings.Contains(stderr, "Try: \"feedctl doctor STORE\"") {
 		t.Errorf("wrong credentials: exit status %d: %s", code, stderr)
 	}
 }
@@ -286,11 +287,11 @@ func TestDoctor(t *testing.T) {
 	})
 	code, out, stderr := feedctl(t, "", "doctor", "http://127.0.0.1:1/feeds/a", "--json")
 	var report doctorJSON
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitError || report.Problems != 1 || report.Findings[0].Level != doctor.Problem {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exit.Error || report.Problems != 1 || report.Findings[0].Level != doctor.Problem {
 		t.Errorf("exit status %d, %v: %s%s", code, err, out, stderr)
 	}
 	for _, args := range [][]string{{"doctor", "zones"}, {"doctor", "https://ann:secret@h/feeds/a"}, {"doctor", "http://h/", "--wait", "1ms"}, {"doctor", "s3://b/p?x=y"}} {
-		if code, _, stderr := feedctl(t, "", args...); code != exitUsage || strings.Contains(stderr, "secret") {
+		if code, _, stderr := feedctl(t, "", args...); code != exit.Usage || strings.Contains(stderr, "secret") {
 			t.Errorf("%v: exit status %d: %s", args, code, stderr)
 		}
 	}
@@ -356,14 +357,14 @@ func TestStaticSnapshot(t *testing.T) {
 		{"snapshot", "create", store + "#zones", "--presign", "-1h"},
 		{"snapshot", "create", store + "#zones", "--public-url", "ftp://h"},
 	} {
-		if code, _, stderr := feedctl(t, zones, args...); code != exitUsage {
+		if code, _, stderr := feedctl(t, zones, args...); code != exit.Usage {
 			t.Errorf("%v: exit status %d: %s", args, code, stderr)
 		}
 	}
-	if code, _, stderr := feedctl(t, zones, "snapshot", "create", store+"#long", "--presign", "169h"); code != exitError || !strings.Contains(stderr, "168h") {
+	if code, _, stderr := feedctl(t, zones, "snapshot", "create", store+"#long", "--presign", "169h"); code != exit.Error || !strings.Contains(stderr, "168h") {
 		t.Errorf("too long: exit status %d: %s", code, stderr)
 	}
-	if code, _, _ := feedctl(t, "", "inspect", "--index", store+"#long"); code != exitNotFound {
+	if code, _, _ := feedctl(t, "", "inspect", "--index", store+"#long"); code != exit.NotFound {
 		t.Errorf("exit status %d: something was written", code)
 	}
 }

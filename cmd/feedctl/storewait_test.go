@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -55,7 +56,7 @@ func TestStoreStarts(t *testing.T) {
 		}
 		go io.Copy(io.Discard, logs)
 		server.Start()
-		if code := <-done; code != exitOK || !strings.Contains(out.String(), "UTC") && !strings.Contains(out.String(), "3 entities") {
+		if code := <-done; code != exit.OK || !strings.Contains(out.String(), "UTC") && !strings.Contains(out.String(), "3 entities") {
 			t.Errorf("%s: exit status %d: %s", args[0], code, &out)
 		}
 		server.Stop()

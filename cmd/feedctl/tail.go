@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink/jsonl"
@@ -33,7 +34,7 @@ func newTail(a *app) *cobra.Command {
 		Long: `Tail prints the entities of the feed at URL, or of FEED in a store, as they are published:
 one line each with Last-Modified, operation, key, Content-ID, media type, size, and the
 start of the body. With --json it prints the lines that "feedctl consume --into -" writes.` +
-			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+			exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl tail https://data.example.org/feeds/events
   feedctl tail zones --from beginning --follow=false
   feedctl tail s3://bucket/prefix#zones --from beginning
@@ -53,13 +54,12 @@ start of the body. With --json it prints the lines that "feedctl consume --into 
 
 func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) {
 	if strings.HasPrefix(f.from, "snapshot") {
-		return usagef("--from %q: tail reads feeds only", f.from)
+		return exit.Usagef("--from %q: tail reads feeds only", f.from)
 	}
 	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, at.close, "store")
 	from, _, err := parseFrom(f.from, at)
 	if err != nil {
 		return err

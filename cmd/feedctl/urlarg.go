@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/sink"
 )
 
@@ -13,18 +14,18 @@ func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case !isWeb(raw):
-		return nil, usagef("URL %q must begin with http:// or https://", sink.Redact(raw))
+		return nil, exit.Usagef("URL %q must begin with http:// or https://", sink.Redact(raw))
 	case err != nil: // which may name a password
-		return nil, usagef("URL %q cannot be parsed", sink.Redact(raw))
+		return nil, exit.Usagef("URL %q cannot be parsed", sink.Redact(raw))
 	case u.User != nil:
-		return nil, &usageError{&hinted{
-			err:  usagef("URL %q has credentials in it, for all users of this machine to see", sink.Redact(raw)),
-			hint: "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS, with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"",
-		}}
+		return nil, exit.WithHint(
+			exit.Usagef("URL %q has credentials in it, for all users of this machine to see", sink.Redact(raw)),
+			"--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS, with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"",
+		)
 	case u.Host == "":
-		return nil, usagef("URL %q has no host", sink.Redact(raw))
+		return nil, exit.Usagef("URL %q has no host", sink.Redact(raw))
 	case u.Fragment != "":
-		return nil, usagef("URL %q has a fragment (\"#%s\"): leave it out", sink.Redact(raw), u.Fragment)
+		return nil, exit.Usagef("URL %q has a fragment (\"#%s\"): leave it out", sink.Redact(raw), u.Fragment)
 	}
 	return u, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 func TestParseURL(t *testing.T) {
@@ -27,9 +29,9 @@ func TestParseURL(t *testing.T) {
 		case want == "":
 		case err == nil || !strings.Contains(err.Error(), want):
 			t.Errorf("parseURL(%q): %v, want %q", raw, err, want)
-		case exitCode(&runError{err}) != exitUsage:
-			t.Errorf("parseURL(%q): exit status %d", raw, exitCode(&runError{err}))
-		case strings.Contains(err.Error()+hint(err), "hunter2"):
+		case exit.Status(err) != exit.Usage:
+			t.Errorf("parseURL(%q): exit status %d", raw, exit.Status(err))
+		case strings.Contains(err.Error()+exit.Hint(err), "hunter2"):
 			t.Errorf("parseURL(%q) tells the password: %v", raw, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
@@ -35,7 +36,7 @@ FILE, other than by growing at the end.
 
 With --json it prints a report, which package verify documents. For a feed or snapshot in a
 store, its url is STORE#NAME.` +
-			exitStatus(exitOK, exitError, exitUsage, exitNotFound, exitInvalid, exitInterrupted),
+			exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
   feedctl verify s3://bucket/prefix#zones
@@ -64,9 +65,8 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if err != nil {
 		return err
 	}
-	defer closing(&err, at.close, "store")
 	if f.state != "" && at.store != nil {
-		return usagef("--state is for feeds on a server: what is in the store has digests")
+		return exit.Usagef("--state is for feeds on a server: what is in the store has digests")
 	}
 	config := verify.Config{
 		HTTPClient:   at.config.HTTPClient,
@@ -80,7 +80,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	}
 	index := f.index || at.store == nil && verify.IsIndex(ctx, at.url, config)
 	if index && f.state != "" {
-		return usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.url)
+		return exit.Usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.url)
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
@@ -93,7 +93,7 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 		return err
 	}
 	if n := len(report.Violations) + report.Omitted; n > 0 {
-		return fmt.Errorf("verify %s: %w: %s", arg, errInvalidFeed, human.Plural(int64(n), "violation", "violations"))
+		return exit.Errorf(exit.Invalid, "verify %s: the specification is broken: %s", arg, human.Plural(int64(n), "violation", "violations"))
 	}
 	return verify.WriteState(f.state, report.State)
 }

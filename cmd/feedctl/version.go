@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // notices are the licences of what is linked into the binary: "make generate".
@@ -19,7 +21,7 @@ func newVersion(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of feedctl",
-		Long:    "Version prints the version of feedctl, the commit it was built from, and the Go\nversion that built it." + exitStatus(exitOK, exitError, exitUsage),
+		Long:    "Version prints the version of feedctl, the commit it was built from, and the Go\nversion that built it." + exit.Help(),
 		Example: "  feedctl version\n  feedctl version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/directory"
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -43,7 +44,7 @@ func (l *location) feed() string {
 
 // suggest adds to the error of a feed that does not exist the name of the one that may be meant.
 func (l *location) suggest(ctx context.Context, err error) error {
-	if err == nil || !errors.Is(err, chain.ErrNoFeed) && !errors.Is(err, consumer.ErrNotFound) && statusCode(err) != http.StatusNotFound {
+	if err == nil || !errors.Is(err, chain.ErrNoFeed) && !errors.Is(err, consumer.ErrNotFound) && exit.HTTPStatus(err) != http.StatusNotFound {
 		return err
 	}
 	if question := suggest.DidYouMean(l.feed(), l.feeds(ctx), ""); question != "" {

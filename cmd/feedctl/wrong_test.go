@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/exit"
 )
 
 // TestWrongInput: an error of a wrong input says once what is wrong, where, and what to do.
@@ -16,7 +18,7 @@ func TestWrongInput(t *testing.T) {
 	if err := os.WriteFile("in.ndjson", []byte("{\"id\":\"a\"}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := feedctl(t, "", "publish", "file:st#zones", "in.ndjson"); code != exitOK {
+	if code, _, stderr := feedctl(t, "", "publish", "file:st#zones", "in.ndjson"); code != exit.OK {
 		t.Fatal(stderr)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +71,7 @@ func TestWrongInput(t *testing.T) {
 		{"verify " + server.URL + "/feeds/zonse", `did you mean "zones"?`, "did you"},
 	} {
 		code, _, stderr := feedctl(t, "", strings.Fields(test.line)...)
-		if code == exitOK || !strings.Contains(stderr, test.want) {
+		if code == exit.OK || !strings.Contains(stderr, test.want) {
 			t.Errorf("feedctl %s: exit status %d, %q, want %q", test.line, code, stderr, test.want)
 		}
 		if first, _, _ := strings.Cut(stderr, "\nTry: "); strings.Count(first, test.once) != 1 {

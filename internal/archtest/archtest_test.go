@@ -61,6 +61,7 @@ var rooms = map[string]room{
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
+	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot", "storage", "verify"}},
 	"internal/metrics":    {libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":    {},
 	"internal/human":      {},

@@ -1,4 +1,4 @@
-package main
+package exit
 
 import (
 	"errors"
@@ -11,55 +11,45 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A hinted error knows what the user can do.
-type hinted struct {
-	err  error
+type hintError struct {
+	error
 	hint string
 }
 
-func (e *hinted) Error() string { return e.err.Error() }
-func (e *hinted) Unwrap() error { return e.err }
+func (e *hintError) Unwrap() error { return e.error }
 
-// hint returns what the user can do about err, or "".
-func hint(err error) string {
-	var h *hinted
-	switch {
-	case errors.As(err, &h):
+// WithHint returns err with what the user can do about it, as the object of "try".
+func WithHint(err error, hint string) error { return &hintError{err, hint} }
+
+// Hint returns what the user can do about err, or "".
+func Hint(err error) string {
+	if h, ok := errors.AsType[*hintError](err); ok {
 		return h.hint
+	}
+	response, _ := errors.AsType[*consumer.StatusError](err)
+	switch status := HTTPStatus(err); {
 	case errors.Is(err, consumer.ErrTimeline):
 		return "\"feedctl verify URL\" until it finds no page of before, then --on-gap replay, or a new sink"
 	case consumer.IsGap(err):
 		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
-	case presigned(err):
-		return "a new snapshot: presigned URLs, as the index of this one has, hold for a while only"
-	case statusCode(err) == http.StatusUnauthorized, statusCode(err) == http.StatusForbidden:
+	case response != nil && status == http.StatusForbidden && strings.Contains(response.URL, "X-Amz-Signature="):
+		return "a new snapshot: presigned URLs, as the index of this one has, are valid for a limited time"
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
-	case publishingRefused(err):
+	case response != nil && response.Method == http.MethodPost && status == http.StatusMethodNotAllowed:
 		return "a server that takes entities: \"feedctl serve --writable\""
-	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrForbidden):
+	case isAny(err, couchdb.ErrUnauthorized, couchdb.ErrForbidden):
 		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
 	case errors.Is(err, couchdb.ErrNotFound):
 		return "another URL: the server has no database of this name, or no such filter or view"
-	case errors.Is(err, storage.ErrUnsafe), errors.Is(err, storage.ErrPermission):
+	case isAny(err, storage.ErrUnsafe, storage.ErrPermission):
 		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
 	case errors.Is(err, producer.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
-	case errors.Is(err, storage.ErrFull): // before what it makes unknown
+	case errors.Is(err, storage.ErrFull): // before ErrUnknown, which may wrap it
 		return "freeing room, or \"feedctl prune\", and the same again; nothing that was acknowledged is lost"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"
 	}
 	return ""
-}
-
-// presigned reports whether an object store refused a URL with a signature of its own.
-func presigned(err error) bool {
-	var status *consumer.StatusError
-	return errors.As(err, &status) && status.StatusCode == http.StatusForbidden && strings.Contains(status.URL, "X-Amz-Signature=")
-}
-
-// publishingRefused reports whether a server does not take entities.
-func publishingRefused(err error) bool {
-	var status *consumer.StatusError
-	return errors.As(err, &status) && status.Method == http.MethodPost && status.StatusCode == http.StatusMethodNotAllowed
 }

@@ -1,0 +1,136 @@
+// Package exit has the exit statuses of feedctl, which are part of its contract, and finds the
+// status of an error and what the user can do about it.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/verify"
+)
+
+// The exit statuses.
+const (
+	OK          = 0
+	Error       = 1
+	Usage       = 2
+	NotFound    = 3
+	Gap         = 4
+	Invalid     = 5
+	Quarantine  = 6
+	Interrupted = 130 // 128 + SIGINT, as a shell reports it
+)
+
+var meanings = map[int]string{
+	OK:          "success",
+	Error:       "any other error: the network, the store, the input",
+	Usage:       "the command line or the configuration is wrong",
+	NotFound:    "a store, feed, page, snapshot, file or captured table does not exist",
+	Gap:         "the feed no longer has the entities that come next, or was restored to an older state",
+	Invalid:     "the feed or snapshot breaks the specification",
+	Quarantine:  "too many entities went into quarantine, or were refused",
+	Interrupted: "interrupted by a signal; what was begun is finished or undone",
+}
+
+// Help returns the last section of a command's help: the statuses that all commands have, and
+// the others of this one.
+func Help(others ...int) string {
+	var b strings.Builder
+	b.WriteString("\n\nExit status:")
+	for _, status := range append([]int{OK, Error, Usage}, others...) {
+		fmt.Fprintf(&b, "\n  %3d  %s", status, meanings[status])
+	}
+	return b.String()
+}
+
+// A statusError is an error whose status is given where it occurs.
+type statusError struct {
+	error
+	status int
+}
+
+func (e *statusError) Unwrap() error { return e.error }
+
+// Errorf returns an error with a status.
+func Errorf(status int, format string, args ...any) error {
+	return &statusError{fmt.Errorf(format, args...), status}
+}
+
+// Usagef returns an error in the command line.
+func Usagef(format string, args ...any) error { return Errorf(Usage, format, args...) }
+
+// Status returns the exit status of a command that ends with err.
+func Status(err error) int {
+	given, ok := errors.AsType[*statusError](err)
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, ErrInterrupted):
+		return Interrupted
+	case ok:
+		return given.status
+	case isAny(err, layout.ErrName, credential.ErrEmpty):
+		return Usage
+	case consumer.IsGap(err):
+		return Gap
+	case isNotFound(err):
+		return NotFound
+	case IsInvalid(err):
+		return Invalid
+	}
+	return Error
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+func isNotFound(err error) bool {
+	if status := HTTPStatus(err); status != 0 {
+		return status == http.StatusNotFound || status == http.StatusGone
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return false // a socket that does not exist is a server that does not run
+	}
+	return isAny(err, consumer.ErrNotFound, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
+		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound)
+}
+
+// HTTPStatus returns the status of the HTTP response that err is about, or 0.
+func HTTPStatus(err error) int {
+	if e, ok := errors.AsType[*consumer.StatusError](err); ok {
+		return e.StatusCode
+	}
+	if e, ok := errors.AsType[*verify.StatusError](err); ok {
+		return e.StatusCode
+	}
+	return 0
+}
+
+// IsInvalid reports whether err is about the contents of a server or store, not about
+// reaching it or the limits of the reader.
+func IsInvalid(err error) bool {
+	switch {
+	case HTTPStatus(err) != 0, isAny(err, consumer.ErrOrigin, consumer.ErrTooLarge):
+		return false
+	case consumer.Retryable(err) && !errors.Is(err, page.ErrTruncated):
+		return false
+	}
+	_, ok := errors.AsType[*consumer.PageError](err)
+	return ok || isAny(err, chain.ErrCorrupt, snapshot.ErrInvalid, consumer.ErrLinks, consumer.ErrTimeOrder,
+		consumer.ErrLoop, consumer.ErrPageChanged, consumer.ErrMediaType)
+}

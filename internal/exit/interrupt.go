@@ -1,0 +1,56 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrInterrupted is the cause of a context that a signal ended.
+var ErrInterrupted = errors.New("interrupted")
+
+// ErrTerminated is the cause if the signal was SIGTERM, with which service managers end
+// long-running commands.
+var ErrTerminated = fmt.Errorf("%w by SIGTERM", ErrInterrupted)
+
+// An interruptedError is the error of a command that a signal ended.
+type interruptedError struct{ error }
+
+func (e *interruptedError) Error() string {
+	text := e.error.Error()
+	for _, end := range []error{context.Canceled, ErrTerminated, ErrInterrupted} { // which add nothing
+		text = strings.TrimSuffix(text, end.Error())
+	}
+	return strings.TrimSuffix(ErrInterrupted.Error()+": "+strings.TrimRight(text, ": "), ": ")
+}
+
+func (e *interruptedError) Unwrap() []error { return []error{ErrInterrupted, e.error} }
+
+// Signal returns the error of a command whose context a signal may have ended: not every
+// library names the context as the cause of its error. A follower runs until it is ended, so
+// it is no error if SIGTERM ends it and nothing has failed.
+func Signal(ctx context.Context, err error, follower bool) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil || !errors.Is(cause, ErrInterrupted):
+		return err
+	case follower && errors.Is(cause, ErrTerminated) && OnlyEnded(err):
+		return nil
+	}
+	return &interruptedError{err}
+}
+
+// OnlyEnded reports whether err says only that a context ended.
+func OnlyEnded(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // every layer is examined
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !OnlyEnded(err) })
+	case interface{ Unwrap() error }:
+		if next := e.Unwrap(); next != nil {
+			return OnlyEnded(next)
+		}
+	}
+	return err == context.Canceled || err == ErrInterrupted
+}
