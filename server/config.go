@@ -22,9 +22,10 @@ import (
 type Config struct {
 	// PublicURL is the URL of the server's root as clients see it:
 	// "https://example.org" or "https://example.org/data". Links begin with it.
-	// Without it they begin with the request's Host, and shared caches may not keep
-	// pages; X-Forwarded-* is never used. A server on a loopback address accepts
-	// its host as Host.
+	// Without it they begin with the request's Host and the prefix at which the server
+	// is mounted (see [Server.ServeHTTP]), and shared caches may not keep pages. Set it
+	// behind a proxy that changes the path; X-Forwarded-* is never used. A server on a
+	// loopback address accepts its host as Host.
 	PublicURL string
 	// Writable allows publishing by POST.
 	Writable bool

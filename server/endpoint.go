@@ -136,22 +136,6 @@ func (s *Server) observe(w *responder, r *http.Request, route string, took time.
 		slog.Int64("bytes", w.bytes), slog.Duration("took", took))
 }
 
-// base returns the URL of this server's root, without a trailing slash.
-func (s *Server) base(r *http.Request) string {
-	if s.publicURL != "" {
-		return s.publicURL
-	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	host := r.Host
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
-		host = addr.String() // HTTP/1.0 does not require Host
-	}
-	return scheme + "://" + host
-}
-
 // NewHTTPServer returns an http.Server for h that limits request headers to 10 seconds
 // and 64 KiB, and idle connections to two minutes. A [Server] sets all other limits
 // itself.

@@ -92,9 +92,6 @@ func New(store storage.Store, c Config) (*Server, error) {
 	return s, nil
 }
 
-// ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
-
 // Close shuts the server down: it answers waiting requests, refuses to publish,
 // stops fetching ahead, waits until ctx ends for publishes that have begun, and closes
 // the producers. Requests that are being answered may continue until the store is

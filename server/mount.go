@@ -1,0 +1,63 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// ServeHTTP implements [http.Handler]. The server may be mounted below a prefix, with
+// [http.StripPrefix], with chi's Mount, or both: links include the prefix.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	route := chi.NewRouteContext()
+	route.RoutePath = routePath(r)
+	s.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route)))
+}
+
+// routePath returns the request's path without the prefix at which the server is mounted.
+// StripPrefix removes it from the URL, and a chi router from the path in its context only:
+// what both have removed is missing from the shorter one.
+func routePath(r *http.Request) string {
+	path := cmp.Or(r.URL.RawPath, r.URL.Path)
+	if parent := chi.RouteContext(r.Context()); parent != nil && parent.RoutePath != "" && len(parent.RoutePath) < len(path) {
+		path = parent.RoutePath
+	}
+	return "/" + strings.TrimPrefix(path, "/") // StripPrefix("/data/", s) removes the slash
+}
+
+// base returns the URL of this server's root, without a trailing slash.
+func (s *Server) base(r *http.Request) string {
+	if s.publicURL != "" {
+		return s.publicURL
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	host := r.Host
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
+		host = addr.String() // HTTP/1.0 does not require Host
+	}
+	return scheme + "://" + host + prefix(r)
+}
+
+// prefix returns the path at which the server is mounted, encoded, without a trailing slash:
+// what the client requested without what the server routes by. It is empty if the
+// requested path does not end in that, as after a handler that rewrote it.
+func prefix(r *http.Request) string {
+	requested, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil {
+		requested = r.URL // of a request that did not come from a network
+	}
+	route := chi.RouteContext(r.Context()).RoutePath
+	before, ok := strings.CutSuffix(strings.TrimSuffix(requested.EscapedPath(), "/"), strings.TrimSuffix(route, "/"))
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(before, "/")
+}
