@@ -19,6 +19,7 @@ import (
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -66,8 +67,8 @@ SSL_CERT_FILE.`
 const sourceMemory = 256 << 10
 
 // open returns a bridge from a database to a feed in a store.
-func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored, store storage.Store, c couchdb.Config) (*couchdb.Bridge, error) {
-	if _, err := parseURL(rawURL); err != nil {
+func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at locate.Stored, store storage.Store, c couchdb.Config) (*couchdb.Bridge, error) {
+	if _, err := locate.ParseURL(rawURL); err != nil {
 		return nil, err
 	}
 	if f.maxDocument < 0 {
@@ -81,11 +82,11 @@ func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at stored
 	if err != nil {
 		return nil, exit.Usagef("%w", err)
 	}
-	c.Target = at.identity()
+	c.Target = at.Identity()
 	if c.Index, err = f.indexFile(c.Target); err != nil {
 		return nil, err
 	}
-	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.name, a.log, f.maxDocument
+	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, a.log, f.maxDocument
 	return couchdb.Open(ctx, c)
 }
 

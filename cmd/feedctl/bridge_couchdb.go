@@ -20,6 +20,7 @@ import (
 	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -129,7 +130,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store, access{create: true, follow: f.follow})
+	store, err := a.openStoreAt(ctx, at.Store, access{create: true, follow: f.follow})
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ type bridging struct {
 	app     *app
 	flags   *bridgeCouchDBFlags
 	url     string
-	at      stored
+	at      locate.Stored
 	store   storage.Store
 	current atomic.Pointer[attempt]
 }
@@ -228,18 +229,18 @@ func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replication
 	if err != nil || !b.flags.snapshot {
 		return result, err
 	}
-	table, err := b.flags.source.indexFile(b.at.identity())
+	table, err := b.flags.source.indexFile(b.at.Identity())
 	if err != nil {
 		return result, err
 	}
-	index, err := fold.Feed(ctx, b.store, b.at.name, fold.Config{Table: table + ".state", Version: versionsOf(config.Conflicts), Logger: b.app.log})
+	index, err := fold.Feed(ctx, b.store, b.at.Name, fold.Config{Table: table + ".state", Version: versionsOf(config.Conflicts), Logger: b.app.log})
 	var made *snapshotJSON
 	switch {
 	case err == nil:
-		snapshot := snapshotResult(b.at.name, index, len(index.Pages))
+		snapshot := snapshotResult(b.at.Name, index, len(index.Pages))
 		made = &snapshot
 	case b.flags.follow && errors.Is(err, consumer.ErrNotFound): // there is no feed
-		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.name)
+		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.Name)
 	default:
 		return result, err
 	}
@@ -263,7 +264,7 @@ func versionsOf(conflicts bool) fold.VersionFunc {
 }
 
 func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {
-	result = &replicationJSON{Source: b.url, Feed: b.at.name}
+	result = &replicationJSON{Source: b.url, Feed: b.at.Name}
 	opened, err := b.flags.source.open(ctx, b.app, b.url, b.at, b.store, config)
 	if err != nil {
 		return result, err

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -58,7 +59,7 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 		return f.runRetry(ctx, a, at, store)
 	}
 	empty := true
-	for thing, err := range bridge.List(ctx, store, at.name) {
+	for thing, err := range bridge.List(ctx, store, at.Name) {
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 		}
 	}
 	if empty { // a feed all of whose documents are in quarantine does not exist yet
-		_, err = chain.NewReader(store, at.name).Newest(ctx)
+		_, err = chain.NewReader(store, at.Name).Newest(ctx)
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 }
 
 // runRetry publishes what can be published now.
-func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at stored, store storage.Store) (err error) {
+func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.Stored, store storage.Store) (err error) {
 	b, err := f.source.open(ctx, a, f.retry, at, store, couchdb.Config{})
 	if err != nil {
 		return err

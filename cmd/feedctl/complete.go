@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -60,11 +61,11 @@ func (a *app) flagNames(c *cobra.Command, flag string) func(ctx context.Context,
 		}
 	case flag == "before-snapshot":
 		return func(ctx context.Context, args []string) []string {
-			at := stored{store: a.store}
+			at := locate.Stored{Store: a.store}
 			if len(args) > 0 {
 				at, _ = a.parseStored(args[0]) // a wrong one has no names
 			}
-			return a.namesIn(ctx, at.store, chain.Snapshots)
+			return a.namesIn(ctx, at.Store, chain.Snapshots)
 		}
 	case flag == "feed" && c.Flags().Lookup("db") != nil && c.Name() != "attach": // which names a new one
 		return func(ctx context.Context, _ []string) []string { return feedsOfOutbox(ctx, c.Flag("db").Value.String()) }
@@ -114,7 +115,7 @@ func (a *app) completeStored(c *cobra.Command, forms []string, typed string) []s
 	snapshots := slices.Contains(forms, "NAME")
 	if !whole {
 		store, prefix = "", typed
-		if isURL(typed) || !snapshots && !slices.Contains(forms, "FEED") {
+		if locate.IsURL(typed) || !snapshots && !slices.Contains(forms, "FEED") {
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -153,7 +154,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		return err
 	}
 	into := sink.Redact(f.into)
-	to, err := a.await(ctx, f.follow, into, func() (consumer.Sink, error) { return a.openSink(ctx, spec, f.intoCredentials) })
+	to, err := locate.Wait(ctx, a.log, locate.ForSink(f.into, f.follow), func() (consumer.Sink, error) { return a.openSink(ctx, spec, f.intoCredentials) })
 	if err != nil {
 		return err
 	}
@@ -179,12 +180,12 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below tells it
 	}
-	err = at.suggest(ctx, err)
+	err = suggestSimilar(ctx, at, err)
 	a.warnRefused(stats.Rejected, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
-	if err := errors.Join(err, a.printConsumed(ctx, job, at.title, into, stats)); err != nil {
+	if err := errors.Join(err, a.printConsumed(ctx, job, at.Title, into, stats)); err != nil {
 		return err
 	}
 	return f.quarantine.check(stats.Rejected.Total(), stats.Entities, rejectedWhere(stats.Rejected, into))
@@ -253,34 +254,34 @@ var gapPolicies = map[string]consumer.GapPolicy{
 	"snapshot": consumer.GapSnapshot,
 }
 
-func (f *consumeFlags) job(a *app, at *location) (job *consumer.Job, err error) {
+func (f *consumeFlags) job(a *app, at *locate.Location) (job *consumer.Job, err error) {
 	job = &consumer.Job{
-		URL:           at.url,
+		URL:           at.URL,
 		OnGap:         gapPolicies[f.onGap],
 		KeyPointer:    f.key,
 		BatchEntities: f.batchEntities,
 		BatchBytes:    f.batchBytes,
 		Logger:        a.log,
 	}
-	if at.store != nil {
-		job.Feed = at.title
+	if at.Store != nil {
+		job.Feed = at.Title
 	}
 	if job.From, job.SnapshotURL, err = parseFrom(f.from, at); err != nil {
 		return nil, err
 	}
 	if job.OnGap == consumer.GapSnapshot && job.SnapshotURL == "" {
-		if job.SnapshotURL, err = at.snapshot(""); err != nil {
+		if job.SnapshotURL, err = at.Snapshot(""); err != nil {
 			return nil, err
 		}
 	}
-	at.config.Follow = f.follow
+	at.Config.Follow = f.follow
 	a.tellMissing(at)
-	job.Client, err = consumer.New(at.config)
+	job.Client, err = consumer.New(at.Config)
 	return job, err
 }
 
 // parseFrom reads --from. It returns the URL of the snapshot too, if there is one.
-func parseFrom(from string, at *location) (start consumer.Start, snapshotURL string, err error) {
+func parseFrom(from string, at *locate.Location) (start consumer.Start, snapshotURL string, err error) {
 	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
 	spec, isOther := strings.CutPrefix(spec, ":")
 	switch {
@@ -289,7 +290,7 @@ func parseFrom(from string, at *location) (start consumer.Start, snapshotURL str
 	case from == "latest":
 		return consumer.Latest(), "", nil
 	case isSnapshot && (spec == "" || isOther):
-		if snapshotURL, err = at.snapshot(spec); err != nil {
+		if snapshotURL, err = at.Snapshot(spec); err != nil {
 			return start, "", err
 		}
 		return consumer.FromSnapshot(snapshotURL), snapshotURL, nil

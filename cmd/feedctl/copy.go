@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/replica"
@@ -65,7 +66,7 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 		return err
 	case other != "" && other != name:
 		return exit.Usagef("copy %s to %s: a copy keeps its name, which the digests of its pages contain", sink.Redact(source), sink.Redact(target))
-	case stored{fromURL, ""}.identity() == stored{toURL, ""}.identity():
+	case locate.Stored{Store: fromURL}.Identity() == locate.Stored{Store: toURL}.Identity():
 		return exit.Usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
 	}
 	from, err := a.openStoreAt(ctx, fromURL, access{follow: follow})
@@ -106,7 +107,7 @@ func (a *app) storeOrStored(arg string) (store, name string, err error) {
 		return arg, "", nil
 	}
 	at, err := a.parseStored(arg)
-	return at.store, at.name, err
+	return at.Store, at.Name, err
 }
 
 func hintCopy(err error) error {

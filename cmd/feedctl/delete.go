@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/console"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -93,7 +94,7 @@ func suggestFeed(ctx context.Context, store storage.Store, name string, err erro
 	if !errors.Is(err, chain.ErrNoFeed) {
 		return err
 	}
-	if question := suggest.DidYouMean(name, storedFeeds(ctx, store), ""); question != "" {
+	if question := suggest.DidYouMean(name, locate.Feeds(ctx, store), ""); question != "" {
 		return fmt.Errorf("%w%s", err, question)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -90,10 +91,10 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 }
 
 func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
-	if !isWeb(target) {
-		return nil, exit.Usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, directoryHint(target, ""))
+	if !locate.IsWeb(target) {
+		return nil, exit.Usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, locate.DirectoryHint(target, ""))
 	}
-	u, err := parseURL(target)
+	u, err := locate.ParseURL(target)
 	if err != nil {
 		return nil, err
 	}

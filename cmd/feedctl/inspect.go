@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -59,23 +60,23 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	if err != nil {
 		return err
 	}
-	at.config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
+	at.Config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
 	switch {
 	case f.index:
 		return a.inspectSnapshot(ctx, at)
-	case at.store != nil:
-		return at.suggest(ctx, a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.store, at.name, show) }))
+	case at.Store != nil:
+		return suggestSimilar(ctx, at, a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.Store, at.Name, show) }))
 	default:
-		return at.suggest(ctx, a.inspectPages(at, func(show func(pageJSON) error) error { return servedPages(ctx, at, show) }))
+		return suggestSimilar(ctx, at, a.inspectPages(at, func(show func(pageJSON) error) error { return servedPages(ctx, at, show) }))
 	}
 }
 
 // inspectPages prints what each shows it, page by page: a feed may have more
 // pages than fit into memory.
-func (a *app) inspectPages(at *location, each func(show func(pageJSON) error) error) error {
-	total, size := feedJSON{Feed: at.name}, "BYTES"
-	if at.store == nil {
-		total.Feed, size = at.url, "BODIES"
+func (a *app) inspectPages(at *locate.Location, each func(show func(pageJSON) error) error) error {
+	total, size := feedJSON{Feed: at.Name}, "BYTES"
+	if at.Store == nil {
+		total.Feed, size = at.URL, "BODIES"
 	}
 	err := each(func(p pageJSON) error {
 		total.add(p)
@@ -146,12 +147,12 @@ func storedPages(ctx context.Context, store storage.Store, name string, show fun
 }
 
 // servedPages shows the pages of a feed on a server.
-func servedPages(ctx context.Context, at *location, show func(pageJSON) error) error {
-	client, err := consumer.New(at.config)
+func servedPages(ctx context.Context, at *locate.Location, show func(pageJSON) error) error {
+	client, err := consumer.New(at.Config)
 	if err != nil {
 		return err
 	}
-	for p, err := range client.Pages(ctx, at.url, consumer.Beginning()) {
+	for p, err := range client.Pages(ctx, at.URL, consumer.Beginning()) {
 		if err != nil {
 			return err
 		}
@@ -205,20 +206,20 @@ func (f *feedJSON) add(p pageJSON) {
 	f.Bytes += p.Bytes
 }
 
-func (a *app) inspectSnapshot(ctx context.Context, at *location) error {
-	client, err := consumer.New(at.config)
+func (a *app) inspectSnapshot(ctx context.Context, at *locate.Location) error {
+	client, err := consumer.New(at.Config)
 	if err != nil {
 		return err
 	}
-	index, err := client.Index(ctx, at.url)
+	index, err := client.Index(ctx, at.URL)
 	if err != nil {
 		return err
 	}
-	name := at.name
-	if at.store == nil {
-		name = at.url
+	name := at.Name
+	if at.Store == nil {
+		name = at.URL
 	} else if f := index.Feed; f != nil { // what is shown is the same wherever the store is
-		f.URL, f.Page = strings.TrimPrefix(f.URL, at.base()), strings.TrimPrefix(f.Page, at.base())
+		f.URL, f.Page = strings.TrimPrefix(f.URL, at.Base()), strings.TrimPrefix(f.Page, at.Base())
 	}
 	result := snapshotResult(name, index, len(index.Pages))
 	return a.print(struct {

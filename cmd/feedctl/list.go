@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
@@ -49,7 +50,7 @@ for each 1,000. --credentials-file and the flags after it are for this.` + exit.
 			if err := f.check(); err != nil {
 				return err
 			}
-			if len(args) == 1 && isWeb(args[0]) {
+			if len(args) == 1 && locate.IsWeb(args[0]) {
 				return listServer(c.Context(), a, args[0], &f)
 			}
 			return runList(c.Context(), a, a.storeOf(args), &f)

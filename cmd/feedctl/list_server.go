@@ -7,6 +7,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/directory"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
@@ -14,7 +15,7 @@ import (
 
 // listServer prints what a server lists: pages of its directory, one after the other.
 func listServer(ctx context.Context, a *app, rawURL string, f *listFlags) error {
-	base, err := parseURL(rawURL)
+	base, err := locate.ParseURL(rawURL)
 	if err != nil {
 		return err
 	}

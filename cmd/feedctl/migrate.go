@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/postgres"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
@@ -47,11 +48,11 @@ func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
 		}
 		return a.printf(result, "%s needs no migration\n", result.Store)
 	}
-	u, err := parseDatabase("store", rawURL)
+	u, err := locate.ParseDatabase("store", rawURL)
 	if err != nil {
 		return err
 	}
-	plan, err := await(ctx, a, storePatience(rawURL, false), func() (schema.Plan, error) {
+	plan, err := locate.Wait(ctx, a.log, locate.ForStore(rawURL, false), func() (schema.Plan, error) {
 		return postgres.Migrate(ctx, u, dryRun)
 	})
 	if err != nil {

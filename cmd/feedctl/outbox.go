@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/postgres"
 )
@@ -53,7 +54,7 @@ func (f *outboxFlags) add(c *cobra.Command) {
 
 // pages opens the store that the rows are moved to, and sets it in the configuration.
 func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config, want access) error {
-	local, err := parseDatabase("--db", f.db)
+	local, err := locate.ParseDatabase("--db", f.db)
 	if err != nil {
 		return err
 	}
@@ -65,11 +66,11 @@ func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, confi
 			config.Store, err = a.openStoreAt(ctx, url, want)
 			return err
 		}
-		if to, err = parseDatabase("--store", url); err != nil {
+		if to, err = locate.ParseDatabase("--store", url); err != nil {
 			return err
 		}
 	}
-	store, err := await(ctx, a, storePatience(url, want.follow), func() (*postgres.Store, error) {
+	store, err := locate.Wait(ctx, a.log, locate.ForStore(url, want.follow), func() (*postgres.Store, error) {
 		return postgres.Connect(ctx, to, a.log)
 	})
 	if err != nil {
@@ -92,14 +93,14 @@ func sameDatabase(a, b *url.URL) bool {
 
 // open opens the database.
 func (f *outboxFlags) open(ctx context.Context, a *app, want access) (*outbox.DB, error) {
-	if _, err := parseDatabase("--db", f.db); err != nil {
+	if _, err := locate.ParseDatabase("--db", f.db); err != nil {
 		return nil, err
 	}
 	open := outbox.Open
 	if want.create {
 		open = outbox.Create
 	}
-	db, err := await(ctx, a, storePatience(f.db, want.follow), func() (*outbox.DB, error) { return open(ctx, f.db) })
+	db, err := locate.Wait(ctx, a.log, locate.ForStore(f.db, want.follow), func() (*outbox.DB, error) { return open(ctx, f.db) })
 	if err != nil {
 		return nil, hintInit(fmt.Errorf("open the database of the outbox: %w", err), f.db)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -40,7 +41,7 @@ func (f *publicFlags) add(c *cobra.Command) {
 
 func (f *publicFlags) check() error {
 	if f.publicURL != "" {
-		if u, err := parseURL(f.publicURL); err != nil {
+		if u, err := locate.ParseURL(f.publicURL); err != nil {
 			return err
 		} else if u.RawQuery != "" {
 			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.publicURL))

@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -107,10 +108,10 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err != nil {
 		return err
 	}
-	if f.to != "" && at.name != arg {
+	if f.to != "" && at.Name != arg {
 		return exit.Usagef("%q names a store: with --to give the name of the feed only", sink.Redact(arg))
 	}
-	name := at.name
+	name := at.Name
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -176,15 +177,15 @@ func stateAdvice(err error) error {
 }
 
 // parse reads the argument that names the feed.
-func (f *publishFlags) parse(a *app, arg string) (stored, error) {
+func (f *publishFlags) parse(a *app, arg string) (locate.Stored, error) {
 	base, name, ok := strings.Cut(arg, "/feeds/")
-	if !ok || !isWeb(base) || layout.CheckName(name) != nil {
+	if !ok || !locate.IsWeb(base) || layout.CheckName(name) != nil {
 		return a.parseStored(arg)
 	}
-	if _, err := parseURL(base); err != nil {
-		return stored{}, err
+	if _, err := locate.ParseURL(base); err != nil {
+		return locate.Stored{}, err
 	}
-	return stored{}, exit.WithHint(exit.Usagef("%q is on a server, to which --to publishes", sink.Redact(arg)),
+	return locate.Stored{}, exit.WithHint(exit.Usagef("%q is on a server, to which --to publishes", sink.Redact(arg)),
 		fmt.Sprintf("feedctl publish %s --to %s", name, base))
 }
 
@@ -200,35 +201,35 @@ func (f *publishFlags) check() error {
 }
 
 // identity returns what the feed is called in a resume file.
-func (f *publishFlags) identity(at stored) (string, error) {
+func (f *publishFlags) identity(at locate.Stored) (string, error) {
 	if f.to == "" {
-		return at.identity(), nil
+		return at.Identity(), nil
 	}
-	u, err := parseURL(f.to)
+	u, err := locate.ParseURL(f.to)
 	if err != nil {
 		return "", err
 	}
 	u.RawQuery = "" // which may be a secret
-	return u.JoinPath(layout.FeedPath(at.name)).String(), nil
+	return u.JoinPath(layout.FeedPath(at.Name)).String(), nil
 }
 
-func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (*publisher, error) {
+func (f *publishFlags) openPublisher(ctx context.Context, a *app, at locate.Stored) (*publisher, error) {
 	if f.to != "" {
-		return f.openClient(a, at.name)
+		return f.openClient(a, at.Name)
 	}
-	store, err := a.openStoreAt(ctx, at.store, access{create: true})
+	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
 	if err != nil {
 		return nil, err
 	}
-	feed, err := producer.Open(ctx, store, at.name, producer.Config{
+	feed, err := producer.Open(ctx, store, at.Name, producer.Config{
 		MaxPageBytes:    f.pages.bytes,
 		MaxPageEntities: f.pages.entities,
 		Logger:          a.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open feed %s: %w", at.name, err)
+		return nil, fmt.Errorf("open feed %s: %w", at.Name, err)
 	}
-	to := &publisher{&storeTarget{name: at.name, feed: feed}, feed.Close, roomNear}
+	to := &publisher{&storeTarget{name: at.Name, feed: feed}, feed.Close, roomNear}
 	if storage.PropertiesOf(store).Remote {
 		to.memory = roomFar
 	}
@@ -237,7 +238,7 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at stored) (*p
 
 // openClient returns a publisher to the server at --to.
 func (f *publishFlags) openClient(a *app, name string) (*publisher, error) {
-	u, err := parseURL(f.to)
+	u, err := locate.ParseURL(f.to)
 	if err != nil {
 		return nil, err
 	}

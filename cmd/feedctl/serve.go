@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/accesslog"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/internal/units"
@@ -156,7 +157,7 @@ func runServe(ctx context.Context, a *app, f *serveFlags) (err error) {
 // config checks the flags and returns the settings of the server.
 func (f *serveFlags) config(a *app) (server.Config, error) {
 	if f.publicURL != "" {
-		if _, err := parseURL(f.publicURL); err != nil {
+		if _, err := locate.ParseURL(f.publicURL); err != nil {
 			return server.Config{}, err
 		}
 	}

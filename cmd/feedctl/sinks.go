@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
 )
@@ -51,19 +51,6 @@ func (a *app) sinkOptions(spec, credentials string) (o sinks.Options, err error)
 	return o, err
 }
 
-// sinkPause is how long at most is waited before a sink is opened again. To find out
-// that its server is away has taken some time already.
-const sinkPause = 10 * time.Second
-
-// await opens a sink. A follower waits for its server.
-func (a *app) await(ctx context.Context, follow bool, into string, open func() (consumer.Sink, error)) (consumer.Sink, error) {
-	p := patience{what: "sink", name: into, away: sink.ErrUnavailable, pause: sinkPause}
-	if follow {
-		p.limit = -1
-	}
-	return await(ctx, a, p, open)
-}
-
 // columnsOf adds --columns and --strict to the sink that --into names.
 func (f *consumeFlags) columnsOf() (spec string, err error) {
 	if f.columns == "" && !f.strict {
@@ -89,7 +76,7 @@ const intoCredentialsUsage = "`FILE` with the credential for a sink in CouchDB (
 
 // couchSink returns the settings for a sink in CouchDB but its URL.
 func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
-	if !isWeb(s.Path) {
+	if !locate.IsWeb(s.Path) {
 		shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
 		return couch.Config{}, exit.Usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
 	}

@@ -67,23 +67,23 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 		return err
 	}
 	a.atEnd(src.Close, src.Name)
-	store, err := a.openStoreAt(ctx, at.store, access{create: true})
+	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
 	if err != nil {
 		return err
 	}
-	if err := f.public.checkStore(ctx, store, at.name); err != nil {
+	if err := f.public.checkStore(ctx, store, at.Name); err != nil {
 		return err
 	}
 	var c counter
 	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
-	index, err := producer.WriteSnapshot(ctx, store, at.name, c.count(naming(src.Name, src.Entities)), producer.SnapshotConfig{
+	index, err := producer.WriteSnapshot(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), producer.SnapshotConfig{
 		PublicURL: f.public.publicURL,
 		Presign:   f.public.presign,
 	})
 	if err != nil {
 		return err
 	}
-	return a.printSnapshot(ctx, store, at.name, index, &f.public)
+	return a.printSnapshot(ctx, store, at.Name, index, &f.public)
 }
 
 // printSnapshot tells of a snapshot that was made.

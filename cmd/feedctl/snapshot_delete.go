@@ -35,19 +35,19 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store, access{})
+	store, err := a.openStoreAt(ctx, at.Store, access{})
 	if err != nil {
 		return err
 	}
-	err = producer.DeleteSnapshot(ctx, store, at.name, id)
+	err = producer.DeleteSnapshot(ctx, store, at.Name, id)
 	if errors.Is(err, storage.ErrNotFound) { // in the words of the store, which knows no snapshots
 		return exit.WithHint(
-			fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.identity(), storage.ErrNotFound),
+			fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.Identity(), storage.ErrNotFound),
 			"\"feedctl snapshot list\", which has the IDs",
 		)
 	}
 	if err != nil {
 		return err
 	}
-	return a.printf(deletedJSON{Name: at.name, ID: id}, "deleted snapshot %s/%s\n", at.name, id)
+	return a.printf(deletedJSON{Name: at.Name, ID: id}, "deleted snapshot %s/%s\n", at.Name, id)
 }

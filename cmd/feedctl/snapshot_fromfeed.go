@@ -60,7 +60,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err != nil {
 		return err
 	}
-	name := cmp.Or(f.name, at.name)
+	name := cmp.Or(f.name, at.Name)
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err := f.public.check(); err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.store, access{})
+	store, err := a.openStoreAt(ctx, at.Store, access{})
 	if err != nil {
 		return err
 	}
@@ -79,13 +79,13 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	}
 	conflicts := false
 	if f.key == "" { // else the user says what is a thing
-		if conflicts, err = couchdb.HasConflicts(ctx, store, at.name); err != nil {
-			return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
+		if conflicts, err = couchdb.HasConflicts(ctx, store, at.Name); err != nil {
+			return fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}
 	}
 	var gauge consumeGauge
 	a.progress("snapshot", gauge.status)
-	index, err := fold.Feed(ctx, store, at.name, fold.Config{
+	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
 		Version:    versionsOf(conflicts),
@@ -96,7 +96,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		Logger:     a.log,
 	})
 	if err != nil {
-		return fmt.Errorf("make snapshot of %s: %w", at.identity(), err)
+		return fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 	}
 	return a.printSnapshot(ctx, store, name, index, &f.public)
 }

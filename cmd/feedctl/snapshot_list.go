@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 )
@@ -32,18 +33,18 @@ among their indexes are named in the log.` +
 }
 
 func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
-	at := stored{store: a.store}
+	at := locate.Stored{Store: a.store}
 	if len(args) == 1 {
 		if at, err = a.parseStored(args[0]); err != nil {
 			return err
 		}
 	}
-	store, err := a.openStoreAt(ctx, at.store, access{})
+	store, err := a.openStoreAt(ctx, at.Store, access{})
 	if err != nil {
 		return err
 	}
-	names := []string{at.name}
-	if at.name == "" {
+	names := []string{at.Name}
+	if at.Name == "" {
 		names = nil
 		for name, err := range chain.Snapshots(ctx, store, "") {
 			if err != nil {

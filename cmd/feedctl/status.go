@@ -105,13 +105,13 @@ func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err er
 	if err != nil {
 		return newest, err
 	}
-	at.config.Credentials = consumer.Credentials{}
-	at.config.Retry.Attempts = 1
-	client, err := consumer.New(at.config)
+	at.Config.Credentials = consumer.Credentials{}
+	at.Config.Retry.Attempts = 1
+	client, err := consumer.New(at.Config)
 	if err != nil {
 		return newest, err
 	}
-	for p, err := range client.Pages(ctx, at.url, consumer.Latest()) {
+	for p, err := range client.Pages(ctx, at.URL, consumer.Latest()) {
 		if err != nil {
 			return newest, err
 		}

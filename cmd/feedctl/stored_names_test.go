@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 )
 
 // What is read from a store is called by where it is, not by what it is called inside.
@@ -16,7 +17,7 @@ func TestNamesOfStored(t *testing.T) {
 		mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 		mustRun(t, zones, "publish", store+"#bare")
 		mustRun(t, "", "snapshot", "from-feed", store+"#zones")
-		here := stored{store, "zones"}.identity()
+		here := locate.Stored{Store: store, Name: "zones"}.Identity()
 		for _, args := range [][]string{{"verify", store + "#zones"}, {"verify", "--index", store + "#zones"}} {
 			var report struct{ URL string }
 			if err := json.Unmarshal([]byte(mustRun(t, "", append(args, "--json")...)), &report); err != nil || report.URL != here {
@@ -29,8 +30,8 @@ func TestNamesOfStored(t *testing.T) {
 			want string
 		}{
 			{[]string{"verify", "--index", store + "#none"}, exit.NotFound, "/snapshots/none"},
-			{[]string{"snapshot", "from-feed", store + "#bare"}, exit.Error, stored{store, "bare"}.identity() + ": "},
-			{[]string{"snapshot", "from-feed", store + "#none"}, exit.NotFound, stored{store, "none"}.identity() + ": "},
+			{[]string{"snapshot", "from-feed", store + "#bare"}, exit.Error, locate.Stored{Store: store, Name: "bare"}.Identity() + ": "},
+			{[]string{"snapshot", "from-feed", store + "#none"}, exit.NotFound, locate.Stored{Store: store, Name: "none"}.Identity() + ": "},
 			{[]string{"snapshot", "delete", store + "#zones", "none"}, exit.NotFound,
 				"delete snapshot none of " + here + ": object not found: there is none with this ID\nTry: \"feedctl snapshot list\""},
 		} {

@@ -2,39 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
-	"github.com/feedctl/feedctl/storage"
 )
-
-// TestStorePatience: a follower waits for a store until it is stopped, others for a while.
-func TestStorePatience(t *testing.T) {
-	a := &app{log: slog.New(slog.DiscardHandler)}
-	away := func() (int, error) { return 0, storage.ErrUnavailable }
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		_, err := await(t.Context(), a, storePatience("file:a", false), away)
-		if took := time.Since(begun); !errors.Is(err, storage.ErrUnavailable) || took < storeWait || took > storeWait+storePause {
-			t.Errorf("after %v: %v", took, err)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		if _, err := await(ctx, a, storePatience("file:a", true), away); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
-		}
-	})
-}
 
 // TestStoreStarts begins a follower and a command of one shot while the server of the
 // store is stopped. Both read the feed when it has started.

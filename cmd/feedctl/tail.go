@@ -64,17 +64,17 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) 
 	if err != nil {
 		return err
 	}
-	at.config.Follow, a.follower = f.follow, f.follow
+	at.Config.Follow, a.follower = f.follow, f.follow
 	a.tellMissing(at)
-	client, err := consumer.New(at.config)
+	client, err := consumer.New(at.Config)
 	if err != nil {
 		return err
 	}
 	write := a.entityWriter()
 	n := int64(0)
-	for e, err := range client.Entities(ctx, at.url, from) {
+	for e, err := range client.Entities(ctx, at.URL, from) {
 		if err != nil {
-			return at.suggest(ctx, err)
+			return suggestSimilar(ctx, at, err)
 		}
 		if err := write(ctx, &e.Entity); err != nil {
 			return fmt.Errorf("print entity %s: %w", e.ContentID, err)

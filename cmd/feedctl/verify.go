@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
 )
@@ -65,29 +66,29 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	if err != nil {
 		return err
 	}
-	if f.state != "" && at.store != nil {
+	if f.state != "" && at.Store != nil {
 		return exit.Usagef("--state is for feeds on a server: what is in the store has digests")
 	}
 	config := verify.Config{
-		HTTPClient:   at.config.HTTPClient,
-		Credentials:  verify.Credentials(at.config.Credentials),
-		Header:       at.config.Header,
-		AllowOrigins: at.config.AllowOrigins,
+		HTTPClient:   at.Config.HTTPClient,
+		Credentials:  verify.Credentials(at.Config.Credentials),
+		Header:       at.Config.Header,
+		AllowOrigins: at.Config.AllowOrigins,
 		KeepState:    f.state != "",
 	}
 	if config.Since, err = verify.ReadState(f.state); err != nil {
 		return err
 	}
-	index := f.index || at.store == nil && verify.IsIndex(ctx, at.url, config)
+	index := f.index || at.Store == nil && verify.IsIndex(ctx, at.URL, config)
 	if index && f.state != "" {
-		return exit.Usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.url)
+		return exit.Usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.URL)
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
-		return at.suggest(ctx, err)
+		return suggestSimilar(ctx, at, err)
 	}
-	if at.store != nil {
-		report.URL = at.title
+	if at.Store != nil {
+		report.URL = at.Title
 	}
 	if err := a.printReport(report); err != nil {
 		return err
@@ -98,16 +99,16 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err err
 	return verify.WriteState(f.state, report.State)
 }
 
-func check(ctx context.Context, at *location, index bool, config verify.Config) (*verify.Report, error) {
+func check(ctx context.Context, at *locate.Location, index bool, config verify.Config) (*verify.Report, error) {
 	switch {
-	case index && at.store != nil:
-		return verify.StoreSnapshot(ctx, at.store, at.name, at.base())
+	case index && at.Store != nil:
+		return verify.StoreSnapshot(ctx, at.Store, at.Name, at.Base())
 	case index:
-		return verify.Snapshot(ctx, at.url, config)
-	case at.store != nil:
-		return verify.Store(ctx, at.store, at.name, at.base())
+		return verify.Snapshot(ctx, at.URL, config)
+	case at.Store != nil:
+		return verify.Store(ctx, at.Store, at.Name, at.Base())
 	}
-	return verify.Feed(ctx, at.url, config)
+	return verify.Feed(ctx, at.URL, config)
 }
 
 func (a *app) printReport(report *verify.Report) error {

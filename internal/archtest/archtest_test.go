@@ -62,13 +62,16 @@ var rooms = map[string]room{
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
 	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot", "storage", "verify"}},
-	"internal/metrics":    {libraries: []string{"github.com/prometheus/client_golang"}},
-	"internal/console":    {},
-	"internal/human":      {},
-	"internal/progress":   {rooms: []string{"internal/console", "internal/human"}},
-	"internal/units":      {libraries: []string{"github.com/spf13/pflag"}},
-	"feed":                {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
-	"snapshot":            {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"internal/locate": {rooms: []string{
+		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
+	}},
+	"internal/metrics":  {libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/console":  {},
+	"internal/human":    {},
+	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},
+	"internal/units":    {libraries: []string{"github.com/spf13/pflag"}},
+	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Storage knows nothing of feeds.
 	"storage":                 {},

@@ -1,4 +1,4 @@
-package main
+package locate
 
 import (
 	"bytes"
@@ -13,10 +13,11 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
 )
 
-// TestAwait: a sink whose server is away when consume begins is waited for by who follows.
-func TestAwait(t *testing.T) {
+// TestWaitForSink: a follower waits for a sink whose server is not available.
+func TestWaitForSink(t *testing.T) {
 	away := fmt.Errorf("open sink: %w", sink.ErrUnavailable)
 	for name, test := range map[string]struct {
 		errs   []error
@@ -32,9 +33,8 @@ func TestAwait(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			a := &app{log: slog.New(slog.NewTextHandler(&log, nil))}
 			opened, begun := 0, time.Now()
-			_, err := a.await(t.Context(), test.follow, "couchdb:there", func() (consumer.Sink, error) {
+			_, err := Wait(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), ForSink("couchdb:there", test.follow), func() (consumer.Sink, error) {
 				if opened++; opened <= len(test.errs) {
 					return nil, test.errs[opened-1]
 				}
@@ -43,7 +43,7 @@ func TestAwait(t *testing.T) {
 			if !errors.Is(err, test.want) || opened != test.opened {
 				t.Errorf("%s: opened %d times: %v", name, opened, err)
 			}
-			if told := strings.Count(log.String(), "couchdb:there"); told != opened-1 || time.Since(begun) > time.Duration(told)*sinkPause {
+			if told := strings.Count(log.String(), "couchdb:there"); told != opened-1 || time.Since(begun) > time.Duration(told)*10*time.Second {
 				t.Errorf("%s: after %v the log has %s", name, time.Since(begun), &log)
 			}
 		})
@@ -51,9 +51,28 @@ func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		a := &app{log: slog.New(slog.DiscardHandler)}
-		_, err := a.await(ctx, true, "couchdb:there", func() (consumer.Sink, error) { return nil, away })
+		_, err := Wait(ctx, slog.New(slog.DiscardHandler), ForSink("couchdb:there", true), func() (consumer.Sink, error) { return nil, away })
 		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// TestWaitForStore: a follower waits for a store until it is stopped, other commands for a while.
+func TestWaitForStore(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	away := func() (int, error) { return 0, storage.ErrUnavailable }
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := Wait(t.Context(), log, ForStore("file:a", false), away)
+		if took := time.Since(begun); !errors.Is(err, storage.ErrUnavailable) || took < 30*time.Second || took > 32*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		if _, err := Wait(ctx, log, ForStore("file:a", true), away); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it ends with %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package main
+package locate
 
 import (
 	"strings"
@@ -22,17 +22,17 @@ func TestParseURL(t *testing.T) {
 		"http://h/feeds/a#top":                 "has a fragment",
 		"https://ann:hunter2@data.example.org": "has credentials in it",
 	} {
-		_, err := parseURL(raw)
+		_, err := ParseURL(raw)
 		switch {
 		case want == "" && err != nil:
-			t.Errorf("parseURL(%q): %v", raw, err)
+			t.Errorf("ParseURL(%q): %v", raw, err)
 		case want == "":
 		case err == nil || !strings.Contains(err.Error(), want):
-			t.Errorf("parseURL(%q): %v, want %q", raw, err, want)
+			t.Errorf("ParseURL(%q): %v, want %q", raw, err, want)
 		case exit.Status(err) != exit.Usage:
-			t.Errorf("parseURL(%q): exit status %d", raw, exit.Status(err))
+			t.Errorf("ParseURL(%q): exit status %d", raw, exit.Status(err))
 		case strings.Contains(err.Error()+exit.Hint(err), "hunter2"):
-			t.Errorf("parseURL(%q) tells the password: %v", raw, err)
+			t.Errorf("ParseURL(%q): the error has the password: %v", raw, err)
 		}
 	}
 }

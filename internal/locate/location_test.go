@@ -1,18 +1,19 @@
-package main
+package locate
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
-	"github.com/feedctl/feedctl/consumer/fromstore"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A stuck store answers no look.
+// A stuck store does not answer.
 type stuck struct{ storage.Store }
 
 func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
@@ -20,19 +21,18 @@ func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
 	return storage.Info{}, context.Cause(ctx)
 }
 
-// After a signal no one waits for a store that does not answer.
-func TestLocationOfStuckStore(t *testing.T) {
+// TestCloseOfStuckStore: after a signal, Close does not wait for a store that does not answer.
+func TestCloseOfStuckStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stuck{memory.New()}
-		at := &location{store: store, source: fromstore.New(store, fromstore.Config{})}
+		at := Stored{"memory:", "zones"}.Open(store, layout.FeedPath, consumer.Config{})
 		ctx, signal := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, signal)
-		if _, err := at.source.Get(ctx, consumer.Request{URL: at.source.Feed("zones")}); err == nil {
+		if _, err := at.source.Get(ctx, consumer.Request{URL: at.URL}); err == nil {
 			t.Error("a store that does not answer has a page")
 		}
 		before := time.Now()
-		at.source.Close()
-		if err := at.store.Close(); err != nil {
+		if err := errors.Join(at.Close(), store.Close()); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(before); took > 0 {

@@ -1,0 +1,56 @@
+package locate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Patience is how a command waits for a server that is not available when the command begins.
+type Patience struct {
+	kind      string        // "store" or "sink", for the log
+	name      string        // without a password
+	transient error         // matches the errors after which it tries again
+	limit     time.Duration // negative: until the context ends
+	pause     time.Duration // the longest between attempts; a failed attempt takes some time, too
+}
+
+// ForStore returns the patience for the store at a URL: 30 s or, to follow it, without limit.
+func ForStore(rawURL string, follow bool) Patience {
+	p := Patience{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
+	if follow {
+		p.limit = -1
+	}
+	return p
+}
+
+// ForSink returns the patience for a sink: none or, to follow a feed, without limit.
+func ForSink(spec string, follow bool) Patience {
+	p := Patience{kind: "sink", name: sink.Redact(spec), transient: sink.ErrUnavailable, pause: 10 * time.Second}
+	if follow {
+		p.limit = -1
+	}
+	return p
+}
+
+// Wait calls open until it succeeds, its error is not that of a server that is not available, or
+// the patience ends.
+func Wait[T any](ctx context.Context, log *slog.Logger, p Patience, open func() (T, error)) (T, error) {
+	for begun := time.Now(); ; {
+		v, err := open()
+		if err == nil || !errors.Is(err, p.transient) || ctx.Err() != nil || p.limit >= 0 && time.Since(begun) >= p.limit {
+			return v, err
+		}
+		pause := backoff.Jitter(p.pause)
+		log.WarnContext(ctx, "server is unavailable, retrying", p.kind, p.name, "error", err, "pause", pause)
+		if ended := backoff.Sleep(ctx, pause); ended != nil {
+			return v, fmt.Errorf("wait for %s %s: %w: %w", p.kind, p.name, ended, err)
+		}
+	}
+}
