@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash"
 	"io"
 	"net/http"
@@ -18,18 +19,9 @@ import (
 
 // check returns an error if a is contradictory or incomplete.
 func (a *Auth) check() error {
-	ways := 0
-	if a.Username != "" || a.Password != "" {
-		ways++
-	}
-	if a.Token != nil {
-		ways++
-	}
-	if a.Proxy != nil {
-		ways++
-	}
+	basic, token, proxy := a.Username != "" || a.Password != "", a.Token != nil, a.Proxy != nil
 	switch {
-	case ways > 1:
+	case basic && token, basic && proxy, token && proxy:
 		return errors.New("authorize: give only one of a user name, a token and proxy authentication")
 	case a.Session && a.Username == "":
 		return errors.New("authorize: a session needs a user name and a password")
@@ -40,9 +32,10 @@ func (a *Auth) check() error {
 }
 
 // authorize adds credentials to r. It returns the session cookie, if it used one.
-func (db *DB) authorize(r *http.Request) (cookie string, err error) {
+func (db *DB) authorize(q Request, r *http.Request) (cookie string, err error) {
 	a := &db.config.Auth
 	switch {
+	case q.anonymous:
 	case a.Session:
 		cookie, err = db.session.get(r.Context(), db)
 		if err == nil {
@@ -54,7 +47,7 @@ func (db *DB) authorize(r *http.Request) (cookie string, err error) {
 	case a.Token != nil:
 		token, err := a.Token(r.Context())
 		if err != nil {
-			return "", &authError{err}
+			return "", fmt.Errorf("get bearer token: %w", err)
 		}
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
 	case a.Proxy != nil:
@@ -66,12 +59,6 @@ func (db *DB) authorize(r *http.Request) (cookie string, err error) {
 	}
 	return "", nil
 }
-
-// An authError is a failure to get a credential.
-type authError struct{ err error }
-
-func (e *authError) Error() string { return "get bearer token: " + e.err.Error() }
-func (e *authError) Unwrap() error { return e.err }
 
 // token returns the hexadecimal HMAC of the user name.
 func (p *ProxyAuth) token() string {
@@ -179,21 +166,14 @@ func (db *DB) login(ctx context.Context) (*http.Cookie, error) {
 		return nil, err
 	}
 	q := JSONRequest(http.MethodPost, "/_session", body)
-	q.Repeat = true
-	var cookie *http.Cookie
-	err = db.repeat(ctx, q, func() error {
-		resp, _, err := db.try(ctx, q, false)
-		if err != nil {
-			return err
-		}
-		cookie = findCookie(resp)
-		return resp.Body.Close()
-	})
+	q.Repeat, q.anonymous = true, true
+	resp, err := db.Do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	cookie := findCookie(resp)
 	if cookie == nil {
-		return nil, &Error{Method: q.Method, URL: db.address(q), Status: http.StatusUnauthorized, Reason: "response has no session cookie"}
+		err = &Error{Method: q.Method, URL: db.address(q), Status: http.StatusUnauthorized, Reason: "response has no session cookie"}
 	}
-	return cookie, nil
+	return cookie, errors.Join(err, resp.Body.Close())
 }

@@ -9,19 +9,17 @@ import (
 
 // Config configures a [DB]. Only URL is required.
 type Config struct {
-	// URL of the database: "https://couch.example.com/name". A user name and
-	// password in it are used if Auth has none. A "/" in the name must be
-	// written as "%2F".
+	// URL of the database: "https://couch.example.com/name". A user name and password in it are
+	// used if Auth has none. A "/" in the name must be written as "%2F".
 	URL string
 	// Auth holds the credentials.
 	Auth Auth
 	// Header is added to each request, replacing fields that the client
 	// sets itself. It is sent only to the origin of the database.
 	Header http.Header
-	// HTTP makes the requests. Its Timeout must be 0, because it would cut off
-	// streams. Redirects to another origin are not followed. nil: a client with a
-	// new transport that verifies TLS certificates and takes the proxy from the
-	// environment.
+	// HTTP makes the requests. Its Timeout must be 0, because it would cut off streams. Redirects
+	// to another origin are not followed. nil: a client with a new transport that verifies TLS
+	// certificates and takes the proxy from the environment.
 	HTTP *http.Client
 	// Limits slows down requests to hosts that ask for it. All clients of a
 	// process should share one. nil: one for this client only.
@@ -29,12 +27,10 @@ type Config struct {
 	// MaxWhole is the size in bytes up to which a document, a part of a response
 	// or a row is held in memory. 0: 1 MiB.
 	MaxWhole int
-	// SpoolDir is the directory for temporary files with larger ones. Empty:
-	// [os.TempDir].
+	// SpoolDir is the directory for temporary files with larger ones. Empty: [os.TempDir].
 	SpoolDir string
-	// HeaderTimeout is how long to wait for the header of a response after the last
-	// byte of the request body was read for sending. 0: 1 min, because a busy CouchDB
-	// may take that long.
+	// HeaderTimeout is how long to wait for the header of a response after the last byte of the
+	// request body was read for sending. 0: 1 min, because a busy CouchDB may take that long.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a read of a response body may wait for the next byte.
 	// 0: 1 min. See also [Request.IdleTimeout].
@@ -46,9 +42,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Auth holds credentials: none, or one of basic authentication (Username and
-// Password), a session (the same, with Session), a bearer token, and proxy
-// authentication.
+// Auth holds credentials: none, or one of basic authentication (Username and Password), a session
+// (the same, with Session), a bearer token, and proxy authentication.
 type Auth struct {
 	// Username and Password are sent with each request (RFC 7617), or to
 	// _session if Session is set.
@@ -65,8 +60,7 @@ type Auth struct {
 	Proxy *ProxyAuth
 }
 
-// ProxyAuth is CouchDB's proxy authentication (documentation, "Proxy
-// Authentication").
+// ProxyAuth is CouchDB's proxy authentication (documentation, "Proxy Authentication").
 type ProxyAuth struct {
 	Username string
 	Roles    []string

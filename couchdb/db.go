@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,7 @@ func Open(c Config) (*DB, error) {
 	return db, nil
 }
 
-// setURL parses the configured URL. Its errors do not quote the URL, which may
-// contain a password.
+// setURL parses the configured URL. Its errors do not quote the URL, which may contain a password.
 func (db *DB) setURL() error {
 	u, err := url.Parse(db.config.URL)
 	if err != nil {
@@ -68,10 +68,8 @@ func (db *DB) setURL() error {
 		a.Username = u.User.Username()
 		a.Password, _ = u.User.Password()
 	}
-	for _, secret := range []string{db.config.Auth.Password, url.QueryEscape(db.config.Auth.Password), url.PathEscape(db.config.Auth.Password)} {
-		if secret != "" {
-			db.secrets = append(db.secrets, secret)
-		}
+	if password := db.config.Auth.Password; password != "" {
+		db.secrets = []string{password, url.QueryEscape(password), url.PathEscape(password)}
 	}
 	origin := u.Scheme + "://" + u.Host
 	db.root, db.base = origin+root, origin+path
@@ -91,24 +89,12 @@ func (db *DB) setDefaults() {
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{Transport: newTransport()}
 	}
-	if c.Limits == nil {
-		c.Limits = new(Limits)
-	}
-	if c.MaxWhole <= 0 {
-		c.MaxWhole = 1 << 20
-	}
-	if c.HeaderTimeout <= 0 {
-		c.HeaderTimeout = time.Minute
-	}
-	if c.IdleTimeout <= 0 {
-		c.IdleTimeout = time.Minute
-	}
-	if c.Attempts <= 0 {
-		c.Attempts = 6
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Limits = cmp.Or(c.Limits, new(Limits))
+	c.MaxWhole = cmp.Or(max(c.MaxWhole, 0), 1<<20)
+	c.HeaderTimeout = cmp.Or(max(c.HeaderTimeout, 0), time.Minute)
+	c.IdleTimeout = cmp.Or(max(c.IdleTimeout, 0), time.Minute)
+	c.Attempts = cmp.Or(max(c.Attempts, 0), 6)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 }
 
 // newTransport returns a transport that keeps as many idle connections per host
@@ -127,8 +113,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// checkRedirect refuses redirects that would send credentials or documents to
-// another origin.
+// checkRedirect refuses redirects that would send credentials or documents to another origin.
 func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errRedirects
@@ -163,11 +148,8 @@ const maxJSON = 64 << 20
 // JSON makes a request and decodes its response, of at most 64 MiB, into v. v may
 // be nil. A truncated response is requested again, like a missing one.
 func (db *DB) JSON(ctx context.Context, q Request, v any) error {
-	if q.Method == "" {
-		q.Method = http.MethodGet
-	}
 	var data []byte
-	err := db.repeat(ctx, q, func() error {
+	err := db.repeat(ctx, &q, func() error {
 		resp, err := db.trySession(ctx, q)
 		if err != nil {
 			return err
@@ -180,12 +162,12 @@ func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 	case err != nil:
 		return err
 	case len(data) > maxJSON:
-		return fmt.Errorf("%s %s: %w: more than %d bytes", q.Method, db.address(q), ErrMalformed, maxJSON)
+		return db.malformed(q, fmt.Errorf("more than %d bytes", maxJSON))
 	case v == nil:
 		return nil
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
+		return db.malformed(q, err)
 	}
 	return nil
 }
@@ -213,17 +195,14 @@ type Info struct {
 	UpdateSeq json.RawMessage `json:"update_seq"`
 	// InstanceStartTime is the server's value; see [Info.Instance].
 	InstanceStartTime string `json:"instance_start_time"`
-	DocCount          int64  `json:"doc_count"`
-	DocDelCount       int64  `json:"doc_del_count"`
 	// Cluster has the numbers of shards and replicas. Only Cloudant and CouchDB
 	// from 2.0 on send it.
 	Cluster json.RawMessage `json:"cluster"`
 }
 
-// Instance distinguishes the database from others of the same name, such as one
-// created after this one was deleted. It is empty if the server does not identify
-// instances: the instance start time is "0" in CouchDB before 3.3, and in PouchDB
-// Server the time when its process was started.
+// Instance distinguishes the database from others of the same name, such as one created after this
+// one was deleted. It is empty if the server does not identify instances: the instance start time
+// is "0" in CouchDB before 3.3, and in PouchDB Server the time when its process was started.
 func (i Info) Instance() string {
 	if i.InstanceStartTime == "0" || len(i.Cluster) == 0 {
 		return ""
@@ -248,16 +227,14 @@ func (db *DB) Exists(ctx context.Context) error {
 	return db.JSON(ctx, Request{Method: http.MethodHead}, nil)
 }
 
-// Create creates the database. The error matches ErrPreconditionFailed if it
-// exists.
+// Create creates the database. The error matches ErrPreconditionFailed if it exists.
 func (db *DB) Create(ctx context.Context) error {
 	return db.JSON(ctx, Request{Method: http.MethodPut}, nil)
 }
 
-// EnsureFullCommit makes the server write everything to disk (protocol, "Ensure
-// In Commit") and returns the database's instance start time. Servers that
-// do not support the request have nothing to flush: then it returns "" and no
-// error.
+// EnsureFullCommit makes the server write everything to disk (protocol, "Ensure In Commit") and
+// returns the database's instance start time. Servers that do not support the request have nothing
+// to flush: then it returns "" and no error.
 func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	var answer struct {
 		InstanceStartTime string `json:"instance_start_time"`
@@ -272,16 +249,14 @@ func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	return answer.InstanceStartTime, err
 }
 
-// Local reads the document _local/name into v. The error matches ErrNotFound if
-// it does not exist.
+// Local reads the document _local/name into v. The error matches ErrNotFound if it does not exist.
 func (db *DB) Local(ctx context.Context, name string, v any) error {
 	return db.JSON(ctx, Request{Path: DocPath("_local/" + name)}, v)
 }
 
-// PutLocal writes the document _local/name and returns its new revision. doc is
-// encoded as JSON, and must have the _rev of the stored document. If that differs,
-// the error matches ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on
-// overwrites the document.
+// PutLocal writes the document _local/name and returns its new revision. doc is encoded as JSON,
+// and must have the _rev of the stored document. If that differs, the error matches ErrConflict
+// with PouchDB and CouchDB 1; CouchDB from 2.0 on overwrites the document.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/idle"
-	"github.com/feedctl/feedctl/page"
 )
 
 // A Request is an HTTP request. The zero Request is a GET of the database itself.
@@ -41,7 +38,8 @@ type Request struct {
 	// byte. 0: that of [Config].
 	IdleTimeout time.Duration
 
-	writes bool // it writes documents, one of which may cause a status 500
+	writes    bool // it writes documents, one of which may cause a status 500
+	anonymous bool // it is sent without credentials
 }
 
 // JSONRequest returns a request with a JSON body.
@@ -54,18 +52,14 @@ func JSONRequest(method, path string, body []byte) Request {
 	}
 }
 
-// Do makes a request. If the error is nil, the response has status 2xx or 304 and
-// a body that the caller must close; reads of the body fail after the idle timeout.
-// Otherwise the error is an [*Error], a network error or that of ctx, and contains
-// no credentials. See also [Retryable].
+// Do makes a request. If the error is nil, the response has status 2xx or 304 and a body that the
+// caller must close; reads of the body fail after the idle timeout. Otherwise the error is an
+// [*Error], a network error or that of ctx, and contains no credentials. See also [Retryable].
 //
 // If the session has expired, Do logs in and repeats the request.
 func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
-	if q.Method == "" {
-		q.Method = http.MethodGet
-	}
 	var resp *http.Response
-	err := db.repeat(ctx, q, func() (err error) {
+	err := db.repeat(ctx, &q, func() (err error) {
 		resp, err = db.trySession(ctx, q) //nolint:bodyclose // the caller closes it
 		return err
 	})
@@ -74,7 +68,8 @@ func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
 
 // repeat calls try until it succeeds, fails with an error that is not worth
 // retrying, or has been called Config.Attempts times.
-func (db *DB) repeat(ctx context.Context, q Request, try func() error) error {
+func (db *DB) repeat(ctx context.Context, q *Request, try func() error) error {
+	q.Method = cmp.Or(q.Method, http.MethodGet)
 	for n := 1; ; n++ {
 		err := try()
 		if err == nil {
@@ -113,26 +108,20 @@ const maxLogins = 3
 
 // trySession makes a request once, and again if the session has expired.
 func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error) {
-	resp, cookie, err := db.try(ctx, q, true)
-	if cookie == "" {
-		return resp, err
-	}
-	for range maxLogins {
-		if !errors.Is(err, ErrUnauthorized) || cookie == "" {
-			break
-		}
+	resp, cookie, err := db.try(ctx, q)
+	for n := 0; n < maxLogins && cookie != "" && errors.Is(err, ErrUnauthorized); n++ {
 		db.session.expire(cookie)
-		resp, cookie, err = db.try(ctx, q, true)
+		resp, cookie, err = db.try(ctx, q)
 	}
-	if err == nil {
+	if cookie != "" && err == nil {
 		db.session.renew(cookie, resp)
 	}
 	return resp, err
 }
 
-// try makes a request once, when Limits allows it. It returns the session cookie
-// that was used, if any.
-func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Response, cookie string, err error) {
+// try makes a request once, when Limits allows it. It returns the session cookie that was used, if
+// any.
+func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer func() {
 		if err != nil {
@@ -143,10 +132,8 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 	if err != nil {
 		return nil, "", err
 	}
-	if authorize {
-		if cookie, err = db.authorize(r); err != nil {
-			return nil, "", err
-		}
+	if cookie, err = db.authorize(q, r); err != nil {
+		return nil, "", err
 	}
 	for name, values := range db.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
@@ -181,11 +168,10 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
-	after := backoff.RetryAfter(resp.Header)
-	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, after)
-	timeout := cmp.Or(q.IdleTimeout, db.config.IdleTimeout)
+	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, backoff.RetryAfter(resp.Header))
+	err = db.decode(q, resp)
 	what := db.what(q)
-	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: timeout, Broken: func(err error) error {
+	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: cmp.Or(q.IdleTimeout, db.config.IdleTimeout), Broken: func(err error) error {
 		if err == context.Canceled || err == context.DeadlineExceeded {
 			return err // the caller's
 		}
@@ -194,9 +180,8 @@ func (db *DB) try(ctx context.Context, q Request, authorize bool) (_ *http.Respo
 		}
 		return &transportError{what: what, err: err}
 	}}
-	err = db.decode(q, resp)
 	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusNotModified {
-		err = db.newError(q, resp, after) // even if the encoding is unknown
+		err = db.responseError(q, resp) // even if the encoding is unknown
 	}
 	if err != nil {
 		resp.Body.Close()
@@ -259,106 +244,4 @@ func (q *Request) open(r *http.Request, d *deadline) (err error) {
 	}
 	r.Body, err = r.GetBody()
 	return err
-}
-
-// maxError limits how much of the body of an error response is read, in bytes.
-const maxError = 64 << 10
-
-func (db *DB) newError(q Request, resp *http.Response, after time.Duration) *Error {
-	e := &Error{Method: q.Method, URL: db.address(q), Status: resp.StatusCode, RetryAfter: after}
-	var body struct {
-		Error  string          `json:"error"`
-		Reason json.RawMessage `json:"reason"` // not a string everywhere
-	}
-	// The status is reported even if the body cannot be read.
-	if data, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err == nil && json.Unmarshal(data, &body) == nil {
-		e.Code = db.scrub(body.Error)
-		e.Reason = db.scrub(textOf(body.Reason))
-	}
-	return e
-}
-
-// scrub removes the password from a server's message, which may quote a URL.
-func (db *DB) scrub(s string) string {
-	for _, secret := range db.secrets {
-		s = strings.ReplaceAll(s, secret, "***")
-	}
-	return s
-}
-
-// A transportError is a request or response that was cut off. It is retryable.
-type transportError struct {
-	what string // method and URL
-	err  error
-}
-
-func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
-func (e *transportError) Unwrap() error { return e.err }
-
-var (
-	errHeaderTimeout = errors.New("no response within the time limit")
-	errRedirects     = errors.New("too many redirects")
-	errOrigin        = errors.New("redirected to another origin: use the URL that it leads to")
-	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
-)
-
-// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
-// section 6), which a TLS server sends in answer to plain HTTP.
-const tlsAlert = `malformed HTTP response "\x15\x03`
-
-// transportError returns the error of a request that got no response.
-func (db *DB) transportError(q Request, err, cause error) error {
-	if errors.Is(cause, errHeaderTimeout) {
-		err = cause
-	}
-	var repeated *url.Error // repeats the URL
-	if errors.As(err, &repeated) {
-		err = repeated.Err
-	}
-	if errors.Is(err, io.EOF) { // callers must not take it for the end of a body
-		err = io.ErrUnexpectedEOF
-	}
-	what := db.what(q)
-	if strings.Contains(err.Error(), tlsAlert) {
-		return fmt.Errorf("%s: %w", what, errTLS)
-	}
-	if errors.Is(err, errOrigin) || errors.Is(err, errRedirects) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return &transportError{what: what, err: err}
-}
-
-// Retryable reports whether the same request may succeed later: the network
-// failed, a response was truncated, or its status was 408, 425, 429 or 5xx.
-func Retryable(err error) bool {
-	if Permanent(err) {
-		return false
-	}
-	var status *Error
-	var broken *transportError
-	return errors.As(err, &status) || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
-}
-
-// Permanent reports whether the same request will fail until something is changed: the
-// server refused it, its certificate is invalid, only one side uses TLS, or it redirects to
-// another origin. An error that is neither Retryable nor Permanent may be either.
-func Permanent(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
-		switch e.Status {
-		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-			return false
-		}
-		return e.Status < 500 || e.Code == "doc_validation" // PouchDB Server sends it with status 500
-	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
-		return true
-	}
-	for _, permanent := range []error{http.ErrSchemeMismatch, errTLS, errOrigin, errRedirects} {
-		if errors.Is(err, permanent) {
-			return true
-		}
-	}
-	return false
 }

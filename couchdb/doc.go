@@ -1,14 +1,12 @@
-// Package couchdb is an HTTP client for one database of Apache CouchDB (2.x,
-// 3.x), Cloudant or PouchDB Server. It implements what the CouchDB Replication
-// Protocol (version 3) requires of a replicator, and nothing else. Package
-// bridge/couchdb/changes reads the changes feed with it.
+// Package couchdb is an HTTP client for one database of Apache CouchDB (2.x, 3.x), Cloudant or
+// PouchDB Server. It implements what the CouchDB Replication Protocol (version 3) requires of a
+// replicator, and nothing else. Package bridge/couchdb/changes reads the changes feed with it.
 //
-// Documents are never decoded and encoded again: numbers keep their digits, and
-// members their order. Documents, rows and attachments larger than
-// [Config.MaxWhole] are not held in memory, but put into a temporary file or
-// streamed from the connection.
+// Documents are never decoded and encoded again: numbers keep their digits, and members their
+// order. Documents, rows and attachments larger than [Config.MaxWhole] are not held in memory, but
+// put into a temporary file or streamed from the connection.
 //
-// Repeatable requests are retried with growing pauses, and all clients that share
-// [Limits] slow down together when a host asks for it. Credentials are sent only
-// to the origin of the database, and never appear in errors or logs.
+// Repeatable requests are retried with growing pauses, and all clients that share [Limits] slow
+// down together when a host asks for it. Credentials are sent only to the origin of the database,
+// and never appear in errors or logs.
 package couchdb

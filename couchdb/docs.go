@@ -61,15 +61,13 @@ func (o GetOptions) accept() string {
 
 // A Doc is a revision of a document as the server sent it, or the error about it.
 type Doc struct {
-	// Meta is from the document. If Err is set, it has only the ID and the
-	// requested Rev.
+	// Meta is from the document. If Err is set, it has only the ID and the requested Rev.
 	Meta
 	// ContentType is "application/json", or "multipart/related" with its
 	// boundary for a document with attachments that was requested as Multipart.
 	// PouchDB Server sends only JSON, with attachments inline.
 	ContentType string
-	// Body is the document, if Stream is nil. The caller may keep it, and should
-	// close it.
+	// Body is the document, if Stream is nil. The caller may keep it, and should close it.
 	Body *Body
 	// Stream is a multipart document that is larger than Config.MaxWhole. It
 	// reads from the connection, and is valid until the next iteration.
@@ -79,12 +77,11 @@ type Doc struct {
 	Err error
 }
 
-// BulkGet reads documents with _bulk_get, or one by one if the server does not
-// support that. It yields one Doc for each IDRev, in their order; but with Latest,
-// or for an IDRev without a Rev, any number of Docs, in the server's order.
+// BulkGet reads documents with _bulk_get, or one by one if the server does not support that. It
+// yields one Doc for each IDRev, in their order; but with Latest, or for an IDRev without a Rev,
+// any number of Docs, in the server's order.
 //
-// An error ends the iteration. If it is [Retryable], request the missing documents
-// again.
+// An error ends the iteration. If it is [Retryable], request the missing documents again.
 func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2[*Doc, error] {
 	exact := !o.Latest && !slices.ContainsFunc(docs, func(d IDRev) bool { return d.Rev == "" })
 	return func(yield func(*Doc, error) bool) {
@@ -119,9 +116,8 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 	}
 }
 
-// breaksHeader reports whether the id has control characters, which CouchDB writes
-// unescaped into the header of the part (X-Doc-Id). Responses to open_revs have no such
-// header.
+// breaksHeader reports whether the id has control characters, which CouchDB writes unescaped into
+// the header of the part (X-Doc-Id). Responses to open_revs have no such header.
 func (d IDRev) breaksHeader() bool {
 	return strings.ContainsFunc(d.ID, unicode.IsControl)
 }
@@ -266,15 +262,6 @@ func (d *docReader) refusal(r refusal) error {
 			doc.Rev = asked.Rev
 		}
 	}
-	doc.Err = d.db.docError(d.q, r.Error, r.Reason)
+	doc.Err = d.db.docError(d.q, r)
 	return d.give(doc)
-}
-
-// A refusal is what a server sends in place of a document.
-type refusal struct {
-	ID      string          `json:"id"`
-	Rev     string          `json:"rev"`
-	Error   string          `json:"error"`
-	Reason  json.RawMessage `json:"reason"`
-	Missing string          `json:"missing"` // a revision
 }

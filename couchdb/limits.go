@@ -8,15 +8,14 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Limits limits the rate of requests to each host for all clients that share it, with
-// additive increase and multiplicative decrease: each status 429 or 5xx halves the
-// rate at which requests to the host may begin; each success raises it a
-// little. Retry-After stops all requests for that time, but at most for 5 min. A
-// host that never responded with 429 or 5xx has no limit. The zero Limits is ready
-// for use.
+// Limits limits the rate of requests to each host for all clients that share it, with additive
+// increase and multiplicative decrease: each status 429 or 5xx halves the rate at which requests to
+// the host may begin; each success raises it a little. Retry-After stops all requests for that
+// time, but at most for 5 min. A host that never responded with 429 or 5xx has no limit. The zero
+// Limits is ready for use.
 //
-// Only the rate at which requests begin is limited, not their number: a changes feed
-// that stays open for days does not block other requests.
+// Only the rate at which requests begin is limited, not their number: a changes feed that stays
+// open for days does not block other requests.
 type Limits struct {
 	mu    sync.Mutex
 	hosts map[string]*pace
@@ -83,8 +82,7 @@ func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 	}
 }
 
-// done records the outcome of a request: slow means that the host responded with
-// status 429 or 5xx.
+// done records the outcome of a request: slow means that the host responded with status 429 or 5xx.
 func (l *Limits) done(host string, began time.Time, slow bool, retryAfter time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,11 +13,12 @@ type Meta struct {
 	HasAttachments bool // it has an _attachments member
 }
 
-// Scan returns the Meta of the document, which is empty if the document is not a
-// JSON object. It returns an error if the document is not valid JSON, or if the
-// temporary file cannot be read.
-func (b *Body) Scan() (Meta, error) {
-	var m Meta
+// maxMember limits _id and _rev of a document in a file, in bytes. No id or revision is that large.
+const maxMember = 64 << 10
+
+// Scan returns the Meta of the document, which is empty if the document is not a JSON object. It
+// returns an error if the document is not valid JSON, or if the temporary file cannot be read.
+func (b *Body) Scan() (m Meta, err error) {
 	if b.file == nil {
 		return ScanDoc(b.data), nil
 	}
@@ -25,34 +26,26 @@ func (b *Body) Scan() (Meta, error) {
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
 		return m, nil
 	}
-	err := r.Object(func(name []byte) error { return m.read(r, name) })
+	err = r.Object(func(name []byte) error {
+		if name[1] != '_' {
+			return r.Skip()
+		}
+		own := string(name) // name is valid only until the next read
+		value, whole, err := r.Value(maxMember)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			value = nil
+		}
+		m.set([]byte(own), value)
+		return r.Rest(io.Discard)
+	})
 	return m, err
 }
 
-// read reads the value of a member.
-func (m *Meta) read(r *jsonscan.Reader, name []byte) error {
-	if len(name) < 2 || name[1] != '_' {
-		return r.Skip()
-	}
-	own := string(name)
-	value, whole, err := r.Value(maxMember)
-	if err != nil {
-		return err
-	}
-	if whole {
-		m.set([]byte(own), value)
-		return nil
-	}
-	m.set([]byte(own), nil) // no id or revision is that large
-	return r.Rest(io.Discard)
-}
-
-// maxMember limits _id and _rev of a document in a file, in bytes.
-const maxMember = 64 << 10
-
-// ScanDoc returns the Meta of a document, which must be valid JSON. If it is not an
-// object, the Meta is empty. Members whose names have escape sequences are ignored;
-// no server writes such names.
+// ScanDoc returns the Meta of a document, which must be valid JSON. If it is not an object, the
+// Meta is empty. Members whose names have escape sequences are ignored; no server writes such names.
 func ScanDoc(doc []byte) Meta {
 	var m Meta
 	for name, value := range jsonscan.Members(doc) {
@@ -62,7 +55,7 @@ func ScanDoc(doc []byte) Meta {
 }
 
 func (m *Meta) set(name, value []byte) {
-	if len(name) < 2 || name[1] != '_' {
+	if name[1] != '_' {
 		return
 	}
 	switch string(name) {

@@ -138,8 +138,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// relatedMeta returns the Meta of a document in multipart/related, from its first
-// part.
+// relatedMeta returns the Meta of a document in multipart/related, from its first part.
 func (d *docReader) relatedMeta(r io.Reader, contentType string) (m Meta, err error) {
 	boundary, err := page.Boundary(contentType)
 	if err != nil {

@@ -2,9 +2,9 @@ package couchdb
 
 import "fmt"
 
-// An order yields documents in the order in which they were requested. CouchDB sends
-// them in this order; PouchDB Server groups the revisions of a document. Documents
-// that come too early are held back.
+// An order yields documents in the order in which they were requested. CouchDB sends them in this
+// order; PouchDB Server groups the revisions of a document. Documents that come too early are held
+// back.
 type order struct {
 	left  []IDRev // not yielded yet
 	early map[IDRev][]*Doc
@@ -12,8 +12,8 @@ type order struct {
 	yield func(*Doc, error) bool
 }
 
-// take takes the next document, or the error that ends the iteration. It returns
-// false if the iteration has ended.
+// take takes the next document, or the error that ends the iteration. It returns false if the
+// iteration has ended.
 func (o *order) take(d *Doc, err error) bool {
 	if err != nil {
 		o.ended = true
@@ -23,33 +23,21 @@ func (o *order) take(d *Doc, err error) bool {
 		o.early[id] = append(o.early[id], d)
 		return true
 	}
-	if !o.give(d) {
-		return false
-	}
-	for len(o.left) > 0 {
+	for {
+		o.left = o.left[min(1, len(o.left)):]
+		if o.ended = !o.yield(d, nil); o.ended || len(o.left) == 0 {
+			return !o.ended
+		}
 		held := o.early[o.left[0]]
 		if len(held) == 0 {
-			break
+			return true
 		}
-		o.early[o.left[0]] = held[1:]
-		if !o.give(held[0]) {
-			return false
-		}
+		d, o.early[o.left[0]] = held[0], held[1:]
 	}
-	return true
 }
 
-// give yields the next document.
-func (o *order) give(d *Doc) bool {
-	if len(o.left) > 0 {
-		o.left = o.left[1:]
-	}
-	o.ended = !o.yield(d, nil)
-	return !o.ended
-}
-
-// close closes the documents held back. If the iteration has not ended and documents
-// are missing, it yields an error.
+// close closes the documents held back. If the iteration has not ended and documents are missing,
+// it yields an error.
 func (o *order) close() {
 	if !o.ended && len(o.left) > 0 {
 		o.yield(nil, fmt.Errorf("read documents: %w: revision %s of document %q is missing from the response", ErrMalformed, o.left[0].Rev, o.left[0].ID))

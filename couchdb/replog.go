@@ -1,7 +1,6 @@
 package couchdb
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,9 +17,8 @@ const MaxHistory = 50
 // logVersion is the replication_id_version of CouchDB 2.x and 3.x.
 const logVersion = 4
 
-// A Log is a replication log: the document _local/<replication id> that both
-// peers of a replication hold (protocol, "Retrieve Replication Logs from Source
-// and Target"). Sequences are opaque JSON.
+// A Log is a replication log: the document _local/<replication id> that both peers of a replication
+// hold (protocol, "Retrieve Replication Logs from Source and Target"). Sequences are opaque JSON.
 type Log struct {
 	ID            string          `json:"_id,omitempty"`
 	Rev           string          `json:"_rev,omitempty"`
@@ -52,9 +50,8 @@ type Session struct {
 // FormatTime formats a time for a replication log (RFC 2822, in GMT).
 func FormatTime(t time.Time) string { return t.UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT") }
 
-// Record puts s at the head of the history, replacing an earlier record of the same
-// session, and removes the oldest sessions beyond MaxHistory. A nil sequence is
-// recorded as 0, the beginning.
+// Record puts s at the head of the history, replacing an earlier record of the same session, and
+// removes the oldest sessions beyond MaxHistory. A nil sequence is recorded as 0, the beginning.
 func (l *Log) Record(s Session) {
 	for _, seq := range [...]*json.RawMessage{&s.StartLastSeq, &s.EndLastSeq, &s.RecordedSeq} {
 		if *seq == nil {
@@ -69,9 +66,8 @@ func (l *Log) Record(s Session) {
 	l.Version = logVersion
 }
 
-// ReplicationLog reads the replication log with this id, without retries. If there is
-// none, it returns a new Log without history. The error matches ErrNotFound if the
-// database does not exist.
+// ReplicationLog reads the replication log with this id, without retries. If there is none, it
+// returns a new Log without history. The error matches ErrNotFound if the database does not exist.
 func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 	l := new(Log)
 	var no *Error
@@ -85,11 +81,10 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 	return l, nil
 }
 
-// PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to
-// its new revision. If another client has written the log in the meantime, the error
-// matches ErrConflict, provided the server compares revisions (see [DB.PutLocal]).
-// After any other error, the log may have been written or not. In both cases read it
-// again.
+// PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to its new revision. If
+// another client has written the log in the meantime, the error matches ErrConflict, provided the
+// server compares revisions (see [DB.PutLocal]). After any other error, the log may have been
+// written or not. In both cases read it again.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {
@@ -98,38 +93,9 @@ func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	return err
 }
 
-// CommonAncestor returns the sequence up to which two replication logs agree
-// (protocol, "Compare Replication Logs"), or nil if there is none and everything
-// must be replicated.
-func CommonAncestor(source, target *Log) json.RawMessage {
-	if source.SessionID != "" && source.SessionID == target.SessionID {
-		return known(source.SourceLastSeq)
-	}
-	for _, s := range source.History { // the newest first
-		if s.SessionID == "" {
-			continue
-		}
-		for _, t := range target.History {
-			if s.SessionID == t.SessionID {
-				return known(s.RecordedSeq)
-			}
-		}
-	}
-	return nil
-}
-
-// known returns a sequence, or nil if it is null.
-func known(seq json.RawMessage) json.RawMessage {
-	if bytes.Equal(bytes.TrimSpace(seq), []byte("null")) {
-		return nil
-	}
-	return seq
-}
-
-// ReplicationID returns the id of the replication described by parts: 32
-// hexadecimal digits of a hash (protocol, "Generate Replication ID"). The order of
-// parts matters. They should not contain credentials; otherwise new credentials would
-// begin another replication.
+// ReplicationID returns the id of the replication described by parts: 32 hexadecimal digits of a
+// hash (protocol, "Generate Replication ID"). The order of parts matters. They should not contain
+// credentials; otherwise new credentials would begin another replication.
 func ReplicationID(parts ...string) string {
 	// JSON distinguishes ("ab", "c") from ("a", "bc").
 	text, _ := json.Marshal(parts) // strings can always be encoded

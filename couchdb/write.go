@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,8 +12,7 @@ import (
 
 // Missing lists the revisions of a document that a database does not have.
 type Missing struct {
-	Missing           []string `json:"missing"`
-	PossibleAncestors []string `json:"possible_ancestors"`
+	Missing []string `json:"missing"`
 }
 
 // RevsDiff returns which of the given revisions, by document id, the database does
@@ -45,18 +43,16 @@ type BulkResult struct {
 
 // BulkDocs writes documents, each a JSON object with its _id, in one request.
 //
-// With newEdits the server assigns new revisions. The _rev of each document must be
-// its current revision. There is a result for each document, in their order.
+// With newEdits the server assigns new revisions. The _rev of each document must be its current
+// revision. There is a result for each document, in their order.
 //
-// Without newEdits the documents are stored with their own revisions (_rev, and
-// _revisions for their ancestors), and the request is repeated if its outcome is
-// unknown (protocol, "Upload Batch of Changed Documents"). CouchDB then returns
-// results only for documents that failed, and PouchDB Server may return all: match
-// them by ID, and by Rev if it is set.
+// Without newEdits the documents are stored with their own revisions (_rev, and _revisions for
+// their ancestors), and the request is repeated if its outcome is unknown (protocol, "Upload Batch
+// of Changed Documents"). CouchDB then returns results only for documents that failed, and PouchDB
+// Server may return all: match them by ID, and by Rev if it is set.
 //
-// The error is about the whole request. It matches ErrTooLarge if the batch must be
-// made smaller. Status 500 is not retried, because one of the documents may be the
-// cause.
+// The error is about the whole request. It matches ErrTooLarge if the batch must be made smaller.
+// Status 500 is not retried, because one of the documents may be the cause.
 func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]BulkResult, error) {
 	parts := make([][]byte, 0, 2*len(docs)+1)
 	separator := []byte(`{"docs":[`)
@@ -75,12 +71,7 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 		q.Length += int64(len(part))
 	}
 	q.Repeat, q.writes = !newEdits, true
-	var answer []struct {
-		ID     string          `json:"id"`
-		Rev    string          `json:"rev"`
-		Error  string          `json:"error"`
-		Reason json.RawMessage `json:"reason"`
-	}
+	var answer []refusal
 	if err := db.JSON(ctx, q, &answer); err != nil {
 		return nil, err
 	}
@@ -88,7 +79,7 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 	for i, a := range answer {
 		results[i] = BulkResult{ID: a.ID, Rev: a.Rev}
 		if a.Error != "" {
-			results[i].Err = db.rowError(q, a.Error, a.Reason)
+			results[i].Err = db.writeError(q, a)
 		}
 	}
 	return results, nil
@@ -101,64 +92,6 @@ func concat(parts [][]byte) io.Reader {
 		readers[i] = bytes.NewReader(part)
 	}
 	return io.MultiReader(readers...)
-}
-
-// rowError returns the error of one document of a bulk write. The code may be
-// anything that a validation function throws, so it is about the document unless it
-// is known to be about the server.
-func (db *DB) rowError(q Request, code string, reason json.RawMessage) *Error {
-	e := db.docError(q, code, reason)
-	if e.Status == http.StatusInternalServerError && !isServerError(code) {
-		e.Status = http.StatusUnprocessableEntity
-	}
-	return e
-}
-
-// isServerError reports whether the "error" of a response is about the server.
-func isServerError(code string) bool {
-	switch code {
-	case "internal_server_error", "error", "timeout", "overloaded", "nodedown", "os_process_error", "service_unavailable",
-		"service unvailable": // as CouchDB spells it
-		return true
-	}
-	return false
-}
-
-// docError returns the error of one document in a response about several.
-func (db *DB) docError(q Request, code string, reason json.RawMessage) *Error {
-	return &Error{Method: q.Method, URL: db.address(q), Status: statusOf(code), Code: db.scrub(code), Reason: db.scrub(textOf(reason))}
-}
-
-// statusOf returns the status that corresponds to the "error" of a response.
-func statusOf(code string) int {
-	switch code {
-	case "unauthorized":
-		return http.StatusUnauthorized
-	case "forbidden":
-		return http.StatusForbidden
-	case "not_found", "missing":
-		return http.StatusNotFound
-	case "conflict":
-		return http.StatusConflict
-	case "missing_stub", "precondition_failed":
-		return http.StatusPreconditionFailed
-	case "document_too_large", "attachment_too_large", "too_large":
-		return http.StatusRequestEntityTooLarge
-	case "too_many_requests":
-		return http.StatusTooManyRequests
-	case "bad_request", "doc_validation", "illegal_docid", "illegal_database_name", "query_parse_error":
-		return http.StatusBadRequest
-	}
-	return http.StatusInternalServerError
-}
-
-// textOf decodes a JSON string, and returns other JSON unchanged.
-func textOf(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return text // empty if it is null
-	}
-	return string(value)
 }
 
 // A Put is one document to write.
@@ -191,31 +124,16 @@ func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	if err := db.JSON(ctx, q, &text); err != nil {
 		return "", err
 	}
-	if !p.NewEdits && len(text) > 0 && text[0] == '[' { // PouchDB Server responds as to _bulk_docs
-		return "", db.putError(q, text)
-	}
-	var answer struct {
-		Rev string `json:"rev"`
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return "", fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
+	var answer refusal
+	var answers []refusal
+	if !p.NewEdits && json.Unmarshal(text, &answers) == nil { // PouchDB Server responds as to _bulk_docs
+		for _, r := range answers {
+			if r.Error != "" {
+				return "", db.writeError(q, r)
+			}
+		}
+	} else if err := json.Unmarshal(text, &answer); err != nil {
+		return "", db.malformed(q, err)
 	}
 	return answer.Rev, nil
-}
-
-// putError returns the error in a response that has the form of one to _bulk_docs.
-func (db *DB) putError(q Request, text []byte) error {
-	var results []struct {
-		Error  string          `json:"error"`
-		Reason json.RawMessage `json:"reason"`
-	}
-	if err := json.Unmarshal(text, &results); err != nil {
-		return fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
-	}
-	for _, r := range results {
-		if r.Error != "" {
-			return db.rowError(q, r.Error, r.Reason)
-		}
-	}
-	return nil
 }

@@ -200,34 +200,6 @@ func TestReplicationLog(t *testing.T) {
 	})
 }
 
-// TestCommonAncestor follows the protocol, "Compare Replication Logs".
-func TestCommonAncestor(t *testing.T) {
-	// A log is its sessions, the newest first; each has its name as its sequence.
-	makeLog := func(sessions string) *couchdb.Log {
-		l := new(couchdb.Log)
-		for id := range strings.FieldsSeq(sessions) {
-			l.History = append(l.History, couchdb.Session{SessionID: id, RecordedSeq: json.RawMessage(`"` + id + `"`)})
-		}
-		if len(l.History) > 0 {
-			l.SessionID, l.SourceLastSeq = l.History[0].SessionID, json.RawMessage(`"last `+l.History[0].SessionID+`"`)
-		}
-		return l
-	}
-	for _, test := range []struct{ source, target, want string }{
-		{"", "", ""}, {"a", "", ""}, {"", "a", ""}, {"a", "b", ""},
-		{"a", "a", `"last a"`}, {"b a", "b a", `"last b"`}, {"b a", "b c", `"last b"`},
-		{"c b a", "b a", `"b"`}, {"b a", "c b a", `"b"`}, {"d c a", "f e a", `"a"`}, {"d b a", "e a b", `"b"`},
-	} {
-		if got := couchdb.CommonAncestor(makeLog(test.source), makeLog(test.target)); string(got) != test.want {
-			t.Errorf("%q and %q: %s, want %s", test.source, test.target, got, test.want)
-		}
-	}
-	null := &couchdb.Log{SessionID: "a", SourceLastSeq: json.RawMessage("null")}
-	if got := couchdb.CommonAncestor(null, null); got != nil {
-		t.Errorf("%s", got)
-	}
-}
-
 func TestReplicationID(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab", "c"}, {"a", "bc"}, {"c", "ab"}, {`a","bc`}} {
