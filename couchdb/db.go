@@ -139,6 +139,12 @@ func (db *DB) URL() string { return db.base }
 // Name returns the name of the database.
 func (db *DB) Name() string { return db.name }
 
+// Logger returns the logger of the client's configuration, or one that discards.
+func (db *DB) Logger() *slog.Logger { return db.config.Log }
+
+// SpoolDir returns the directory for temporary files of the client's configuration.
+func (db *DB) SpoolDir() string { return db.config.SpoolDir }
+
 // CloseIdleConnections closes connections that are not in use.
 func (db *DB) CloseIdleConnections() { db.http.CloseIdleConnections() }
 

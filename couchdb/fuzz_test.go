@@ -10,8 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // An answerer is a transport that gives one answer to all requests.
@@ -126,6 +130,35 @@ func repeats(body []byte) bool {
 		}
 	}
 	return false
+}
+
+// FuzzReadMeta compares what is read of a document with what encoding/json finds.
+func FuzzReadMeta(f *testing.F) {
+	for _, s := range []string{`{}`, `{"_id":"a","_rev":"1-b","_revisions":{"start":1}}`, ` { "x" : [ { "_id" : 1 } , "\"_rev\":" ] , "_id" : "\u0061\\" , "_rev":null}`, `{"_rev":"a","_rev":"b"}`, `{"n":-1.5e3,"t":true,"\u005fid":"é"}`, `{"a":`, `[]`, `{"a" 1}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := couchdb.ReadMeta(jsonscan.NewReader(strings.NewReader(text)))
+		if !json.Valid([]byte(text)) || !utf8.ValidString(text) {
+			return
+		}
+		want := map[string]any{}
+		isObject := json.Unmarshal([]byte(text), &want) == nil && strings.TrimLeft(text, " \t\r\n")[0] == '{'
+		if isObject != (err == nil) {
+			t.Fatalf("%q is an object: %v, but error %v", text, isObject, err)
+		}
+		if !isObject {
+			return
+		}
+		id, _ := want["_id"].(string)
+		rev, _ := want["_rev"].(string)
+		deleted, _ := want["_deleted"].(bool)
+		_, revisions := want["_revisions"]
+		_, attachments := want["_attachments"]
+		if diff := cmp.Diff(couchdb.Meta{ID: id, Rev: rev, Deleted: deleted, HasRevisions: revisions, HasAttachments: attachments}, got); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	})
 }
 
 // FuzzMultipart: whatever comes, there is an end, and an answer that was cut

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
@@ -28,6 +29,8 @@ type revision struct {
 	contentType string
 	body        piece
 }
+
+func (r revision) name() (id, rev string) { return r.id, r.rev }
 
 // A change is a document without a revision, which the database assigns.
 type change struct {
@@ -73,7 +76,11 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 		if e.Operation == feed.Delete {
 			return t.remove(key, docID(key), e)
 		}
-		return t.put(key, e)
+		body, whole, err := t.keep(e)
+		if err != nil {
+			return err
+		}
+		return t.put(key, e, body, whole)
 	case feed.Patch:
 		if err := t.patch(ctx, key, e); err != nil {
 			return &patch.Error{Key: key, ContentID: e.ContentID, Err: err}
@@ -100,18 +107,8 @@ func (t *target) keep(e *feed.Entity) (body piece, whole []byte, err error) {
 	return body, nil, err
 }
 
-// put stages a body of any kind.
-func (t *target) put(key string, e *feed.Entity) error {
-	body, whole, err := t.keep(e)
-	if err != nil {
-		return err
-	}
-	return t.stageBody(key, e, body, whole)
-}
-
-// stageBody stages a body that is in the spool; whole has its bytes, if they are
-// few.
-func (t *target) stageBody(key string, e *feed.Entity, body piece, whole []byte) error {
+// put stages a body that is in the spool; whole has its bytes, if they are few.
+func (t *target) put(key string, e *feed.Entity, body piece, whole []byte) error {
 	c, err := t.newChange(key, docID(key), e)
 	if err != nil {
 		return err
@@ -145,10 +142,11 @@ func (t *target) remove(key, id string, e *feed.Entity) error {
 // origin stages an entity whose ETag is a revision of CouchDB.
 func (t *target) origin(key, rev string, e *feed.Entity) error {
 	if e.Operation == feed.Delete && e.Stream == nil && len(e.Body) == 0 {
+		id := key
 		if !validID(key) {
-			return t.remove(key, docID(key), e)
+			id = docID(key)
 		}
-		return t.remove(key, key, e)
+		return t.remove(key, id, e)
 	}
 	body, whole, err := t.keep(e)
 	if err != nil {
@@ -169,29 +167,30 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 			r.contentType, r.body = "application/json", document
 		}
 	}
-	found, ok := identify(t.json, t.spool.reader(document))
+	t.json.Reset(t.spool.reader(document))
+	found, err := couchdb.ReadMeta(t.json)
 	switch {
-	case !ok || found.rev != rev || !validID(found.id):
+	case err != nil || found.Rev != rev || !validID(found.ID):
 		// Not from CouchDB, despite its ETag.
-	case found.history:
-		r.id = found.id
+	case found.HasRevisions:
+		r.id = found.ID
 		return t.replicate(r, document, e)
 	case document.size > maxAdopted:
 		t.log.Warn("document is too large to change, storing its JSON as an attachment; publish the feed with --revs to avoid this",
-			"database", t.db.URL(), "id", found.id, "rev", rev, "bytes", document.size, "limit", maxAdopted)
+			"database", t.db.URL(), "id", found.ID, "rev", rev, "bytes", document.size, "limit", maxAdopted)
 	default:
 		text, err := t.spool.append(nil, document)
 		if err != nil {
 			return err
 		}
 		if own, attachments, ok := split(text, isRelated); ok {
-			return t.adopt(key, found.id, own, attachments, parts, e)
+			return t.adopt(key, found.ID, own, attachments, parts, e)
 		}
 	}
 	if e.Operation == feed.Delete {
 		return t.remove(key, docID(key), e)
 	}
-	return t.stageBody(key, e, body, whole)
+	return t.put(key, e, body, whole)
 }
 
 // adopt stages a document of CouchDB without its revisions, as a change.

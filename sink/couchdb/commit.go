@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/backoff"
@@ -75,22 +73,6 @@ func (t *target) write(ctx context.Context, s *step, position feed.Position) err
 		return t.redo(ctx)
 	}
 	return t.update(ctx, s, p)
-}
-
-// An outcome counts written and refused documents.
-type outcome struct {
-	written, failures int64
-	refused           []consumer.Refusal // the last ones
-}
-
-// refuse logs and counts a document that the database refuses. It is not retried
-// (protocol, "Upload Batch of Changed Documents").
-func (t *target) refuse(o *outcome, id, rev string, err error) {
-	why := reason(err)
-	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
-	o.failures++
-	o.refused = append(o.refused, consumer.Refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
-	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
 // finish makes the written documents durable, and then advances the position.

@@ -50,66 +50,61 @@ func Opener(c couchdb.Config) sink.Opener {
 		config := c
 		config.URL = s.Path
 		opened, err := Open(ctx, config, s.Params.Get("name"))
-		if errors.Is(err, sink.ErrSpec) {
-			err = fmt.Errorf("open sink %s: %w", sink.Redact(s.String()), err)
-		}
-		if err != nil {
-			return nil, err
+		switch {
+		case errors.Is(err, sink.ErrSpec):
+			return nil, fmt.Errorf("open sink %s: %w", sink.Redact(s.String()), err)
+		case err != nil:
+			return nil, err // not a nil *Sink in an interface
 		}
 		return opened, nil
 	}
 }
 
-// Open opens the database for the consumer with this name (empty: [DefaultName]). It
-// creates the database if it does not exist, and completes an interrupted commit. The
-// error matches [sink.ErrLocked] if the sink is open on this host; from another host it is
-// taken over. It matches [sink.ErrUnavailable] if the server does not respond, or responds
-// with 408, 425, 429 or 5xx.
-func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
-	if c.Attempts == 0 {
-		c.Attempts = 1 // steps are retried as a whole
-	}
-	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
+// New returns a sink that writes to a database for the consumer with this name (empty:
+// [DefaultName]). It opens the database, as [Open] does, when its Position is called, as a
+// [consumer.Job] does first. The client should have Attempts 1, because the sink retries steps as a
+// whole. The sink uses its logger and its directory for temporary files.
+func New(db *couchdb.DB, name string) (*Sink, error) {
+	return newSink(db, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
 }
 
-// maxTries is how often a step is tried, in half a minute; openTries is how often Open
-// tries to reach the server, in 4 s.
+// Open opens the database for the consumer with this name (empty: [DefaultName]). It creates the
+// database if it does not exist, and completes an interrupted commit. The error matches
+// [sink.ErrLocked] if the sink is open on this host; from another host it is taken over. It matches
+// [sink.ErrUnavailable] if the server does not respond, or responds with 408, 425, 429 or 5xx.
+func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
+	c.Attempts = cmp.Or(c.Attempts, 1) // steps are retried as a whole
+	db, err := couchdb.Open(c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
+	}
+	s, err := New(db, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Position(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// maxTries is how often a step is tried, in half a minute; openTries is how often the sink tries to
+// reach the server when it is opened, in 4 s.
 const (
 	maxTries  = 8
 	openTries = 5
 )
 
-func open(ctx context.Context, c couchdb.Config, name string, budget retryBudget) (*Sink, error) {
+func newSink(db *couchdb.DB, name string, budget retryBudget) (*Sink, error) {
 	name = cmp.Or(name, DefaultName)
 	if !consumerName.MatchString(name) {
 		return nil, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
 	}
-	db, err := couchdb.Open(c)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
+	t := &target{
+		db: db, name: name, retryBudget: budget, log: db.Logger(),
+		batch: batch{json: jsonscan.NewReader(nil), spool: spool{dir: db.SpoolDir()}},
 	}
-	t := &target{db: db, name: name, retryBudget: budget, log: c.Log, batch: batch{json: jsonscan.NewReader(nil)}}
-	t.spool.dir = c.SpoolDir
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
-	title := "couchdb:" + db.URL()
-	if err := t.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open sink %s: %w", title, unavailable(ctx, err)), t.Close())
-	}
-	s, err := session.Open(ctx, title, t)
-	if err != nil {
-		return nil, unavailable(ctx, err)
-	}
-	return &Sink{s, t}, nil
-}
-
-// unavailable marks the error of an opening that may succeed later.
-func unavailable(ctx context.Context, err error) error {
-	if couchdb.Retryable(err) && ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
-	}
-	return err
+	return &Sink{session.New("couchdb:"+db.URL(), t), t}, nil
 }
 
 // A target is a database as one consumer sees it.
@@ -120,6 +115,7 @@ type target struct {
 	lock *durable.File
 	retryBudget
 
+	prepared bool       // it is locked, and the database exists
 	state    checkpoint // as last read or written by this sink
 	owned    bool       // this sink has written the checkpoint
 	found    int64      // checkpoint.Writes before that
@@ -140,32 +136,6 @@ type batch struct {
 	buf   []byte
 }
 
-func (t *target) open(ctx context.Context) error {
-	if err := t.takeLock(); err != nil {
-		return err
-	}
-	return t.verify(ctx)
-}
-
-// verify creates the database if it does not exist (protocol, "Verify Peers").
-func (t *target) verify(ctx context.Context) error {
-	err := t.retry(ctx, min(t.tries, openTries), t.db.Exists)
-	if !errors.Is(err, couchdb.ErrNotFound) {
-		return err
-	}
-	err = t.retry(ctx, t.tries, func(ctx context.Context) error {
-		err := t.db.Create(ctx)
-		if errors.Is(err, couchdb.ErrPreconditionFailed) { // created by another client, or the response to an earlier attempt was lost
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create database: %w", err)
-	}
-	return nil
-}
-
 func (t *target) Begin(context.Context) error { return t.forget() }
 
 // Rollback drops the batch, none of which has been written yet.
@@ -179,20 +149,42 @@ func (t *target) forget() error {
 
 // Recover completes an interrupted commit, and returns the position of the database.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
-	if err := t.forget(); err != nil {
-		return feed.Position{}, err
+	err := cmp.Or(t.forget(), t.prepare(ctx))
+	if err == nil {
+		err = t.retry(ctx, t.tries, func(ctx context.Context) error {
+			if err := t.own(ctx); err != nil {
+				return err
+			}
+			return t.redo(ctx)
+		})
 	}
-	if err := t.retry(ctx, t.tries, t.recover); err != nil {
-		return feed.Position{}, err
+	if couchdb.Retryable(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
 	}
-	return t.state.Position, nil
+	return t.state.Position, err
 }
 
-func (t *target) recover(ctx context.Context) error {
-	if err := t.own(ctx); err != nil {
+// prepare locks the sink the first time, and creates the database if it does not exist (protocol,
+// "Verify Peers").
+func (t *target) prepare(ctx context.Context) error {
+	if t.prepared {
+		return nil
+	}
+	if err := t.takeLock(); err != nil {
 		return err
 	}
-	return t.redo(ctx)
+	err := t.retry(ctx, min(t.tries, openTries), t.db.Exists)
+	if errors.Is(err, couchdb.ErrNotFound) {
+		err = t.retry(ctx, t.tries, func(ctx context.Context) error {
+			err := t.db.Create(ctx)
+			if err == nil || errors.Is(err, couchdb.ErrPreconditionFailed) { // created by another client, or by an earlier attempt
+				return nil
+			}
+			return fmt.Errorf("create database: %w", err)
+		})
+	}
+	t.prepared = err == nil
+	return err
 }
 
 // closeTimeout limits the requests of Close.

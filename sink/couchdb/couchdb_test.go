@@ -3,14 +3,20 @@ package couchdb_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/feedctl/feedctl/consumer"
+	client "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
@@ -57,5 +63,49 @@ func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 		},
 		Read:  func(dir string) ([]sinktest.Record, error) { return read(url(dir)) },
 		Kills: 100 / oneOf(4),
+	}
+}
+
+// TestNew opens sinks with the client of the caller: at the first call of Position, and with the
+// errors of Open.
+func TestNew(t *testing.T) {
+	var requests atomic.Int64
+	db, err := client.Open(client.Config{URL: couchtest.NewFake(t).NewDB(t), Attempts: 1, HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		requests.Add(1)
+		return http.DefaultTransport.RoundTrip(r)
+	})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := couchdb.New(db, "not a name"); !errors.Is(err, sink.ErrSpec) {
+		t.Errorf("got %v, want ErrSpec", err)
+	}
+	first, err := couchdb.New(db, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := couchdb.New(db, couchdb.DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Begin(t.Context()); err == nil || requests.Load() != 0 {
+		t.Errorf("Begin before Position: %v, %d requests", err, requests.Load())
+	}
+	if _, err := first.Position(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, first, entity(1, feed.Put, "a", "application/json", `{"n":1}`))
+	requests.Store(0)
+	if _, err := second.Position(t.Context()); !errors.Is(err, sink.ErrLocked) || requests.Load() != 0 {
+		t.Errorf("second sink: %v, %d requests; want ErrLocked", err, requests.Load())
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if at, err := second.Position(t.Context()); err != nil || at.ContentID != "<1@example.com>" {
+		t.Errorf("second sink is at %+v, %v", at, err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@ package couchdb
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/jsonscan"
@@ -11,7 +11,18 @@ import (
 
 // OpenImpatient opens a sink that tries each step at most tries times, without pauses.
 func OpenImpatient(ctx context.Context, c couchdb.Config, tries int) (*Sink, error) {
-	return open(ctx, c, "", retryBudget{tries: tries})
+	db, err := couchdb.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSink(db, "", retryBudget{tries: tries})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Position(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // DocID returns the id of the document for a key.
@@ -21,13 +32,6 @@ func DocID(key string) string { return docID(key) }
 func Form(contentType, body string) string {
 	f, _ := formOf(jsonscan.NewReader(nil), nil, contentType, []byte(body))
 	return [...]string{asAttachment: "attachment", asMembers: "members", asBoth: "both"}[f]
-}
-
-// Scan returns the identity of a document.
-func Scan(text string) (id, rev string, history, ok bool) {
-	r := jsonscan.NewReader(nil)
-	found, ok := identify(r, strings.NewReader(text))
-	return found.id, found.rev, found.history, ok
 }
 
 // OpenPatient opens a sink as [Open] does, whose requests are made by a transport.

@@ -1,7 +1,6 @@
 package couchdb_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -81,31 +80,4 @@ func TestDocID(t *testing.T) {
 		}
 		seen[got] = c.key
 	}
-}
-
-// FuzzScan compares what is read of a document with what a decoder finds.
-func FuzzScan(f *testing.F) {
-	for _, s := range []string{`{}`, `{"_id":"a","_rev":"1-b","_revisions":{"start":1}}`, ` { "x" : [ { "_id" : 1 } , "\"_rev\":" ] , "_id" : "\u0061\\" , "_rev":null}`, `{"_rev":"a","_rev":"b"}`, `{"n":-1.5e3,"t":true,"_id":"é"}`, `{"a":`, `[]`, `{"a" 1}`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		id, rev, history, ok := couchdb.Scan(text) // of anything
-		if !json.Valid([]byte(text)) {
-			return
-		}
-		want := map[string]any{}
-		isObject := json.Unmarshal([]byte(text), &want) == nil && text[strings.IndexAny(text, "{[n\"0123456789-tf")] == '{'
-		if ok != (isObject && len(want) > 0) {
-			t.Fatalf("it is an object: %v, want %v", ok, isObject)
-		}
-		if !ok {
-			return
-		}
-		wantID, _ := want["_id"].(string)
-		wantRev, _ := want["_rev"].(string)
-		_, wantHistory := want["_revisions"]
-		if id != wantID || rev != wantRev || history != wantHistory {
-			t.Errorf("found %q, %q, %v, want %q, %q, %v", id, rev, history, wantID, wantRev, wantHistory)
-		}
-	})
 }

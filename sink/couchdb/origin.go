@@ -3,15 +3,13 @@ package couchdb
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"io"
 	"mime"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // revisionForm matches revisions: a number and a hash. The hash of a revision that was not
@@ -44,46 +42,10 @@ func isUnreadable(rev string) bool {
 	return err != nil
 }
 
-// An identity identifies the revision that a document is.
-type identity struct {
-	id, rev string
-	history bool // it has _revisions, so it can be stored unchanged
-}
-
-// validID reports whether id is the id of a replicated document. With new_edits=false,
-// CouchDB would accept the ids of local documents, too.
+// validID reports whether id is the id of a replicated document. With new_edits=false, CouchDB would
+// accept the ids of local documents, too.
 func validID(id string) bool {
-	return id != "" && (id[0] != '_' || strings.HasPrefix(id, "_design/") && id != "_design/")
-}
-
-// maxScanned limits how much of an id or a revision is read, in bytes. None is longer.
-const maxScanned = 32 << 10
-
-// identify reads a JSON object, in constant memory. It returns false if text is not an object
-// with members.
-func identify(r *jsonscan.Reader, text io.Reader) (found identity, ok bool) {
-	r.Reset(text)
-	err := r.Object(func(quoted []byte) error {
-		ok = true
-		var into *string
-		switch name, _ := jsonscan.Unquote(quoted); name {
-		case "_id":
-			into = &found.id
-		case "_rev":
-			into = &found.rev
-		case "_revisions":
-			found.history = true
-		}
-		if into == nil {
-			return r.Skip()
-		}
-		value, whole, err := r.Value(maxScanned)
-		if *into = ""; err == nil && whole {
-			_ = json.Unmarshal(value, into) // empty if it is not a string
-		}
-		return errors.Join(err, r.Rest(io.Discard))
-	})
-	return found, ok && err == nil
+	return id != "" && utf8.ValidString(id) && (id[0] != '_' || strings.HasPrefix(id, "_design/") && id != "_design/")
 }
 
 // A related is a multipart/related body (RFC 2387): a document, and its attachments.

@@ -6,67 +6,77 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// validation is the error code for a malformed document. PouchDB Server sends it with
-// status 500.
-const validation = "doc_validation"
-
-// isRefusal reports whether the server refused the one document that was sent, and
-// would refuse it again.
-func isRefusal(err error) bool {
+// status returns the status of an error response, and its error code.
+func status(err error) (status int, code string) {
 	var e *couchdb.Error
-	if !errors.As(err, &e) {
-		return false
+	if errors.As(err, &e) {
+		return e.Status, e.Code
 	}
-	switch e.Status {
+	return 0, ""
+}
+
+// isRefusal reports whether the server refused the one document that was sent, and would refuse it
+// again.
+func isRefusal(err error) bool {
+	switch status, _ := status(err); status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusUnsupportedMediaType:
 		return true
 	}
 	return isMalformed(err)
 }
 
-// mustSplit reports whether a bulk request may have failed because of one of its
-// documents: CouchDB refuses all of them if one is malformed, too large, or has a stub
-// of an unknown attachment, and fails on some documents with status 500.
-func mustSplit(err error) bool { return isMalformed(err) || isServerFault(err) }
-
 // isMalformed reports whether the server considers a document invalid.
 func isMalformed(err error) bool {
-	var bad *badDocumentError
-	if errors.As(err, &bad) {
-		return true
-	}
-	var e *couchdb.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Status {
+	status, code := status(err)
+	switch status {
 	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
 	}
-	return e.Code == validation
+	return code == "doc_validation" || errors.Is(err, errDocument) // PouchDB Server sends the code with status 500
 }
 
-// isServerFault reports whether the server has failed with status 500. The cause may be
-// the server or the document.
+// isServerFault reports whether the server has failed with status 500. The cause may be the server
+// or the document.
 func isServerFault(err error) bool {
-	var e *couchdb.Error
-	return errors.As(err, &e) && e.Status == http.StatusInternalServerError && e.Code != "timeout" && e.Code != "os_process_error"
+	status, code := status(err)
+	return status == http.StatusInternalServerError && code != "timeout" && code != "os_process_error"
 }
 
-// A badDocumentError is about a document on which the server fails while it accepts other
-// writes.
-type badDocumentError struct{ err error }
+// errDocument is the error of a document on which the server fails while it accepts other writes.
+var errDocument = errors.New("server fails on this document")
 
-func (e *badDocumentError) Error() string { return e.err.Error() }
-func (e *badDocumentError) Unwrap() error { return e.err }
+// A document is to be written.
+type document interface{ name() (id, rev string) }
 
-// retryAlone sends one document, and again while the server fails with status 500. If it still
-// fails after t.tries attempts, and accepts other writes in between, the error is a
-// badDocumentError.
+// inParts calls write with documents, and with ever smaller parts of them as long as one document
+// may have made it fail: CouchDB refuses a bulk request if one is malformed, too large, or has a
+// stub of an unknown attachment, and fails on some documents with status 500. A document that is
+// refused alone is counted in o.
+func inParts[T document](t *target, all []T, o *outcome, write func([]T) error) error {
+	err := write(all)
+	switch {
+	case len(all) > 1 && (isMalformed(err) || isServerFault(err)):
+		half := len(all) / 2
+		if err := inParts(t, all[:half], o, write); err != nil {
+			return err
+		}
+		return inParts(t, all[half:], o, write)
+	case isMalformed(err):
+		id, rev := all[0].name()
+		t.refuse(o, id, rev, err)
+		return nil
+	}
+	return err
+}
+
+// retryAlone sends one document, and again while the server fails with status 500. If it still fails
+// after t.tries attempts, and accepts other writes in between, the error matches errDocument.
 func (t *target) retryAlone(ctx context.Context, send func() error) error {
 	for n := 1; ; n++ {
 		err := send()
@@ -77,7 +87,7 @@ func (t *target) retryAlone(ctx context.Context, send func() error) error {
 			return errors.Join(err, failed)
 		}
 		if n >= t.tries {
-			return &badDocumentError{err}
+			return fmt.Errorf("%w: %w", errDocument, err)
 		}
 		if t.pauses.Wait(ctx, n) != nil {
 			return err
@@ -91,6 +101,22 @@ func (t *target) touch(ctx context.Context) error {
 		return err
 	}
 	return t.save(ctx, func(*checkpoint) {})
+}
+
+// An outcome counts written and refused documents.
+type outcome struct {
+	written, failures int64
+	refused           []consumer.Refusal // the last ones
+}
+
+// refuse logs and counts a document that the database refuses. It is not retried (protocol, "Upload
+// Batch of Changed Documents").
+func (t *target) refuse(o *outcome, id, rev string, err error) {
+	why := reason(err)
+	t.log.Error("database refuses document", "database", t.db.URL(), "id", id, "rev", rev, "reason", why)
+	o.failures++
+	o.refused = append(o.refused, consumer.Refusal{ID: id, Rev: rev, Time: time.Now().UTC().Truncate(time.Second), Reason: why})
+	o.refused = o.refused[max(0, len(o.refused)-maxRefused):]
 }
 
 // maxReason limits a reason, in bytes. Validation functions may quote whole documents.

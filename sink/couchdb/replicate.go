@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/sink"
@@ -20,62 +21,49 @@ const (
 // (protocol, "Calculate Revision Difference" and the following sections). It is
 // idempotent.
 func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, err error) {
-	for len(all) > 0 {
-		n := min(len(all), maxDiff)
-		missing, err := t.missing(ctx, all[:n], &o)
+	for some := range slices.Chunk(all, maxDiff) {
+		missing, err := t.missing(ctx, some, &o)
 		if err != nil {
 			return o, err
 		}
 		if err := t.upload(ctx, missing, &o); err != nil {
 			return o, err
 		}
-		all = all[n:]
 	}
 	return o, nil
 }
 
 // missing returns the revisions that the database does not have, each once.
-func (t *target) missing(ctx context.Context, all []revision, o *outcome) ([]revision, error) {
-	asked := make(map[string][]string)
-	seen := make(map[[2]string]bool)
-	for _, r := range all {
-		name := [2]string{r.id, r.rev}
-		if !seen[name] {
+func (t *target) missing(ctx context.Context, all []revision, o *outcome) (missing []revision, err error) {
+	err = inParts(t, all, o, func(some []revision) error {
+		wanted := make(map[[2]string]bool)
+		asked := make(map[string][]string)
+		for _, r := range some {
 			asked[r.id] = append(asked[r.id], r.rev)
 		}
-		seen[name] = true
-	}
-	diff, err := t.db.RevsDiff(ctx, asked)
-	switch {
-	case isMalformed(err) && len(all) > 1:
-		half := len(all) / 2
-		first, err := t.missing(ctx, all[:half], o)
-		if err != nil {
-			return nil, err
+		for id, revs := range asked {
+			slices.Sort(revs)
+			asked[id] = slices.Compact(revs)
 		}
-		second, err := t.missing(ctx, all[half:], o)
-		return append(first, second...), err
-	case isMalformed(err):
-		t.refuse(o, all[0].id, all[0].rev, err)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("compare revisions: %w", err)
-	}
-	clear(seen)
-	for id, m := range diff {
-		for _, rev := range m.Missing {
-			seen[[2]string{id, rev}] = true
+		diff, err := t.db.RevsDiff(ctx, asked)
+		for id, m := range diff {
+			for _, rev := range m.Missing {
+				wanted[[2]string{id, rev}] = true
+			}
 		}
-	}
-	var missing []revision
-	for _, r := range all {
-		name := [2]string{r.id, r.rev}
-		if seen[name] {
-			missing = append(missing, r)
+		for _, r := range some {
+			name := [2]string{r.id, r.rev}
+			if wanted[name] {
+				missing = append(missing, r)
+			}
+			delete(wanted, name)
 		}
-		delete(seen, name)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("compare revisions: %w", err)
 	}
-	return missing, nil
+	return missing, err
 }
 
 // upload stores revisions, with bulk requests for small ones.
@@ -83,7 +71,7 @@ func (t *target) upload(ctx context.Context, all []revision, o *outcome) error {
 	var bulk []revision
 	size := int64(0)
 	flush := func() error {
-		err := t.uploadBulk(ctx, bulk, o)
+		err := inParts(t, bulk, o, func(some []revision) error { return t.uploadBulk(ctx, some, o) })
 		bulk, size = nil, 0
 		return err
 	}
@@ -122,17 +110,7 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 		}
 	}
 	results, err := t.bulkDocs(ctx, docs, false)
-	switch {
-	case mustSplit(err) && len(all) > 1:
-		half := len(all) / 2
-		if err := t.uploadBulk(ctx, all[:half], o); err != nil {
-			return err
-		}
-		return t.uploadBulk(ctx, all[half:], o)
-	case isMalformed(err):
-		t.refuse(o, all[0].id, all[0].rev, err)
-		return nil
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("upload %d documents: %w", len(all), err)
 	}
 	o.written += int64(len(all))

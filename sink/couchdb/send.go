@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/feedctl/feedctl/couchdb"
 )
@@ -14,12 +15,13 @@ const maxAttempts = 5
 // send sends writes. A write that conflicts may have been done before; otherwise the
 // document was changed by another client, and is overwritten.
 func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
-	for attempt := 1; ; attempt++ {
-		conflicts, err := t.bulk(ctx, writes, o)
+	for attempt := 1; len(writes) > 0; attempt++ {
+		var conflicts []write
+		err := inParts(t, writes, o, func(some []write) error { return t.bulk(ctx, some, &conflicts, o) })
 		if err != nil || len(conflicts) == 0 {
 			return err
 		}
-		if writes, err = t.settle(ctx, conflicts, o); err != nil || len(writes) == 0 {
+		if writes, err = t.settle(ctx, conflicts, o); err != nil {
 			return err
 		}
 		if attempt == maxAttempts {
@@ -29,31 +31,20 @@ func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 var errBusy = errors.New("conflict: others keep changing the document")
 
-// bulk sends writes in one request. It returns those that conflict.
-func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflicts []write, err error) {
+// bulk sends writes in one request, and appends those that conflict.
+func (t *target) bulk(ctx context.Context, writes []write, conflicts *[]write, o *outcome) error {
 	docs := make([][]byte, len(writes))
 	for i, w := range writes {
 		docs[i] = withRev(w.Doc, w.Rev)
 	}
 	results, err := t.bulkDocs(ctx, docs, true)
-	switch {
-	case mustSplit(err) && len(writes) > 1:
-		half := len(writes) / 2
-		first, err := t.bulk(ctx, writes[:half], o)
-		if err != nil {
-			return nil, err
-		}
-		second, err := t.bulk(ctx, writes[half:], o)
-		return append(first, second...), err
-	case isMalformed(err):
-		t.refuse(o, writes[0].ID, writes[0].Rev, err)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("write %d documents: %w", len(writes), err)
+	if err != nil {
+		return fmt.Errorf("write %d documents: %w", len(writes), err)
 	}
 	byID := make(map[string]error, len(results)) // PouchDB Server does not keep the order
 	for _, r := range results {
@@ -63,18 +54,18 @@ func (t *target) bulk(ctx context.Context, writes []write, o *outcome) (conflict
 		failure, ok := byID[w.ID]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("write document %q: %w: no result", w.ID, couchdb.ErrMalformed)
+			return fmt.Errorf("write document %q: %w: no result", w.ID, couchdb.ErrMalformed)
 		case failure == nil:
 			o.written++
 		case errors.Is(failure, couchdb.ErrConflict):
-			conflicts = append(conflicts, w)
+			*conflicts = append(*conflicts, w)
 		case !couchdb.Permanent(failure): // about the server, not the document
-			return nil, fmt.Errorf("write document %q: %w", w.ID, failure)
+			return fmt.Errorf("write document %q: %w", w.ID, failure)
 		default:
 			t.refuse(o, w.ID, w.Rev, failure)
 		}
 	}
-	return conflicts, nil
+	return nil
 }
 
 // bulkDocs writes documents in one request. A single document is sent with retryAlone.
@@ -98,9 +89,7 @@ const settleRows = 5
 // settle reads the documents of writes that conflict. It returns the writes that have
 // not been done, with the current revisions.
 func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (again []write, err error) {
-	for len(conflicts) > 0 {
-		some := conflicts[:min(len(conflicts), settleRows)]
-		conflicts = conflicts[len(some):]
+	for some := range slices.Chunk(conflicts, settleRows) {
 		ids := make([]string, len(some))
 		for i, w := range some {
 			ids[i] = w.ID

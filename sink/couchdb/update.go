@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // A write is a change as it is logged.
@@ -14,6 +15,8 @@ type write struct {
 	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if there is none, or it is deleted
 	Doc       json.RawMessage `json:"doc"`           // without _rev
 }
+
+func (w write) name() (id, rev string) { return w.ID, w.Rev }
 
 // maxPart is the size in bytes of the documents in a part of the log, unless one
 // is larger.
@@ -72,20 +75,13 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 // the last change of each document has an effect, and deleting a document that does not
 // exist has none.
 func (t *target) plan(ctx context.Context, all []*change, last map[string]*change) ([]*change, map[string]string, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(c *change) bool { return last[c.id] != c })
 	var changes []*change
 	revs := make(map[string]string, len(last))
-	for len(all) > 0 {
-		n := min(len(all), maxDiff)
-		var some []*change
-		var ids []string
-		for _, c := range all[:n] {
-			if last[c.id] == c {
-				some, ids = append(some, c), append(ids, c.id)
-			}
-		}
-		all = all[n:]
-		if len(ids) == 0 {
-			continue
+	for some := range slices.Chunk(all, maxDiff) {
+		ids := make([]string, len(some))
+		for i, c := range some {
+			ids[i] = c.id
 		}
 		found, err := t.rows(ctx, ids, false)
 		if err != nil {
