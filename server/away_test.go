@@ -42,7 +42,7 @@ func TestStoreAway(t *testing.T) {
 	store, err := file.New(dir)
 	check(t, err)
 	defer store.Close()
-	web, err := server.New(store, server.Config{})
+	web, err := server.New(store, server.Config{Operations: true})
 	check(t, err)
 	c := inside(t, web)
 	want := func(state string, ready, feed int) {

@@ -41,6 +41,10 @@ type Config struct {
 	// still have the names of feeds.
 	NoListing bool
 
+	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing
+	// but a server. Elsewhere export the metrics of Registry.
+	Operations bool
+
 	// Producer configures the feeds that are published to. Its MaxEntity is
 	// set to that of the server.
 	Producer producer.Config

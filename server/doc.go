@@ -10,6 +10,9 @@
 //	GET|HEAD /snapshots/{name}/{id}            an index
 //	GET|HEAD /snapshots/{name}/{id}/pages/{n}  a page of a snapshot
 //	GET|HEAD /                                 the names of all feeds and snapshots, as JSON or HTML
+//
+// and, with Config.Operations:
+//
 //	GET|HEAD /healthz                          the process is alive
 //	GET|HEAD /readyz                           the store responds
 //	GET|HEAD /metrics                          for Prometheus

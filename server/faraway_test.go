@@ -22,7 +22,7 @@ func TestServersAway(t *testing.T) {
 		store, err := open()
 		check(t, err)
 		t.Cleanup(func() { store.Close() })
-		web, err := server.New(store, server.Config{})
+		web, err := server.New(store, server.Config{Operations: true})
 		check(t, err)
 		return inside(t, web)
 	}

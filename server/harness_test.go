@@ -77,9 +77,10 @@ type cachedStore struct {
 	cache *pagecache.Cache
 }
 
-// newServer starts a server that is closed with the test.
+// newServer returns a server, with operations, that is closed with the test.
 func newServer(t *testing.T, store storage.Store, c server.Config) *server.Server {
 	t.Helper()
+	c.Operations = true
 	c.Producer.SpoolDir = t.TempDir()
 	if cached, ok := store.(cachedStore); ok {
 		c.Cache = cached.cache

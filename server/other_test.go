@@ -67,6 +67,17 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+func TestOperationsAreOptIn(t *testing.T) {
+	s, err := server.New(memory.New(), server.Config{})
+	check(t, err)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		if got := inside(t, s).get(t, path); got.StatusCode != http.StatusNotFound {
+			t.Errorf("GET %s: %s", path, got.Status)
+		}
+	}
+	check(t, s.Close(t.Context()))
+}
+
 func TestMetrics(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		publishTo(t, store, "f", 1, 7)

@@ -151,22 +151,20 @@ func (s *Server) routes() http.Handler {
 	}
 	get := func(h handler) map[string]handler { return map[string]handler{http.MethodGet: h} }
 	mux := chi.NewRouter()
-	for _, route := range []struct {
-		pattern string
-		methods map[string]handler
-	}{
-		{"/", get(reading(s.getDirectory))},
-		{"/healthz", get(s.getHealth)},
-		{"/readyz", get(s.getReadiness)},
-		{"/metrics", get(reading(s.metrics.serve))},
-		{layout.FeedPath("{feed}"), feed},
-		{layout.FeedPath("{feed}") + "/pages/{n}", get(reading(s.getPage))},
-		{layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex))},
-		{layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex))},
-		{layout.SnapshotIndexPath("{name}", "{id}") + "/pages/{n}", get(reading(s.getSnapshotPage))},
-	} {
-		mux.Handle(route.pattern, s.endpoint(route.pattern, route.methods))
+	handle := func(pattern string, methods map[string]handler) {
+		mux.Handle(pattern, s.endpoint(pattern, methods))
 	}
+	if s.config.Operations {
+		handle("/healthz", get(s.getHealth))
+		handle("/readyz", get(s.getReadiness))
+		handle("/metrics", get(reading(s.metrics.serve)))
+	}
+	handle("/", get(reading(s.getDirectory)))
+	handle(layout.FeedPath("{feed}"), feed)
+	handle(layout.FeedPath("{feed}")+"/pages/{n}", get(reading(s.getPage)))
+	handle(layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex)))
+	handle(layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex)))
+	handle(layout.SnapshotIndexPath("{name}", "{id}")+"/pages/{n}", get(reading(s.getSnapshotPage)))
 	mux.NotFound(s.endpoint("other", get(func(*responder, *http.Request) error {
 		return newProblem(http.StatusNotFound, "no-resource", "there is nothing at this path")
 	})).ServeHTTP)

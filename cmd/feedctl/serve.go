@@ -183,6 +183,7 @@ func (f *serveFlags) config(a *app) (server.Config, error) {
 		OpenWrites:   f.anonymousWrites,
 		PollInterval: f.pollInterval,
 		NoListing:    f.noListing,
+		Operations:   true,
 		Logger:       a.log,
 	}
 	if err := checkAddress(f.listen); err != nil {
