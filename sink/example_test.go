@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// A program names the sinks that it knows, opens one, and gives it a batch. It is
-// usually a consumer.Job that does the latter.
+// A program lists the sinks that it supports, opens one, and applies a batch, which is
+// usually left to a consumer.Job.
 func Example() {
 	registry := sink.Registry{
 		"-":      jsonl.Stdout(os.Stdout),

@@ -28,7 +28,7 @@ func TestParseSpec(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", spec, diff)
 		}
 		if got.String() != spec {
-			t.Errorf("%s is written as %s", spec, got)
+			t.Errorf("%s is formatted as %s", spec, got)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestRedact(t *testing.T) {
 		"http:u:secret@h":                         "http:xxxxx@h",
 	} {
 		if got := sink.Redact(spec); got != want {
-			t.Errorf("%s is shown as %s, want %s", spec, got, want)
+			t.Errorf("%s is redacted as %s, want %s", spec, got, want)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func options() sinktest.Options {
 	}
 }
 
-// readDir reads a directory after the package documentation. It insists that
-// there is nothing in it that should not be there.
+// readDir reads a directory as the package documentation describes. It fails the test if
+// the directory contains anything else.
 func readDir(path string) ([]sinktest.Record, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -56,11 +56,11 @@ func readDir(path string) ([]sinktest.Record, error) {
 		return nil, err
 	}
 	if len(meta) != len(records) {
-		return nil, errors.New("there is not a metadata file for each body")
+		return nil, errors.New("bodies and metadata files do not match")
 	}
 	stages, err := filepath.Glob(filepath.Join(path, ".feedctl", "batch-*"))
 	if len(stages) > 0 {
-		return nil, errors.New("a stage was left behind: " + stages[0])
+		return nil, errors.New("a staging directory was left behind: " + stages[0])
 	}
 	return records, err
 }
@@ -109,8 +109,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// FuzzFileName looks for unsafe names, and for keys that do not come back or
-// share a name.
+// FuzzFileName checks that names are safe and unique, and decode to their keys.
 func FuzzFileName(f *testing.F) {
 	f.Add("a", "A")
 	f.Add("..", "%2E.")
@@ -157,7 +156,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestEarlierMembers changes a file whose metadata an earlier version has written.
+// TestEarlierMembers changes a file whose metadata was written by an earlier version.
 func TestEarlierMembers(t *testing.T) {
 	path := t.TempDir()
 	k, err := dir.Open(path)

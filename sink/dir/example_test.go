@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/sink/dir"
 )
 
-// A job of package consumer makes these calls.
+// Usually a consumer.Job makes these calls.
 func ExampleOpen() {
 	path, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/jsonl"
 )
 
-// A job of package consumer makes these calls.
+// Usually a consumer.Job makes these calls.
 func ExampleNewWriter() {
 	ctx, lines := context.Background(), jsonl.NewWriter(os.Stdout)
 	defer lines.Close()

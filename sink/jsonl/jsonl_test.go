@@ -47,7 +47,7 @@ func readFile(path string) ([]sinktest.Record, error) {
 	return readLines(file)
 }
 
-// readLines reads lines with encoding/json, after the package documentation.
+// readLines reads lines with encoding/json, as the package documentation describes.
 func readLines(r io.Reader) ([]sinktest.Record, error) {
 	var records []sinktest.Record
 	for lines := bufio.NewReader(r); ; {
@@ -110,7 +110,7 @@ func entity(contentType, body string) *feed.Entity {
 	}
 }
 
-// TestLines has each form of a line, byte for byte.
+// TestLines compares each form of a line byte for byte.
 func TestLines(t *testing.T) {
 	head := `{"key":"users/a b","operation":"PUT","contentId":"<1@example.com>","lastModified":"2026-05-01T10:00:00Z","contentType":"`
 	headers := `","headers":{"X-A":["1","2"],"X-B":["grüße"]}`
@@ -151,7 +151,7 @@ func write(t testing.TB, k consumer.Sink, entities ...*feed.Entity) {
 	}
 }
 
-// TestRefused has files that are not as the sink left them: none is touched.
+// TestRefused: files that the sink did not leave in this state are refused and not changed.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -194,7 +194,7 @@ func TestWriter(t *testing.T) {
 	var out bytes.Buffer
 	k := jsonl.NewWriter(&out)
 	if !consumer.AtLeastOnce(k) {
-		t.Error("it does not say that it is at-least-once")
+		t.Error("the sink does not report at-least-once delivery")
 	}
 	write(t, k, entity("text/plain", "one"))
 	b, err := k.Begin(t.Context())
@@ -228,7 +228,7 @@ type breaking struct{}
 
 func (breaking) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A stream that ends within a line is not continued.
+// TestWriterTorn: a stream that ends within a line is not continued.
 func TestWriterTorn(t *testing.T) {
 	k := jsonl.NewWriter(&full{room: 1000})
 	b, err := k.Begin(t.Context())

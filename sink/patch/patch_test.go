@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// The table of RFC 7396, appendix A, and what it leaves out: order, spelling of
-// numbers and strings, nulls in arrays, names twice.
+// The table of RFC 7396, appendix A, plus order, spelling of numbers and strings, nulls in
+// arrays, and repeated names.
 func TestMerge(t *testing.T) {
 	for _, c := range [][3]string{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -60,12 +60,12 @@ func TestJSONPatch(t *testing.T) {
 	}
 }
 
-// The examples of RFC 6902, appendix A, and what implementations differ in: the whole
-// document as a target and a source, empty names, null, indexes, numbers.
+// The examples of RFC 6902, appendix A, plus cases in which implementations differ: the
+// whole document as target and source, empty names, null, indexes, numbers.
 func TestOperations(t *testing.T) {
 	for _, c := range []struct {
 		document, patch string
-		want            string // "" if the patch does not fit
+		want            string // "" if the patch cannot be applied
 	}{
 		{`{"foo":"bar"}`, `[{"op":"add","path":"/baz","value":"qux"}]`, `{"foo":"bar","baz":"qux"}`},
 		{`{"foo":["bar","baz"]}`, `[{"op":"add","path":"/foo/1","value":"qux"}]`, `{"foo":["bar","qux","baz"]}`},
@@ -125,8 +125,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestDoubling copies the whole document into itself until that is too large, which must
-// not take more memory than the limit allows.
+// TestDoubling copies the whole document into itself until it is too large, which must not
+// take more memory than the limit.
 func TestDoubling(t *testing.T) {
 	operations := "[" + strings.Repeat(`{"op":"copy","from":"","path":"/-"},`, 40)
 	operations = strings.TrimSuffix(operations, ",") + "]"
@@ -180,7 +180,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzMerge compares with the pseudocode of RFC 7396 over decoded values.
+// FuzzMerge compares with the pseudocode of RFC 7396 on decoded values.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,null]}}`), []byte(`{"a":{"b":null,"c":{"d":null}}}`))
 	f.Add([]byte(`[1]`), []byte(`{"a":1}`))
@@ -196,7 +196,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// FuzzJSON looks for panics.
+// FuzzJSON checks for panics.
 func FuzzJSON(f *testing.F) {
 	for _, op := range []string{"add", "remove", "replace", "move", "copy", "test"} {
 		f.Add([]byte(`{"a":[1,{"b":null}],"c":null}`), fmt.Appendf(nil, `[{"op":%q,"path":"/a/0","from":"/c","value":null}]`, op))

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink/pgxsink"
 )
 
-// A feed becomes a log of changes in a table of one's own. The tests of this package kill
-// the process between any two steps: each change is in the table once.
+// This sink turns a feed into a log of changes in a custom table. The tests of this package
+// kill the process between any two steps: each change is in the table once.
 func Example() {
 	run := func(ctx context.Context, pool *pgxpool.Pool, client *consumer.Client) error {
 		changes := pgxsink.New(pool, "changes", insertChange)
@@ -27,7 +27,7 @@ func Example() {
 
 func insertChange(ctx context.Context, tx pgx.Tx, e *feed.Entity) (err error) {
 	body := e.Body
-	if e.Stream != nil { // a body that the client does not hold
+	if e.Stream != nil { // a body that the client does not hold in memory
 		if body, err = io.ReadAll(e.Stream); err != nil {
 			return err
 		}

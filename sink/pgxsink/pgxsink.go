@@ -84,7 +84,7 @@ type target struct {
 	tx    pgx.Tx // nil if none is open
 }
 
-// Recover rolls back what was not committed, ensures that it has the table and the lock, and
+// Recover rolls back uncommitted work, ensures that it has the table and the lock, and
 // reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.Rollback(ctx); err != nil {

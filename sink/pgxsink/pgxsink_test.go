@@ -20,10 +20,10 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// urlVariable tells child processes where the server is.
+// urlVariable passes the URL of the server to child processes.
 const urlVariable = "FEEDCTL_PGXSINK_TEST_URL"
 
-// TestConformance kills the example.
+// TestConformance runs the suite with the sink of the example.
 func TestConformance(t *testing.T) {
 	url := os.Getenv(urlVariable)
 	if url == "" {
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		defer pool.Close() // the sink has a connection of its own
+		defer pool.Close() // the sink needs another connection
 		if _, err := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)"); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// newPool connects to a schema for each directory.
+// newPool connects to a separate schema for each directory.
 func newPool(ctx context.Context, url, dir string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -91,8 +91,8 @@ func newPool(ctx context.Context, url, dir string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// TestWaiting: a sink that waits has one connection, in no transaction; it takes it and the lock
-// again when they are lost. What another has taken over it cannot commit.
+// TestWaiting: an idle sink holds one connection, outside a transaction, and reacquires it
+// and the lock if they are lost. It cannot commit after another sink has taken over.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(pgtest.Start(t).URL("waiting"))
@@ -118,7 +118,7 @@ func TestWaiting(t *testing.T) {
 	}
 	insert := func(ctx context.Context, tx pgx.Tx, e *feed.Entity) error {
 		if err := tx.Commit(ctx); err == nil {
-			t.Error("the function has ended the transaction")
+			t.Error("the function ended the transaction")
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO t (id) VALUES ($1)", e.ContentID)
 		return err
@@ -136,7 +136,7 @@ func TestWaiting(t *testing.T) {
 	s := pgxsink.New(pool, "n", insert)
 	defer s.Close()
 	if err := write(s, "0"); err == nil {
-		t.Error("a batch was begun before the position was asked for")
+		t.Error("a batch was begun before Position was called")
 	}
 	if _, err := s.Position(t.Context()); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := value("SELECT string_agg(state, ' ')" + others); got != "idle" {
-			t.Errorf("the sessions of a sink that waits are %q, want one that is idle", got)
+			t.Errorf("the sessions of an idle sink are %q, want one idle session", got)
 		}
 		second := pgxsink.New(pool, "n", insert)
 		if _, err := second.Position(t.Context()); !errors.Is(err, sink.ErrLocked) {
@@ -158,10 +158,10 @@ func TestWaiting(t *testing.T) {
 	second := pgxsink.New(pool, "n", insert)
 	defer second.Close()
 	if at, err := second.Position(t.Context()); err != nil || at.ContentID != "3" {
-		t.Fatalf("the second one is at %v: %v", at, err)
+		t.Fatalf("the second sink is at %v: %v", at, err)
 	}
 	if err := write(s, "lost"); !errors.Is(err, sink.ErrLocked) {
-		t.Errorf("what was taken over has committed: %v", err)
+		t.Errorf("the sink committed after another took over: %v", err)
 	}
 	if err := write(second, "3"); err == nil { // a duplicate key
 		t.Error("an error of the function was lost")

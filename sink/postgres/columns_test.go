@@ -16,11 +16,11 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testTypes projects values of many types, and some that do not fit.
+// testTypes projects values of many types, including unsuitable ones.
 func testTypes(t *testing.T, w *world) {
 	w.exec("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE pair AS (a int, b text)",
 		"CREATE DOMAIN percent AS int CHECK (VALUE BETWEEN 0 AND 100)", "CREATE DOMAIN doc AS jsonb")
-	cases := []struct{ typ, value, want string }{ // want "": it does not fit
+	cases := []struct{ typ, value, want string }{ // want "": the value is unsuitable
 		{"bigint", `9223372036854775807`, "9223372036854775807"},
 		{"bigint", `9223372036854775808`, ""},
 		{"bigint", `"17"`, "17"},
@@ -87,7 +87,7 @@ func testTypes(t *testing.T, w *world) {
 			list = append(list, fmt.Sprintf("v%d=/v%[1]d:%s", len(list), c.typ))
 		}
 	}
-	for _, what := range []string{"a new table", "a table that is there"} {
+	for _, what := range []string{"a new table", "an existing table"} {
 		k := w.open(t, postgres.Options{Table: "t", Columns: strings.Join(list, ",")})
 		var entities []*feed.Entity
 		for i, c := range cases {
@@ -109,8 +109,8 @@ func testTypes(t *testing.T, w *world) {
 	}
 }
 
-// testQuarantine compares the table after feeds with much that does not fit, cut into
-// batches in several ways, with what the entities give one by one.
+// testQuarantine applies feeds with many unsuitable values in batches of several sizes. The
+// table must equal the result of applying the entities one by one.
 func testQuarantine(t *testing.T, w *world) {
 	w.exec("CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents SELECT generate_series(0, 6)")
 	var entities []*feed.Entity
@@ -152,8 +152,8 @@ func testQuarantine(t *testing.T, w *world) {
 	}
 }
 
-// testQuarantineFaults has each step of a batch with misfits fail, once and from then on. Rows, position
-// and quarantine go together.
+// testQuarantineFaults makes each step of a batch with unsuitable values fail, once or from
+// then on. Rows, position and quarantine must remain consistent.
 func testQuarantineFaults(t *testing.T, w *world) {
 	failing := errors.New("injected")
 	o := postgres.Options{Table: "t", Columns: "v=/v:int not null,doc=:jsonb"}
@@ -185,7 +185,7 @@ func testQuarantineFaults(t *testing.T, w *world) {
 		}
 		if p.ContentID == "" {
 			if n := w.value("SELECT ((SELECT count(*) FROM t) + (SELECT count(*) FROM feedctl_quarantine))::text"); n != "0" {
-				t.Errorf("step %d: there are %s rows without a position", step, n)
+				t.Errorf("step %d: %s rows but no position", step, n)
 			}
 			write(t, k, entities...)
 		}
@@ -194,12 +194,12 @@ func testQuarantineFaults(t *testing.T, w *world) {
 			t.Errorf("step %d (-want +got):\n%s", step, diff)
 		}
 		if got := w.value("SELECT string_agg(content_id, ' ' ORDER BY id) FROM feedctl_quarantine"); got != "<2@example.com> <3@example.com>" {
-			t.Errorf("step %d: in quarantine are %s", step, got)
+			t.Errorf("step %d: quarantine has %s", step, got)
 		}
 	}
 }
 
-// Two keys of the feed may be one in the column.
+// Two keys of the feed may be equal in the column.
 func testSameKey(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:int,v=/v:int,at=@last_modified:timestamptz,event=@content_id:text"})
 	write(t, k, entity(1, "1", `{"v":1}`), entity(2, "01", `{"v":2}`), entity(3, "2", `{"v":3}`), entity(4, "x", `{"v":4}`))
@@ -209,7 +209,7 @@ func testSameKey(t *testing.T, w *world) {
 	if k.Rejected().Quarantined != 1 {
 		t.Errorf("%d in quarantine", k.Rejected().Quarantined)
 	}
-	// Also of changes and deletions.
+	// Changes and deletions must be quarantined, too.
 	write(t, k, gone(5, "2"), entity(6, "02", `{"v":6}`), entity(7, "1", `{"v":7}`), entity(8, "3", `{"v":8}`), gone(9, "01"), gone(10, "03"))
 	if diff := cmp.Diff(map[string]string{"2": "6"}, w.pairs("SELECT id::text, v::text FROM t")); diff != "" {
 		t.Error(diff)
@@ -300,11 +300,11 @@ func testColumnsRefused(t *testing.T, w *world) {
 		}
 	}
 	if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "plain", Columns: "v=/v:int"}); err == nil || !strings.Contains(err.Error(), "unique index") {
-		t.Errorf("a table without a key: %v", err)
+		t.Errorf("table without a key: %v", err)
 	}
 	k := w.open(t, postgres.Options{Table: "t", Columns: "v=/v:integer"})
 	if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t", Columns: "v=/v:int"}); !errors.Is(err, sink.ErrLocked) {
-		t.Errorf("a second consumer: %v", err)
+		t.Errorf("second consumer: %v", err)
 	}
 	k.Close()
 }
@@ -318,7 +318,7 @@ func entity(n int, key, body string) *feed.Entity {
 
 func at(n int) feed.Position { return feed.Position{ContentID: fmt.Sprintf("<%d@example.com>", n)} }
 
-// write commits entities as one batch, with a position that is the last one's.
+// write commits entities as one batch, at the position of the last one.
 func write(t testing.TB, k *postgres.Sink, entities ...*feed.Entity) {
 	t.Helper()
 	if err := tryWrite(t.Context(), k, entities...); err != nil {

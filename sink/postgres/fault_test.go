@@ -24,8 +24,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testServerErrors has the server fail within the merge, once or always. What passes is
-// tried again; after all else the batch is gone, and the position tells so.
+// testServerErrors makes the server fail during the merge, once or always. Transient errors
+// are retried; after all others the batch is rolled back, and so is the position.
 func testServerErrors(t *testing.T, w *world) {
 	w.exec("CREATE SEQUENCE calls")
 	k := w.open(t, postgres.Options{Table: "t"})
@@ -43,7 +43,7 @@ func testServerErrors(t *testing.T, w *world) {
 		{"timeout", "57014", 1e6, "statement_timeout"},
 		{"lock", "55P03", 1e6, "lock_timeout"},
 		{"standby", "25006", 1e6, "target_session_attrs"},
-		{"constraint", "23514", 1e6, "injected"}, // there is no quarantine for whole entities
+		{"constraint", "23514", 1e6, "injected"}, // whole entities are never quarantined
 		{"anything else", "XX000", 1e6, "injected"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func testServerErrors(t *testing.T, w *world) {
 	}
 }
 
-// testLost cuts the connection at each kind of message, ahead of it and after its answer. The
-// batch takes effect once.
+// testLost cuts the connection before each kind of message, and after its response. The
+// batch must take effect once.
 func testLost(t *testing.T, w *world) {
 	p := pgtest.StartProxy(t, w.url, nil)
 	k, err := postgres.Open(t.Context(), p.URL(), postgres.Options{Table: "t"})
@@ -100,7 +100,7 @@ func testLost(t *testing.T, w *world) {
 	n, changes := 0, 0
 	for _, mark := range []string{"BEGIN ISOLATION", "COPY", "INSERT INTO", "COMMIT"} {
 		for _, moment := range []pgtest.Moment{pgtest.BeforeRequest, pgtest.AfterAnswer} {
-			for _, rows := range []int{1, 600} { // 600 are copied ahead of the end of the batch
+			for _, rows := range []int{1, 600} { // 600 are copied before the end of the batch
 				n++
 				changes += rows
 				var entities []*feed.Entity
@@ -121,7 +121,7 @@ func testLost(t *testing.T, w *world) {
 	}
 }
 
-// TestRestart restarts and kills the server under a sink.
+// TestRestart restarts and kills the server while a sink is in use.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pgtest.StartOwn(t), "a")
@@ -157,7 +157,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestStandby: a sink that asks for the primary waits until there is one.
+// TestStandby: a sink that requires the primary waits until there is one.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, pgtest.StartOwn(t, "log_connections=on"), "a")
@@ -172,7 +172,7 @@ func TestStandby(t *testing.T) {
 	for tries() < before+3 {
 		select {
 		case err := <-done:
-			t.Fatalf("there is no primary: %v", err)
+			t.Fatalf("without a primary: %v", err)
 		default:
 		}
 	}
@@ -186,8 +186,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// testSilent has a server that does not answer the first connection, as one that fails over: with
-// connect_timeout there is another try.
+// testSilent: the server does not respond to the first connection, as during a failover.
+// With connect_timeout, the sink tries again.
 func testSilent(t *testing.T, w *world) {
 	config, err := pgx.ParseConfig(w.url)
 	if err != nil {
@@ -232,15 +232,15 @@ func testSilent(t *testing.T, w *world) {
 	}
 }
 
-// testOneConnection: a sink that waits has one connection, in no transaction, and with it
-// the lock; it takes both again when they are lost.
+// testOneConnection: an idle sink holds one connection, outside a transaction, and with it
+// the lock. It reacquires both if they are lost.
 func testOneConnection(t *testing.T, w *world) {
 	const sessions = `SELECT string_agg(state, ' ') FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'feedctl consume'`
 	k := w.open(t, postgres.Options{Table: "t"})
 	for n := range 2 {
 		write(t, k, entity(n, "a", `1`))
 		if got := w.value(sessions); got != "idle" {
-			t.Errorf("round %d: the sessions of a sink that waits are %q, want one that is idle", n, got)
+			t.Errorf("round %d: the sessions of an idle sink are %q, want one idle session", n, got)
 		}
 		if _, err := postgres.Open(t.Context(), w.url, postgres.Options{Table: "t"}); !errors.Is(err, sink.ErrLocked) {
 			t.Errorf("round %d: a second sink: got error %v, want %v", n, err, sink.ErrLocked)
@@ -253,7 +253,7 @@ func testOneConnection(t *testing.T, w *world) {
 	}
 }
 
-// testPool: a sink connects as a pool does, with its hooks.
+// testPool: a sink connects with the hooks of its pool.
 func testPool(t *testing.T, w *world) {
 	config, err := pgxpool.ParseConfig(w.url)
 	if err != nil {
@@ -286,7 +286,7 @@ func testPool(t *testing.T, w *world) {
 	}
 }
 
-// testTakenOver takes the lock from a sink that does not notice: it can commit nothing more.
+// testTakenOver takes the lock from a sink without its notice. It must not commit any more.
 func testTakenOver(t *testing.T, w *world) {
 	for name, url := range map[string]func(*pgtest.TestServer) string{
 		"direct":    func(*pgtest.TestServer) string { return w.url },
@@ -308,7 +308,7 @@ func testTakenOver(t *testing.T, w *world) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range 400 { // some are copied already
+			for i := range 400 { // some have been copied already
 				if err := b.Apply(t.Context(), entity(2, "a", fmt.Sprintf(`"%01000d"`, i))); err != nil {
 					t.Fatal(err)
 				}
@@ -331,14 +331,14 @@ func testTakenOver(t *testing.T, w *world) {
 			}
 			second.Close()
 			if p, err := first.Position(t.Context()); err != nil || p.ContentID != at(3).ContentID {
-				t.Errorf("after the second has gone: position is %v (%v)", p, err)
+				t.Errorf("after the second sink was closed: position is %v (%v)", p, err)
 			}
 			write(t, first, entity(4, "a", `4`))
 		})
 	}
 }
 
-// testNames has consumers with other names write to one table at once.
+// testNames has consumers with different names write to one table concurrently.
 func testNames(t *testing.T, w *world) {
 	names := []string{"", "b", "it's"}
 	var all sync.WaitGroup
@@ -407,7 +407,7 @@ func testRefused(t *testing.T, w *world) {
 	}
 }
 
-// testSpec opens a sink by its name, with a schema and a table in upper case.
+// testSpec opens a sink by name, with an upper-case schema and table.
 func testSpec(t *testing.T, w *world) {
 	w.exec(`CREATE SCHEMA "S"`)
 	s, err := sink.ParseSpec(w.url + "&table=S.T&name=n&columns=v=/v:int")
@@ -425,7 +425,7 @@ func testSpec(t *testing.T, w *world) {
 	}
 }
 
-// A key that no index takes, and a body that no value can be.
+// A key that is too long for an index, and a body that is too large for a value.
 func testTooLarge(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	var key strings.Builder
@@ -454,7 +454,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testSpill has batches that do not fit into memory, with rows that later ones replace.
+// testSpill applies batches that do not fit into memory, with rows that later ones replace.
 func testSpill(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	body := `"` + strings.Repeat("x", 1<<19) + `"`
@@ -467,7 +467,7 @@ func testSpill(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for i, e := range entities {
-		if i == 80 { // it looks into the table, while rows are copied to it
+		if i == 80 { // it reads the table to which rows are being copied
 			missing := entity(0, "missing", "{}")
 			missing.Operation, missing.ContentType = feed.Patch, patch.Merge
 			if err := b.Apply(t.Context(), missing); !errors.Is(err, patch.ErrMissing) {
@@ -482,7 +482,7 @@ func testSpill(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 	}
-	write(t, k, entities...) // not ahead, after a patch
+	write(t, k, entities...) // not copied early, after a patch
 	write(t, k, entities...)
 	want := map[string]string{}
 	for n := 70; n < 90; n++ {
@@ -493,8 +493,8 @@ func testSpill(t *testing.T, w *world) {
 	}
 }
 
-// testInterrupted ends contexts while a commit waits for another's lock: that of the batch does
-// not matter to it, its own ends it.
+// testInterrupted ends contexts while a commit waits for another session's lock. The end of
+// the batch's context does not interrupt it; the end of its own does.
 func testInterrupted(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	write(t, k, entity(1, "a", `1`))
@@ -519,7 +519,7 @@ func testInterrupted(t *testing.T, w *world) {
 		if own {
 			interrupt()
 			if err := <-done; !errors.Is(err, context.Canceled) {
-				t.Errorf("the commit was interrupted, and ends with: %v", err)
+				t.Errorf("interrupted commit: %v", err)
 			}
 			w.exec("COMMIT")
 			if at, err := k.Position(t.Context()); err != nil || at.ContentID == "2" {
@@ -530,7 +530,7 @@ func testInterrupted(t *testing.T, w *world) {
 		}
 		w.exec("COMMIT")
 		if err := <-done; err != nil {
-			t.Errorf("what was applied was not committed: %v", err)
+			t.Errorf("the batch was not committed: %v", err)
 		}
 	}
 }

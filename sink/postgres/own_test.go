@@ -14,12 +14,11 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testOwnTables opens tables that others have made. Those that cannot work are refused, with
-// what to do about it.
+// testOwnTables opens tables created by others. Unsuitable ones are refused, with a remedy.
 func testOwnTables(t *testing.T, w *world) {
 	const columns = "id=@key:int,v=/v:int not null"
 	for _, c := range []struct {
-		name, columns, create, want string // want "": it will do
+		name, columns, create, want string // want "": the table is suitable
 	}{
 		{"more columns", columns, "CREATE TABLE t (other int, id int PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), v int NOT NULL)", ""},
 		{"a generated column", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL GENERATED ALWAYS AS (v + 1) STORED)", ""},
@@ -78,7 +77,7 @@ func testOwnTables(t *testing.T, w *world) {
 	}
 }
 
-// testTriggerRefuses has a trigger that checks rows, as a constraint does.
+// testTriggerRefuses: a trigger that rejects rows has the effect of a constraint.
 func testTriggerRefuses(t *testing.T, w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, v int)", `
 		CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -95,7 +94,7 @@ func testTriggerRefuses(t *testing.T, w *world) {
 	}
 }
 
-// testUnique has values of another column with a unique index change hands within a batch.
+// testUnique swaps values of another column with a unique index within a batch.
 func testUnique(t *testing.T, w *world) {
 	for _, deferrable := range []string{"", " DEFERRABLE"} {
 		w.exec("DROP TABLE IF EXISTS t, feedctl_positions, feedctl_quarantine", "CREATE TABLE t (id int PRIMARY KEY, sku text UNIQUE"+deferrable+")")
@@ -120,8 +119,8 @@ func testUnique(t *testing.T, w *world) {
 	}
 }
 
-// testWholeRefused has a constraint on a table with whole entities, which nothing is put aside
-// from. The error names the entity.
+// testWholeRefused: a table with whole entities has a constraint and no quarantine. The
+// error names the entity.
 func testWholeRefused(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	w.exec("ALTER TABLE t ADD CHECK (key <> 'b')", "ALTER TABLE t ALTER body TYPE jsonb")
@@ -139,8 +138,8 @@ func testWholeRefused(t *testing.T, w *world) {
 	}
 }
 
-// testSettings has a database whose settings change how values are read and how long
-// statements may take.
+// testSettings uses a database whose settings change how values are read and limit the
+// duration of statements.
 func testSettings(t *testing.T, w *world) {
 	name := `"` + w.value("SELECT current_database()") + `"`
 	w.exec("ALTER DATABASE "+name+" SET client_encoding = 'LATIN1'", "ALTER DATABASE "+name+" SET timezone = 'Asia/Kolkata'",
@@ -158,7 +157,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("a second consumer: %v", err)
 	}
 	k.Close()
-	// A PATCH finds the row by the key as it was written.
+	// A PATCH finds the row by the key in its original spelling.
 	k = w.open(t, postgres.Options{Table: "days", Columns: "day=@key:date,doc=:jsonb"})
 	write(t, k, entity(1, "02/03/2026", `{"v":1}`), entity(2, "03/02/2026", `{"v":2}`))
 	write(t, k, change(3, "02/03/2026", `{"w":3}`))
@@ -167,7 +166,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("%d in quarantine, rows (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
 	k.Close()
-	// The point before the decimals is none in other places. Not every machine knows one.
+	// Some locales have no decimal point. Not every machine has such a locale.
 	w.exec("CREATE TABLE sums (key text PRIMARY KEY, sum money, place text DEFAULT current_setting('lc_monetary'))")
 	k = w.open(t, postgres.Options{Table: "sums", Columns: "sum=/sum:money"})
 	write(t, k, entity(1, "a", `{"sum":"$1,234.50"}`))
@@ -175,7 +174,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("sums of money are read as in %s", got)
 	}
 	k.Close()
-	// What is copied ahead is cancelled, as by a timeout while the feed is slow.
+	// Copying early is cancelled, as by a timeout while the feed is slow.
 	k = w.open(t, postgres.Options{Table: "u"})
 	b, err := k.Begin(t.Context())
 	if err != nil {
@@ -197,7 +196,7 @@ func testSettings(t *testing.T, w *world) {
 	}
 }
 
-// testRole has a role with the rights that the documentation names, for tables that are there.
+// testRole uses a role with the documented rights on existing tables.
 func testRole(t *testing.T, w *world) {
 	database := w.value("SELECT current_database()")
 	role := "writer_" + strings.ToLower(database)
@@ -219,7 +218,7 @@ func testRole(t *testing.T, w *world) {
 		w.exec("REVOKE TEMPORARY ON DATABASE " + pgx.Identifier{database}.Sanitize() + " FROM PUBLIC")
 		if k, err := postgres.Open(t.Context(), u.String(), o); err == nil {
 			k.Close()
-			t.Errorf("it is enough without %s", grant)
+			t.Errorf("the role does not need %s", grant)
 		} else if !strings.Contains(err.Error(), "GRANT the privilege to this user") {
 			t.Errorf("without %s: %v", grant, err)
 		}
@@ -239,6 +238,6 @@ func testRole(t *testing.T, w *world) {
 	k.Close()
 	u.User = url.User(role)
 	if _, err := postgres.Open(t.Context(), u.String(), postgres.Options{Table: "new"}); err == nil || !strings.Contains(err.Error(), "CREATE on the schema") {
-		t.Errorf("a table that is not there: %v", err)
+		t.Errorf("missing table: %v", err)
 	}
 }

@@ -26,8 +26,8 @@ func gone(n int, key string) *feed.Entity {
 	return e
 }
 
-// testPatchRefused patches what the server refuses within the same batch: patches build on
-// what is in the table.
+// testPatchRefused: the server refuses some patches in a batch. Later patches build on the
+// contents of the table.
 func testPatchRefused(t *testing.T, w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v <> 7), doc jsonb)", "CREATE TABLE uses (id int REFERENCES t)")
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:int,v=/v:int,doc=:jsonb"})
@@ -35,9 +35,9 @@ func testPatchRefused(t *testing.T, w *world) {
 	w.exec("INSERT INTO uses VALUES (3)")
 	write(t, k,
 		entity(11, "1", `{"v":"x","a":1}`), change(12, "1", `{"b":2}`), change(13, "1", `{"c":3}`),
-		change(14, "2", `{"v":7}`), change(15, "2", `{"d":4}`), // 7 is refused by a constraint
+		change(14, "2", `{"v":7}`), change(15, "2", `{"d":4}`), // a constraint refuses 7
 		gone(16, "3"), change(17, "3", `{"e":5}`), // another table refers to it
-		entity(18, "5", `{"v":7}`), change(19, "5", `{"f":6}`), // there is nothing before
+		entity(18, "5", `{"v":7}`), change(19, "5", `{"f":6}`), // there is no row to patch
 		gone(20, "4"), change(21, "4", `{"g":7}`), entity(22, "4", `{"v":8}`), change(23, "4", `{"h":8}`),
 		entity(24, "x", `{"v":9}`), change(25, "x", `{"i":9}`), // no int
 		entity(26, "6", `{"v":1}`), change(27, "6", `{"v":[1]}`), change(28, "6", `{"j":10}`))
@@ -52,7 +52,7 @@ func testPatchRefused(t *testing.T, w *world) {
 	if diff := cmp.Diff(refused, w.pairs("SELECT content_id, operation FROM feedctl_quarantine")); diff != "" || k.Rejected().Quarantined != int64(len(refused)) {
 		t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
-	// A key that is none goes into quarantine also if the batch has nothing else of it.
+	// An invalid key is quarantined even if its batch has no other entity.
 	write(t, k, change(31, "y", `{}`), change(32, "1", `{"b":null}`))
 	if got := w.value("SELECT operation FROM feedctl_quarantine WHERE content_id = '<31@example.com>'"); got != "PATCH" {
 		t.Errorf("quarantine has %q", got)
@@ -62,25 +62,25 @@ func testPatchRefused(t *testing.T, w *world) {
 	}
 }
 
-// testPatchOneByOne compares the table after batches of several sizes, each with something
-// that is refused, with what the entities give one by one.
+// testPatchOneByOne applies batches of several sizes, each with a refused entity. The table
+// must equal the result of applying the entities one by one.
 func testPatchOneByOne(t *testing.T, w *world) {
 	patchOneByOne(t, w, "key", "v=/v:int,doc=:jsonb", `"x"`, 1, entity(1000, "bad", `{"v":"x"}`))
 }
 
-// testPatchSameKey does so with keys that differ and are one in the column. Nothing else is
-// special.
+// testPatchSameKey does the same with different keys that are equal in the column.
 func testPatchSameKey(t *testing.T, w *world) {
 	patchOneByOne(t, w, "id", "id=@key:int,v=/v:int,doc=:jsonb", `0`, 3)
 }
 
-// patchOneByOne adds more to each batch. Keys have up to so many zeros before them.
+// patchOneByOne applies more entities in each batch. Keys have up to the given number of
+// leading zeros.
 func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int, more ...*feed.Entity) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var entities []*feed.Entity
 	for n := range 240 {
 		name := strings.Repeat("0", rng.IntN(zeros)) + fmt.Sprint(rng.IntN(5))
-		// A value that is refused stays so until the next PUT: no patch hides it.
+		// A refused value stays refused until the next PUT: no patch hides it.
 		switch rng.IntN(8) {
 		case 0:
 			entities = append(entities, entity(n, name, `{"v":`+value+`}`))
@@ -114,6 +114,6 @@ func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int
 		}
 	}
 	if len(refused) < 10 || len(want) < 3 {
-		t.Errorf("%d rows, %d in quarantine: too few to compare", len(want), len(refused))
+		t.Errorf("%d rows, %d in quarantine: too few for a comparison", len(want), len(refused))
 	}
 }

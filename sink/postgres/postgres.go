@@ -235,8 +235,8 @@ func (t *target) explain(ctx context.Context, staging string) error {
 	return tx.Commit(ctx) // which keeps the staging table
 }
 
-// Recover discards what was not committed, prepares the tables the first time, ensures that
-// the sink has the lock, and reads the position.
+// Recover discards uncommitted work, prepares the tables the first time, ensures that the
+// sink has the lock, and reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.reset(); err != nil {
 		return at, err

@@ -19,10 +19,10 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// urlVariable tells child processes where the server is.
+// urlVariable passes the URL of the server to child processes.
 const urlVariable = "FEEDCTL_SINK_POSTGRES_TEST_URL"
 
-// server returns the URL of a database: in a child process, the one of its parent.
+// server returns the URL of a database; in a child process, that of its parent.
 func server(t *testing.T, through func(*pgtest.TestServer) string) string {
 	t.Helper()
 	if url := os.Getenv(urlVariable); url != "" {
@@ -43,7 +43,7 @@ func TestConformancePgBouncer(t *testing.T) {
 	sinktest.Run(t, options(t, server(t, func(s *pgtest.TestServer) string { return pgtest.PgBouncer(t, s, "a") })))
 }
 
-// options have a table for each directory.
+// options return a separate table for each directory.
 func options(t *testing.T, url string) sinktest.Options {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
@@ -89,7 +89,7 @@ func readTable(reader *pgxpool.Pool, table string) (records []sinktest.Record, e
 	})
 }
 
-// unescape reads what the documentation of the package says of text.
+// unescape decodes text as the package documentation describes.
 func unescape(s string) string {
 	var b []byte
 	for i := 0; i < len(s); i++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// A world is a database with a connection that looks at what sinks do.
+// A world is a database with a connection that observes the sinks.
 type world struct {
 	t      *testing.T
 	server *pgtest.TestServer
@@ -27,7 +27,7 @@ func newWorld(t *testing.T, server *pgtest.TestServer, database string) *world {
 	return w
 }
 
-// TestSink runs the tests that leave the server alone, each in a database of its own.
+// TestSink runs the tests that do not disturb the server, each in its own database.
 func TestSink(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -100,7 +100,7 @@ func (w *world) exec(statements ...string) {
 	}
 }
 
-// value returns the text that a query gives; "" for no row and for null.
+// value returns the result of a query as text; "" for no row and for null.
 func (w *world) value(query string) string {
 	w.t.Helper()
 	var text *string

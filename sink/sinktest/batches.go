@@ -33,7 +33,7 @@ func (s suite) commit(t *testing.T) {
 	for i, e := range []*feed.Entity{one, two} {
 		b := begin(t, k)
 		if _, err := k.Begin(t.Context()); err == nil {
-			t.Fatal("a second batch was begun beside the first")
+			t.Fatal("a second batch was begun while the first was open")
 		}
 		apply(t, b, e)
 		commit(t, b, at(i+1))
@@ -76,7 +76,7 @@ func (s suite) rollback(t *testing.T) {
 	}
 	checkPosition(t, k, at(1))
 
-	// A batch that is open when the sink is closed is discarded.
+	// Closing the sink discards an open batch.
 	b = begin(t, k)
 	apply(t, b, put(2, "a", `{"n":2}`), entity(4, feed.Put, "c", "text/plain", large))
 	closeSink(t, k)
@@ -131,7 +131,7 @@ func (s suite) delete(t *testing.T) {
 
 func (s suite) patch(t *testing.T) {
 	if s.Log {
-		t.Skip("a log keeps patches as they are")
+		t.Skip("a log does not apply patches")
 	}
 	dir := s.filled(t, put(1, "a", `{"z":1.50,"list":[1]}`), put(2, "b", `{"x":1}`))
 	k := s.open(t, dir)
@@ -151,7 +151,7 @@ func (s suite) patch(t *testing.T) {
 
 func (s suite) patchErrors(t *testing.T) {
 	if s.Log {
-		t.Skip("a log keeps patches as they are")
+		t.Skip("a log does not apply patches")
 	}
 	one, text := put(1, "a", `{"z":1}`), entity(2, feed.Put, "text", "text/plain", "no JSON")
 	large := entity(3, feed.Put, "large", "application/json", `"`+strings.Repeat("x", patch.MaxSize)+`"`)
@@ -226,7 +226,7 @@ func (s suite) cancelled(t *testing.T) {
 	}
 	cancel()
 	if err := b.Apply(ctx, put(2, "b", `2`)); !errors.Is(err, context.Canceled) {
-		t.Errorf("apply after the end of the context: %v", err)
+		t.Errorf("Apply with a cancelled context: %v", err)
 	}
 	rollback(t, b)
 	checkPosition(t, k, feed.Position{})

@@ -10,7 +10,7 @@ import (
 )
 
 // Benchmark applies entities of 1 KB of JSON in batches of 1,000. An operation is one
-// entity, with its share of the commit.
+// entity, including its share of the commit.
 func Benchmark(b *testing.B, o Options) {
 	k, err := o.Open(b.Context(), b.TempDir())
 	if err != nil {
@@ -45,8 +45,7 @@ func commitBatch(b *testing.B, batch consumer.Batch, n int) {
 	}
 }
 
-// BenchmarkEntities returns 1,000 entities of 1 KB of JSON, with headers as in a
-// feed.
+// BenchmarkEntities returns 1,000 entities of 1 KB of JSON, with headers as in a feed.
 func BenchmarkEntities() []*feed.Entity {
 	var entities []*feed.Entity
 	for i := range 1000 {

@@ -47,8 +47,8 @@ func (s suite) bodies(t *testing.T) {
 	s.check(t, s.filled(t, entities...), want...)
 }
 
-// streams tests streams around the size up to which bodies are held in memory, and a
-// much larger one.
+// streams tests streams around the size up to which bodies are held in memory, and a much
+// larger one.
 func (s suite) streams(t *testing.T) {
 	s.needsWhole(t)
 	var want []Record
@@ -152,7 +152,7 @@ func (s suite) failingStream(t *testing.T, e *feed.Entity, want error) {
 		t.Errorf("apply: %v, want %v", err, want)
 	}
 	if err := b.Apply(t.Context(), put(3, "c", `3`)); err == nil {
-		t.Error("an entity was applied after one that was not")
+		t.Error("an entity was applied after one that failed")
 	}
 	if err := b.Commit(t.Context(), at(3)); err == nil {
 		t.Error("a batch was committed without an entity that was not applied")

@@ -83,13 +83,13 @@ func (s suite) model(t *testing.T) {
 	}
 }
 
-// faultEntities is how many entities are applied while each step fails once.
+// faultEntities is the number of entities applied while each step fails once.
 const faultEntities = 4
 
 var errFault = errors.New("no space left on device, for a test")
 
-// faults makes each disk operation fail once, and all operations after one. Then the
-// sink either continues after a call of Position, or is opened again.
+// faults makes each disk operation fail once, or all operations from one on. Then the sink
+// must continue after a call of Position or after it is opened again.
 func (s suite) faults(t *testing.T) {
 	t.Parallel()
 	if s.OpenFaulty == nil {
@@ -136,8 +136,7 @@ func (s suite) fault(t *testing.T, step int, forever bool) (failed bool) {
 	return failed
 }
 
-// The environment of a child process that applies entities until it kills
-// itself.
+// Environment variables of a child process that applies entities until it kills itself.
 const (
 	childDir  = "FEEDCTL_SINKTEST_DIR"
 	childEnd  = "FEEDCTL_SINKTEST_END"  // exits normally after this number of entities
@@ -211,12 +210,12 @@ func runChild(t *testing.T, dir string, end, step, micros int) (killed bool) {
 	return false
 }
 
-// killAtSteps kills a process before each of the steps of a few batches, so that each
-// kind of step is covered.
+// killAtSteps kills a process before each step of a few batches, which cover each kind of
+// step.
 func (s suite) killAtSteps(t *testing.T) {
 	t.Parallel()
 	if s.OpenFaulty == nil {
-		t.Skip("the sink has no steps to die at")
+		t.Skip("the sink has no steps")
 	}
 	if s.child(t) {
 		return
@@ -227,14 +226,14 @@ func (s suite) killAtSteps(t *testing.T) {
 		s.checkModel(t, dir)
 		k := s.open(t, dir)
 		if err := feedInto(t.Context(), k, faultEntities); err != nil {
-			t.Fatalf("after death at step %d: %v", step, err)
+			t.Fatalf("killed at step %d: %v", step, err)
 		}
 		closeSink(t, k)
 		s.checkModel(t, dir)
 	}
 }
 
-// killAtRandom kills processes that continue each other's work.
+// killAtRandom kills processes at random. Each continues the work of the previous one.
 func (s suite) killAtRandom(t *testing.T) {
 	t.Parallel()
 	if s.child(t) {
@@ -251,12 +250,12 @@ func (s suite) killAtRandom(t *testing.T) {
 	}
 	for range times {
 		if !runChild(t, dir, endless, 0, 1+rand.IntN(20_000)) {
-			t.Fatal("the child has not died")
+			t.Fatal("the child was not killed")
 		}
 		n = s.checkModel(t, dir)
 	}
 	runChild(t, dir, n+20, 0, 0)
 	if n := s.checkModel(t, dir); n == 0 {
-		t.Fatal("no child has committed anything")
+		t.Fatal("no child committed anything")
 	}
 }

@@ -57,8 +57,9 @@ func damagedEntity(n int) *feed.Entity {
 }
 
 // damaged reads a page that is too large to be buffered and turns out to be damaged after
-// entities of it were committed: the resulting position is before the page, so that the page
-// is read again once it is repaired. Until then none of its entities are delivered.
+// some of its entities were committed. The resulting position is before the page, so that
+// the page is read again once it has been repaired. Until then, none of its entities are
+// delivered.
 func (s suite) damaged(t *testing.T) {
 	for name, from := range map[string]struct{ position, after feed.Position }{
 		"from the page before": {
@@ -115,7 +116,7 @@ func (s suite) damaged(t *testing.T) {
 				s.check(t, dir, damagedRecords(1, 5)...)
 				return
 			}
-			if len(want) == 1 { // before, what was wrong, and all of the page again
+			if len(want) == 1 { // before, the damaged entities, and all of the page again
 				wrong := record(damagedEntity(3), []byte(strings.Replace(`{"n":3}`, "3", "7", 1)))
 				want = append(damagedRecords(1, 2), wrong)
 			}

@@ -72,8 +72,8 @@ func record(e *feed.Entity, body []byte) Record {
 	return r
 }
 
-// A document is the body of a generated entity. Its patches are such that applying one
-// twice has another result than applying it once.
+// A document is the body of a generated entity. Applying one of its patches twice differs
+// from applying it once.
 type document struct {
 	key string
 	log []int
@@ -155,7 +155,7 @@ func (g *generator) records(log bool) []Record {
 	return slices.Collect(maps.Values(g.state))
 }
 
-// digest keeps short bodies as they are, for readable differences.
+// digest keeps short bodies unchanged, for readable diffs.
 func digest(body []byte) []byte {
 	if len(body) <= 256 {
 		return body
@@ -188,6 +188,6 @@ func (s suite) check(t *testing.T, dir string, want ...Record) {
 	}
 	if !cmp.Equal(want, got, options) {
 		diff := cmp.Diff(want, got, options)
-		t.Fatalf("the sink does not hold what it should (-want +got):\n%.4000s", diff)
+		t.Fatalf("wrong contents of the sink (-want +got):\n%.4000s", diff)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Options are how to open the sink under test and how to read its contents.
+// Options describe how to open the sink under test and how to read its contents.
 type Options struct {
 	// Open opens the sink in a directory, always the same one for a directory.
 	Open func(ctx context.Context, dir string) (consumer.Sink, error)
@@ -29,7 +29,7 @@ type Options struct {
 	// OpenFaulty, if set, opens the sink like Open. The sink calls before at each step
 	// that changes the disk, and skips the step if it returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
-	// Kills is how often a process is killed at random; 0 means 100. With -short it is a
+	// Kills is the number of processes to kill at random; 0 means 100. With -short it is a
 	// tenth of that.
 	Kills int
 }
@@ -45,8 +45,8 @@ type Record struct {
 	Body         []byte
 }
 
-// Run runs the suite. It runs the test binary again as a child process, with the name
-// of the test that calls it, so that test must do nothing else before it.
+// Run runs the suite. It runs the test binary again as a child process, with the name of
+// the calling test, which must do nothing else before it calls Run.
 func Run(t *testing.T, o Options) {
 	s := suite{o}
 	for _, test := range []struct {
@@ -79,11 +79,11 @@ func Run(t *testing.T, o Options) {
 
 type suite struct{ Options }
 
-// needsWhole skips a test of how entities are kept, for custom tables.
+// needsWhole skips tests of the stored form of entities, for custom tables.
 func (s suite) needsWhole(t *testing.T) {
 	t.Helper()
 	if s.Keeps != nil {
-		t.Skip("how bodies are kept is the user's")
+		t.Skip("the user decides how bodies are stored")
 	}
 }
 

@@ -233,7 +233,7 @@ func (t *target) Rollback(context.Context) error {
 	return run(t.rollback)
 }
 
-// Recover rolls back what was not committed and reads the position.
+// Recover rolls back uncommitted work and reads the position.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	var p feed.Position
 	if err := t.Rollback(ctx); err != nil {

@@ -60,7 +60,7 @@ func readTable(path, table string) (records []sinktest.Record, err error) {
 	return records, err
 }
 
-// value returns the one value that a query gives.
+// value returns the single value of a query.
 func value(t *testing.T, path, query string) (text string) {
 	t.Helper()
 	conn, err := connect(path)
@@ -115,7 +115,7 @@ func open(t *testing.T, path, table string) consumer.Sink {
 	return k
 }
 
-// TestColumns has what a user of the table sees while the sink is open.
+// TestColumns: what other programs see in the table while the sink is open.
 func TestColumns(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "zones")
@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTooLarge has bodies that no row can hold: nothing of the batch is kept.
+// TestTooLarge: no row can hold these bodies, and their batches are rolled back.
 func TestTooLarge(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "t")
@@ -231,8 +231,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A database that someone else writes is waited for, but not beyond the end of
-// the context.
+// A sink waits for other writers of the database, until its context ends.
 func TestBusy(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "t")
@@ -253,7 +252,7 @@ func TestBusy(t *testing.T) {
 	go func() { result <- b.Apply(ctx, entity("a", "text/plain", "a")) }()
 	cancel()
 	if err := <-result; err == nil {
-		t.Error("an entity was applied while another had the database")
+		t.Error("an entity was applied while another writer had the database")
 	}
 	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -264,8 +263,8 @@ func TestBusy(t *testing.T) {
 	write(t, k, entity("a", "text/plain", "a"))
 }
 
-// TestApplyToTheEnd: the context ends while an entity is applied. What is begun is a
-// matter of microseconds, and breaking it off would lose the whole batch.
+// TestApplyToTheEnd: the context ends while an entity is applied. Applying takes
+// microseconds; interrupting it would lose the whole batch.
 func TestApplyToTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.db")
 	k := open(t, path, "t")
@@ -295,8 +294,8 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options()) }
 
-// BenchmarkStraight inserts the rows of BenchmarkSink with nothing but the
-// library: what the sink is compared with.
+// BenchmarkStraight inserts the rows of BenchmarkSink directly with the library, as a
+// baseline.
 func BenchmarkStraight(b *testing.B) {
 	conn, err := zombiezen.OpenConn(file(b.TempDir()), zombiezen.OpenReadWrite|zombiezen.OpenCreate)
 	if err != nil {
@@ -348,7 +347,8 @@ func BenchmarkStraight(b *testing.B) {
 	execute("COMMIT")
 }
 
-// TestUnopened opens databases where no file can be made: the system's reason is told.
+// TestUnopened opens databases whose files cannot be created. The error has the system's
+// reason.
 func TestUnopened(t *testing.T) {
 	for dir, want := range map[string]error{filepath.Join(t.TempDir(), "none"): fs.ErrNotExist, "/dev/null": syscall.ENOTDIR} {
 		_, err := sqlite.Open(t.Context(), filepath.Join(dir, "x.db"), "t")

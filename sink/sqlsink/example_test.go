@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlsink"
 )
 
-// A feed becomes a log of changes in a table of one's own. The tests of this package kill
-// the process between any two steps: each change is in the table once. Usually it is a
-// [consumer.Job] that applies entities.
+// This sink turns a feed into a log of changes in a custom table. The tests of this package
+// kill the process between any two steps: each change is in the table once. Usually a
+// [consumer.Job] applies the entities.
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.SetMaxOpenConns(1) // each connection would have a database in memory of its own
+	db.SetMaxOpenConns(1) // each connection would have its own in-memory database
 	if _, err := db.Exec("CREATE TABLE changes (n INTEGER PRIMARY KEY, content_id TEXT, operation TEXT, key TEXT, body BLOB)"); err != nil {
 		log.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func Example() {
 
 func insertChange(ctx context.Context, tx *sql.Tx, e *feed.Entity) (err error) {
 	body := e.Body
-	if e.Stream != nil { // a body that the client does not hold
+	if e.Stream != nil { // a body that the client does not hold in memory
 		if body, err = io.ReadAll(e.Stream); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (s *sqlite) open(ctx context.Context, conn *sql.Conn, name string, step fun
 	return at, err
 }
 
-// begin waits for other writers, as SQLite would not after a SELECT of the user.
+// begin waits for other writers, which SQLite does not do after a SELECT by the user.
 func (s *sqlite) begin(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM feedctl_positions WHERE 0"); err != nil {
 		return fmt.Errorf("begin to write (busy_timeout limits the wait for other writers): %w", err)

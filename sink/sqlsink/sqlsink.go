@@ -110,7 +110,7 @@ func (t *target) step() error {
 	return t.before()
 }
 
-// Recover rolls back what was not committed, takes the lock, and reads the position. It uses a
+// Recover rolls back uncommitted work, takes the lock, and reads the position. It uses a
 // new connection, because the previous one failed.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if !consumerName.MatchString(t.name) {

@@ -22,10 +22,10 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlsink"
 )
 
-// urlVariable tells child processes where the server is.
+// urlVariable passes the URL of the server to child processes.
 const urlVariable = "FEEDCTL_SQLSINK_TEST_URL"
 
-// conform runs the suite with the function of the example.
+// conform runs the suite with the sink of the example.
 func conform(t *testing.T, connect func(dir string) (*sql.DB, error)) {
 	open := func(ctx context.Context, dir string, before func() error) (consumer.Sink, error) {
 		db, err := connect(dir)
@@ -70,7 +70,7 @@ func conform(t *testing.T, connect func(dir string) (*sql.DB, error)) {
 	})
 }
 
-// closing closes the pool with the sink.
+// closing closes the pool together with the sink.
 type closing struct {
 	consumer.Sink
 	db *sql.DB
@@ -118,8 +118,8 @@ func prepared(driver, source string, statements ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// TestOtherWriters: a batch waits for another writer, and what reads meanwhile is not in its
-// way. The row of a consumer is not that of a table of the same name.
+// TestOtherWriters: a batch waits for another writer and does not block readers. The row of
+// a consumer is not that of a table of the same name.
 func TestOtherWriters(t *testing.T) {
 	t.Parallel()
 	db, err := prepared("sqlite", filepath.Join(t.TempDir(), "data.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)",
@@ -139,7 +139,7 @@ func TestOtherWriters(t *testing.T) {
 		return err
 	}, func() error {
 		if other != nil {
-			close(waiting) // the next step begins to write
+			close(waiting) // the next step starts writing
 			other = nil
 		}
 		return nil

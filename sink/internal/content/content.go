@@ -167,8 +167,8 @@ func CheckSize(want, got int64) error {
 	return fmt.Errorf("read body: it has %d bytes, want %d", got, want)
 }
 
-// Exact returns an entity whose stream ends with an error if it has more or fewer bytes than
-// e.Size says.
+// Exact returns an entity whose stream returns an error at its end if it does not have
+// e.Size bytes.
 func Exact(e *feed.Entity) *feed.Entity {
 	if e.Stream == nil || e.Size < 0 {
 		return e

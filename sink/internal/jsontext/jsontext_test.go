@@ -22,8 +22,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzAppendCompact compares with encoding/json, which knows no invalid UTF-8
-// and follows deeper nesting.
+// FuzzAppendCompact compares with encoding/json, which replaces invalid UTF-8 and allows
+// deeper nesting.
 func FuzzAppendCompact(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -62,14 +62,14 @@ func depth(src []byte) int {
 	}
 }
 
-// FuzzAppendString reads what was written with encoding/json.
+// FuzzAppendString reads the result with encoding/json.
 func FuzzAppendString(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var back string
 		if utf8.Valid(text) {
 			if err := json.Unmarshal(AppendString(nil, text), &back); err != nil || back != string(text) {
-				t.Fatalf("%q came back as %q: %v", text, back, err)
+				t.Fatalf("%q was read back as %q: %v", text, back, err)
 			}
 		}
 		line := AppendText(nil, string(text))
