@@ -36,7 +36,8 @@ func TestConformance(t *testing.T) {
 			return nil, err
 		}
 		defer pool.Close() // the sink needs another connection
-		if _, err := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)"); err != nil {
+		// The lock: the server may still be executing this for a killed process.
+		if _, err := pool.Exec(ctx, "SELECT pg_advisory_xact_lock(1); CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)"); err != nil {
 			return nil, err
 		}
 		s := pgxsink.NewFaulty(pool, "changes", insertChange, before)
@@ -84,7 +85,7 @@ func newPool(ctx context.Context, url, dir string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+schema); err != nil {
+	if _, err := pool.Exec(ctx, "SELECT pg_advisory_xact_lock(1); CREATE SCHEMA IF NOT EXISTS "+schema); err != nil {
 		pool.Close()
 		return nil, err
 	}

@@ -100,8 +100,10 @@ func TestConformancePostgreSQL(t *testing.T) {
 		q := u.Query()
 		q.Set("search_path", schema)
 		u.RawQuery = q.Encode()
-		return prepared("pgx", u.String(), "CREATE SCHEMA IF NOT EXISTS "+schema,
-			"CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)")
+		// The lock: the server may still be executing these statements for a killed
+		// process.
+		return prepared("pgx", u.String(), "SELECT pg_advisory_xact_lock(1); CREATE SCHEMA IF NOT EXISTS "+schema+
+			"; CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)")
 	})
 }
 
