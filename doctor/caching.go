@@ -22,7 +22,7 @@ func directives(h http.Header) map[string]string {
 	return all
 }
 
-const cacheFix = "have the CDN keep to the Cache-Control of the server, which is no-cache for the newest page: no minimum or default time to live"
+const cacheFix = "have the CDN respect the server's Cache-Control, which is no-cache for the newest page: set no minimum or default TTL"
 
 func (v *visit) checkCache(ctx context.Context) result {
 	control := directives(v.entry.header)
@@ -40,18 +40,18 @@ func (v *visit) checkCache(ctx context.Context) result {
 	past.RawQuery = strings.TrimPrefix(past.RawQuery+"&feedctl-doctor="+rand.Text(), "&")
 	fresh, err := v.do(ctx, http.MethodGet, &past, fields{identity, {"Cache-Control", "no-cache"}})
 	if err != nil || fresh.status != http.StatusOK {
-		return fine("Cache-Control asks for a look at each time") // the query may not be liked
+		return fine("Cache-Control requires revalidation") // the query may not be liked
 	}
 	usual, err := v.get(ctx, v.feed)
 	if err != nil || usual.status != http.StatusOK {
-		return skipped("the newest page could not be had again")
+		return skipped("the newest page could not be requested again")
 	}
 	for _, name := range []string{"Last-Modified", "Date"} {
 		if lag, ok := behind(usual.header, fresh.header, name); ok && lag > 2*time.Second {
 			return problem(fmt.Sprintf("the newest page is from a cache that does not say so: its %s is %v old", name, lag), cacheFix)
 		}
 	}
-	return fine("the newest page is the server's own")
+	return fine("the newest page comes from the server")
 }
 
 // behind returns how much older a time in one header is than in another.
@@ -67,21 +67,21 @@ func behind(usual, fresh http.Header, name string) (time.Duration, bool) {
 func (v *visit) checkImmutable(ctx context.Context) result {
 	links, err := v.links()
 	if err != nil || links.Prev == "" {
-		return skipped("there is no page but the newest")
+		return skipped("the feed has only one page")
 	}
 	prev, err := url.Parse(links.Prev)
 	if err != nil || prev.Host != v.feed.Host || prev.Scheme != v.feed.Scheme {
-		return skipped("the page before is at another origin")
+		return skipped("the previous page is at another origin")
 	}
 	a, err := v.do(ctx, http.MethodHead, prev, fields{identity})
 	if err != nil || a.status != http.StatusOK {
-		return skipped("the page before the newest could not be had")
+		return skipped("the page before the newest could not be requested")
 	}
 	control := strings.Join(a.header.Values("Cache-Control"), ", ")
 	_, immutable := directives(a.header)["immutable"]
 	if !immutable {
 		return warning(fmt.Sprintf("a page that has a next link has Cache-Control: %q", control),
-			"have proxy and CDN keep to the Cache-Control of the server, which is immutable for all pages but the newest")
+			"have proxy and CDN respect the server's Cache-Control, which is immutable for all pages but the newest")
 	}
 	return fine(control)
 }

@@ -13,7 +13,7 @@ func (v *visit) checkETag(context.Context) result {
 	case etag == "":
 		return problem("the page has none", passFix)
 	case strings.HasPrefix(etag, "W/"):
-		return warning("it is weak: "+etag, "something on the way rewrites the page, most often to compress it: let it leave multipart/mixed alone, the server compresses by itself")
+		return warning("it is weak: "+etag, "something in between rewrites the page, probably to compress it: exclude multipart/mixed, which the server compresses itself")
 	default:
 		return fine(etag)
 	}
@@ -21,64 +21,64 @@ func (v *visit) checkETag(context.Context) result {
 
 func (v *visit) checkNotModified(ctx context.Context) result {
 	if v.entry.etag() == "" {
-		return skipped("there is no ETag to ask with")
+		return skipped("there is no ETag to send")
 	}
 	a, err := v.do(ctx, http.MethodGet, v.feed, fields{identity, {"If-None-Match", v.entry.etag()}})
 	switch {
 	case err != nil:
-		return problem(err.Error(), "see the log of the proxy")
+		return problem(err.Error(), "check the log of the proxy")
 	case a.status == http.StatusNotModified:
-		return fine("If-None-Match is answered with 304")
+		return fine("the response to If-None-Match is 304")
 	case a.status == http.StatusOK:
-		return warning("If-None-Match is answered with the whole page", "have the proxy pass If-None-Match on")
+		return warning("the response to If-None-Match is the whole page", "have the proxy forward If-None-Match")
 	}
-	return problem("If-None-Match is answered with "+a.text(), "see the log of the proxy")
+	return problem("the response to If-None-Match is "+a.text(), "check the log of the proxy")
 }
 
 func (v *visit) checkRange(ctx context.Context) result {
 	a, err := v.do(ctx, http.MethodGet, v.feed, fields{identity, {"Range", "bytes=2-5"}})
-	fix := "have the proxy pass Range on, and the server's answer as it is"
+	fix := "have the proxy forward Range, and the response unchanged"
 	switch {
 	case err != nil:
 		return problem(err.Error(), fix)
 	case a.status == http.StatusOK:
-		return warning("Range is answered with the whole page", fix)
+		return warning("the response to Range is the whole page", fix)
 	case a.status != http.StatusPartialContent:
-		return problem("Range is answered with "+a.text(), fix)
+		return problem("the response to Range is "+a.text(), fix)
 	case len(v.entry.body.start) < 6 || !bytes.Equal(a.body.start, v.entry.body.start[2:6]):
-		return problem("Range brings other bytes than those asked for", fix)
+		return problem("the response to Range has other bytes than requested", fix)
 	case !strings.HasPrefix(a.header.Get("Content-Range"), "bytes 2-5/"):
-		return problem(fmt.Sprintf("Range is answered with Content-Range: %q", a.header.Get("Content-Range")), fix)
+		return problem(fmt.Sprintf("the response to Range has Content-Range: %q", a.header.Get("Content-Range")), fix)
 	}
-	return fine("Range is answered with the part asked for")
+	return fine("the response to Range is the requested part")
 }
 
 func (v *visit) checkCoding(ctx context.Context) result {
 	a, err := v.do(ctx, http.MethodGet, v.feed, fields{{"Accept-Encoding", "gzip"}})
-	fix := "let proxy and CDN leave multipart/mixed alone: the server compresses by itself, with an ETag and Vary that say so"
+	fix := "have proxy and CDN exclude multipart/mixed, which the server compresses itself, with the right ETag and Vary"
 	switch {
 	case err != nil:
 		return problem(err.Error(), fix)
 	case a.status != http.StatusOK:
-		return problem("Accept-Encoding: gzip is answered with "+a.text(), fix)
+		return problem("the response to Accept-Encoding: gzip is "+a.text(), fix)
 	case a.err != nil:
-		return problem(fmt.Sprintf("the coded page breaks after %d bytes: %v", a.body.size, a.err), fix)
+		return problem(fmt.Sprintf("the compressed page fails after %d bytes: %v", a.body.size, a.err), fix)
 	}
 	coding := a.header.Get("Content-Encoding")
 	changed := a.header.Get("Last-Modified") != v.entry.header.Get("Last-Modified")
 	switch {
 	case coding == "":
-		return fine("the page comes as it is")
+		return fine("the page is not compressed")
 	case !strings.EqualFold(coding, "gzip"):
-		return problem(fmt.Sprintf("the page comes with Content-Encoding: %s, which was not accepted", coding), fix)
+		return problem(fmt.Sprintf("the page has Content-Encoding: %s, which was not requested", coding), fix)
 	case a.body.sum != v.entry.body.sum && !changed:
-		return problem("the page is another one with Content-Encoding: gzip", fix)
+		return problem("the page has other content with Content-Encoding: gzip", fix)
 	case a.etag() == v.entry.etag() && a.etag() != "" && !strings.HasPrefix(a.etag(), "W/"):
 		return problem("the page has the same strong ETag with and without Content-Encoding", fix)
 	case !varies(a.header):
 		return problem("the page has Content-Encoding: gzip but not Vary: Accept-Encoding", fix)
 	}
-	return fine("gzip, with an ETag of its own")
+	return fine("gzip, with a different ETag")
 }
 
 // varies reports whether a cache keeps codings apart.

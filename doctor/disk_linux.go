@@ -14,9 +14,9 @@ import (
 // and removes two files there.
 func Directory(_ context.Context, dir string) []Finding {
 	return []Finding{
-		finding("file system", "what was acknowledged must survive a crash, and be seen by all at once", checkFileSystem(dir)),
+		finding("file system", "acknowledged writes must survive a crash, and be visible to everyone immediately", checkFileSystem(dir)),
 		finding("room", "a full disk stops publishing", checkRoom(dir)),
-		finding("durability", "a commit is a file that is synced and takes the name of another at once", checkDurability(dir)),
+		finding("durability", "a commit syncs a file and exchanges its name atomically", checkDurability(dir)),
 	}
 }
 
@@ -27,15 +27,15 @@ var fileSystems = map[int64]result{
 	unix.SMB_SUPER_MAGIC:       network("SMB"),
 	unix.CIFS_SUPER_MAGIC:      network("CIFS"),
 	unix.SMB2_SUPER_MAGIC:      network("SMB"),
-	unix.FUSE_SUPER_MAGIC:      warning("a file system in a program (FUSE)", "see whether it keeps what fsync promises; else use a local disk"),
-	unix.V9FS_MAGIC:            warning("a file system of another machine (9p)", "use a local disk"),
-	unix.TMPFS_MAGIC:           warning("it is in memory (tmpfs)", "use a disk: it is gone after a restart"),
-	unix.RAMFS_MAGIC:           warning("it is in memory (ramfs)", "use a disk: it is gone after a restart"),
-	unix.OVERLAYFS_SUPER_MAGIC: warning("it is part of a container (overlayfs)", "use a volume: it is gone with the container"),
+	unix.FUSE_SUPER_MAGIC:      warning("it is a user-space file system (FUSE)", "check that it honours fsync, or use a local disk"),
+	unix.V9FS_MAGIC:            warning("it is on another machine (9p)", "use a local disk"),
+	unix.TMPFS_MAGIC:           warning("it is in memory (tmpfs)", "use a disk: its contents are lost on a restart"),
+	unix.RAMFS_MAGIC:           warning("it is in memory (ramfs)", "use a disk: its contents are lost on a restart"),
+	unix.OVERLAYFS_SUPER_MAGIC: warning("it is part of a container (overlayfs)", "use a volume: its contents are lost with the container"),
 }
 
 func network(name string) result {
-	return problem("it is on a network file system ("+name+")", "use a local disk, or a store made for several machines, such as s3://BUCKET/PREFIX")
+	return problem("it is on a network file system ("+name+")", "use a local disk, or a store that several machines can use, such as s3://BUCKET/PREFIX")
 }
 
 func statfs(dir string) (unix.Statfs_t, error) {
@@ -55,9 +55,9 @@ func checkFileSystem(dir string) result {
 		return r
 	}
 	if fs.Flags&unix.ST_RDONLY != 0 {
-		return warning("it is mounted for reading only", "nothing, if you only read; else mount it for writing")
+		return warning("it is mounted read-only", "mount it read-write, unless you only read")
 	}
-	return fine("a local one")
+	return fine("it is local")
 }
 
 // How much free space there should be.
@@ -75,10 +75,10 @@ func checkRoom(dir string) result {
 	free, all := fs.Bavail*size, fs.Blocks*size
 	found := fmt.Sprintf("%d MiB of %d MiB are free", free>>20, all>>20)
 	if free < minFree || free*100 < all*minFreePercent {
-		return warning(found, "make room, or prune feeds and delete old snapshots")
+		return warning(found, "free disk space, prune feeds or delete old snapshots")
 	}
 	if fs.Files > 0 && fs.Ffree*100 < fs.Files*minFreePercent {
-		return warning(fmt.Sprintf("room for only %d more files", fs.Ffree), "make room: a page takes two files")
+		return warning(fmt.Sprintf("room for only %d more files", fs.Ffree), "free inodes: a page takes two files")
 	}
 	return fine(found)
 }
@@ -87,11 +87,11 @@ func checkRoom(dir string) result {
 func checkDurability(dir string) (r result) {
 	scratch, err := os.MkdirTemp(dir, "doctor-")
 	if err != nil {
-		return warning(err.Error(), "nothing, if you only read; else let this user write to the directory")
+		return warning(err.Error(), "let this user write to the directory, unless you only read")
 	}
 	defer func() {
 		if err := os.RemoveAll(scratch); err != nil {
-			r = warning(err.Error(), "remove it by hand")
+			r = warning(err.Error(), "delete it by hand")
 		}
 	}()
 	a, b := filepath.Join(scratch, "a"), filepath.Join(scratch, "b")
@@ -103,7 +103,7 @@ func checkDurability(dir string) (r result) {
 	}
 	took := time.Since(begun) / 3
 	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
-		return warning("names cannot be exchanged: "+err.Error(), "use ext4, XFS or Btrfs, where an append is one step")
+		return warning("names cannot be exchanged: "+err.Error(), "use ext4, XFS or Btrfs, where an append is atomic")
 	}
 	return fine(fmt.Sprintf("fsync takes %v", took.Round(10*time.Microsecond)))
 }

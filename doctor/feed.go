@@ -29,17 +29,17 @@ type check struct {
 // checks are the checks of a feed whose newest page is available.
 func checks() []check {
 	return []check{
-		{"redirects", "credentials go only to the origin that they were given for, and consumers do not follow links to others", (*visit).checkRedirects},
+		{"redirects", "credentials are sent only to the given origin, and consumers do not follow links to others", (*visit).checkRedirects},
 		{"tls", "anyone on the network path can read and change what is sent, including credentials", (*visit).checkTLS},
 		{"clock", "consumers find their position by time, and a clock that is ahead stops producers", (*visit).checkClock},
 		{"body", "a consumer refuses an incomplete page, and cannot detect a changed one", (*visit).checkBody},
-		{"link", "consumers go from page to page by the Link header; without it there is only the newest page", (*visit).checkLink},
+		{"link", "consumers follow the Link header from page to page; without it they see only the newest page", (*visit).checkLink},
 		{"origin", "consumers do not follow links to another origin than the feed's", (*visit).checkOrigin},
 		{"last-modified", "consumers find their position by the time of each page", (*visit).checkLastModified},
 		{"head", "consumers find their position with HEAD", (*visit).checkHead},
 		{"etag", "without a strong ETag every poll transfers the whole newest page", (*visit).checkETag},
 		{"304", "every poll transfers the whole newest page", (*visit).checkNotModified},
-		{"range", "a consumer that waits for more transfers the whole newest page for each new entity", (*visit).checkRange},
+		{"range", "a waiting consumer transfers the whole newest page for each new entity", (*visit).checkRange},
 		{"coding", "a cache, or a consumer that resumes, may combine parts of different representations", (*visit).checkCoding},
 		{"cache", "consumers see new entities late, or alternate between states", (*visit).checkCache},
 		{"immutable", "pages that never change are transferred again and again", (*visit).checkImmutable},
@@ -72,7 +72,7 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	}}
 	findings := []Finding{finding("reach", "no one can read the feed", v.reach(ctx))}
 	for _, check := range checks() {
-		r := skipped("the newest page could not be had")
+		r := skipped("the newest page could not be requested")
 		if v.entry != nil {
 			r = v.run(ctx, check)
 		}

@@ -31,12 +31,12 @@ import (
 
 const feedURL = "https://data.example/feeds/f"
 
-// A fault is what a proxy does wrong, and which checks are to find it.
+// A fault is something that a proxy does wrong, with the checks that must report it.
 type fault struct {
 	name     string
-	request  func(*http.Request)             // changes what the server gets
-	response func(*http.Response) error      // changes what the client gets
-	handler  func(http.Handler) http.Handler // takes the proxy's place
+	request  func(*http.Request)             // changes the request to the server
+	response func(*http.Response) error      // changes the response to the client
+	handler  func(http.Handler) http.Handler // replaces the proxy
 	url      string                          // of the feed, if not feedURL
 	auth     string
 	allow    string // an origin
@@ -72,7 +72,7 @@ func rewriteBody(change func([]byte) []byte) func(*http.Response) error {
 	}
 }
 
-// compress is what a proxy does that compresses whatever the server sends.
+// compress does what a proxy does that compresses everything.
 func compress(r *http.Response) error {
 	if r.Request.Header.Get("X-Accepts") != "gzip" {
 		return nil
@@ -88,13 +88,13 @@ func compress(r *http.Response) error {
 	return err
 }
 
-// uncompressed has the server send pages as they are.
+// uncompressed makes the server send pages uncompressed.
 func uncompressed(r *http.Request) {
 	r.Header.Set("X-Accepts", r.Header.Get("Accept-Encoding"))
 	r.Header.Set("Accept-Encoding", "identity")
 }
 
-// instead answers requests in the place of the server.
+// instead responds to requests in place of the server.
 func instead(when func(*http.Request) bool, answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func after(d time.Duration, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// only is what one check finds.
+// only is a finding of one check.
 func only(name string, level doctor.Level) map[string]doctor.Level {
 	return map[string]doctor.Level{name: level}
 }
@@ -162,14 +162,14 @@ func faults(stale http.Handler) []fault {
 		{name: "Range is stripped", request: del("Range"), want: only("range", doctor.Warning)},
 		{name: "Range is refused", want: only("range", doctor.Problem),
 			handler: instead(func(r *http.Request) bool { return r.Header.Get("Range") != "" }, status(http.StatusRequestedRangeNotSatisfiable))},
-		{name: "Range is another one", want: only("range", doctor.Problem), request: func(r *http.Request) {
+		{name: "Range is changed", want: only("range", doctor.Problem), request: func(r *http.Request) {
 			if r.Header.Get("Range") != "" {
 				r.Header.Set("Range", "bytes=3-6")
 			}
 		}},
 		{name: "HEAD is refused", want: only("head", doctor.Problem),
 			handler: instead(func(r *http.Request) bool { return r.Method == http.MethodHead }, status(http.StatusMethodNotAllowed))},
-		{name: "HEAD says less", want: only("head", doctor.Problem), response: func(r *http.Response) error {
+		{name: "HEAD omits headers", want: only("head", doctor.Problem), response: func(r *http.Response) error {
 			if r.Request.Method == http.MethodHead {
 				r.Header.Del("Link")
 			}
@@ -179,7 +179,7 @@ func faults(stale http.Handler) []fault {
 			r.Header.Set("Age", "120")
 			return nil
 		}},
-		{name: "newest page is cached in silence", want: only("cache", doctor.Problem),
+		{name: "newest page is cached silently", want: only("cache", doctor.Problem),
 			handler: instead(func(r *http.Request) bool { return r.URL.RawQuery == "" }, stale.ServeHTTP)},
 		{name: "newest page may be cached", response: control("no-cache", "max-age=60"), want: only("cache", doctor.Problem)},
 		{name: "old pages may not be cached", response: control("immutable", "max-age=60"), want: only("immutable", doctor.Warning)},
@@ -234,7 +234,7 @@ func faults(stale http.Handler) []fault {
 	}
 }
 
-// site returns a server of a feed with that many pages.
+// site returns a server of a feed with the given number of pages.
 func site(t *testing.T, store storage.Store, pages int) *server.Server {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, "f", producer.Config{MaxPageEntities: 1})
@@ -263,7 +263,7 @@ func site(t *testing.T, store storage.Store, pages int) *server.Server {
 	return s
 }
 
-// dated has a handler say what time it is, as the HTTP server does.
+// dated sets the Date of a handler's responses, as the HTTP server does.
 func dated(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
@@ -271,7 +271,7 @@ func dated(h http.Handler) http.Handler {
 	})
 }
 
-// proxy is a proxy with a fault before a server.
+// proxy is a proxy with a fault in front of a server.
 func (f *fault) proxy(backend http.Handler) http.Handler {
 	p := &httputil.ReverseProxy{
 		Transport: inprocess.Transport(backend),
@@ -294,7 +294,7 @@ func (f *fault) proxy(backend http.Handler) http.Handler {
 	return p
 }
 
-// TestFaults: each fault of a proxy is found by its own check, and by no other.
+// TestFaults: each fault of a proxy is reported by its own check only.
 func TestFaults(t *testing.T) {
 	for i := range faults(http.NotFoundHandler()) {
 		synctest.Test(t, func(t *testing.T) {
@@ -318,11 +318,11 @@ func TestFaults(t *testing.T) {
 				case doctor.Warning, doctor.Problem:
 					got[finding.Check] = finding.Level
 					if finding.Found == "" || finding.Why == "" || finding.Fix == "" {
-						t.Errorf("%s: finding does not say all: %+v", f.name, finding)
+						t.Errorf("%s: incomplete finding: %+v", f.name, finding)
 					}
 				case doctor.OK, doctor.Skipped:
 					if finding.Found == "" || finding.Why != "" || finding.Fix != "" {
-						t.Errorf("%s: finding of a thing in order: %+v", f.name, finding)
+						t.Errorf("%s: finding without a fault: %+v", f.name, finding)
 					}
 				}
 			}
@@ -340,7 +340,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// cmpEmpty takes a nil map for an empty one.
+// cmpEmpty treats a nil map as an empty one.
 var cmpEmpty = cmp.Transformer("entries", func(m map[string]doctor.Level) []string {
 	var entries []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -349,7 +349,7 @@ var cmpEmpty = cmp.Transformer("entries", func(m map[string]doctor.Level) []stri
 	return entries
 })
 
-// TestCredentials: they go to the origin that they were given for.
+// TestCredentials: credentials are sent only to their origin.
 func TestCredentials(t *testing.T) {
 	var other []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -367,7 +367,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if own != "Bearer xy" || len(other) != 0 {
-		t.Errorf("own origin %q, other %q, which was not allowed", own, other)
+		t.Errorf("sent own origin %q, other %q, which was not allowed", own, other)
 	}
 	config.AllowOrigins = []string{elsewhere.URL}
 	if _, err := doctor.Feed(t.Context(), home.URL+"/feeds/f", config); err != nil {

@@ -21,11 +21,11 @@ func (v *visit) checkRedirects(context.Context) result {
 	for _, h := range v.hops {
 		way = append(way, fmt.Sprintf("%d to %s", h.status, h.to.Redacted()))
 	}
-	found, fix := strings.Join(way, ", "), "give the feed's own URL: "+v.feed.Redacted()
+	found, fix := strings.Join(way, ", "), "use the feed's own URL: "+v.feed.Redacted()
 	if v.feed.Scheme != v.home.Scheme || v.feed.Host != v.home.Host {
 		return problem("to another origin: "+found, fix)
 	}
-	return warning(found, fix+", which spares each request another one")
+	return warning(found, fix+", which saves a second request each time")
 }
 
 // certificateTime is how long a certificate should still be valid.
@@ -36,7 +36,7 @@ func (v *visit) checkTLS(context.Context) result {
 	ip := net.ParseIP(host)
 	switch local := host == "localhost" || ip != nil && ip.IsLoopback(); {
 	case v.feed.Scheme == "https" && !v.entry.expiry.IsZero() && time.Until(v.entry.expiry) < certificateTime:
-		return warning("the certificate ends at "+v.entry.expiry.UTC().Format(time.RFC3339), "renew it, and see why that has not happened by itself")
+		return warning("the certificate ends at "+v.entry.expiry.UTC().Format(time.RFC3339), "renew it, and check why it was not renewed automatically")
 	case v.feed.Scheme == "https":
 		return fine("https")
 	case local:
@@ -50,12 +50,12 @@ func (v *visit) checkTLS(context.Context) result {
 func (v *visit) checkClock(context.Context) result {
 	date, err := http.ParseTime(v.entry.header.Get("Date"))
 	if err != nil {
-		return skipped("the server does not say what time it is")
+		return skipped("the response has no Date")
 	}
 	skew := date.Sub(v.entry.sent.Add(v.entry.took / 2)).Round(time.Second)
 	found := "the server's is " + apart(skew)
 	if age := seconds(v.entry.header.Get("Age")); age > 0 && skew < 0 {
-		return skipped(found + ", but its answer is from a cache")
+		return skipped(found + ", but the response is from a cache")
 	}
 	if skew.Abs() > MaxClockSkew {
 		return problem(found, "set the clock of this machine or the server's by NTP")
@@ -74,22 +74,22 @@ func seconds(text string) time.Duration {
 
 func (v *visit) checkBody(context.Context) result {
 	body := v.entry.body
-	fix := "see whether the server, or a proxy, cuts or rewrites answers (limits of size or time, filters, injected scripts)"
+	fix := "check whether the server or a proxy truncates or rewrites responses (size or time limits, filters, injected scripts)"
 	switch {
 	case v.entry.err != nil:
-		return problem(fmt.Sprintf("the page breaks after %d bytes: %v", body.size, v.entry.err), fix)
+		return problem(fmt.Sprintf("the page fails after %d bytes: %v", body.size, v.entry.err), fix)
 	case body.cut:
 		return skipped(fmt.Sprintf("the page has more than %d bytes", int64(maxPage)))
 	case body.broken != nil:
-		return problem("the page is not whole: "+body.broken.Error(), fix)
+		return problem("the page is incomplete: "+body.broken.Error(), fix)
 	case v.entry.header.Get("Content-Encoding") != "":
-		return problem(fmt.Sprintf("with a content coding (%s) though none was accepted", v.entry.header.Get("Content-Encoding")), fix)
+		return problem(fmt.Sprintf("with the content coding %s, although none was accepted", v.entry.header.Get("Content-Encoding")), fix)
 	}
 	if digest, ok := strings.CutPrefix(v.entry.header.Get("Repr-Digest"), "sha-256=:"); ok {
 		if digest = strings.TrimSuffix(digest, ":"); digest != base64.StdEncoding.EncodeToString(body.sum[:]) {
-			return problem("the page is not what its Repr-Digest says", fix)
+			return problem("the page does not match its Repr-Digest", fix)
 		}
-		return fine(fmt.Sprintf("%d bytes, as their digest says", body.size))
+		return fine(fmt.Sprintf("%d bytes, which match their digest", body.size))
 	}
 	return fine(fmt.Sprintf("%d bytes", body.size))
 }
@@ -97,7 +97,7 @@ func (v *visit) checkBody(context.Context) result {
 // links returns the links of the newest page.
 func (v *visit) links() (feed.Links, error) { return feed.ParseLinks(v.entry.url, v.entry.header) }
 
-const linkFix = "let proxy and CDN pass the Link header of the server on as it is; a bucket alone has none: put \"feedctl serve\" before it"
+const linkFix = "have proxy and CDN forward the server's Link header unchanged; a bucket alone has none: put \"feedctl serve\" in front of it"
 
 func (v *visit) checkLink(context.Context) result {
 	links, err := v.links()
@@ -115,19 +115,19 @@ func (v *visit) checkLink(context.Context) result {
 func (v *visit) checkOrigin(context.Context) result {
 	links, err := v.links()
 	if err != nil || links.Self == "" {
-		return skipped("there are no links")
+		return skipped("the page has no links")
 	}
 	for _, link := range []string{links.Self, links.Prev, links.Next} {
 		u, err := url.Parse(link)
 		if err == nil && link != "" && (u.Scheme != v.feed.Scheme || u.Host != v.feed.Host) {
 			return problem(fmt.Sprintf("links lead to %s://%s, the feed is at %s://%s", u.Scheme, u.Host, v.feed.Scheme, v.feed.Host),
-				"start the server with --public-url, or have the proxy pass Host on")
+				"start the server with --public-url, or have the proxy forward Host")
 		}
 	}
-	return fine("all links are to the feed's own")
+	return fine("all links are to the feed's origin")
 }
 
-const passFix = "let proxy and CDN pass it on as the server sends it"
+const passFix = "have proxy and CDN forward it unchanged"
 
 func (v *visit) checkLastModified(context.Context) result {
 	text := v.entry.header.Get("Last-Modified")
@@ -135,7 +135,7 @@ func (v *visit) checkLastModified(context.Context) result {
 		return problem("the page has none", passFix)
 	}
 	if _, err := feed.ParseTime(text); err != nil {
-		return problem(fmt.Sprintf("%q is no time", text), passFix)
+		return problem(fmt.Sprintf("%q is not a time", text), passFix)
 	}
 	return fine(text)
 }
@@ -143,15 +143,15 @@ func (v *visit) checkLastModified(context.Context) result {
 func (v *visit) checkHead(ctx context.Context) result {
 	a, err := v.do(ctx, http.MethodHead, v.feed, fields{identity})
 	if err != nil {
-		return problem(err.Error(), "let HEAD requests pass the proxy")
+		return problem(err.Error(), "have the proxy forward HEAD requests")
 	}
 	if a.status != v.entry.status {
-		return problem(fmt.Sprintf("HEAD is answered with %s, GET with %s", a.text(), v.entry.text()), "let HEAD requests pass the proxy")
+		return problem(fmt.Sprintf("the response to HEAD is %s, to GET %s", a.text(), v.entry.text()), "have the proxy forward HEAD requests")
 	}
 	for _, name := range []string{"Link", "Last-Modified", "Etag", "Content-Type"} {
 		if got, want := a.header.Values(name), v.entry.header.Values(name); strings.Join(got, ", ") != strings.Join(want, ", ") {
-			return problem(fmt.Sprintf("%s is %q in the answer to HEAD, %q in that to GET", name, got, want),
-				"have the proxy answer HEAD with what the server says to HEAD")
+			return problem(fmt.Sprintf("%s is %q in the response to HEAD, %q in that to GET", name, got, want),
+				"have the proxy forward the server's response to HEAD unchanged")
 		}
 	}
 	return fine("as GET")

@@ -35,11 +35,11 @@ func (v *visit) reach(ctx context.Context) result {
 		case a.status/100 == 3:
 			to, err := v.feed.Parse(a.header.Get("Location"))
 			if err != nil || a.header.Get("Location") == "" || len(v.hops) == maxHops {
-				return problem("redirects lead nowhere: "+v.feed.String(), "correct the redirect, or give the feed's own URL")
+				return problem("redirects lead nowhere: "+v.feed.String(), "correct the redirect, or use the feed's own URL")
 			}
 			if !v.permitted(to) {
 				return problem("redirects to another origin: "+to.Redacted(),
-					"give the feed's own URL; if the origin is to be trusted, allow it with --allow-origin")
+					"use the feed's own URL, or trust the origin with --allow-origin")
 			}
 			v.hops = append(v.hops, hop{a.status, v.feed, to})
 			v.feed = to
@@ -52,7 +52,7 @@ func (v *visit) reach(ctx context.Context) result {
 		first, isDirectory := v.directory(a)
 		switch {
 		case isDirectory && first == nil:
-			return problem("the server has no feed", "publish one, or give the URL of a feed")
+			return problem("the server has no feed", "publish one, or use the URL of a feed")
 		case isDirectory:
 			v.feed = first
 			continue
@@ -125,11 +125,11 @@ func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 // accept makes a the newest page if it is one.
 func (v *visit) accept(a *answer) result {
 	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
-		found := fmt.Sprintf("the answer is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))
+		found := fmt.Sprintf("the response is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))
 		if kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); kind == "text/html" {
-			return problem(found, "an HTML page comes from a login or an error page on the way: let requests to the feed through")
+			return problem(found, "HTML probably comes from a login or error page in between: let requests to the feed pass")
 		}
-		return problem(found, "give the URL of a feed; of a snapshot, see \"feedctl verify --index\"")
+		return problem(found, "use the URL of a feed; for a snapshot, see \"feedctl verify --index\"")
 	}
 	v.entry = a
 	return fine(fmt.Sprintf("%s in %v", a.text(), a.took.Round(time.Millisecond)))
@@ -146,22 +146,22 @@ func unreachable(err error) result {
 	case errors.As(err, &certificate):
 		return problem(err.Error(), "renew or correct the server's certificate, with its intermediate certificates; for a private authority set SSL_CERT_FILE")
 	case errors.As(err, &name):
-		return problem(err.Error(), "correct the host in the URL, or its entry in the DNS")
+		return problem(err.Error(), "correct the host in the URL, or its DNS entry")
 	}
 	return problem(err.Error(), "start the server, and allow connections to it in the firewall")
 }
 
 func refused(a *answer) result {
-	found := "the answer is " + a.text()
+	found := "the response is " + a.text()
 	switch {
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
-		return problem(found, "give credentials with --credentials-file or FEEDCTL_CREDENTIALS; if they are right, check that the proxy forwards Authorization")
+		return problem(found, "set --credentials-file or FEEDCTL_CREDENTIALS; if the credentials are right, check that the proxy forwards Authorization")
 	case a.status == http.StatusNotFound || a.status == http.StatusGone:
-		return problem(found, "correct the URL: /feeds/NAME, below the path where the proxy has the server; a feed exists from its first entity on")
+		return problem(found, "correct the URL: /feeds/NAME, below the proxy's path for the server; a feed exists once it has an entity")
 	case a.status == http.StatusTooManyRequests:
-		return problem(found, "raise the limit of requests for consumers")
+		return problem(found, "raise the rate limit for consumers")
 	case a.status >= 500:
-		return problem(found, "see the log of the server, and of the proxy: 502 and 504 are the proxy's own")
+		return problem(found, "check the logs of the server and the proxy, which sends 502 and 504 itself")
 	}
-	return problem(found, "see the log of the server")
+	return problem(found, "check the log of the server")
 }

@@ -56,7 +56,7 @@ func (v *visit) doWithin(ctx context.Context, limit time.Duration, method string
 	if !v.permitted(u) {
 		return nil, fmt.Errorf("%s is at another origin, which is not allowed", u.Redacted())
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response within %v", limit))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {

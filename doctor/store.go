@@ -42,14 +42,14 @@ type storeCheck struct {
 // storeChecks are in the order of their dependencies.
 func storeChecks() []storeCheck {
 	return []storeCheck{
-		{"read", "nothing works without", (*storeVisit).checkRead},
-		{"list", "the directory of the server, finding the newest snapshot, and pruning need lists", (*storeVisit).checkList},
+		{"read", "everything depends on it", (*storeVisit).checkRead},
+		{"list", "the server's directory, finding the newest snapshot, and pruning need listings", (*storeVisit).checkList},
 		{"clock", "a producer whose clock is ahead of the store's is refused", (*storeVisit).checkClock},
 		{"write", "nothing can be published", (*storeVisit).checkWrite},
 		{"conditions", "two producers would overwrite each other's entities", (*storeVisit).checkConditions},
-		{"range", "consumers that wait for more, and broken downloads, read parts of pages", (*storeVisit).checkRange},
+		{"range", "waiting consumers and resumed downloads read parts of pages", (*storeVisit).checkRange},
 		{"list after write", "new feeds and snapshots would not be seen", (*storeVisit).checkListed},
-		{"delete", "pages can be neither pruned nor snapshots deleted", (*storeVisit).checkDelete},
+		{"delete", "pages cannot be pruned, nor snapshots deleted", (*storeVisit).checkDelete},
 	}
 }
 
@@ -73,7 +73,7 @@ func Store(ctx context.Context, store storage.Store) ([]Finding, error) {
 }
 
 // Unopened returns the finding for a store that could not be opened.
-func Unopened(err error) Finding { return finding("open", "nothing works without", failed(err)) }
+func Unopened(err error) Finding { return finding("open", "everything depends on it", failed(err)) }
 
 // cleanUp removes the scratch object, even if the examination was interrupted.
 func (v *storeVisit) cleanUp(ctx context.Context) {
@@ -98,11 +98,11 @@ func advice(err error) string {
 	case errors.Is(err, storage.ErrUnsafe):
 		return "use another server, or a newer version of it; only reading is safe"
 	case errors.Is(err, storage.ErrFull):
-		return "make room"
+		return "free space in the store"
 	case errors.Is(err, storage.ErrLayout):
-		return "correct the URL, or use the version of feedctl that has written the store"
+		return "correct the URL, or use the version of feedctl that wrote the store"
 	}
-	return "correct the URL of the store, or see whether its server runs and can be reached"
+	return "correct the URL of the store, or check that its server is running and reachable"
 }
 
 func (v *storeVisit) checkRead(ctx context.Context) result {
@@ -112,7 +112,7 @@ func (v *storeVisit) checkRead(ctx context.Context) result {
 		v.failed = true
 		return failed(err)
 	}
-	return fine(fmt.Sprintf("an answer after %v", time.Since(begun).Round(10*time.Microsecond)))
+	return fine(fmt.Sprintf("a response after %v", time.Since(begun).Round(10*time.Microsecond)))
 }
 
 func (v *storeVisit) checkList(ctx context.Context) result {
@@ -123,15 +123,15 @@ func (v *storeVisit) checkList(ctx context.Context) result {
 		case err != nil:
 			return failed(err)
 		}
-		return fine("there are feeds")
+		return fine("the store has feeds")
 	}
-	return fine("there is no feed yet")
+	return fine("the store has no feeds yet")
 }
 
 func (v *storeVisit) checkClock(ctx context.Context) result {
 	clock, ok := storage.As[storage.Clock](v.store)
 	if !ok {
-		return skipped("the store does not tell the time")
+		return skipped("the store has no clock")
 	}
 	begun := time.Now()
 	now, err := clock.Now(ctx)
@@ -154,7 +154,7 @@ func (v *storeVisit) checkWrite(ctx context.Context) result {
 	version, err := v.store.Create(ctx, v.key, meta("1"), storage.Bytes([]byte(scratch)))
 	switch {
 	case errors.Is(err, storage.ErrPermission):
-		return warning(err.Error(), "nothing, if you only read (serve, consume); else allow writing (s3:PutObject)")
+		return warning(err.Error(), "allow writing (s3:PutObject), unless you only read (serve, consume)")
 	case err != nil:
 		return failed(err)
 	}
@@ -169,7 +169,7 @@ func (v *storeVisit) checkConditions(ctx context.Context) result {
 		return skipped(notWritten)
 	}
 	if _, err := v.store.Create(ctx, v.key, meta("2"), storage.Bytes([]byte("other"))); !errors.Is(err, storage.ErrExists) {
-		return notRefused("creating what exists", err)
+		return notRefused("creating an existing object", err)
 	}
 	version, err := v.store.Append(ctx, v.key, v.first, meta("3"), storage.Bytes([]byte("more")))
 	if err != nil {
@@ -182,7 +182,7 @@ func (v *storeVisit) checkConditions(ctx context.Context) result {
 	if _, err := v.store.Replace(ctx, v.key, v.first, meta("5"), storage.Bytes([]byte("other"))); !errors.Is(err, storage.ErrConflict) {
 		return notRefused("replacing an old version", err)
 	}
-	return fine("writes that come too late are refused")
+	return fine("writes at an outdated version are refused")
 }
 
 // notRefused returns the problem for a write that should have been refused.
@@ -209,9 +209,9 @@ func (v *storeVisit) checkRange(ctx context.Context) result {
 	}
 	whole := scratch + "more"
 	if want := whole[offset:min(offset+length, len(whole))]; string(data) != want || string(object.Meta.Data) != "3" {
-		return problem(fmt.Sprintf("a part of an object is %q, not %q", data, want), "see what is between here and the server")
+		return problem(fmt.Sprintf("a part of an object is %q, not %q", data, want), "check the proxies between this machine and the server")
 	}
-	return fine("a part of an object is what was asked for")
+	return fine("the requested part of an object was returned")
 }
 
 func (v *storeVisit) checkListed(ctx context.Context) result {
@@ -225,10 +225,10 @@ func (v *storeVisit) checkListed(ctx context.Context) result {
 		case err != nil:
 			return failed(err)
 		case entry.Key == v.key:
-			return fine("what was written is listed")
+			return fine("a new object is listed")
 		}
 	}
-	return problem("what was written is not listed", "use a server that lists what was written before")
+	return problem("a new object is not listed", "use a server with strongly consistent listings")
 }
 
 func (v *storeVisit) checkDelete(ctx context.Context) result {
@@ -237,12 +237,12 @@ func (v *storeVisit) checkDelete(ctx context.Context) result {
 	}
 	if err := v.store.Delete(ctx, v.key); errors.Is(err, storage.ErrPermission) {
 		v.removed = true // as far as possible
-		return warning(err.Error(), "nothing, if lifecycle rules delete; else allow it (s3:DeleteObject). Delete "+v.key+" by hand")
+		return warning(err.Error(), "allow deleting (s3:DeleteObject), unless lifecycle rules delete. Delete "+v.key+" by hand")
 	} else if err != nil {
 		return failed(err)
 	}
 	if _, err := v.store.Stat(ctx, v.key); !errors.Is(err, storage.ErrNotFound) {
-		return problem("what was deleted is still there", "use a server that deletes at once")
+		return problem("a deleted object still exists", "use a server that is strongly consistent after deletes")
 	}
 	v.removed = true
 	return fine("an object was deleted")
@@ -251,7 +251,7 @@ func (v *storeVisit) checkDelete(ctx context.Context) result {
 // probe runs the store's probe of its server.
 func (v *storeVisit) probe(ctx context.Context) []Finding {
 	prober, ok := storage.As[storage.Prober](v.store)
-	const why = "a producer refuses to write to a server that does not keep this promise"
+	const why = "a producer refuses to write to a server without this guarantee"
 	if !ok {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (v *storeVisit) probe(ctx context.Context) []Finding {
 	for _, c := range checks {
 		r := fine(c.Name)
 		if !c.OK {
-			r = problem("not so: "+c.Name, c.Detail)
+			r = problem("not met: "+c.Name, c.Detail)
 		}
 		findings = append(findings, finding("server", why, r))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A sick store has one fault; what is nil is in order.
+// A sick store has one fault; nil functions work.
 type sick struct {
 	storage.Store
 	stat    func(storage.Info, error) (storage.Info, error)
@@ -26,7 +26,7 @@ type sick struct {
 	replace func(context.Context, string, storage.Version, storage.Meta, storage.Body) (storage.Version, error)
 	body    func([]byte) []byte
 	list    error
-	hides   string // from lists
+	hides   string // from listings
 	delete  func() error
 	now     func() (time.Time, error)
 	probe   func() ([]storage.Check, error)
@@ -107,7 +107,7 @@ func (s *sick) Probe(context.Context) ([]storage.Check, error) {
 
 func denied(verb string) error { return fmt.Errorf("%s: %w", verb, storage.ErrPermission) }
 
-// TestSickStores: each fault is found by its own check, and by no other.
+// TestSickStores: each fault is reported by its own check only.
 func TestSickStores(t *testing.T) {
 	broken := errors.New("connection refused")
 	for name, test := range map[string]struct {
@@ -122,9 +122,9 @@ func TestSickStores(t *testing.T) {
 		"reading is denied": {func(s *sick) {
 			s.stat = func(storage.Info, error) (storage.Info, error) { return storage.Info{}, denied("stat") }
 		}, only("read", doctor.Problem)},
-		"lists are not to be had": {func(s *sick) { s.list = broken }, map[string]doctor.Level{"list": doctor.Problem, "list after write": doctor.Problem}},
-		"listing is denied":       {func(s *sick) { s.list = denied("list") }, only("list", doctor.Warning)},
-		"clock is behind":         {func(s *sick) { s.now = func() (time.Time, error) { return time.Now().Add(-time.Hour), nil } }, only("clock", doctor.Problem)},
+		"listing fails":     {func(s *sick) { s.list = broken }, map[string]doctor.Level{"list": doctor.Problem, "list after write": doctor.Problem}},
+		"listing is denied": {func(s *sick) { s.list = denied("list") }, only("list", doctor.Warning)},
+		"clock is behind":   {func(s *sick) { s.now = func() (time.Time, error) { return time.Now().Add(-time.Hour), nil } }, only("clock", doctor.Problem)},
 		"writing is denied": {func(s *sick) {
 			s.create = func(context.Context, string, storage.Meta, storage.Body) (storage.Version, error) {
 				return "", denied("create")
@@ -181,7 +181,7 @@ func TestSickStores(t *testing.T) {
 				if f.Level == doctor.Warning || f.Level == doctor.Problem {
 					got[f.Check] = f.Level
 					if f.Found == "" || f.Why == "" || f.Fix == "" {
-						t.Errorf("finding does not say all: %+v", f)
+						t.Errorf("incomplete finding: %+v", f)
 					}
 				} else if test.want == nil && f.Level != doctor.OK {
 					t.Errorf("not tried: %+v", f)

@@ -21,30 +21,30 @@ func (v *visit) checkWait(ctx context.Context) result {
 	// The current page: it may have grown since.
 	now, err := v.get(ctx, self)
 	if err != nil || now.status != http.StatusOK || now.etag() == "" {
-		return skipped("there is no ETag to wait with")
+		return skipped("there is no ETag to send")
 	}
 	asked := v.config.Wait.Truncate(time.Second)
 	a, err := v.doWithin(ctx, v.config.Timeout+asked, http.MethodGet, self, fields{
 		identity, {"If-None-Match", now.etag()}, {"Prefer", "wait=" + strconv.Itoa(int(asked/time.Second))},
 	})
-	fix := fmt.Sprintf("let the proxy wait for the server for more than %v (proxy_read_timeout, idle timeout)", asked)
+	fix := fmt.Sprintf("raise the proxy's timeout above %v (proxy_read_timeout, idle timeout)", asked)
 	if err != nil {
 		return problem(fmt.Sprintf("a long-poll of %v fails: %v", asked, err), fix)
 	}
 	took := a.took.Round(100 * time.Millisecond)
 	switch {
 	case a.status != http.StatusNotModified && a.status != http.StatusOK:
-		return problem(fmt.Sprintf("a long-poll of %v is answered with %s after %v", asked, a.text(), took), fix)
+		return problem(fmt.Sprintf("the response to a long-poll of %v is %s after %v", asked, a.text(), took), fix)
 	case a.status == http.StatusOK && a.etag() != now.etag():
-		return fine(fmt.Sprintf("there were new entities after %v", took))
+		return fine(fmt.Sprintf("new entities arrived after %v", took))
 	case a.status == http.StatusOK:
-		return skipped("a long-poll needs 304")
+		return skipped("a long-poll requires 304")
 	case a.took < asked/2:
-		return warning(fmt.Sprintf("a long-poll of %v is answered without new entities after %v", asked, took),
-			"make the proxy forward Prefer and If-None-Match; a server that does not support Prefer: wait is polled instead, which works")
+		return warning(fmt.Sprintf("a long-poll of %v returned after %v without new entities", asked, took),
+			"make the proxy forward Prefer and If-None-Match; if the server does not support Prefer: wait, consumers poll instead")
 	case a.took > asked+slack:
-		return warning(fmt.Sprintf("a long-poll of %v is answered after %v", asked, took),
-			"make the proxy forward responses at once (proxy_buffering off)")
+		return warning(fmt.Sprintf("a long-poll of %v returned only after %v", asked, took),
+			"make the proxy forward responses immediately (proxy_buffering off)")
 	}
-	return fine(fmt.Sprintf("a long-poll waits for %v", took))
+	return fine(fmt.Sprintf("a long-poll waited for %v", took))
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// publish appends entities with Content-IDs of these numbers, each by a commit of its
-// own or all at once, on pages of two.
+// publish appends entities with Content-IDs of these numbers, on pages of two, in one
+// commit each or all together.
 func publish(ctx context.Context, store storage.Store, name string, atOnce bool, first, last int) error {
 	f, err := producer.Open(ctx, store, name, producer.Config{MaxPageEntities: 2})
 	if err != nil {
@@ -113,8 +113,7 @@ func sound(t *testing.T, store storage.Store, name string) {
 	}
 }
 
-// stores returns one of each kind, and how to remove an object so that nothing of it
-// is left.
+// stores returns a store of each kind, and a function that removes all of an object.
 func stores(t *testing.T) map[string]storage.Store {
 	t.Helper()
 	u, err := url.Parse(s3test.Start(t).URL("repair"))
@@ -145,8 +144,8 @@ func stores(t *testing.T) map[string]storage.Store {
 	return all
 }
 
-// TestLostObjects removes each page of a feed and its floor. What is left is named by
-// verify, not replaced by a producer, and made a sound feed.
+// TestLostObjects removes each page of a feed, and its floor. verify must report the loss,
+// producers must not replace it, and a repair must make the feed sound.
 func TestLostObjects(t *testing.T) {
 	for kind, store := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -157,7 +156,7 @@ func TestLostObjects(t *testing.T) {
 			}{
 				{"pages/000000000003", []int{7}}, // the oldest
 				{"pages/000000000004", []int{5, 6}},
-				{"pages/000000000005", []int{5, 6, 7, 8}}, // the newest: nothing tells of it
+				{"pages/000000000005", []int{5, 6, 7, 8}}, // the newest: its loss cannot be detected
 				{"floor", []int{5, 6, 7, 8, 9}},
 			} {
 				name := fmt.Sprint("feed", n)
@@ -184,11 +183,11 @@ func TestLostObjects(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := report.Err(); (err == nil) != harmless || err != nil && !strings.Contains(err.Error(), "missing") {
-					t.Errorf("%s lost: verify says %v", c.lost, err)
+					t.Errorf("%s lost: verify returned %v", c.lost, err)
 				}
 				if !harmless {
 					if err := publish(ctx, store, name, true, 50, 50); !errors.Is(err, chain.ErrCorrupt) {
-						t.Errorf("%s lost: publish says %v", c.lost, err)
+						t.Errorf("%s lost: publish returned %v", c.lost, err)
 					}
 				}
 				dry, err := repair.Feed(ctx, store, name, repair.Config{})
@@ -215,7 +214,7 @@ func TestLostObjects(t *testing.T) {
 	}
 }
 
-// TestNothingWrong repairs what needs no repair.
+// TestNothingWrong repairs an intact feed.
 func TestNothingWrong(t *testing.T) {
 	store := memory.New()
 	if _, err := repair.Feed(t.Context(), store, "zones", repair.Config{Apply: true}); !errors.Is(err, chain.ErrNoFeed) {
@@ -231,8 +230,8 @@ func TestNothingWrong(t *testing.T) {
 	sound(t, store, "zones")
 }
 
-// TestLostFile removes each file of a store, and cuts each in two. No entity is lost
-// whose bytes are left, but for those of a page that is torn.
+// TestLostFile removes or truncates each file of a store. An entity whose bytes are left
+// must not be lost, unless its page is incomplete.
 func TestLostFile(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -289,7 +288,7 @@ func TestLostFile(t *testing.T) {
 }
 
 // TestLiveCopy copies the files of a store one by one while entities are published, in
-// both orders.
+// either order.
 func TestLiveCopy(t *testing.T) {
 	for _, backwards := range []bool{false, true} {
 		for every := 1; every < 6; every++ {
@@ -305,7 +304,7 @@ func TestLiveCopy(t *testing.T) {
 			count := 0
 			var walk func(dir string)
 			walk = func(dir string) {
-				entries, err := os.ReadDir(filepath.Join(from, dir)) // as they are when it is begun
+				entries, err := os.ReadDir(filepath.Join(from, dir)) // as they are when the copy begins
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -357,7 +356,7 @@ func TestLiveCopy(t *testing.T) {
 	}
 }
 
-// An interrupted store ends after a number of writes.
+// An interrupted store fails after a number of writes.
 type interrupted struct {
 	storage.Store
 	storage.Recoverer
@@ -394,8 +393,8 @@ func (s *interrupted) Restore(ctx context.Context, r storage.Leftover, size int6
 	return s.Recoverer.Restore(ctx, r, size, meta)
 }
 
-// TestInterrupted ends a repair after each of its writes. Another one completes it, and
-// every page that was left is in the feed or aside.
+// TestInterrupted interrupts a repair after each of its writes. The next one must complete
+// it, and every surviving page must be in the feed or aside.
 func TestInterrupted(t *testing.T) {
 	for writes, done := 0, false; !done; writes++ {
 		dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestReadAhead: while a page is written the next ones are read, as many as there is memory
-// for.
+// TestReadAhead: while a page is written, as many of the next ones are read as fit into
+// memory.
 func TestReadAhead(t *testing.T) {
 	const pages = 40
 	for name, test := range map[string]struct{ memory, least, most int64 }{
@@ -35,7 +35,7 @@ func TestReadAhead(t *testing.T) {
 				})
 				target := fault.Wrap(to, func(op fault.Op) fault.Outcome {
 					if op.Verb == fault.Create {
-						synctest.Wait() // until nothing more is read
+						synctest.Wait() // until reading pauses
 						ahead := read.Load() - written.Add(1)
 						if ahead < min(test.least, pages-written.Load()) || ahead > test.most {
 							t.Errorf("page %d is written with %d pages read ahead", written.Load(), ahead)
@@ -53,7 +53,7 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestLarge: pages that are read while they are written are copied like others.
+// TestLarge: pages that are too large to be read ahead are copied, too.
 func TestLarge(t *testing.T) {
 	from, to := memory.New(), memory.New()
 	for n, size := range []int{5 << 20, 3 << 20, 10, 2 << 20} {

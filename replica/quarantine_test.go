@@ -16,14 +16,14 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// bridge does to a store what a bridge does, with what it cannot publish at first. The
-// checkpoint of the feed counts what is behind it.
+// A bridge publishes and quarantines entities. The checkpoint of the feed counts those
+// processed.
 type bridge struct {
 	store storage.Store
 	n     int
 }
 
-// publish publishes what comes next.
+// publish publishes the next entity.
 func (b *bridge) publish(ctx context.Context) error {
 	b.n++
 	return b.commit(ctx, b.n)
@@ -45,7 +45,7 @@ func (b *bridge) commit(ctx context.Context, n int) error {
 
 func entry(n int) string { return layout.FeedQuarantine("a") + fmt.Sprint(n) }
 
-// reject puts what comes next into quarantine, and publishes what comes after it.
+// reject quarantines the next entity and publishes the one after it.
 func (b *bridge) reject(ctx context.Context) error {
 	b.n++
 	if _, err := b.store.Create(ctx, entry(b.n), storage.Meta{}, storage.Bytes(fmt.Append(nil, b.n))); err != nil {
@@ -54,7 +54,7 @@ func (b *bridge) reject(ctx context.Context) error {
 	return b.publish(ctx)
 }
 
-// retry publishes what was in quarantine.
+// retry publishes the quarantined entities.
 func (b *bridge) retry(ctx context.Context, n int) error {
 	if err := b.commit(ctx, n); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (b *bridge) retry(ctx context.Context, n int) error {
 	return b.store.Delete(ctx, entry(n))
 }
 
-// lacks returns what of a feed is neither in a store nor in quarantine there, though the
-// checkpoint says that it is behind it.
+// lacks returns the entities that the checkpoint counts but that are neither in the store's
+// feed nor in quarantine there.
 func lacks(t *testing.T, store storage.Store) (missing []int) {
 	t.Helper()
 	checkpoint, err := producer.ReadCheckpoint(t.Context(), store, "a")
@@ -89,9 +89,9 @@ func lacks(t *testing.T, store storage.Store) (missing []int) {
 	return missing
 }
 
-// TestQuarantine copies a feed while a bridge publishes to it, puts things into quarantine
-// and takes them out, at each moment of the copy. Whenever the copy ends, a bridge that
-// continued on it would lack nothing. The next copy makes it equal.
+// TestQuarantine copies a feed while a bridge publishes to it, quarantines entities and
+// releases them, at each moment of the copy. Whenever the copy ends, a bridge that
+// continues on it must not lack anything. The next copy must complete it.
 func TestQuarantine(t *testing.T) {
 	beside := map[string]func(context.Context, *bridge) error{
 		"put":           func(ctx context.Context, b *bridge) error { return b.reject(ctx) },
@@ -112,7 +112,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// quarantineBeside changes the source at one operation of a copy and ends that at another.
+// quarantineBeside changes the source at one operation of a copy and ends the copy at
+// another.
 func quarantineBeside(t *testing.T, change func(context.Context, *bridge) error, more, at, kill int) (reached, killed bool) {
 	ctx := t.Context()
 	b, to := &bridge{store: memory.New()}, memory.New()
@@ -151,8 +152,8 @@ func quarantineBeside(t *testing.T, change func(context.Context, *bridge) error,
 	return reached, killed
 }
 
-// TestQuarantineFollow: a follower that has ended has what is in quarantine, even if no page
-// has changed.
+// TestQuarantineFollow: a follower that has ended has copied the quarantine, even if no
+// page has changed.
 func TestQuarantineFollow(t *testing.T) {
 	b, to := &bridge{store: memory.New()}, memory.New()
 	check(t, b.publish(t.Context()))

@@ -36,7 +36,7 @@ func entity(n int) *producer.Entity {
 	}
 }
 
-// publish publishes the entities with these numbers, three a page.
+// publish publishes the entities with these numbers, three per page.
 func publish(ctx context.Context, store storage.Store, name string, first, last int) error {
 	f, err := producer.Open(ctx, store, name, producer.Config{MaxPageEntities: 3})
 	if err != nil {
@@ -48,8 +48,8 @@ func publish(ctx context.Context, store storage.Store, name string, first, last 
 	return errors.Join(err, f.Close())
 }
 
-// source returns a store with a feed whose first two pages are pruned and whose last is
-// open, one with a single page, and a snapshot.
+// source returns a store with a feed whose first two pages are pruned and whose last page
+// is open, a feed with a single page, and a snapshot.
 func source(t *testing.T) *memory.Store {
 	t.Helper()
 	store := memory.New()
@@ -105,7 +105,7 @@ func TestCopy(t *testing.T) {
 	from, to := source(t), memory.New()
 	check(t, replica.New(from, to, replica.Config{}).Run(t.Context()))
 	equal(t, from, to)
-	// More comes, and the oldest goes.
+	// The source grows and is pruned.
 	check(t, publish(t.Context(), from, "a", 18, 26))
 	_, err := chain.RaiseFloor(t.Context(), from, "a", 5)
 	check(t, err)
@@ -118,10 +118,10 @@ func TestCopy(t *testing.T) {
 	if got := c.Report().Pages; got.Entities != 9 || got.Pages != 3 {
 		t.Errorf("copied %+v, want 9 entities, 3 pages", got)
 	}
-	// What is copied can be published to.
+	// The copy can be published to.
 	check(t, publish(t.Context(), to, "a", 27, 30))
 	if err := replica.New(from, to, replica.Config{}).Run(t.Context()); !errors.Is(err, replica.ErrDiverged) {
-		t.Errorf("copy to what was published to: %v", err)
+		t.Errorf("copy to a target that was published to: %v", err)
 	}
 	one := memory.New()
 	check(t, replica.New(from, one, replica.Config{Name: "b"}).Run(t.Context()))
@@ -129,12 +129,12 @@ func TestCopy(t *testing.T) {
 		t.Errorf("copied %v", maps.Keys(objects(t, one)))
 	}
 	if err := replica.New(from, one, replica.Config{Name: "none"}).Run(t.Context()); !errors.Is(err, chain.ErrNoFeed) {
-		t.Errorf("copy of nothing: %v", err)
+		t.Errorf("copy of a missing feed: %v", err)
 	}
 }
 
-// TestDiverged copies to targets that are not the beginning of the source. They stay as
-// they are.
+// TestDiverged copies to targets that are not the beginning of the source, and must not
+// change them.
 func TestDiverged(t *testing.T) {
 	for name, last := range map[string]int{"shorter": 2, "open": 16, "closed": 18, "longer": 40} {
 		from, to := source(t), memory.New()
@@ -150,7 +150,7 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// TestPrunedAway: a target cannot continue where the source has forgotten what comes next.
+// TestPrunedAway: a target cannot continue if the source has pruned the next page.
 func TestPrunedAway(t *testing.T) {
 	from, to := source(t), memory.New()
 	check(t, replica.NewFeed(from, to, "a").Sync(t.Context()))
@@ -165,7 +165,7 @@ func TestPrunedAway(t *testing.T) {
 	}
 }
 
-// TestDamage: a body that is not what was written is not copied.
+// TestDamage: a body that does not match its digest is not copied.
 func TestDamage(t *testing.T) {
 	from, to := source(t), memory.New()
 	o, err := from.Get(t.Context(), layout.FeedPage("a", 4), 0, -1)
@@ -183,13 +183,13 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestKilled ends a copy at each operation on either store, which is done or not. Each
-// time the target has the beginning of the source, and the next copy completes it.
+// TestKilled ends a copy at each operation on either store, which is performed or not. Each
+// time the target must be the beginning of the source, and the next copy must complete it.
 func TestKilled(t *testing.T) {
 	for _, last := range []fault.Outcome{fault.Lost, fault.Landed} {
 		for kill, reached := int64(1), true; reached; kill++ {
 			from, to := source(t), memory.New()
-			check(t, replica.NewFeed(from, to, "a").Sync(t.Context())) // so that appends are among the operations
+			check(t, replica.NewFeed(from, to, "a").Sync(t.Context())) // so that the operations include appends
 			check(t, publish(t.Context(), from, "a", 18, 20))
 			_, err := chain.RaiseFloor(t.Context(), from, "a", 4)
 			check(t, err)
@@ -209,7 +209,7 @@ func TestKilled(t *testing.T) {
 			reached = n.Load() >= kill
 			switch {
 			case err == nil:
-				equal(t, from, to) // the operation was one whose outcome did not matter
+				equal(t, from, to) // the outcome of the operation did not matter
 			case !reached:
 				t.Fatal(err)
 			}
@@ -230,7 +230,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledEarly ends a copy to an empty store, where a floor comes before the first page.
+// TestKilledEarly ends a copy to an empty store, in which the floor is written before the
+// first page.
 func TestKilledEarly(t *testing.T) {
 	for kill := int64(1); kill < 40; kill++ {
 		from, to := source(t), memory.New()
@@ -247,7 +248,7 @@ func TestKilledEarly(t *testing.T) {
 	}
 }
 
-// TestFollow copies a feed while it is published to by several, and ends with the same.
+// TestFollow copies a feed while several producers publish to it, until the copy is equal.
 func TestFollow(t *testing.T) {
 	from, to := source(t), memory.New()
 	ctx, stop := context.WithCancel(t.Context())

@@ -39,8 +39,8 @@ const (
 	defaultMaxViolations = 10_000
 )
 
-// Credentials authenticate a client: by Basic authentication (RFC 7617) if
-// there is a Username, else by a Bearer token (RFC 6750) if there is one.
+// Credentials authenticate a client: by Basic authentication (RFC 7617) if there is a
+// Username, or else by a Bearer token (RFC 6750) if there is one.
 type Credentials struct {
 	Username, Password string
 	Bearer             string

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// A page whose only entity lacks two headers.
+// The only entity of the page lacks two headers.
 func ExampleFeed() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", `multipart/mixed; boundary="b"`)
@@ -28,7 +28,7 @@ func ExampleFeed() {
 
 	report, err := verify.Feed(context.Background(), server.URL+"/feeds/zones", verify.Config{})
 	if err != nil {
-		log.Fatal(err) // it could not be checked
+		log.Fatal(err) // the feed could not be checked
 	}
 	for _, v := range report.Violations {
 		fmt.Printf("page %d, part %d: %s: %s\n", v.Page, v.Part, v.Rule, v.Message)

@@ -72,7 +72,7 @@ func TestCleanFeed(t *testing.T) {
 	}
 }
 
-// TestEmptyFeed: a feed without entities has no page, and says so with 204.
+// TestEmptyFeed: the entry point of a feed without entities answers 204.
 func TestEmptyFeed(t *testing.T) {
 	for _, noHead := range []bool{false, true} {
 		s := newSite(t)
@@ -102,12 +102,12 @@ func TestReportOfCleanFeed(t *testing.T) {
 	defer s.mu.Unlock()
 	for i := range pages {
 		if n := slices.Index(s.asked, "GET "+path(i)); n < 0 || slices.Contains(s.asked[n+1:], "GET "+path(i)) {
-			t.Errorf("page %d was not read once: %q", i+1, s.asked)
+			t.Errorf("page %d was not read exactly once: %q", i+1, s.asked)
 		}
 	}
 }
 
-// TestFeedRules breaks one rule at a time. Exactly that is found.
+// TestFeedRules breaks one rule at a time. Exactly that violation must be found.
 func TestFeedRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *site, pages []*fakePage)
@@ -432,8 +432,7 @@ func TestFeedRules(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce: one pass finds everything, also several violations of one
-// entity.
+// TestAllAtOnce: one pass finds all violations, including several of one entity.
 func TestAllAtOnce(t *testing.T) {
 	s, pages := newFeed(t)
 	pages[0].entities[0].header = []string{"Content-Length: 9", "Operation-Type: POST"}
@@ -458,7 +457,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestMaxPages checks a part of a feed whose links lead on and on.
+// TestMaxPages checks part of a feed whose links never end.
 func TestMaxPages(t *testing.T) {
 	s, pages := newFeed(t)
 	report := s.check(verify.Config{MaxPages: len(pages) - 1})

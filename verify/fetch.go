@@ -119,7 +119,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered %d %s, not 200", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// isGone reports whether err is a response that says that a page does not exist.
+// isGone reports whether err is a response which means that a page does not exist.
 func isGone(err error) bool {
 	return hasStatus(err, http.StatusNotFound, http.StatusGone)
 }

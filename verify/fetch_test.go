@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestCredentialsStayAtHome: a link or a redirect to another origin gets
+// TestCredentialsStayAtHome: requests to another origin, after a link or a redirect, have
 // neither credentials nor headers.
 func TestCredentialsStayAtHome(t *testing.T) {
 	for name, lead := range map[string]func(s *site, elsewhere string){
@@ -49,11 +49,11 @@ func TestCredentialsStayAtHome(t *testing.T) {
 				lead(s, other.URL+"/pages/1")
 				report := s.check(verify.Config{Credentials: credentials, Header: http.Header{"X-Key": {"k"}}})
 				if asked || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return strings.Contains(v.Message, verify.ErrOrigin.Error()) }) {
-					t.Errorf("without permission the other origin was asked: %v; %v", asked, report.Err())
+					t.Errorf("requests to the other origin without permission: %v; %v", asked, report.Err())
 				}
 				report = s.check(verify.Config{Credentials: credentials, Header: http.Header{"X-Key": {"k"}}, AllowOrigins: []string{other.URL}})
 				if !asked || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return v.Rule == verify.Reachable }) {
-					t.Errorf("the other origin was asked: %v; %v", asked, report.Err())
+					t.Errorf("requests to the other origin: %v; %v", asked, report.Err())
 				}
 			})
 		}
@@ -67,7 +67,7 @@ func TestFeedErrors(t *testing.T) {
 		}
 	}
 	if report, err := verify.Feed(t.Context(), "http://example.com/", verify.Config{AllowOrigins: []string{"example.org"}}); err == nil {
-		t.Errorf("a host without a scheme is an origin: %+v", report)
+		t.Errorf("a host without a scheme was accepted as an origin: %+v", report)
 	}
 	s, _ := newFeed(t)
 	s.pages["/feeds/zones"].status = http.StatusUnauthorized
@@ -78,7 +78,7 @@ func TestFeedErrors(t *testing.T) {
 	}
 }
 
-// TestCancelled: the end of the context is an error, not a violation.
+// TestCancelled: a cancelled context is an error, not a violation.
 func TestCancelled(t *testing.T) {
 	for _, request := range []string{"HEAD " + path(2), "HEAD " + path(0), "GET " + path(0), "GET " + path(2)} {
 		s, _ := newFeed(t)
@@ -86,7 +86,7 @@ func TestCancelled(t *testing.T) {
 		s.observer = func(r *http.Request) {
 			if r.Method+" "+r.URL.Path == request {
 				cancel()
-				<-r.Context().Done() // else the answer may be faster
+				<-r.Context().Done() // otherwise the response may be faster
 			}
 		}
 		if report, err := verify.Feed(ctx, s.url("/feeds/zones"), verify.Config{}); !errors.Is(err, context.Canceled) {

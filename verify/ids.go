@@ -52,7 +52,7 @@ type ids struct {
 	dir  string
 	max  int // occurrences in memory
 	held []occurrence
-	file *os.File // all runs, one after another; nil while there are none
+	file *os.File // all runs in sequence; nil if there are none
 	ends []int64  // of the runs in the file
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestDuplicates compares the sorting on disk with a map.
+// TestDuplicates compares the sort on disk with a map.
 func TestDuplicates(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{0, 1, 2, 7, 8, 9, 100, 5000} {
@@ -60,12 +60,12 @@ func TestDuplicatesWithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := seen.add([]byte("b"), 0, 1, 0); err == nil {
-		t.Error("Content-IDs go nowhere, and nobody is told")
+		t.Error("a failure to write Content-IDs was not reported")
 	}
 }
 
-// TestStall: a server that sends nothing, or next to nothing, is given up, before
-// its headers and within its body.
+// TestStall: a request fails if the server sends nothing, or almost nothing, before its
+// headers or within its body.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := newFetcher(Config{HTTPClient: &http.Client{Transport: stalling{}}}, "http://x/")
@@ -94,8 +94,8 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// stalling answers after nearly too long, with bytes that come nearly too late, and
-// then with one every seven seconds, for ever; for /header, nothing at all.
+// stalling responds shortly before the time limit, with bytes that arrive shortly before
+// it, and then with one every seven seconds, for ever; to /header, not at all.
 type stalling struct{}
 
 func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -117,7 +117,7 @@ func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 }
 
-// TestRulesHaveRemedies, each its own text for the reader.
+// TestRulesHaveRemedies: each rule has its own remedy.
 func TestRulesHaveRemedies(t *testing.T) {
 	for _, r := range []Rule{
 		Reachable, MediaType, PageHeader, PageFormat, EntityHeader, OperationType, ContentLength, ReprDigest, Changed,

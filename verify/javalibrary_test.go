@@ -16,7 +16,8 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// recorded answers with what the Java library 1.0.1 answered: see the README there.
+// recorded responds with recorded responses of the Java library 1.0.1: see the README
+// there.
 type recorded map[string][]byte // by path
 
 const recordings = "../consumer/testdata/java-library-1.0.1"
@@ -43,8 +44,8 @@ func (s recorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header(header), Request: r, Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// TestJavaLibrary checks the recorded feed and snapshot. All that is wrong with them
-// is that pages of the snapshot have no Last-Modified.
+// TestJavaLibrary checks the recorded feed and snapshot. The only violation is that pages
+// of the snapshot have no Last-Modified.
 func TestJavaLibrary(t *testing.T) {
 	s := recorded{}
 	s.add(t, "/feed/f", "feed-page-from-newest-0.http")

@@ -8,7 +8,7 @@ type lineSearch struct {
 	pattern []byte // LF and the delimiter
 	found   int64  // offset of the line, in bytes; -1 if there is none
 
-	size int64  // of what was written
+	size int64  // of the text so far
 	tail []byte // the end of it, shorter than the pattern
 }
 
@@ -17,7 +17,7 @@ func (s *lineSearch) reset() {
 	s.found, s.size, s.tail = -1, 0, append(s.tail[:0], '\n')
 }
 
-// Write searches in b, and across its border with what was written before.
+// Write searches b, including lines that began in earlier writes.
 func (s *lineSearch) Write(b []byte) (int, error) {
 	start := s.size
 	s.size += int64(len(b))

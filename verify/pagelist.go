@@ -35,7 +35,7 @@ type pageList struct {
 	backward int
 	seen     urlSet
 
-	file   *os.File // blocks, one after another; nil while there are none
+	file   *os.File // blocks in sequence; nil if there are none
 	starts []int64  // of the blocks in the file
 	end    int64
 	tail   []listed // not in the file yet
@@ -201,7 +201,7 @@ func (s *urlSet) has(url string) bool {
 
 func (s *urlSet) hash(url string) uint64 { return max(1, maphash.String(s.seed, url)) }
 
-// find returns where h is, or where it may be put.
+// find returns the slot of h, or the empty slot for it.
 func (s *urlSet) find(h uint64) int {
 	mask := len(s.table) - 1
 	at := int(h) & mask

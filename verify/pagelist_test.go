@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestPageList holds the list on disk to a slice.
+// TestPageList compares the list on disk with a slice.
 func TestPageList(t *testing.T) {
 	for _, n := range []int{0, 1, listBlock - 1, listBlock, 3*listBlock + 7} {
 		dir := t.TempDir()
@@ -21,7 +21,7 @@ func TestPageList(t *testing.T) {
 				p.modified = time.Unix(int64(i), 0).UTC()
 			}
 			if l.has(p.url) {
-				t.Errorf("%d of %d is there before it was added", i, n)
+				t.Errorf("%d of %d was found before it was added", i, n)
 			}
 			l.add(p)
 			want = append([]listed{p}, want...)
@@ -56,6 +56,6 @@ func TestPageListWithoutRoom(t *testing.T) {
 		l.add(listed{url: fmt.Sprint(i)})
 	}
 	if l.reverse(); l.err == nil || l.at(0) != (listed{}) {
-		t.Error("pages go nowhere, and no one is told")
+		t.Error("a failure to write pages was not reported")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// probeTime is how long a server may take to say what is at a URL.
+// probeTime limits how long a server may take to respond, in IsIndex.
 const probeTime = 30 * time.Second
 
 // IsIndex reports whether the response for a URL is the index of a snapshot, by its media type. It

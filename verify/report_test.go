@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestReportAsJSON writes down the form that others read.
+// TestReportAsJSON fixes the JSON form, on which others depend.
 func TestReportAsJSON(t *testing.T) {
 	s, pages := newFeed(t)
 	pages[1].entities[1].set("Operation-Type", "POST")
@@ -90,8 +90,8 @@ func TestLargeEntity(t *testing.T) {
 	}
 }
 
-// FuzzPage checks whatever a server may send as a page: no panic, and an error
-// only where the server is not to blame.
+// FuzzPage checks arbitrary responses: no panic, and an error only if the server is not to
+// blame.
 func FuzzPage(f *testing.F) {
 	p := feedPage(0)
 	f.Add(p.bytes(), p.header.Get("Content-Type"), p.header.Get("Last-Modified"), "</feeds/zones>; rel=self", "sha-256=:AA==:")
@@ -100,7 +100,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, contentType, modified, link, digest string) {
 		client.body = body
 		client.header = http.Header{"Content-Type": {contentType}, "Last-Modified": {modified}, "Link": {link}, "Repr-Digest": {digest}}
-		client.left = 20 // links may lead on and on
+		client.left = 20 // links may never end
 		c := verify.Config{HTTPClient: &http.Client{Transport: client}}
 		for _, check := range []func() (*verify.Report, error){
 			func() (*verify.Report, error) { return verify.Feed(t.Context(), "http://x/feeds/zones", c) },
@@ -118,7 +118,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// handed answers every request alike, until it has answered enough.
+// handed sends the same response to every request, up to a number of requests.
 type handed struct {
 	header http.Header
 	body   []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// A countingStore counts what is read of objects. To a server it is far away.
+// A countingStore counts reads of objects. The server considers it remote.
 type countingStore struct {
 	storage.Store
 	reads atomic.Uint64
@@ -28,8 +28,8 @@ func (s *countingStore) Get(ctx context.Context, key string, offset, length int6
 
 func (s *countingStore) Remote() bool { return true }
 
-// TestStoreRequests: each page is read twice, as it is stored and as a consumer sees
-// it, and nothing but finding the newest page costs more.
+// TestStoreRequests: each page is read twice, as stored and as a consumer sees it. Only
+// finding the newest page costs more.
 func TestStoreRequests(t *testing.T) {
 	store := &countingStore{Store: newStore(t, 100)}
 	reader := chain.NewReader(store, "zones")
@@ -47,8 +47,8 @@ func TestStoreRequests(t *testing.T) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	// The newest page is asked for by HEAD and by GET, under both of its names.
+	// The newest page is requested by HEAD and by GET, under both of its URLs.
 	if got, most := store.reads.Load(), 2*uint64(report.Pages)+3*find; got > most {
-		t.Errorf("%d pages took %d reads, want at most %d; to find the newest takes %d", report.Pages, got, most, find)
+		t.Errorf("%d pages took %d reads, want at most %d; finding the newest takes %d", report.Pages, got, most, find)
 	}
 }

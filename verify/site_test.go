@@ -41,10 +41,10 @@ func (e *entity) remove(name string) {
 type fakePage struct {
 	header   http.Header
 	entities []*entity
-	document func([]byte) []byte // changes what is sent
+	document func([]byte) []byte // changes the response
 	status   int                 // 200 if 0
-	body     string              // instead of entities
-	head     func(http.Header)   // changes what HEAD is told
+	body     string              // replaces the entities
+	head     func(http.Header)   // changes the header of the response to HEAD
 	redirect string
 }
 
@@ -63,7 +63,7 @@ func (p *fakePage) bytes() []byte {
 	return b.Bytes()
 }
 
-// A site is a server that a test has in its hand.
+// A site is a server under the control of a test.
 type site struct {
 	t      *testing.T
 	server *httptest.Server
@@ -71,8 +71,8 @@ type site struct {
 	mu       sync.Mutex
 	pages    map[string]*fakePage // by path
 	asked    []string             // "METHOD path", in order
-	before   func(request string) // called before each answer
-	noHead   bool                 // HEAD is answered by 405
+	before   func(request string) // called before each response
+	noHead   bool                 // the response to HEAD is 405
 	observer func(*http.Request)
 }
 
@@ -121,7 +121,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A feed of three pages, oldest first, with two entities each, a second apart.
+// newFeed is a feed of three pages, oldest first, with two entities each, a second apart.
 func newFeed(t *testing.T) (*site, []*fakePage) {
 	s := newSite(t)
 	var pages []*fakePage
@@ -180,7 +180,7 @@ func (s *site) link(i, prev, next int) {
 	s.pages[path(i)].header["Link"] = links
 }
 
-// place is what the tests compare of a violation.
+// A place is the part of a violation that tests compare.
 type place struct {
 	Rule verify.Rule
 	Path string
@@ -199,15 +199,15 @@ func (s *site) places(report *verify.Report) []place {
 			continue
 		}
 		if v.Message == "" || v.Remedy == "" {
-			s.t.Errorf("violation does not say what is wrong and what to do: %+v", v)
+			s.t.Errorf("violation without message or remedy: %+v", v)
 		}
 		if v.Rule == verify.PageFormat {
 			if v.Offset < 0 {
-				s.t.Errorf("violation does not say where: %+v", v)
+				s.t.Errorf("violation without an offset: %+v", v)
 			}
 		} else if v.Part >= 0 {
 			if p := s.pages[u.Path]; p != nil && !bytes.HasPrefix(p.bytes()[min(v.Offset, int64(len(p.bytes()))):], []byte("--"+boundary)) {
-				s.t.Errorf("there is no delimiter at offset %d: %+v", v.Offset, v)
+				s.t.Errorf("no delimiter at offset %d: %+v", v.Offset, v)
 			}
 		} else if v.Offset >= 0 {
 			s.t.Errorf("an offset without a part: %+v", v)

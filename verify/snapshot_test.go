@@ -97,7 +97,7 @@ func TestSnapshot(t *testing.T) {
 			func(s *site, _ []*fakePage) { s.index(snapshotPath(0), s.url(snapshotPath(1))) },
 			[]place{{verify.AbsoluteURL, index, 0, -1}},
 		},
-		"page URL that is none": {
+		"invalid page URL": {
 			func(s *site, _ []*fakePage) {
 				s.index(s.url(snapshotPath(0)), s.url(snapshotPath(1)), "mailto:a@example.com")
 			},
@@ -111,7 +111,7 @@ func TestSnapshot(t *testing.T) {
 			func(s *site, _ []*fakePage) { s.editIndex("03:01:01.000Z", "03:01:02.000Z") },
 			[]place{{verify.CreatedAt, index, 0, -1}},
 		},
-		"other number of entities": {
+		"wrong number of entities": {
 			func(s *site, _ []*fakePage) { s.editIndex(`"entities":4`, `"entities":5`) },
 			[]place{{verify.EntityCount, index, 0, -1}},
 		},
@@ -177,6 +177,6 @@ func TestSnapshotChanges(t *testing.T) {
 func TestSnapshotErrors(t *testing.T) {
 	s, _ := newSnapshot(t)
 	if _, err := verify.Snapshot(t.Context(), s.url("/snapshots/none"), verify.Config{}); err == nil {
-		t.Error("a snapshot that is not there can be checked")
+		t.Error("checking a missing snapshot succeeded")
 	}
 }

@@ -36,21 +36,20 @@ func (s *site) prune(i int) {
 	s.pages[path(i)].header["Link"] = kept
 }
 
-// TestSecondVisit changes a feed between two visits. What is allowed is no
-// violation; everything else is.
+// TestSecondVisit changes a feed between two visits. Only forbidden changes are violations.
 func TestSecondVisit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *site, pages []*fakePage)
 		want   []place
 	}{
-		"nothing":          {func(*site, []*fakePage) {}, []place{}},
-		"an entity more":   {func(_ *site, pages []*fakePage) { grow(pages[2]) }, []place{}},
-		"a page more":      {func(s *site, _ []*fakePage) { s.appendPage(3) }, []place{}},
-		"both":             {func(s *site, pages []*fakePage) { grow(pages[2]); s.appendPage(3) }, []place{}},
-		"a page less":      {func(s *site, _ []*fakePage) { s.prune(1) }, []place{}},
-		"two pages less":   {func(s *site, _ []*fakePage) { s.prune(2) }, []place{}},
-		"all pages other":  {func(s *site, _ []*fakePage) { s.appendPage(3); s.prune(3) }, []place{}},
-		"other cache time": {func(_ *site, pages []*fakePage) { pages[0].header.Set("Cache-Control", "no-cache") }, []place{}},
+		"nothing":            {func(*site, []*fakePage) {}, []place{}},
+		"an added entity":    {func(_ *site, pages []*fakePage) { grow(pages[2]) }, []place{}},
+		"an added page":      {func(s *site, _ []*fakePage) { s.appendPage(3) }, []place{}},
+		"both":               {func(s *site, pages []*fakePage) { grow(pages[2]); s.appendPage(3) }, []place{}},
+		"a removed page":     {func(s *site, _ []*fakePage) { s.prune(1) }, []place{}},
+		"two removed pages":  {func(s *site, _ []*fakePage) { s.prune(2) }, []place{}},
+		"all pages replaced": {func(s *site, _ []*fakePage) { s.appendPage(3); s.prune(3) }, []place{}},
+		"changed cache time": {func(_ *site, pages []*fakePage) { pages[0].header.Set("Cache-Control", "no-cache") }, []place{}},
 		"one byte of a body": {
 			func(_ *site, pages []*fakePage) { pages[1].entities[0].body = "hallo" },
 			[]place{{verify.Changed, path(1), 2, -1}},
@@ -72,11 +71,11 @@ func TestSecondVisit(t *testing.T) {
 			},
 			[]place{{verify.Changed, path(1), 2, -1}},
 		},
-		"an entity more in an old page": {
+		"an entity added to an old page": {
 			func(_ *site, pages []*fakePage) { grow(pages[1]) },
 			[]place{{verify.Changed, path(1), 2, -1}},
 		},
-		"an entity less in the newest page": {
+		"an entity removed from the newest page": {
 			func(_ *site, pages []*fakePage) {
 				pages[2].entities = pages[2].entities[:1]
 				pages[2].header.Set("Last-Modified", clock(2, 0))
@@ -96,7 +95,7 @@ func TestSecondVisit(t *testing.T) {
 			},
 			[]place{{verify.Changed, path(2), 3, -1}},
 		},
-		"a page in the middle less": {
+		"a page removed in the middle": {
 			func(s *site, _ []*fakePage) {
 				s.appendPage(3)
 				delete(s.pages, path(1))
@@ -129,7 +128,7 @@ func TestSecondVisit(t *testing.T) {
 	}
 }
 
-// kept takes a state through JSON, as one that lies in a file goes.
+// kept encodes and decodes a state, as when it is stored in a file.
 func kept(t *testing.T, state *verify.State) *verify.State {
 	t.Helper()
 	data, err := json.Marshal(state)
@@ -141,7 +140,7 @@ func kept(t *testing.T, state *verify.State) *verify.State {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(*state, again); diff != "" {
-		t.Fatalf("a state changes in a file:\n%s", diff)
+		t.Fatalf("a state changed in its file:\n%s", diff)
 	}
 	return &again
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// newStore has a feed of n closed pages and an open one, two entities each.
+// newStore returns a store with a feed of n closed pages and an open one, two entities
+// each.
 func newStore(t *testing.T, n int) *memory.Store {
 	t.Helper()
 	store := memory.New()
@@ -37,7 +38,7 @@ func newStore(t *testing.T, n int) *memory.Store {
 	for i := range 2*n + 1 {
 		e := &feed.Entity{Operation: feed.Put, ContentType: "text/plain", ContentID: fmt.Sprint(i), Body: []byte("hello")}
 		if i == 2 {
-			e.Body = bytes.Repeat([]byte("hello\n"), 20_000) // more than is held in memory
+			e.Body = bytes.Repeat([]byte("hello\n"), 20_000) // more than fits into memory
 		}
 		if _, err := f.Publish(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -49,7 +50,7 @@ func newStore(t *testing.T, n int) *memory.Store {
 	return store
 }
 
-// rewrite puts another page in the place of one.
+// rewrite replaces one page.
 func rewrite(t *testing.T, store storage.Store, n int64, change func(p *chain.Page, body []byte) []byte) {
 	t.Helper()
 	o, err := store.Get(t.Context(), layout.FeedPage("zones", n), 0, -1)
@@ -116,8 +117,8 @@ func TestCleanStore(t *testing.T) {
 	}
 }
 
-// TestStoreRules damages a store. What a server makes of it depends on the
-// damage; here it is looked at what the store itself is blamed for.
+// TestStoreRules damages a store. The violations that the server adds depend on the damage;
+// this test compares those of the store itself.
 func TestStoreRules(t *testing.T) {
 	ctx := context.Background()
 	meta := func(n int64, change func(p *chain.Page)) func(*testing.T, storage.Store) {
@@ -170,11 +171,11 @@ func TestStoreRules(t *testing.T) {
 		"times later than those of the body": {meta(21, func(p *chain.Page) { p.First, p.Last = p.First.Add(time.Hour), p.Last.Add(time.Hour) }), []string{"metadata 21", "metadata 21"}},
 		"last time":                          {meta(21, func(p *chain.Page) { p.Last = p.Last.Add(time.Second) }), []string{"metadata 21"}},
 		"last Content-ID":                    {meta(3, func(p *chain.Page) { p.LastContentID = "x" }), []string{"metadata 3"}},
-		"no page before":                     {meta(2, func(p *chain.Page) { p.Prev = "" }), []string{"chain 2", "chain 3"}},
-		"another page before": {meta(2, func(p *chain.Page) { p.Prev = strings.Repeat("0", 64) }),
+		"no previous page":                   {meta(2, func(p *chain.Page) { p.Prev = "" }), []string{"chain 2", "chain 3"}},
+		"wrong previous page": {meta(2, func(p *chain.Page) { p.Prev = strings.Repeat("0", 64) }),
 			[]string{"chain 2", "chain 3"}},
-		"first page has one before": {meta(1, func(p *chain.Page) { p.Prev = strings.Repeat("0", 64) }), []string{"chain 1", "chain 2"}},
-		"open page in the middle":   {meta(2, func(p *chain.Page) { p.Closed = false }), []string{"chain 2", "page-format 2"}},
+		"first page has a previous page": {meta(1, func(p *chain.Page) { p.Prev = strings.Repeat("0", 64) }), []string{"chain 1", "chain 2"}},
+		"open page in the middle":        {meta(2, func(p *chain.Page) { p.Closed = false }), []string{"chain 2", "page-format 2"}},
 		"times overlap": {meta(21, func(p *chain.Page) { p.First, p.Last = p.First.Add(-time.Hour), p.Last.Add(-time.Hour) }),
 			[]string{"metadata 21", "metadata 21", "metadata 21"}},
 		"metadata is another page's": {
@@ -189,7 +190,7 @@ func TestStoreRules(t *testing.T) {
 			},
 			[]string{"metadata 2"},
 		},
-		"member that is not known":     {object(2, member(`"closed"`, `"more":1,"closed"`)), []string{"metadata 2"}},
+		"unknown member":               {object(2, member(`"closed"`, `"more":1,"closed"`)), []string{"metadata 2"}},
 		"name of a member is damaged":  {object(2, member(`"settled"`, `"sattled"`)), []string{"metadata 2"}},
 		"name of a member in capitals": {object(2, member(`"closed"`, `"CLOSED"`)), []string{"metadata 2"}},
 		"Content-Type, closed page":    {object(2, func(m *storage.Meta) { m.ContentType = "text/plain" }), []string{"metadata 2"}},

@@ -210,7 +210,7 @@ func describeRepair(r *repair.Report) string {
 	}
 	switch {
 	case len(r.Steps) == 0:
-		fmt.Fprintf(&b, "%s: pages %d to %d: nothing to repair\n", r.Feed, r.Oldest, r.Newest)
+		fmt.Fprintf(&b, "%s: %s: nothing to repair\n", r.Feed, pageRange(r.Oldest, r.Newest))
 	case r.Newest == 0:
 		fmt.Fprintf(&b, "%s: no page is left\n", r.Feed)
 	default:
@@ -218,9 +218,17 @@ func describeRepair(r *repair.Report) string {
 		if r.Applied {
 			verb = "has"
 		}
-		fmt.Fprintf(&b, "%s %s pages %d to %d\n", r.Feed, verb, r.Oldest, r.Newest)
+		fmt.Fprintf(&b, "%s %s %s\n", r.Feed, verb, pageRange(r.Oldest, r.Newest))
 	}
 	return b.String()
+}
+
+// pageRange returns "page 3" or "pages 3 to 5".
+func pageRange(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("page %d", first)
+	}
+	return fmt.Sprintf("pages %d to %d", first, last)
 }
 
 func describeLoss(l repair.Loss) string {
