@@ -61,9 +61,9 @@ type Position struct {
 	// Committed is when a consumer committed the position, by its clock, in whole
 	// milliseconds. It is zero if none did or an earlier version wrote it.
 	Committed time.Time `json:"committed,omitzero"`
-	// Damaged is the URL of the page after the position, if it was found damaged when
-	// entities of it had been committed. A consumer reads it to its end, and gives out
-	// nothing of it until it is whole. It is empty otherwise.
+	// Damaged is the URL of the page after the position, if it was found to be damaged
+	// after entities of it had been committed. A consumer delivers nothing more of it until
+	// it has read the whole page without an error. It is empty otherwise.
 	Damaged string `json:"damaged,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Reading the entities of a page, with the same Entity for all of them.
+// The same Entity can be used for all entities of a page.
 func ExampleParse() {
 	const document = "--b\r\n" +
 		"Last-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\n" +

@@ -38,7 +38,7 @@ func TestAppendHeader(t *testing.T) {
 	}
 }
 
-// TestAppendHeaderOfDelete checks that a DELETE is written with a Content-Type, which the
+// TestAppendHeaderOfDelete: a DELETE is written with a Content-Type, which the
 // specification requires.
 func TestAppendHeaderOfDelete(t *testing.T) {
 	e := feed.Entity{Operation: feed.Delete, ContentID: "<1>", ContentLocation: "k"}
@@ -153,7 +153,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckNamesTheCharacter checks that the error has the character, not one of its bytes.
+// TestCheckNamesTheCharacter: the error names the character, not one of its bytes.
 func TestCheckNamesTheCharacter(t *testing.T) {
 	for value, want := range map[string]string{"Z\u00fcrich": "character '\u00fc' at byte 1", "Z\xfcrich": "byte 1, 0xfc,", "\ufffd": "character '\ufffd' at byte 0"} {
 		e := fullEntity
@@ -164,8 +164,7 @@ func TestCheckNamesTheCharacter(t *testing.T) {
 	}
 }
 
-// FuzzCheck holds Check to its word: what it accepts comes back from a page as
-// it was.
+// FuzzCheck: what Check accepts survives a round trip through a page.
 func FuzzCheck(f *testing.F) {
 	f.Add("<1>", "application/json", "Europe%2FBerlin", "X-Field", "value", []byte("body"))
 	f.Add("", "a", "", "Content-Id", " ", []byte("\r\n--"))
@@ -183,7 +182,7 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("Check accepts %+v, the page refuses: %v", e, err)
+			t.Fatalf("Check accepts %+v, the page rejects it: %v", e, err)
 		}
 		r := page.NewReader(strings.NewReader(string(page.AppendClose(data, boundary))), boundary, page.ReaderOptions{Strict: true})
 		n := 0
@@ -201,7 +200,7 @@ func FuzzCheck(f *testing.F) {
 			n++
 		}
 		if n != 1 {
-			t.Fatalf("one entity comes back as %d", n)
+			t.Fatalf("one entity is read back as %d", n)
 		}
 	})
 }

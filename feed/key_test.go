@@ -50,13 +50,13 @@ func FuzzKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string) {
 		e := feed.Entity{ContentType: "text/plain", ContentLocation: feed.EncodeKey(key)}
 		if got := e.Key(); got != key {
-			t.Fatalf("key %q comes back as %q", key, got)
+			t.Fatalf("key %q is read back as %q", key, got)
 		}
 		if err := e.Check(false); len(e.ContentLocation) < feed.MaxHeader/2 && err != nil {
 			t.Fatalf("key %q: %v", key, err)
 		}
 		if u, err := url.Parse(e.ContentLocation); err != nil || u.IsAbs() || strings.ContainsAny(u.Path, "\r\n") && !strings.ContainsAny(key, "\r\n") {
-			t.Fatalf("key %q: %q is no relative reference: %v", key, e.ContentLocation, err)
+			t.Fatalf("key %q: %q is not a relative reference: %v", key, e.ContentLocation, err)
 		}
 	})
 }

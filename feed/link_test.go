@@ -91,7 +91,7 @@ func TestParseLinksRefuses(t *testing.T) {
 				t.Errorf("%+v, error %v; want a HeaderError that names Link", got, err)
 			}
 			if got != (feed.Links{}) {
-				t.Errorf("links %+v beside the error", got)
+				t.Errorf("links %+v and an error", got)
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func FuzzParseLinks(f *testing.F) {
 		}
 		again, err := feed.ParseLinks(base(t), http.Header{"Link": links.Header()})
 		if err != nil || again != links {
-			t.Fatalf("%q gives %+v, which comes back as %+v, %v", value, links, again, err)
+			t.Fatalf("%q is parsed as %+v, which is read back as %+v, %v", value, links, again, err)
 		}
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An Operation says what an entity does to its key: it is the value of the
-// Operation-Type header without "http-equiv=".
+// An Operation is what an entity does to its key: the value of the Operation-Type header
+// without "http-equiv=".
 type Operation string
 
 // The operations of the specification (section "Operation-Type").

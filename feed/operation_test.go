@@ -21,7 +21,7 @@ func TestParseOperation(t *testing.T) {
 			t.Errorf("ParseOperation(%q) = %q, %v; want %q", text, got, err, want)
 		}
 		if again, err := feed.ParseOperation(got.HeaderValue()); err != nil || again != got {
-			t.Errorf("%q does not come back from %q", got, got.HeaderValue())
+			t.Errorf("%q is not read back from %q", got, got.HeaderValue())
 		}
 	}
 	for _, text := range []string{"", "http-equiv=", "http-equiv=POST", "PUTS", "http-equiv=http-equiv=PUT", "GET", "PUT DELETE"} {

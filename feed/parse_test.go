@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// header makes a header from lines.
+// header returns a header with the given lines.
 func header(lines ...string) page.Header {
 	var h page.Header
 	for _, line := range lines {
@@ -74,8 +74,8 @@ func TestParseIgnoresCaseOfNames(t *testing.T) {
 	}
 }
 
-// TestParseReuse checks that nothing of one entity shows in the next, and
-// nothing of a part's buffer in an entity.
+// TestParseReuse: nothing of an entity remains in the next one, and an entity does not
+// alias the part's buffer.
 func TestParseReuse(t *testing.T) {
 	var e feed.Entity
 	first := header(fullHeader...)
@@ -88,7 +88,7 @@ func TestParseReuse(t *testing.T) {
 		clear(f.Value)
 	}
 	if e.ContentID != "<1-A@random-content-id>" || e.Header[1] != (feed.Field{Name: "x-second", Value: "b"}) {
-		t.Errorf("entity changed with the part's buffer: %+v", e)
+		t.Errorf("entity aliases the part's buffer: %+v", e)
 	}
 	small := &page.Part{
 		Header: header("Content-Type: text/plain", "Last-Modified: Mon, 27 Nov 2023 03:10:01 GMT"),
@@ -98,13 +98,13 @@ func TestParseReuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.ContentID != "" || e.Operation != "" || e.ContentLocation != "" || len(e.Header) != 0 || e.Body != nil || e.Size != -1 {
-		t.Errorf("the entity before shows in %+v", e)
+		t.Errorf("fields of the previous entity remain in %+v", e)
 	}
 	if e.Stream != small.Stream || !e.LastModified.Equal(fullEntity.LastModified.Add(time.Second)) {
 		t.Errorf("got %+v", e)
 	}
 	if id != "<1-A@random-content-id>" || location != "Europe%2FBerlin" {
-		t.Errorf("strings of the entity before changed: %q, %q", id, location)
+		t.Errorf("strings of the previous entity changed: %q, %q", id, location)
 	}
 }
 
@@ -144,13 +144,13 @@ func TestParseRefuses(t *testing.T) {
 			err := feed.Parse(&e, &page.Part{Index: 3, Offset: 120, Header: header(c.lines...)}, true)
 			var got *feed.HeaderError
 			if !errors.Is(err, c.cause) || !errors.As(err, &got) {
-				t.Fatalf("error %v, want a HeaderError that is %q", err, c.cause)
+				t.Fatalf("error %v, want a HeaderError that matches %q", err, c.cause)
 			}
 			if got.Part != 3 || got.Offset != 120 || got.Name != c.header {
 				t.Errorf("error names part %d, offset %d, header %s", got.Part, got.Offset, got.Name)
 			}
 			if text := err.Error(); !strings.Contains(text, "part 3, offset 120") || !strings.Contains(text, c.header) {
-				t.Errorf("error text %q does not tell where", text)
+				t.Errorf("error text %q has no location", text)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestParseDelete(t *testing.T) {
 	}
 }
 
-// TestParseSameLength reads a Content-Length that is there twice, but alike.
+// TestParseSameLength: two equal Content-Lengths are accepted.
 func TestParseSameLength(t *testing.T) {
 	var e feed.Entity
 	if err := feed.Parse(&e, &page.Part{Header: header(append(slices.Clip(fullHeader), "content-length: 5", "Content-Length: 5")...)}, true); err != nil {
@@ -175,7 +175,7 @@ func TestParseSameLength(t *testing.T) {
 	}
 }
 
-// TestParseSnapshotEntity checks that a snapshot's entities need one header.
+// TestParseSnapshotEntity: an entity of a snapshot needs only one header.
 func TestParseSnapshotEntity(t *testing.T) {
 	lines := []string{"Content-Type: text/plain"}
 	var e feed.Entity
@@ -192,7 +192,7 @@ func TestParseSnapshotEntity(t *testing.T) {
 	}
 }
 
-// parts are what a page of n entities with the seven usual headers gives.
+// parts returns the parts of a page of n entities with the seven usual headers.
 func parts(n int) []*page.Part {
 	all := make([]*page.Part, n)
 	for i := range all {
@@ -235,8 +235,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// FuzzParse reads headers of any lines: no panic, and what can be read comes
-// back when it is written and read again.
+// FuzzParse parses arbitrary headers: it must not panic, and a parsed header must survive a
+// round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(strings.Join(fullHeader, "\n"), true)
 	f.Add("Content-Type: text/plain\nLast-Modified: Thu, 5 Oct 2023 03:00:13 GMT", false)
@@ -245,7 +245,7 @@ func FuzzParse(f *testing.F) {
 		var e, again feed.Entity
 		if err := feed.Parse(&e, &page.Part{Header: header(strings.Split(text, "\n")...)}, feedEntity); err != nil {
 			if _, ok := errors.AsType[*feed.HeaderError](err); !ok {
-				t.Fatalf("error %v is no HeaderError", err)
+				t.Fatalf("error %v is not a HeaderError", err)
 			}
 			return
 		}

@@ -53,7 +53,7 @@ func TestParseTimeRefuses(t *testing.T) {
 		_, err := feed.ParseTime(text)
 		var header *feed.HeaderError
 		if !errors.Is(err, feed.ErrInvalidHeader) || !errors.As(err, &header) || header.Value != text {
-			t.Errorf("ParseTime(%q): error %v, want a HeaderError that is ErrInvalidHeader", text, err)
+			t.Errorf("ParseTime(%q): error %v, want a HeaderError that matches ErrInvalidHeader", text, err)
 		}
 	}
 }
@@ -72,9 +72,10 @@ func TestRounding(t *testing.T) {
 		{"2023-10-05T03:00:13.5Z", "2023-10-05T03:00:13Z", "2023-10-05T03:00:13.5Z", "Thu, 05 Oct 2023 03:00:13 GMT"},
 		{"2023-10-05T03:00:13Z", "2023-10-05T03:00:13Z", "2023-10-05T03:00:13Z", "Thu, 05 Oct 2023 03:00:13 GMT"},
 		{"2023-10-05T03:00:13.0000001+02:00", "2023-10-05T01:00:13Z", "2023-10-05T01:00:13Z", "Thu, 05 Oct 2023 01:00:13 GMT"},
-		// Half an hour off, so that rounding in local time would show.
+		// Half an hour off, so that rounding in local time would be detected.
 		{"2023-10-05T03:00:13.7+05:30", "2023-10-04T21:30:13Z", "2023-10-04T21:30:13.7Z", "Wed, 04 Oct 2023 21:30:13 GMT"},
-		// Before 1970, and before the zero of time.Time: down is earlier, not nearer to zero.
+		// Before 1970, and before the zero of time.Time: truncation is towards earlier
+		// times, not towards zero.
 		{"1969-12-31T23:59:59.9995Z", "1969-12-31T23:59:59Z", "1969-12-31T23:59:59.999Z", "Wed, 31 Dec 1969 23:59:59 GMT"},
 		{"0000-12-31T23:59:59.5Z", "0000-12-31T23:59:59Z", "0000-12-31T23:59:59.5Z", "Sun, 31 Dec 0000 23:59:59 GMT"},
 	} {
@@ -91,7 +92,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingKeepsOrder is the promise that makes entering by a time safe.
+// TestRoundingKeepsOrder: rounding preserves order, on which starting at a time depends.
 func TestRoundingKeepsOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
@@ -101,14 +102,14 @@ func TestRoundingKeepsOrder(t *testing.T) {
 			"Truncate": feed.Truncate, "Milliseconds": feed.Milliseconds, "wire": wire,
 		} {
 			if round(a).After(round(b)) {
-				t.Fatalf("%s turns %v <= %v around", name, a, b)
+				t.Fatalf("%s reverses the order of %v <= %v", name, a, b)
 			}
 			if round(a).After(a) || a.Sub(round(a)) >= time.Second {
-				t.Fatalf("%s(%v) = %v is not the last one that is not later", name, a, round(a))
+				t.Fatalf("%s(%v) = %v is not the latest one that is not later", name, a, round(a))
 			}
 		}
 		if feed.Truncate(feed.Milliseconds(a)) != feed.Truncate(a) || wire(a) != feed.Truncate(a) {
-			t.Fatalf("%v: the way over milliseconds or the wire gives another second", a)
+			t.Fatalf("%v: rounding to milliseconds or for the wire changes the second", a)
 		}
 	}
 }
@@ -138,8 +139,8 @@ func FuzzParseTime(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := feed.ParseTime(s)
-		// net/http also takes fractions, the year 0, and any abbreviation for a
-		// zone, which it then counts as UTC.
+		// net/http also accepts fractions, the year 0, and any abbreviation for a zone,
+		// which it treats as UTC.
 		std, stdErr := http.ParseTime(s)
 		zone, _ := std.Zone()
 		if stdErr == nil && std.Year() > 0 && std.Nanosecond() == 0 && (zone == "GMT" || zone == "UTC") {
@@ -151,7 +152,7 @@ func FuzzParseTime(f *testing.F) {
 			return
 		}
 		if again := wire(got); again != got {
-			t.Fatalf("ParseTime(%q) = %v, which comes back as %v", s, got, again)
+			t.Fatalf("ParseTime(%q) = %v, which is read back as %v", s, got, again)
 		}
 	})
 }

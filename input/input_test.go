@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// collect reads everything, bodies too; what was read before an error stays.
+// collect reads all entities with their bodies. It also returns those read before an error.
 func collect(t *testing.T, entities iter.Seq2[*feed.Entity, error]) ([]feed.Entity, error) {
 	t.Helper()
 	var all []feed.Entity
@@ -37,7 +37,7 @@ func collect(t *testing.T, entities iter.Seq2[*feed.Entity, error]) ([]feed.Enti
 				return all, err
 			}
 			if e.Size >= 0 && e.Size != int64(len(body)) {
-				t.Errorf("stream of %d bytes says it has %d", len(body), e.Size)
+				t.Errorf("stream of %d bytes claims %d", len(body), e.Size)
 			}
 			got.Stream, got.Size, got.Body = nil, 0, append([]byte("streamed:"), body...)
 		}
@@ -46,7 +46,7 @@ func collect(t *testing.T, entities iter.Seq2[*feed.Entity, error]) ([]feed.Enti
 	return all, nil
 }
 
-// sameBytes compares bodies at once, not byte by byte.
+// sameBytes compares bodies as strings, which is faster than byte by byte.
 var sameBytes = cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) })
 
 func put(key, id, body string) feed.Entity {
@@ -72,7 +72,7 @@ func TestNDJSON(t *testing.T) {
 		{name: "byte order mark", lines: "\ufeff{\"id\":\"a\"}\n1\n", options: input.Options{}, want: []feed.Entity{put("", "", `{"id":"a"}`), put("", "", "1")}},
 		{name: "byte order mark alone", lines: "\ufeff\r\n1\n", want: []feed.Entity{put("", "", "1")}},
 		{name: "byte order mark later", lines: "1\n\ufeff2\n", want: []feed.Entity{put("", "", "1")}, where: "line 2", err: input.ErrInvalid},
-		{name: "body as it stands", lines: ` {"b": 1.0,  "a":"\u0061"} ` + "\n", want: []feed.Entity{put("", "", ` {"b": 1.0,  "a":"\u0061"} `)}},
+		{name: "body is unchanged", lines: ` {"b": 1.0,  "a":"\u0061"} ` + "\n", want: []feed.Entity{put("", "", ` {"b": 1.0,  "a":"\u0061"} `)}},
 		{name: "key", lines: `{"id":"a/é"}`, options: input.Options{Key: "/id"}, want: []feed.Entity{put("a%2F%C3%A9", "", `{"id":"a/é"}`)}},
 		{name: "number as key", lines: `{"id":7}`, options: input.Options{Key: "/id"}, want: []feed.Entity{put("7", "", `{"id":7}`)}},
 		{name: "Content-ID", lines: `{"e":"x@y"}`, options: input.Options{ContentID: "/e"}, want: []feed.Entity{put("", "x@y", `{"e":"x@y"}`)}},
@@ -106,7 +106,7 @@ func TestNDJSON(t *testing.T) {
 	}
 }
 
-// check wants an *input.Error at the place, with the cause.
+// check fails the test unless err is an *input.Error at the place, with the cause.
 func check(t *testing.T, err error, where string, cause error) {
 	t.Helper()
 	if !errors.Is(err, cause) {
@@ -118,7 +118,7 @@ func check(t *testing.T, err error, where string, cause error) {
 	}
 }
 
-// TestNDJSONSays wants to be told what to mend.
+// TestNDJSONSays: errors name the mistake and its position.
 func TestNDJSONSays(t *testing.T) {
 	for line, want := range map[string]string{
 		"{\"id\":\"b\x00\"}":              `byte 9: invalid character '\x00' in string literal`,
@@ -250,14 +250,14 @@ func TestSingle(t *testing.T) {
 	}
 	got, err = input.Single(header, strings.NewReader("hello"), 5, 4)
 	if err != nil || got.Body != nil || got.Size != 5 {
-		t.Fatalf("a body larger than maxWhole: got %+v, %v; want a stream", got, err)
+		t.Fatalf("body larger than maxWhole: got %+v, %v; want a stream", got, err)
 	}
 	if body, err := io.ReadAll(got.Stream); string(body) != "hello" || err != nil {
 		t.Errorf("stream gave %q, %v", body, err)
 	}
 	got, err = input.Single(textproto.MIMEHeader{"Content-Type": {"a/b"}}, strings.NewReader(""), 0, 4)
 	if err != nil || got.Body == nil || got.Operation != feed.Put {
-		t.Errorf("an empty body: got %+v, %v", got, err)
+		t.Errorf("empty body: got %+v, %v", got, err)
 	}
 	for name, header := range map[string]textproto.MIMEHeader{
 		"no Content-Type":   {},
@@ -302,7 +302,7 @@ func TestDirectory(t *testing.T) {
 	}
 	got, err = collect(t, input.Directory(fsys, input.DirectoryOptions{Operation: feed.Delete, ContentType: "a/b"}))
 	if err != nil || got[0].Operation != feed.Delete || got[0].ContentType != "a/b" {
-		t.Errorf("options are not used: %+v, %v", got[0], err)
+		t.Errorf("options are ignored: %+v, %v", got[0], err)
 	}
 	for range input.Directory(fsys, input.DirectoryOptions{}) {
 		break // must stop the walk, not panic
@@ -311,7 +311,7 @@ func TestDirectory(t *testing.T) {
 	check(t, err, "file a/b c.txt", input.ErrInvalid)
 }
 
-// FuzzNDJSON checks that no line is lost, changed or made up.
+// FuzzNDJSON: no line is lost, changed or invented.
 func FuzzNDJSON(f *testing.F) {
 	f.Add("{\"id\":1}\r\n\n[2]", "/id", 100)
 	f.Add("\"\xff\"\n 3 ", "", 3)

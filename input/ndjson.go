@@ -39,9 +39,9 @@ type Options struct {
 	ContentID string
 	// MaxLine is the longest line, in bytes; 0 means DefaultMaxLine.
 	MaxLine int
-	// Lengthy, if set, is called when a line is longer than LengthyLine, before
-	// the rest of it is read. A program that reads several inputs at once can
-	// use it to let them take turns. An error ends the input.
+	// Lengthy, if set, is called when a line is longer than LengthyLine, before the rest of
+	// it is read. A program that reads several inputs concurrently can use it to make them
+	// take turns. An error ends the input.
 	Lengthy func() error
 }
 

@@ -33,10 +33,10 @@ var (
 	ErrIsDirectory  = errors.New("is a directory")
 	ErrNotDirectory = errors.New("is not a directory")
 	// ErrNoBoundary: a multipart document begins with something else, and its Content-Type is not known.
-	ErrNoBoundary = errors.New("the first line is no multipart delimiter")
+	ErrNoBoundary = errors.New("the first line is not a multipart delimiter")
 )
 
-// Config says how a file, a directory or a stream is read.
+// Config configures how a file, a directory or a stream is read.
 type Config struct {
 	Format string
 	// Options are those of NDJSON. Operation and ContentType are for all formats: for a multipart
@@ -62,8 +62,8 @@ type Source struct {
 // Close closes the input.
 func (s *Source) Close() error { return s.close() }
 
-// Tell has busy called with false whenever the source begins to wait for its input, and
-// with true when some has come.
+// Tell makes the source call busy with false when it begins to wait for input, and with
+// true when some has arrived.
 func (s *Source) Tell(busy func(bool)) {
 	if s.waits != nil {
 		s.waits.busy = busy

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A source says when it waits for its input. Files are there.
+// A source reports when it waits for input. Files are never waited for.
 func TestSourceTells(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(name, []byte("1\n"), 0o600); err != nil {

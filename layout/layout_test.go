@@ -38,15 +38,15 @@ func TestCheckName(t *testing.T) {
 				if !errors.Is(err, layout.ErrName) {
 					t.Errorf("CheckName(%.50q) = %v, want ErrName", name, err)
 				} else if text := err.Error(); len(text) > 300 || strings.ContainsAny(text, "\x00\n\r\x1b") {
-					t.Errorf("CheckName(%.50q): error text of %d bytes is not fit for a terminal", name, len(text))
+					t.Errorf("CheckName(%.50q): error text of %d bytes is unsuitable for a terminal", name, len(text))
 				}
 			}
 		})
 	}
 }
 
-// TestKeysAndPaths writes down every name on disk and on the wire. To change
-// one is to break every store and every link there is.
+// TestKeysAndPaths fixes every name on disk and on the wire. Changing one breaks existing
+// stores and links.
 func TestKeysAndPaths(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{layout.FeedPages("zones"), "feeds/zones/pages/"},
@@ -82,12 +82,12 @@ func TestParseSnapshotIndex(t *testing.T) {
 		}
 	}
 	if _, err := layout.ParseSnapshotIndex("other", "snapshots/zones/index/20231127T205217Z-1"); err == nil {
-		t.Error("the index of another snapshot is taken")
+		t.Error("the index of another snapshot is accepted")
 	}
 }
 
-// TestKeysAreSafe: every key made from a name that is allowed is a key of the
-// storage contract, stays below its prefix, and is a clean path.
+// TestKeysAreSafe: every key made from a valid name is valid in package storage, stays
+// below its prefix, and is a clean path.
 func TestKeysAreSafe(t *testing.T) {
 	allowed := regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}(/[A-Za-z0-9._-]{1,200})*$`)
 	for _, name := range []string{"a", "a.b-c_d", "pages", "floor", "index", strings.Repeat("x", layout.MaxName)} {
@@ -108,7 +108,7 @@ func TestKeysAreSafe(t *testing.T) {
 	}
 }
 
-// TestKeysSortByNumber: listing gives pages in their order.
+// TestKeysSortByNumber: listings return pages in order.
 func TestKeysSortByNumber(t *testing.T) {
 	var feed, snapshot []string
 	for _, n := range []int{0, 1, 2, 9, 10, 11, 99, 100, 101, 99_999, 100_000, 999_999} {
@@ -123,7 +123,7 @@ func TestKeysSortByNumber(t *testing.T) {
 func TestParseFeedPage(t *testing.T) {
 	for _, n := range []int64{1, 9, 10, 123_456, 999_999_999_999, 1_000_000_000_000} {
 		if got, err := layout.ParseFeedPage("zones", layout.FeedPage("zones", n)); err != nil || got != n {
-			t.Errorf("page %d comes back as %d, %v", n, got, err)
+			t.Errorf("page %d is read back as %d, %v", n, got, err)
 		}
 	}
 	for _, key := range []string{

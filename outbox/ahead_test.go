@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// A pauser calls something before a runner locks the feed for its nth batch.
+// A pauser calls a function before a runner locks the feed for its nth batch.
 type pauser struct {
 	n     int64
 	count atomic.Int64
@@ -32,8 +32,8 @@ func (p *pauser) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQu
 
 func (p *pauser) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// What a runner has read ahead, another has moved when the runner comes to it: so long
-// ago that the producer does not recognise it any more.
+// TestReadAheadIsOvertaken: another runner has moved the rows that a runner read ahead, so
+// long ago that the producer no longer recognises them.
 func TestReadAheadIsOvertaken(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -62,7 +62,8 @@ func TestReadAheadIsOvertaken(t *testing.T) {
 	})
 }
 
-// Large bodies of rows that were read ahead are read when those are published.
+// TestReadAheadLargeBodies: large bodies of rows read ahead are read when the rows are
+// published.
 func TestReadAheadLargeBodies(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -74,7 +75,7 @@ func TestReadAheadLargeBodies(t *testing.T) {
 		}
 		w.drain(c)
 		if !slices.Equal(want, bodies(t, store)) {
-			t.Error("other bodies were published")
+			t.Error("wrong bodies were published")
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A recorder passes on the statements of a pool.
+// A recorder records the statements of a pool.
 type recorder struct{ statements chan string }
 
 func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	select {
 	case r.statements <- data.SQL:
-	default: // no one reads along
+	default: // nothing is recorded
 	}
 	return ctx
 }
@@ -29,7 +29,7 @@ func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 func (recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TestIdle: feeds without rows have no lease, and together cost one statement at a time,
-// outside of transactions. A row is moved all the same.
+// outside transactions. Rows are still moved.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -56,7 +56,7 @@ func TestIdle(t *testing.T) {
 		})
 	}
 	for range 2 {
-		// All have begun, and are done.
+		// All runners have started, and have nothing to do.
 		for get[bool](w, "SELECT count(*) < $1 OR EXISTS (SELECT FROM feedctl.outbox_lease) FROM feedctl.outbox_feed", len(names)) {
 			if t.Context().Err() != nil {
 				t.Fatal(t.Context().Err())
@@ -65,7 +65,7 @@ func TestIdle(t *testing.T) {
 		for n := 0; n < 3; {
 			sql := <-trace.statements
 			if !strings.Contains(sql, "WITH ORDINALITY") {
-				n = 0 // some have only just begun
+				n = 0 // some have only just started
 				continue
 			}
 			n++

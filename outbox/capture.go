@@ -216,7 +216,7 @@ func (r *relation) checkKey(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if len(r.Key) == 0 {
-		return fmt.Errorf("%w: it has no primary key: name the columns that are its key", ErrCapture)
+		return fmt.Errorf("%w: it has no primary key: name its key columns", ErrCapture)
 	}
 	return fmt.Errorf("%w: key %s has no unique index on exactly these columns, all not null, that is neither partial nor deferrable",
 		ErrCapture, strings.Join(r.Key, ", "))

@@ -20,7 +20,7 @@ func (w *world) attach(c outbox.Capture) {
 	}
 }
 
-// events returns what is in the outbox as "op key body", and empties it.
+// events returns the contents of the outbox as "op key body", and empties it.
 func (w *world) events() []string {
 	w.Helper()
 	rows, err := w.pool.Query(w.Context(), `WITH gone AS (DELETE FROM feedctl.outbox RETURNING *)
@@ -43,7 +43,7 @@ func (w *world) events() []string {
 	return events
 }
 
-// does runs a statement and compares the events that it gives.
+// does executes a statement and compares the resulting events.
 func (w *world) does(sql string, want ...string) {
 	w.Helper()
 	w.exec(sql)
@@ -72,7 +72,7 @@ func TestCapture(t *testing.T) {
 	w.does(`TRUNCATE products`, `DELETE 0`, `DELETE 3`)
 	w.does(`BEGIN; INSERT INTO products VALUES (9); ROLLBACK`)
 
-	// Attached again, with other columns and another key.
+	// Attach again, with other columns and another key.
 	w.exec(`ALTER TABLE products ALTER name SET NOT NULL, ADD UNIQUE (name)`)
 	w.attach(outbox.Capture{Table: "public.products", Columns: []string{"id", "name"}, Key: []string{"name"}})
 	w.does(`INSERT INTO products VALUES (1, 'a')`, `PUT a {"id":1,"name":"a"}`)
@@ -98,8 +98,7 @@ func TestCaptureCompositeKey(t *testing.T) {
 	}
 }
 
-// Large values that an update does not touch are in the event, and what a table has
-// behind the scenes is not.
+// TOASTed values that an update does not change are in the event. System columns are not.
 func TestCaptureWholeRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,13 +118,13 @@ func TestCaptureWholeRows(t *testing.T) {
 	w.attach(outbox.Capture{Table: "products", Columns: []string{"twice", "Pair"}})
 	w.does(`UPDATE products SET n = 4`, `PUT 2 {"twice":8,"Pair":{"a":1}}`)
 	w.does(`DELETE FROM products; INSERT INTO products (id, n) VALUES (5, 1)`, `DELETE 2`, `PUT 5 {"twice":2,"Pair":null}`)
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // it is new there
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // it is new in that version
 		w.does(`MERGE INTO products p USING (VALUES (5), (6)) v (id) ON p.id = v.id
 			WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (v.id, 1)`, `DELETE 5`, `PUT 6 {"twice":2,"Pair":null}`)
 	}
 }
 
-// Columns may have the names that the trigger uses itself.
+// Columns may have the same names as variables of the trigger.
 func TestCaptureNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,8 +137,8 @@ func TestCaptureNames(t *testing.T) {
 	}
 }
 
-// A change of the table that the trigger cannot follow makes writes fail, rather than
-// events wrong, until the table is attached again.
+// If a table is changed in a way that the trigger cannot follow, writes fail until it is
+// attached again, instead of publishing wrong events.
 func TestCaptureAfterRename(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,12 +147,12 @@ func TestCaptureAfterRename(t *testing.T) {
 	w.does(`ALTER TABLE products RENAME b TO c; INSERT INTO products VALUES (1, 2, 3)`, `PUT 1 {"a":2}`)
 	w.exec(`ALTER TABLE products RENAME a TO b; ALTER TABLE products RENAME TO goods`)
 	if _, err := w.pool.Exec(t.Context(), `UPDATE goods SET b = 3`); err == nil {
-		t.Errorf("a column that is not there is published: %v", w.events())
+		t.Errorf("a missing column is published: %v", w.events())
 	}
 	w.attach(outbox.Capture{Table: "goods", Columns: []string{"b"}})
 	w.does(`UPDATE goods SET b = 4`, `PUT 1 {"b":4}`)
 	w.does(`ALTER TABLE goods ALTER b TYPE numeric(5,1), ALTER id TYPE text`)
-	// Sessions that have written before may not be able to any more, until then.
+	// Until then, writes may also fail in sessions that have written before.
 	w.attach(outbox.Capture{Table: "goods", Columns: []string{"b"}})
 	w.does(`UPDATE goods SET b = 6`, `PUT 1 {"b":6.0}`)
 }
@@ -182,7 +181,7 @@ func TestPartitions(t *testing.T) {
 		CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
 		CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20) PARTITION BY LIST (day);
 		CREATE TABLE parts_2_1 PARTITION OF parts_2 FOR VALUES IN (10, 11)`)
-	for range 2 { // also when it is attached already
+	for range 2 { // even if it is attached already
 		w.attach(outbox.Capture{Table: "parts"})
 		w.does(`INSERT INTO parts VALUES (1, 1, 'a'), (2, 10, 'b')`,
 			`PUT [1, 1] {"id":1,"day":1,"v":"a"}`, `PUT [2, 10] {"id":2,"day":10,"v":"b"}`)
@@ -211,13 +210,13 @@ func TestDetach(t *testing.T) {
 	before := count()
 	w.attach(outbox.Capture{Table: "products"})
 	if count() == before {
-		t.Fatal("attach made nothing")
+		t.Fatal("attach created nothing")
 	}
 	if err := w.db.Detach(t.Context(), "products"); err != nil {
 		t.Fatal(err)
 	}
 	if after := count(); after != before {
-		t.Errorf("%d things are left", after-before)
+		t.Errorf("%d objects are left", after-before)
 	}
 	w.does(`INSERT INTO products VALUES (1)`)
 	if err := w.db.Detach(t.Context(), "products"); !errors.Is(err, outbox.ErrNotCaptured) {
@@ -226,7 +225,7 @@ func TestDetach(t *testing.T) {
 	if err := w.db.Detach(t.Context(), "missing"); !errors.Is(err, outbox.ErrNotCaptured) {
 		t.Error(err)
 	}
-	// A table that was dropped leaves its feed free.
+	// Dropping a table frees its feed.
 	w.attach(outbox.Capture{Table: "products"})
 	w.exec(`DROP TABLE products; CREATE TABLE products (id int PRIMARY KEY)`)
 	w.attach(outbox.Capture{Table: "products"})
@@ -276,12 +275,12 @@ func TestCannotBeCaptured(t *testing.T) {
 	}
 }
 
-// A column that a trigger does not see is not published as null.
+// A column that triggers do not see must not be published as null.
 func TestVirtualColumns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	stored := "STORED"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // they are new there
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // they are new in that version
 		stored = "VIRTUAL"
 	}
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) ` + stored + `)`)
@@ -298,8 +297,7 @@ func TestVirtualColumns(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1, 2)`, `PUT 1 {"id":1,"n":2}`)
 }
 
-// A trigger of the table's own that changes the row again does not bring the events
-// about it out of order.
+// Another trigger of the table that changes the row again must not reorder the events.
 func TestTriggersOfTheTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -312,7 +310,7 @@ func TestTriggersOfTheTable(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1, 1, false)`, `PUT 1 {"id":1,"v":1,"touched":false}`, `PUT 1 {"id":1,"v":1,"touched":true}`)
 }
 
-// Writers need no rights for the outbox, and row security hides nothing.
+// Writers need no rights on the outbox, and row security hides nothing.
 func TestCaptureRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -328,11 +326,11 @@ func TestCaptureRights(t *testing.T) {
 	_, err := w.pool.Exec(t.Context(), `BEGIN; SET LOCAL ROLE shop; CREATE TEMP TABLE mine (id int);
 		CREATE TRIGGER t AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION feedctl.capture_1(); ROLLBACK`)
 	if err == nil || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("anybody may use the trigger function: %v", err)
+		t.Errorf("any user may call the trigger function: %v", err)
 	}
 }
 
-// The JSON of every type, whatever the session's settings.
+// The JSON of every type does not depend on the session's settings.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -405,7 +403,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// A key that may be NULL after all is none: writes fail, rather than events be wrong.
+// If a key column becomes nullable, writes of NULL fail, instead of publishing wrong
+// events.
 func TestCaptureNullKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// The server tells who may still make rows appear: each transaction that has drawn an
-// id, until it ends, however it does.
+// The server knows which transactions may still make rows visible: each that has drawn an
+// id, until it ends in any way.
 func TestMarkOnTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,7 +30,7 @@ func TestMarkOnTheServer(t *testing.T) {
 	w.in(reader, "SELECT FROM feedctl.outbox")
 	w.in(locker, "LOCK TABLE feedctl.outbox IN ROW SHARE MODE")
 	w.publish("3")
-	look("others only read", 3)
+	look("other transactions only read", 3)
 
 	plain, function := w.begin(), w.begin()
 	w.in(plain, "INSERT INTO feedctl.outbox (feed) VALUES ('elsewhere')") // 4
@@ -42,29 +42,29 @@ func TestMarkOnTheServer(t *testing.T) {
 	w.commit(plain)
 	look("one of the two is open", 3)
 	w.in(function, "PREPARE TRANSACTION 'function'")
-	look("it was prepared", 3)
+	look("a prepared transaction", 3)
 	w.exec("COMMIT PREPARED 'function'")
 	look("both have ended", 6)
 
 	w.in(later, "SAVEPOINT s")
 	w.in(later, "SELECT feedctl.publish('things', 'k')") // 8
 	w.in(later, "ROLLBACK TO s")
-	look("a part was rolled back", 6)
+	look("a partial rollback", 6)
 	if err := later.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	look("all was rolled back", 8)
+	look("a complete rollback", 8)
 
 	part := w.begin()
 	w.in(part, "SAVEPOINT s")
 	w.in(part, "SELECT feedctl.publish('things', 'k')") // 9
 	look("a savepoint is open", 8)
 	w.in(part, "ROLLBACK TO s")
-	look("all that it has drawn was rolled back", 9)
+	look("all of its ids were rolled back", 9)
 }
 
-// While an old snapshot keeps deleted rows from being removed, they are not read again
-// and again; nor are the rows that wait behind a batch.
+// Rows are not read repeatedly while an old snapshot prevents the removal of deleted rows,
+// nor are those after the batch.
 func TestRowsAreNotReadAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	const backlog, moves = 3000, 30
@@ -82,14 +82,14 @@ func TestRowsAreNotReadAgainAndAgain(t *testing.T) {
 	t.Cleanup(pool.Close)
 	r := w.run(outbox.Use(pool, schema.Default), outbox.Config{Store: memory.New(), MaxRows: 100})
 	for n := range int64(moves) {
-		for r.Stats().Rows < backlog+n { // to look into the table would be to read them
+		for r.Stats().Rows < backlog+n { // querying the table would read them
 			w.exec("SELECT pg_sleep(0.002)")
 		}
 		w.publish("one")
 	}
 	r.mustStop(t)
 	pool.Close()
-	// Statistics are complete when the sessions have ended.
+	// Statistics are complete once the sessions have ended.
 	for get[bool](w, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'dead' AND datname = current_database()) FROM pg_sleep(0.002)`) {
 		if t.Context().Err() != nil {
 			t.Fatal(t.Context().Err())

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// things is how much there is of what attach makes.
+// things returns the number of database objects that attach creates.
 func (w *world) things() int {
 	w.Helper()
 	return get[int](w, `SELECT (SELECT count(*) FROM pg_trigger) + (SELECT count(*) FROM pg_proc) + (SELECT count(*) FROM feedctl.outbox_capture)`)
@@ -24,7 +24,7 @@ func (w *world) detach(table string) {
 	}
 }
 
-// captured is what status says of the table whose changes go to a feed.
+// captured returns the captured table of a feed, according to status.
 func (w *world) captured(feed string) *outbox.CapturedTable {
 	w.Helper()
 	s, err := w.db.Status(w.Context(), feed)
@@ -37,7 +37,7 @@ func (w *world) captured(feed string) *outbox.CapturedTable {
 	return s.Feeds[0].Table
 }
 
-// Of a table that was dropped nothing is left behind, by whatever name it is detached.
+// Detaching a dropped table removes everything, by whatever name it is detached.
 func TestDetachDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,18 +47,18 @@ func TestDetachDropped(t *testing.T) {
 		func() error { return w.db.Detach(t.Context(), `public."Odd.""Table"`) },
 		func() error { return w.db.Detach(t.Context(), `"Odd.""Table"`) }, // in the search_path
 		func() error { return w.db.DetachFeed(t.Context(), testFeed) },
-		func() error { // another table has its name
+		func() error { // another table took its name
 			w.exec(create)
 			defer w.exec(`DROP TABLE "Odd.""Table"`)
 			return w.db.Detach(t.Context(), `"Odd.""Table"`)
 		},
-		func() error { // its feed is taken by another table
+		func() error { // another table took its feed
 			w.exec(`CREATE TABLE other (id int PRIMARY KEY)`)
 			defer w.exec(`DROP TABLE other`)
 			w.attach(outbox.Capture{Table: "other"})
 			return w.db.DetachFeed(t.Context(), testFeed)
 		},
-		func() error { // it is attached anew to another feed
+		func() error { // it is attached to another feed
 			w.exec(create)
 			defer w.exec(`DROP TABLE "Odd.""Table"`)
 			if err := w.db.Attach(t.Context(), outbox.Capture{Table: `"Odd.""Table"`, Feed: "another"}); err != nil {
@@ -80,7 +80,7 @@ func TestDetachDropped(t *testing.T) {
 			t.Error(err)
 		}
 		if after := w.things(); after != before {
-			t.Errorf("%d things are left", after-before)
+			t.Errorf("%d objects are left", after-before)
 		}
 		if got := w.captured(testFeed); got != nil {
 			t.Errorf("status has %+v", got)
@@ -93,7 +93,7 @@ func TestDetachDropped(t *testing.T) {
 	}
 }
 
-// A capture that was made before its table's name was kept is given it.
+// A capture created before names were stored gets its table's name.
 func TestCaptureMigration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,12 +119,12 @@ func TestCaptureMigration(t *testing.T) {
 		t.Error(err)
 	}
 	if after := w.things(); after != before {
-		t.Errorf("%d things are left", after-before)
+		t.Errorf("%d objects are left", after-before)
 	}
 }
 
-// A table that was renamed is known by its new name, and one of another schema is not
-// taken for it.
+// A renamed table is known by its new name, and a table of another schema is not mistaken
+// for it.
 func TestDetachRenamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,11 +142,11 @@ func TestDetachRenamed(t *testing.T) {
 	}
 	w.detach("goods")
 	if after := w.things(); after != before {
-		t.Errorf("%d things are left", after-before)
+		t.Errorf("%d objects are left", after-before)
 	}
 }
 
-// What was a partition is no part of the table any more, and keeps nothing of the capture.
+// A former partition keeps nothing of the capture.
 func TestDetachedPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -159,16 +159,16 @@ func TestDetachedPartition(t *testing.T) {
 	w.exec(`ALTER TABLE parts DETACH PARTITION parts_1;
 		CREATE TABLE parts_3 PARTITION OF parts FOR VALUES FROM (0) TO (10)`)
 	w.does(`INSERT INTO parts SELECT * FROM parts_1`, `PUT 1 {"id":1}`)
-	w.does(`TRUNCATE parts_1`) // the row is where it was moved to
+	w.does(`TRUNCATE parts_1`) // the row was moved there
 	w.detach("parts")
 	w.exec(`DROP TABLE parts_3`)
 	if after := w.things(); after > before {
-		t.Errorf("%d things are left", after-before)
+		t.Errorf("%d objects are left", after-before)
 	}
 }
 
-// Status tells of partitions that came later, and to attach the table again mends that,
-// without another change.
+// Status reports partitions that were added later, and attaching the table again captures
+// them without other changes.
 func TestNewPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,7 +187,7 @@ func TestNewPartitions(t *testing.T) {
 		CREATE TABLE parts_3 (id int PRIMARY KEY); ALTER TABLE parts ATTACH PARTITION parts_3 FOR VALUES FROM (20) TO (30)`)
 	uncovered("public.parts_2_1", "public.parts_3")
 	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
-	w.does(`TRUNCATE parts`, `DELETE 10`, `DELETE 20`, `DELETE 1`) // the table as a whole knows them
+	w.does(`TRUNCATE parts`, `DELETE 10`, `DELETE 20`, `DELETE 1`) // the captured table includes them
 	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
 	w.attach(outbox.Capture{Table: "parts"})
 	uncovered()

@@ -8,17 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Mark is a mark that looks whenever it is asked to.
+// A Mark is a mark that reads the state of the database when asked.
 type Watermark struct{ watermark watermark }
 
-// Look returns the id up to which all rows are visible, or never will be.
+// Look returns the id up to which all rows are visible or never will be.
 func (m *Watermark) Look(ctx context.Context, d *DB) (settled int64, err error) {
 	m.watermark.updated = time.Time{}
 	err = d.do(ctx, func(tx pgx.Tx) error { return m.watermark.update(ctx, tx, time.Now()) })
 	return m.watermark.settled, err
 }
 
-// Pass tells the mark that rows with these ids were taken.
+// Pass reports to the mark that rows with these ids were taken.
 func (m *Watermark) Pass(ids ...int64) {
 	m.watermark.advance(rows{ids: ids, passed: m.watermark.settled + 1})
 }
@@ -28,5 +28,5 @@ func (d *DB) Dial(ctx context.Context, network, address string) (net.Conn, error
 	return d.pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
 
-// SetIdleAfter sets how long after its last row a feed counts as idle.
+// SetIdleAfter sets the time without rows after which a feed is idle.
 func (d *DB) SetIdleAfter(t time.Duration) { d.poller.idleAfter = t }

@@ -14,8 +14,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestFailover has the server crash, become a standby and be promoted, while two runners
-// work and others write. The feed has what was committed, once and in order.
+// TestFailover: the server crashes, becomes a standby and is promoted, while two runners
+// and several writers are active. The feed must have the committed events, once and in
+// order.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"database", "store"} {
@@ -46,7 +47,7 @@ func TestFailover(t *testing.T) {
 					more()
 				}
 			})
-			w.pool = w.connect(nil) // the connections of the other may be dead
+			w.pool = w.connect(nil) // the connections of the other may be broken
 			w.await()
 			for _, r := range runners {
 				r.mustStop(t)
@@ -73,8 +74,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// writing has some publish what they note in a journal, while f runs. What fails is not
-// tried again. To f is given what waits until there is more in the journal.
+// writing runs writers that record their events in a journal, while f runs. They do not
+// retry. f gets a function that waits until the journal has more events.
 func (w *world) writing(writers int, f func(more func())) {
 	ctx, stop := context.WithCancel(w.Context())
 	var wg sync.WaitGroup

@@ -31,7 +31,7 @@ type killer struct {
 
 func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	if k.count.Add(1) == k.n {
-		// It ends a little later: the statement may have been executed or not.
+		// The connection ends slightly later: the statement may have been executed or not.
 		var ended bool
 		err := k.w.pool.QueryRow(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", conn.PgConn().PID()).Scan(&ended)
 		if err != nil || !ended {
@@ -43,8 +43,8 @@ func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (k *killer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// eachUntil calls try with 1, 2, 3 and so on, each with a feed of its own, several at a
-// time, until one returns false. It returns how many there were before that.
+// eachUntil calls try concurrently with 1, 2, 3 and so on, each with its own feed, until
+// one returns false. It returns the number of calls before that.
 func (w *world) eachUntil(try func(w *world, n int) bool) int {
 	w.Helper()
 	const together = 8
@@ -64,8 +64,8 @@ func (w *world) eachUntil(try func(w *world, n int) bool) int {
 	}
 }
 
-// TestConnectionEnds ends the connection before each statement of a runner. The
-// next runner finishes what was begun.
+// TestConnectionEnds ends the connection before each statement of a runner. The next runner
+// must finish its work.
 func TestConnectionEnds(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -80,7 +80,7 @@ func TestConnectionEnds(t *testing.T) {
 			pool := w.connect(k)
 			_, err := drain(t.Context(), outbox.Use(pool, schema.Default), c)
 			pool.Close()
-			w.exec("DELETE FROM feedctl.outbox_lease WHERE feed = $1", w.feed) // of the runner that was cut off
+			w.exec("DELETE FROM feedctl.outbox_lease WHERE feed = $1", w.feed) // of the disconnected runner
 			w.drain(c)
 			if diff := cmp.Diff([]string{"0", "1", "2", "3", "4"}, bodiesOf(t, store, w.feed)); diff != "" {
 				t.Errorf("connection ended before statement %d, %v: %s", n, err, diff)
@@ -93,8 +93,8 @@ func TestConnectionEnds(t *testing.T) {
 	})
 }
 
-// TestStoreFaults has each operation on the store fail, with and without effect, and
-// all after it. The next runner finishes what was begun.
+// TestStoreFaults makes each operation on the store fail, with and without effect, and all
+// later ones. The next runner must finish the work.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestStoreFaults(t *testing.T) {
 			w.publish("1", "2", "3", "4", "5", "6")
 			var reached atomic.Bool
 			faulty := c
-			faulty.Producer.RetryFor = time.Second // errors end the runner, and not a moment without a turn
+			faulty.Producer.RetryFor = time.Second // only errors end the runner, not a missed turn
 			faulty.Store = fault.Wrap(store, func(op fault.Op) fault.Outcome {
 				switch {
 				case op.N < n:
@@ -121,7 +121,7 @@ func TestStoreFaults(t *testing.T) {
 			})
 			_, err := drain(t.Context(), w.db, faulty)
 			if reached.Load() && err == nil {
-				t.Errorf("fault at operation %d is no error", n)
+				t.Errorf("no error after a fault at operation %d", n)
 			}
 			w.drain(c)
 			if diff := cmp.Diff([]string{"0", "1", "2", "3", "4", "5", "6"}, bodiesOf(t, store, w.feed)); diff != "" {
@@ -135,8 +135,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestOthersPublishAfterACrash: the first pages of a batch were written when all
-// was cut short, and then others filled more pages than a producer looks back.
+// TestOthersPublishAfterACrash: a runner crashes after writing the first pages of a batch,
+// and others fill more pages than a producer looks back.
 func TestOthersPublishAfterACrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -174,7 +174,7 @@ func TestOthersPublishAfterACrash(t *testing.T) {
 	}
 }
 
-// Runners whose connections end at random all the time come through.
+// Runners make progress although their connections end at random.
 func TestConnectionsEndAllTheTime(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -209,7 +209,7 @@ func TestConnectionsEndAllTheTime(t *testing.T) {
 	})
 }
 
-// A row that was noted is published, whatever the limit is when that is resumed.
+// A recorded row is published when its batch is resumed, whatever the limit is then.
 func TestLowerLimitAfterACrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

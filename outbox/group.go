@@ -86,12 +86,12 @@ func (g *Group) move(ctx context.Context, r *Runner) error {
 	return r.Run(ctx)
 }
 
-// feedsEvery is how often RunAll looks for further feeds.
+// feedsEvery is the interval at which RunAll checks for further feeds.
 const feedsEvery = 2 * time.Second
 
-// RunAll moves the rows of all feeds, including those that appear later. A feed whose runner fails
-// is logged, and the others continue. RunAll returns these errors when ctx ends, or with once when
-// all is done.
+// RunAll moves the rows of all feeds, including those that appear later. If the runner of a
+// feed fails, the error is logged and the others continue. RunAll returns these errors when
+// ctx ends, or with once when all rows have been moved.
 func (g *Group) RunAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func (g *Group) RunAll(ctx context.Context) error {
 			break
 		}
 		if err != nil && ctx.Err() == nil {
-			g.config.Logger.Warn("cannot look for further feeds, trying again", "error", err)
+			g.config.Logger.Warn("cannot check for further feeds, retrying", "error", err)
 		}
 		for _, name := range feeds {
 			r, err := g.start(name)

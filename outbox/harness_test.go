@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// server is shared by the tests; each has a database of its own.
+// server is shared by the tests; each has its own database.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -39,19 +39,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// databases are the URLs of those that no test uses any more. To empty one is faster
-// than to make one.
+// databases are the URLs of databases no longer in use. Emptying one is faster than
+// creating one.
 var databases struct {
 	sync.Mutex
 	made  int
 	spare []string
 }
 
-// newDatabase returns the URL of a database with an outbox and nothing else.
+// newDatabase returns the URL of a database with an empty outbox.
 func newDatabase(t testing.TB) string {
 	t.Helper()
 	url := nextDatabase(t)
-	t.Cleanup(func() { // after all connections are closed
+	t.Cleanup(func() { // after all connections have been closed
 		databases.Lock()
 		defer databases.Unlock()
 		databases.spare = append(databases.spare, url)
@@ -91,7 +91,7 @@ func nextDatabase(t testing.TB) string {
 	return url
 }
 
-// world is a database with an outbox.
+// A world is a database with an outbox.
 type world struct {
 	testing.TB
 	url  string
@@ -115,7 +115,7 @@ func (w *world) with(feed string) *world {
 	return &other
 }
 
-// connect returns a pool that ends with the test.
+// connect returns a pool that is closed when the test ends.
 func (w *world) connect(tracer pgx.QueryTracer) *pgxpool.Pool {
 	w.Helper()
 	config, err := pgxpool.ParseConfig(w.url)
@@ -140,7 +140,7 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// get returns the one value that a query gives.
+// get returns the single value of a query.
 func get[T any](w *world, sql string, args ...any) T {
 	w.Helper()
 	var v T
@@ -150,7 +150,7 @@ func get[T any](w *world, sql string, args ...any) T {
 	return v
 }
 
-// begin opens a transaction on a connection of its own.
+// begin opens a transaction on a new connection.
 func (w *world) begin() pgx.Tx {
 	w.Helper()
 	tx, err := w.pool.Begin(w.Context())
@@ -177,7 +177,7 @@ func (w *world) commit(tx pgx.Tx) {
 
 const testFeed = "things"
 
-// publish publishes bodies, each in a transaction of its own.
+// publish publishes bodies, each in its own transaction.
 func (w *world) publish(bodies ...string) {
 	w.Helper()
 	for _, body := range bodies {
@@ -208,7 +208,7 @@ func drain(ctx context.Context, db *outbox.DB, c outbox.Config) (outbox.Stats, e
 	return runner.Stats(), err
 }
 
-// running is a runner at work.
+// running is an active runner.
 type running struct {
 	*outbox.Runner
 	stop func() error
@@ -254,7 +254,7 @@ func (w *world) await() {
 	}
 }
 
-// entities returns all that is in the feed, in order.
+// entities returns all entities of the feed, in order.
 func entities(t testing.TB, store storage.Store) []*feed.Entity {
 	t.Helper()
 	return entitiesOf(t, store, testFeed)

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestNoJIT: the server compiles nothing for the outbox, which takes longer than all
-// that it asks for.
+// TestNoJIT: the server never uses JIT compilation for the outbox, which would take longer
+// than its statements.
 func TestNoJIT(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "jit=on", "log_min_messages=debug1")
@@ -25,22 +25,22 @@ func TestNoJIT(t *testing.T) {
 	w.publish("a", "b")
 	w.drain(outbox.Config{Local: w.localStore()})
 	if compiles() {
-		t.Error("the server compiles when pages are in the database")
+		t.Error("the server compiles statements when pages are in the database")
 	}
 	w = w.with("others")
 	w.publish("c", "d")
 	w.drain(outbox.Config{Store: memory.New()})
 	if compiles() {
-		t.Error("the server compiles when pages are elsewhere")
+		t.Error("the server compiles statements when pages are elsewhere")
 	}
 	if _, err := w.db.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if compiles() {
-		t.Error("the server compiles for the status")
+		t.Error("the server compiles statements for the status")
 	}
 	w.exec("SET jit_above_cost = 0; SELECT count(*) FROM feedctl.outbox")
 	if !compiles() {
-		t.Error("the server's log does not tell when it compiles")
+		t.Error("the server does not log JIT compilation")
 	}
 }

@@ -19,8 +19,8 @@ type localPages struct {
 	db        *DB
 	watermark watermark
 	ahead     *ahead // reads the next batch, if the last was full
-	// The producer is closed when a transaction is not committed: what it knows of the
-	// end of the feed is wrong then.
+	// The producer is closed if a transaction is not committed: its view of the end of the
+	// feed is then wrong.
 	feed  *producer.Feed
 	store *txStore
 	pages *postgres.Tx // of the current transaction

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// places are where pages can be.
+// places are the possible stores of the pages.
 func places(t *testing.T, test func(t *testing.T, w *world, c outbox.Config, store storage.Store)) {
 	t.Run("store", func(t *testing.T) {
 		store := memory.New()
@@ -63,7 +63,7 @@ func TestEverythingArrives(t *testing.T) {
 				e.ContentID = ""
 			}
 		}
-		// The Content-Length of a part is no property of an event.
+		// The Content-Length of a part is not a property of an event.
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(feed.Entity{}, "LastModified", "Size"), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -79,7 +79,7 @@ func TestEverythingArrives(t *testing.T) {
 	})
 }
 
-// Whatever is bad is refused when it is inserted, by the function and by the table.
+// Invalid events are refused when they are inserted, by the function and by the table.
 func TestBadEventsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +130,7 @@ func TestBadEventsAreRefused(t *testing.T) {
 	}
 }
 
-// The longest of everything can be published.
+// Values of the maximum length can be published.
 func TestLimitsFitTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,8 @@ func TestLimitsFitTogether(t *testing.T) {
 	}
 }
 
-// A row that is bad all the same is put aside, and the rest goes on.
+// An invalid row that was inserted nevertheless is quarantined, and the others are
+// published.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -171,7 +172,7 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// Bodies larger than the limit for one piece are read in pieces.
+// Bodies larger than the limit of one piece are read in pieces.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -187,7 +188,7 @@ func TestLargeBodies(t *testing.T) {
 	})
 }
 
-// A batch has many pages, and one comes after another.
+// A batch may fill many pages, which are written in order.
 func TestManyPages(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -204,7 +205,7 @@ func TestManyPages(t *testing.T) {
 	})
 }
 
-// An event that is published again under its Content-ID is in the feed once.
+// An event published again under its Content-ID is in the feed once.
 func TestSameContentID(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -239,7 +240,7 @@ func TestWrongDestination(t *testing.T) {
 	}
 }
 
-// A feed that is not the one that this outbox has written to is left alone.
+// A feed that this outbox has not written is left alone.
 func TestForeignFeed(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) (*world, *memory.Store) {
@@ -300,7 +301,7 @@ func TestForeignFeed(t *testing.T) {
 	})
 }
 
-// Entities that others publish without a checkpoint do no harm.
+// Entities published by others without a checkpoint do no harm.
 func TestOthersPublishToo(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -317,14 +318,14 @@ func TestOthersPublishToo(t *testing.T) {
 	}
 }
 
-// Another runner takes over when the first is gone without a word, and at once when
-// it says so.
+// Another runner takes over after the first has crashed, and immediately if it released the
+// lease.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	c := outbox.Config{Store: store, Lease: 500 * time.Millisecond}
 	slow := c
-	slow.Lease = time.Minute // it keeps the lease, however long it gets no turn
+	slow.Lease = time.Minute // it keeps the lease, however long it is not scheduled
 	w.publish("1")
 	first := w.run(w.db, slow)
 	w.await()
@@ -332,13 +333,13 @@ func TestTakeover(t *testing.T) {
 	w.publish("2")
 	w.await()
 	if s := second.Stats(); s.Rows != 0 || s.Working {
-		t.Errorf("the second runner works, too: %+v", s)
+		t.Errorf("the second runner is active, too: %+v", s)
 	}
 	first.mustStop(t)
 	w.publish("3")
 	w.await()
 	second.mustStop(t)
-	// A runner that is gone leaves its lease, and maybe a batch.
+	// A killed runner leaves its lease behind, and perhaps a batch.
 	w.exec(`INSERT INTO feedctl.outbox_lease VALUES ('things', 'dead', clock_timestamp() + interval '300 ms')`)
 	w.publish("4")
 	third := w.run(w.db, c)
@@ -349,8 +350,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestDrainBesideAnother drains while another runner has the lease: what that one has
-// moved is done, and what it has left behind is taken over.
+// TestDrainBesideAnother: while another runner has the lease, Drain waits for it, or takes
+// over what it left behind.
 func TestDrainBesideAnother(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -361,13 +362,13 @@ func TestDrainBesideAnother(t *testing.T) {
 	w.publish("1")
 	w.await()
 	if stats, err := drain(ctx, w.db, c); err != nil || stats.Rows != 0 {
-		t.Errorf("Drain beside a runner at work: %+v, %v", stats, err)
+		t.Errorf("Drain beside an active runner: %+v, %v", stats, err)
 	}
 	first.mustStop(t)
 	w.exec(`INSERT INTO feedctl.outbox_lease VALUES ('things', 'dead', clock_timestamp() + interval '300 ms')`)
 	w.publish("2")
 	if stats, err := drain(ctx, w.db, c); err != nil || stats.Rows != 1 {
-		t.Errorf("Drain after a runner that is gone: %+v, %v", stats, err)
+		t.Errorf("Drain after a killed runner: %+v, %v", stats, err)
 	}
 	if diff := cmp.Diff([]string{"1", "2"}, bodies(t, store)); diff != "" {
 		t.Error(diff)

@@ -16,12 +16,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A row is taken when it can be seen: after a gap, beside a transaction that is
-// open, and after rows with greater ids.
+// A row is moved once it is visible: after a gap, beside an open transaction, and after
+// rows with greater ids.
 func TestNothingIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
-		elsewhere := w.begin() // has an xid and a snapshot, and nothing in the outbox
+		elsewhere := w.begin() // has an xid and a snapshot, but no rows in the outbox
 		w.in(elsewhere, "CREATE TABLE elsewhere ()")
 		rolledBack := w.begin()
 		w.in(rolledBack, "SELECT feedctl.publish('things', 'k', 'PUT', 'rolled back')")
@@ -53,11 +53,11 @@ func TestNothingIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOrder has many writers change a few rows, each time with an event that has the
-// row's counter; in transactions of several changes, some of which are rolled back,
-// whole or in part, and some of which stay open for long. The feed must have each
-// row's counters in order without a gap, and each transaction's events in order.
-// And a writer that has seen an event's transaction committed publishes later.
+// TestOrder has many writers change a few rows, each time with an event that has the row's
+// counter. Transactions have several changes; some are rolled back, completely or in part,
+// and some stay open for long. The feed must have each row's counters in order without
+// gaps, and each transaction's events in order. A writer that has seen the commit of an
+// event must publish later in the feed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -87,8 +87,9 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// change changes some rows in one transaction. Each event's body is "transaction
-// row counter cause", where the cause is an event of a transaction that was seen.
+// change changes some rows in one transaction. Each event's body is "transaction row
+// counter cause", where the cause is an event of a committed transaction that the writer
+// has seen.
 func (w *world) change(ctx context.Context, rng *rand.Rand, name string) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {
@@ -171,8 +172,8 @@ func checkOrder(t *testing.T, w *world, events []string) {
 	}
 }
 
-// Several runners at the same time, some of which lose their lease every moment,
-// neither lose nor repeat nor reorder.
+// Several concurrent runners, some of which keep losing their lease, neither lose nor
+// repeat nor reorder events.
 func TestManyRunners(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -184,9 +185,9 @@ func TestManyRunners(t *testing.T) {
 		}
 		var want []string
 		for n := range 100 {
-			// More than a batch at a time: the next is read ahead.
+			// More than a batch at a time: the next one is read ahead.
 			w.exec(`INSERT INTO feedctl.outbox (feed, body) SELECT 'things', convert_to(concat($1::int, '.', n), 'UTF8') FROM generate_series(1, $2) n`, n, 1+n%12)
-			w.exec("DELETE FROM feedctl.outbox_lease") // whoever works does not know yet
+			w.exec("DELETE FROM feedctl.outbox_lease") // the active runner does not know yet
 			for i := range 1 + n%12 {
 				want = append(want, fmt.Sprint(n, ".", i+1))
 			}
@@ -196,7 +197,7 @@ func TestManyRunners(t *testing.T) {
 			if err := r.stop(); err != nil && !errors.Is(err, outbox.ErrForeign) {
 				t.Error(err)
 			} else if err != nil {
-				t.Errorf("a runner takes another for a stranger: %v", err)
+				t.Errorf("a runner treats another's checkpoint as foreign: %v", err)
 			}
 		}
 		if diff := cmp.Diff(want, bodies(t, store)); diff != "" {

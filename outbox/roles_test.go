@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// A role with the rights that the documentation says may publish, and nothing else.
+// A role with the documented rights can publish, and nothing else.
 func TestPublisherRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ func TestPublisherRole(t *testing.T) {
 			t.Errorf("%s: %v", mayNot, err)
 		}
 	}
-	// Only to one feed, by row security.
+	// Row security can restrict a role to one feed.
 	w.exec(`ALTER TABLE feedctl.outbox ENABLE ROW LEVEL SECURITY;
 		CREATE POLICY shop ON feedctl.outbox FOR INSERT TO shop_app WITH CHECK (feed = 'things')`)
 	if err := as(`SELECT feedctl.publish('things', '4')`); err != nil {
@@ -73,7 +73,7 @@ func TestPublisherRole(t *testing.T) {
 	}
 }
 
-// A role with all rights on the tables, which are not its own, may run an outbox.
+// A role that does not own the tables but has all rights on them can run an outbox.
 func TestRunnerRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestRunnerRole(t *testing.T) {
 	}
 }
 
-// A runner from which row security hides rows says so: it does not find that there are none.
+// A runner from which row security hides rows reports an error, instead of missing them.
 func TestRunnerRowSecurity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,8 +139,8 @@ func TestRunnerRowSecurity(t *testing.T) {
 	}
 }
 
-// Who finds other functions before those of PostgreSQL can deceive the check of the table,
-// which runs with the user's own settings, but not the runner.
+// A user whose functions shadow those of PostgreSQL can deceive the check of the table,
+// which runs with the user's settings, but not the runner.
 func TestHostileSearchPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +165,7 @@ func TestHostileSearchPath(t *testing.T) {
 	}
 }
 
-// A role that does not own a table cannot attach it, and hears why.
+// A role that does not own a table cannot attach it, and the error says why.
 func TestAttachOthersTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -198,8 +198,8 @@ func TestAttachOthersTable(t *testing.T) {
 	}
 }
 
-// Who attaches has the rights that the documentation names, also where row security says who
-// may publish what. What is missing is an error of attach, and not of those who write.
+// The documented rights suffice to attach a table, even with row security. Missing rights
+// are an error of attach, not of later writes.
 func TestAttachRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -235,7 +235,7 @@ func TestAttachRole(t *testing.T) {
 	}
 	w.does(`SET row_security = off; INSERT INTO goods VALUES (1), (2); DELETE FROM goods WHERE id = 1; TRUNCATE goods; RESET row_security`,
 		`PUT 1 {"id":1}`, `PUT 2 {"id":2}`, `DELETE 1`, `DELETE 2`)
-	// Row security that is forced on the table hides rows from its owner.
+	// Forced row security hides rows even from the table's owner.
 	w.exec(`INSERT INTO goods VALUES (3)`)
 	w.events()
 	w.exec(`ALTER TABLE goods ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`)
@@ -245,7 +245,7 @@ func TestAttachRole(t *testing.T) {
 	w.does(`DELETE FROM goods`, `DELETE 3`)
 }
 
-// Everything works through a PgBouncer in transaction mode.
+// Everything works through PgBouncer in transaction mode.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

@@ -76,10 +76,10 @@ func (r *Runner) Stats() Stats {
 	return s
 }
 
-// Run moves rows as they are committed, while no other runner does, until ctx ends; it
-// finishes the batch it has begun. A runner releases the lease of a feed that has had no
-// rows for 10 seconds; the first runner that sees a row takes it. Transient errors are
-// logged and retried. Run returns the cause of the context's end, or an error that needs
+// Run moves rows as they are committed, unless another runner does, until ctx ends; it
+// finishes the current batch. A runner releases the lease of a feed that has had no rows
+// for 10 seconds; the first runner that sees a row takes it. Transient errors are logged
+// and retried. Run returns the cause of the context's end, or an error that needs
 // intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
 // storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe.
 func (r *Runner) Run(ctx context.Context) error {
@@ -124,7 +124,7 @@ func (r *Runner) await(ctx context.Context) error {
 
 // Drain moves rows until there are none left. If another runner holds the lease, Drain
 // returns when that one has moved the rows that were committed before the call, and takes
-// over if it is gone. Drain stops at the first error.
+// over if it has died. Drain stops at the first error.
 func (r *Runner) Drain(ctx context.Context) error {
 	last, err := r.newest(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// A runner that does not go on in the middle of a transaction, or whose host is gone,
-// does not keep others out.
+// A runner that hangs in the middle of a transaction, or whose host has crashed, does not
+// block others.
 func TestStalledInTransaction(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -36,15 +36,15 @@ func TestStalledInTransaction(t *testing.T) {
 		}()
 		<-stalled
 		w.exec("DELETE FROM feedctl.outbox_lease")
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends what hangs
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the hanging transaction
 		context.AfterFunc(ctx, func() { close(resume) })
 		_, err := drain(ctx, w.db, c)
 		if err != nil || ctx.Err() != nil {
-			t.Errorf("nobody has taken over: %v", err)
+			t.Errorf("no runner has taken over: %v", err)
 		}
 		cancel()
 		if err := <-done; err == nil {
-			t.Error("the runner that stood still went on")
+			t.Error("the stalled runner continued")
 		}
 		w.drain(c)
 		if diff := cmp.Diff([]string{"1", "2"}, bodies(t, store)); diff != "" {
@@ -53,7 +53,7 @@ func TestStalledInTransaction(t *testing.T) {
 	})
 }
 
-// A staller calls something before a statement, once.
+// A staller calls a function before a statement, once.
 type staller struct {
 	at   string
 	once sync.Once
@@ -69,20 +69,21 @@ func (p *staller) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQ
 
 func (p *staller) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A lease that a clock gave that was wrong for a while does not keep others out.
+// A lease written with a wrong clock does not block others.
 func TestLeaseOfTheFuture(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.publish("1")
 	w.exec("INSERT INTO feedctl.outbox_lease VALUES ('things', 'somebody', clock_timestamp() + interval '1 day')")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends what hangs
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the hanging transaction
 	defer cancel()
 	if _, err := drain(ctx, w.db, outbox.Config{Store: memory.New()}); err != nil {
 		t.Error(err)
 	}
 }
 
-// Ids that are drawn again, as after a failover, are not taken for those from before.
+// Ids that are drawn a second time, as after a failover, are distinguished from the earlier
+// ones.
 func TestIDsGoBack(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -93,11 +94,11 @@ func TestIDsGoBack(t *testing.T) {
 		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
 			t.Fatal(settled, err)
 		}
-		// Not RESTART IDENTITY, which may meet the runner in a deadlock: it locks these the
-		// other way round.
+		// Not RESTART IDENTITY, which may deadlock with the runner because it locks in the
+		// opposite order.
 		w.exec("ALTER SEQUENCE feedctl.outbox_id_seq RESTART; TRUNCATE feedctl.outbox")
 		if _, err := m.Look(t.Context(), w.db); err == nil {
-			t.Error("a mark is worth something after ids went back")
+			t.Error("a mark is valid after ids went back")
 		}
 		w.publish("4")
 		w.await()
@@ -108,7 +109,8 @@ func TestIDsGoBack(t *testing.T) {
 	})
 }
 
-// So is one that went back to what the mark saw last, though rows were taken since.
+// The same holds for ids that went back to what the mark saw last, although rows were taken
+// since.
 func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,6 +124,6 @@ func TestIDsGoBackToTheMark(t *testing.T) {
 	w.exec("TRUNCATE feedctl.outbox RESTART IDENTITY")
 	w.publish("4") // below the mark
 	if _, err := m.Look(t.Context(), w.db); err == nil {
-		t.Error("a mark is worth something after ids went back")
+		t.Error("a mark is valid after ids went back")
 	}
 }

@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// The oldest transaction whose rows wait is named: an open one, or a prepared one.
+// Status names the oldest transaction whose rows wait, open or prepared.
 func TestStatusNamesTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,7 +74,7 @@ func TestStatusNamesTheTransaction(t *testing.T) {
 	w.exec("ROLLBACK PREPARED 'waiting'")
 }
 
-// After a database was restored from a backup, Adopt finds out what was published
+// After a database was restored from a backup, Adopt finds the rows that were published
 // since.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestAdopt(t *testing.T) {
 	w.drain(c)
 	w.publish("4")
 	w.drain(c)
-	// Transactions after the backup are gone from the database.
+	// Transactions after the backup are missing from the database.
 	w.exec(`DELETE FROM feedctl.outbox_feed; INSERT INTO feedctl.outbox_feed SELECT * FROM state;
 		INSERT INTO feedctl.outbox OVERRIDING SYSTEM VALUE SELECT * FROM rows`)
 	w.publish("5")
@@ -102,7 +102,7 @@ func TestAdopt(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", "2", "3", "4", "5"}, bodies(t, store)); diff != "" {
 		t.Error(diff)
 	}
-	// To another place.
+	// Adopt also supports another store.
 	local := w.localStore()
 	w.publish("6")
 	if _, err := drain(t.Context(), w.db, outbox.Config{Local: local}); !errors.Is(err, outbox.ErrDestination) {

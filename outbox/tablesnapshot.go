@@ -105,7 +105,7 @@ func endOf(ctx context.Context, store storage.Store, name string) (*snapshot.Fee
 		ContentID: newest.LastContentID, LastModified: newest.Last}, nil
 }
 
-// publishMarker publishes one of the rows as it is, and returns the event's Content-ID, or
+// publishMarker publishes one of the rows unchanged, and returns the event's Content-ID, or
 // "" if the table is empty.
 func (d *DB) publishMarker(ctx context.Context, tx pgx.Tx, r relation) (id string, err error) {
 	if err := render(ctx, tx); err != nil {

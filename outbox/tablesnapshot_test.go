@@ -54,9 +54,8 @@ func read(t *testing.T, store storage.Store, index *snapshot.Index) map[string]s
 	return state
 }
 
-// TestSnapshotUnderLoad makes snapshots while many write. The table is always what
-// the snapshot and the feed from its position on come to, and each snapshot is what
-// the feed up to its position comes to.
+// TestSnapshotUnderLoad creates snapshots while many write. Each snapshot must equal the
+// state of the feed at its position, and with the rest of the feed applied, the table.
 func TestSnapshotUnderLoad(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -94,7 +93,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		want := w.table()
 		for n, index := range made {
 			state := read(t, store, index)
-			if n > 0 { // before the first, nothing was captured
+			if n > 0 { // nothing was captured before the first
 				first := read(t, store, made[0])
 				at := apply(t, first, after(t, all, made[0].Feed.ContentID), index.Feed.ContentID)
 				if diff := cmp.Diff(at, state); diff != "" {
@@ -109,7 +108,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	})
 }
 
-// write changes some rows in one transaction. Some of it is rolled back.
+// write changes some rows in one transaction, and rolls some changes back.
 func (w *world) write(ctx context.Context, rng *rand.Rand) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {
@@ -137,7 +136,7 @@ func (w *world) write(ctx context.Context, rng *rand.Rand) error {
 	return tx.Commit(ctx)
 }
 
-// table returns what is in the table products, as JSON by key.
+// table returns the contents of the table products, as JSON by key.
 func (w *world) table() map[string]string {
 	w.Helper()
 	rows, err := w.pool.Query(w.Context(), "SELECT id::text, row_to_json(products.*)::text FROM products")
@@ -159,7 +158,7 @@ func (w *world) table() map[string]string {
 	return state
 }
 
-// after returns the entities after the one with this Content-ID.
+// after returns the entities after the one with the given Content-ID.
 func after(t *testing.T, all []*feed.Entity, id string) []*feed.Entity {
 	t.Helper()
 	for n, e := range all {
@@ -171,7 +170,7 @@ func after(t *testing.T, all []*feed.Entity, id string) []*feed.Entity {
 	return nil
 }
 
-// apply applies entities to a state, up to the one with this Content-ID.
+// apply applies entities to a state, up to the one with the given Content-ID.
 func apply(t *testing.T, state map[string]string, entities []*feed.Entity, until string) map[string]string {
 	t.Helper()
 	for _, e := range entities {
@@ -190,7 +189,7 @@ func apply(t *testing.T, state map[string]string, entities []*feed.Entity, until
 	return state
 }
 
-// checkPosition checks that a reader finds the position where the index says.
+// checkPosition checks that a reader finds the position in the index.
 func checkPosition(t *testing.T, store storage.Store, index *snapshot.Index) {
 	t.Helper()
 	name, n, err := layout.ParseFeedPageURL(index.Feed.Page)
@@ -226,7 +225,7 @@ func TestSnapshotOfLargeRows(t *testing.T) {
 	}
 }
 
-// A snapshot has rows as the triggers write them, whatever the settings of the session.
+// A snapshot has rows in the form of the triggers, whatever the settings of the session.
 func TestSnapshotOfTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -252,7 +251,7 @@ func TestSnapshotOfTypes(t *testing.T) {
 		t.Errorf("the snapshot differs from an event: %s", diff)
 	}
 	if diff := cmp.Diff(want, map[string]string{all[0].Key(): string(all[0].Body)}); diff != "" {
-		t.Errorf("the event where it ends differs: %s", diff)
+		t.Errorf("the event at its position differs: %s", diff)
 	}
 }
 
@@ -267,8 +266,8 @@ func TestSnapshotOfNothing(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
 }
 
-// A table that is empty now, and has a feed, has an empty snapshot, and what follows
-// it in the feed leads to the table.
+// An empty table with a feed gets an empty snapshot, whose position and the entities after
+// it lead to the table.
 func TestSnapshotOfEmptyTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -292,8 +291,8 @@ func TestSnapshotOfEmptyTable(t *testing.T) {
 	}
 }
 
-// A transaction that writes to the table for long delays the triggers, but other
-// writers only for a moment.
+// A long transaction that writes to the table delays the triggers, but other writers only
+// for a moment.
 func TestAttachWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -308,7 +307,7 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		t.Errorf("it did not wait: %v", err)
+		t.Errorf("attach did not wait: %v", err)
 	default:
 	}
 	w.commit(long)
@@ -318,14 +317,14 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (9)`, `PUT 9 {"id":9}`)
 }
 
-// Settings of the database that end transactions that take long do not end the reading.
+// Reading survives settings of the database that end long transactions.
 func TestSnapshotTakesLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
 	w.exec(`INSERT INTO products SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n`)
 	settings := "idle_in_transaction_session_timeout=400"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // it is new there
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // it is new in that version
 		settings += "&transaction_timeout=400"
 	}
 	as := *w
@@ -342,7 +341,7 @@ func TestSnapshotTakesLong(t *testing.T) {
 	}
 }
 
-// Without a second connection the table is not kept locked, and nothing is attached.
+// Without a second connection, the table is unlocked and not attached.
 func TestSnapshotWithOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A slowStore answers Stat when it is told to.
+// A slowStore delays Stat until it is released.
 type slowStore struct {
 	storage.Store
 	answer chan struct{}
@@ -21,8 +21,8 @@ func (s slowStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// What a producer still does after it has told that a batch is durable does not get
-// into the way of the transaction's end, nor of the time until the next.
+// Requests that a producer makes after it acknowledged a batch do not disturb the end of
+// the transaction, nor the time until the next.
 func TestTransactionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := slowStore{memory.New(), make(chan struct{})}, slowStore{memory.New(), make(chan struct{})}
@@ -45,20 +45,20 @@ func TestTransactionsTakeTurns(t *testing.T) {
 		shut := make(chan error, 1)
 		go func() { shut <- s.shut() }()
 		if ended(shut) {
-			t.Error("the transaction goes on while it is used")
+			t.Error("the transaction ended while it was in use")
 		}
 		late := look()
 		first.answer <- struct{}{}
 		if !ended(under) || !ended(shut) || <-shut != nil {
-			t.Error("the transaction does not go on")
+			t.Error("the transaction did not end")
 		}
 		if ended(late) {
-			t.Error("what came too late does not wait for the next transaction")
+			t.Error("a late request does not wait for the next transaction")
 		}
 		s.open(second)
 		second.answer <- struct{}{}
 		if !ended(late) {
-			t.Error("what waited does not go on in the next transaction")
+			t.Error("a waiting request does not continue in the next transaction")
 		}
 		if err := s.shut(); err != nil {
 			t.Error(err)
@@ -67,12 +67,12 @@ func TestTransactionsTakeTurns(t *testing.T) {
 		broken := errors.New("broken")
 		s.fail(broken)
 		if !ended(late) || !errors.Is(<-late, broken) {
-			t.Error("what waits does not end with the store")
+			t.Error("a waiting request does not end with the store")
 		}
 	})
 }
 
-// A body that is open uses the transaction.
+// An open body uses the transaction.
 func TestOpenBodyKeepsTheTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -88,13 +88,13 @@ func TestOpenBodyKeepsTheTransaction(t *testing.T) {
 		shut := make(chan error, 1)
 		go func() { shut <- s.shut() }()
 		if synctest.Wait(); len(shut) > 0 {
-			t.Error("the transaction goes on while a body is open")
+			t.Error("the transaction ended while a body was open")
 		}
 		if err := o.Body.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if synctest.Wait(); len(shut) == 0 {
-			t.Error("the transaction does not go on")
+			t.Error("the transaction did not end")
 		}
 	})
 }

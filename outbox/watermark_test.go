@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestMark simulates transactions that draw ids and end in any order, and a runner
-// that looks at times, and takes rows or uses those that it has read ahead. No row may
-// appear below the mark after the runner has passed it, and each is taken once.
+// TestMark simulates transactions that draw ids and end in any order, and a runner that
+// checks at times and takes rows or uses those read ahead. No row may appear below the mark
+// after the runner has passed it, and each must be taken once.
 func TestMark(t *testing.T) {
 	for seed := range uint64(300) {
 		s := watermarkSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
@@ -74,7 +74,7 @@ func (s *watermarkSimulation) end() {
 }
 
 func (s *watermarkSimulation) move() {
-	// Between the two statements of a look, transactions may draw, begin, end.
+	// Between the two statements of a check, transactions may draw, begin or end.
 	before := s.drawn
 	if s.rng.IntN(2) == 0 {
 		s.draw()
@@ -107,10 +107,10 @@ func (s *watermarkSimulation) move() {
 	}
 }
 
-// take does what Config.take does.
+// take does the same as Config.take.
 func (s *watermarkSimulation) take(m watermark, except []int64) *rows {
 	last := int64(math.MaxInt64 - 1)
-	if s.rng.IntN(2) == 0 { // a batch that is full
+	if s.rng.IntN(2) == 0 { // a full batch
 		last = s.rng.Int64N(s.drawn + 1)
 	}
 	r := &rows{passed: min(m.settled, last) + 1}
@@ -122,7 +122,7 @@ func (s *watermarkSimulation) take(m watermark, except []int64) *rows {
 	return r
 }
 
-// With nobody at work, the mark is behind the last id at once.
+// Without open transactions, the mark is at the last id immediately.
 func TestMarkMoves(t *testing.T) {
 	var m watermark
 	m.observe(10, nil)
@@ -134,7 +134,7 @@ func TestMarkMoves(t *testing.T) {
 	m.observe(30, []string{"a", "b"})
 	m.advance(rows{passed: m.settled + 1})
 	if m.from != 11 {
-		t.Errorf("mark is %d while a transaction is open that may have drawn before", m.from)
+		t.Errorf("mark is %d although an open transaction may have drawn earlier ids", m.from)
 	}
 	m.observe(40, []string{"b"})
 	m.advance(rows{passed: m.settled + 1})
@@ -143,13 +143,13 @@ func TestMarkMoves(t *testing.T) {
 	}
 }
 
-// A prepared transaction gets another name when the server is started again.
+// A prepared transaction gets another name when the server is restarted.
 func TestMarkRenamed(t *testing.T) {
 	var m watermark
 	m.observe(10, []string{"3/7"})
 	m.observe(20, []string{"-1/7"})
 	if m.settled != 0 {
-		t.Errorf("settled is %d, and a transaction is open that may have drawn before", m.settled)
+		t.Errorf("settled is %d although an open transaction may have drawn earlier ids", m.settled)
 	}
 	m.observe(30, []string{"-1/7"})
 	m.observe(30, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A benchPage is a page of a feed as it is on the wire.
+// A benchPage is a page of a feed in wire format.
 type benchPage struct {
 	name     string
 	entities int
@@ -25,8 +25,8 @@ var benchPages = []benchPage{
 
 const benchBoundary = "Q3V7ZK2MZ4XW5N6PTRA7JHYB2C"
 
-// make returns the page: entities with the seven headers of a feed entity, and
-// JSON bodies that are not all alike.
+// make returns the page: entities with the seven headers of a feed entity, and varied JSON
+// bodies.
 func (p benchPage) make(tb testing.TB) []byte {
 	var data []byte
 	for i := range p.entities {
@@ -56,9 +56,8 @@ func field(name, value string) page.Field {
 	return page.Field{Name: []byte(name), Value: []byte(value)}
 }
 
-// BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" is
-// page without the help of Content-Length, "page" with it, "multipart" is
-// mime/multipart.
+// BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" ignores
+// Content-Length, "page" uses it, and "multipart" is mime/multipart.
 func BenchmarkRead(b *testing.B) {
 	for _, p := range benchPages {
 		data := p.make(b)
@@ -120,7 +119,7 @@ func benchmarkMultipart(b *testing.B, p benchPage, data []byte) {
 	p.report(b)
 }
 
-// onlyReader hides every other method of a reader.
+// onlyReader hides all other methods of a reader.
 type onlyReader struct{ io.Reader }
 
 func (p benchPage) check(b *testing.B, entities, size int) {
@@ -133,8 +132,8 @@ func (p benchPage) report(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(p.entities)/b.Elapsed().Seconds(), "entities/s")
 }
 
-// BenchmarkNearDelimiters reads a body of which every line is almost a
-// delimiter. It must not be much slower per byte than another body.
+// BenchmarkNearDelimiters reads a body in which every line is almost a delimiter. It must
+// not be much slower per byte than other bodies.
 func BenchmarkNearDelimiters(b *testing.B) {
 	for _, line := range []string{"x", "\n", "\n-", "\n--" + benchBoundary + "x", "\n--" + benchBoundary + "--" + strings.Repeat(" ", 1000) + "x"} {
 		body := strings.Repeat(line, 1<<20/len(line))

@@ -69,7 +69,7 @@ func TestNewBoundary(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		b := page.NewBoundary()
-		// 26 characters of base32 are 130 bits.
+		// 26 characters of base32 have 130 bits.
 		if len(b) < 26 || strings.Trim(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || seen[b] {
 			t.Fatalf("boundary %q", b)
 		}
@@ -90,20 +90,20 @@ func TestOccurs(t *testing.T) {
 	}
 }
 
-// FuzzBoundary never panics, and agrees with package mime where that finds a
-// boundary that can be read, but for these intended divergences:
+// FuzzBoundary: Boundary never panics, and agrees with package mime where that finds a
+// valid boundary, but for these intended differences:
 //
-//   - white space at the end of a boundary is cut off (RFC 2046 forbids it, and
-//     white space after a delimiter is no part of it);
-//   - boundaries with control characters or of more than 256 bytes are refused;
+//   - white space at the end of a boundary is removed (RFC 2046 forbids it, and
+//     white space after a delimiter is not part of it);
+//   - boundaries with control characters or of more than 256 bytes are rejected;
 //   - extended and split parameters (RFC 2231: boundary*, boundary*0) are not
-//     known, since no writer of multipart is;
+//     supported, since no multipart writer uses them;
 //   - a backslash in a quoted string always escapes; package mime keeps one
-//     before what needs no escape, for the sake of file names;
-//   - where package mime refuses the value, this package mostly does not.
+//     before a character that needs no escape, for the sake of file names;
+//   - where package mime rejects the value, this package usually does not.
 //
-// What has control characters cannot be a field value (RFC 9110, section 5.5), and
-// is not compared.
+// Control characters are not compared: they cannot occur in a field value (RFC 9110,
+// section 5.5).
 func FuzzBoundary(f *testing.F) {
 	f.Add(`multipart/mixed; boundary="b"`)
 	f.Add(`multipart/related; type="a;b"; boundary=b`)

@@ -1,11 +1,11 @@
 package page
 
-// SetBuffer gives r a buffer that is too small to go on with for long, so that
-// its bytes move and it grows also with small pages.
+// SetBuffer gives r a small buffer, so that even small pages make it grow and move its
+// bytes.
 func SetBuffer(r *Reader, room int) { r.window.buf = make([]byte, minRead+room) }
 
-// Memory returns how many bytes the buffer of r has.
+// Memory returns the size of the buffer of r, in bytes.
 func Memory(r *Reader) int { return cap(r.window.buf) }
 
-// BufferSlack is what the buffer may have beyond MaxWhole and MaxHeader.
+// BufferSlack is the size of the buffer in excess of MaxWhole and MaxHeader.
 const BufferSlack = bufferSlack

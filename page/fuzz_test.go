@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// FuzzRoundTrip writes parts, in each of the ways there are, and reads them.
-// What the writer refuses must be something that it should refuse.
+// FuzzRoundTrip writes parts by each method and reads them. The writer may reject only what
+// it should.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("B", "Content-Type", "text/plain", []byte("hello"), []byte(""), uint64(1))
 	f.Add("a:b", "--a", "b\tc", []byte("\r\n--a:b\r\n"), []byte("\r\n"), uint64(2))
@@ -92,39 +92,40 @@ func checkRefusal(t *testing.T, err error, boundary, name, value string, bodies 
 	case bytes.Contains(bytes.Join(bodies, []byte("\n")), []byte("--"+boundary)):
 	case bytes.Contains(bodies[2], []byte("--"+boundary)):
 	default:
-		t.Fatalf("refused for no reason: %v", err)
+		t.Fatalf("rejected without reason: %v", err)
 	}
 }
 
-// FuzzMultipart compares the reader with mime/multipart on pages with the same
-// kind of line break throughout. Where one reads a page, the other reads the
-// same parts, but for these intended divergences:
+// FuzzMultipart compares the reader with mime/multipart on pages with only one kind of line
+// break. If one reads a page, the other reads the same parts, but for these intended
+// differences:
 //
-//   - Content-Length: mime/multipart ignores it. This reader skips to where it
-//     says the delimiter is, and so takes a delimiter before that for a part of
-//     the body. (Here the field gets another name.)
-//   - A page that ends with its closing delimiter before any part has no parts:
-//     mime/multipart ends well, this reader refuses it. If that delimiter ends in
-//     LF, mime/multipart skips it, since it still expects CRLF, and reads on.
+//   - Content-Length: mime/multipart ignores it. This reader skips to the
+//     delimiter after that many bytes, so an earlier one is part of the body.
+//     (The test renames the field.)
+//   - A page whose first delimiter is the closing one has no parts: mime/multipart
+//     returns io.EOF, this reader an error. If that delimiter ends with LF,
+//     mime/multipart skips it, since it still expects CRLF, and continues.
 //   - A page that ends within the header of a part is truncated. mime/multipart
-//     ends well if nothing, or only whole lines, of that header are there.
-//   - A line that begins with a delimiter and goes on with something else after
-//     the white space or the closing "--" is a line of the body. mime/multipart ends
-//     the body there and then fails. The same goes for more than 1 KiB of white space, and for a
-//     delimiter that ends the page without a line break and is not the closing
-//     one, after which mime/multipart still gives the part before it.
-//   - A CR that is not part of a line break, and NUL, are refused in headers, since
-//     they could not be written again. Names must be tokens. mime/multipart takes
+//     returns io.EOF if it has nothing, or only whole lines, of that header.
+//   - A line that begins with a delimiter and continues with other text after
+//     the white space or the closing "--" is a line of the body. mime/multipart
+//     ends the body there and then fails. The same holds for more than 1 KiB of
+//     white space, and for a delimiter without a line break at the end of the
+//     page that is not the closing one, before which mime/multipart still
+//     returns a part.
+//   - A CR that is not part of a line break, and NUL, are rejected in headers,
+//     since they cannot be written. Names must be tokens. mime/multipart accepts
 //     some of these, and skips fields without a name.
 //   - Other control characters in values are kept, as RFC 9110, section 5.5,
-//     allows. mime/multipart refuses them.
-//   - A continuation line of white space only adds nothing to a value.
+//     allows. mime/multipart rejects them.
+//   - A continuation line of only white space adds nothing to a value.
 //     mime/multipart adds a space.
-//   - A header of more than 64 KiB, and a preamble line or padding of more than
-//     4 KiB, are taken by one and refused by the other.
-//   - On a page with both kinds of line breaks, mime/multipart takes only the kind
-//     that ends the first delimiter line for a line break. This reader takes both.
-//   - Quoted-printable is not decoded (NextRawPart does not either).
+//   - The limits differ for headers of more than 64 KiB, and for preamble lines
+//     and padding of more than 4 KiB.
+//   - On a page with both kinds of line breaks, mime/multipart recognizes only
+//     the kind that ends the first delimiter line. This reader accepts both.
+//   - Neither decodes quoted-printable (NextRawPart does not either).
 func FuzzMultipart(f *testing.F) {
 	for _, data := range seedPages() {
 		f.Add(data, true)
@@ -144,7 +145,7 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		if errors.Is(ourErr, page.ErrMalformedHeader) || errors.Is(ourErr, page.ErrHeaderTooLarge) {
-			return // some of these headers are taken; the model knows which
+			return // some of these headers are accepted; the model knows which
 		}
 		if theirErr != nil && strings.Contains(theirErr.Error(), "malformed MIME header") && control.Match(data) {
 			return
@@ -172,7 +173,7 @@ var (
 	strayDelimiter    = regexp.MustCompile(`(?m)^--B(--|[ \t])[^\r\n]*[^ \t\r\n]|^--B[ \t]*\r?\z|[^\n]{1000}`)
 )
 
-// uniform gives all line breaks of data one form, and hides Content-Length.
+// uniform converts all line breaks of data to one kind, and hides Content-Length.
 func uniform(data []byte, crlf bool) []byte {
 	data = bytes.ReplaceAll(data, []byte("\r"), nil)
 	data = contentLengthName.ReplaceAll(data, []byte("Content-Extent"))
@@ -182,8 +183,8 @@ func uniform(data []byte, crlf bool) []byte {
 	return data
 }
 
-// diverges reports whether data has something that is read differently on
-// purpose and cannot be told from the outcome.
+// diverges reports whether data is read differently on purpose in a way that the outcome
+// does not show.
 func diverges(data []byte) bool { return strayDelimiter.Match(data) }
 
 func readMultipart(data []byte) (parts []string, err error) {
@@ -210,8 +211,8 @@ func readMultipart(data []byte) (parts []string, err error) {
 	}
 }
 
-// sortedFields returns fields in an order and a form that does not depend on the
-// case of their names and on how much white space is in their values.
+// sortedFields returns fields in a canonical order and form, independent of the case of
+// names and the white space in values.
 func sortedFields(fields []string) []string {
 	var out []string
 	for _, field := range fields {

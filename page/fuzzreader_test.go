@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A chunkReader gives data in chunks of random sizes, and then err.
+// A chunkReader returns data in chunks of random sizes, and then err.
 type chunkReader struct {
 	data []byte
 	err  error
@@ -36,8 +36,8 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzReader reads arbitrary pages in arbitrary chunks, with arbitrary limits,
-// and compares with the model.
+// FuzzReader reads arbitrary pages in arbitrary chunks, with arbitrary limits, and compares
+// with the model.
 func FuzzReader(f *testing.F) {
 	for _, data := range seedPages() {
 		f.Add(data, "B", uint64(1))

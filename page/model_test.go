@@ -22,7 +22,7 @@ type gotPart struct {
 	Streamed bool
 }
 
-// readAll reads a page to its end, each stream as well.
+// readAll reads a page to its end, including its streams.
 func readAll(t testing.TB, r *page.Reader) (parts []gotPart, err error) {
 	t.Helper()
 	var streamErr error
@@ -37,7 +37,7 @@ func readAll(t testing.TB, r *page.Reader) (parts []gotPart, err error) {
 			return parts, err
 		}
 		if streamErr != nil {
-			t.Fatalf("page goes on after error of a stream: %v", streamErr)
+			t.Fatalf("page continues after the error of a stream: %v", streamErr)
 		}
 		got := gotPart{Index: part.Index, Offset: part.Offset, Streamed: part.Stream != nil}
 		body := part.Body
@@ -59,13 +59,13 @@ func readAll(t testing.TB, r *page.Reader) (parts []gotPart, err error) {
 		parts = append(parts, got)
 	}
 	if streamErr != nil {
-		t.Fatalf("page ends well after error of a stream: %v", streamErr)
+		t.Fatalf("page ends without an error after that of a stream: %v", streamErr)
 	}
 	return parts, nil
 }
 
-// A model reads a page in the simplest way: all at once, line by line. It is
-// written from the documentation of page.Reader and shares no code with it.
+// A model reads a page in the simplest way: completely, line by line. It is written from
+// the documentation of page.Reader and shares no code with it.
 type model struct {
 	page     []byte
 	boundary string
@@ -100,7 +100,7 @@ func (m *model) delimiter(line []byte) (is, closing bool) {
 	return false, false
 }
 
-// find returns where the first delimiter line at or after at starts.
+// find returns the offset of the first delimiter line at or after at.
 func (m *model) find(at int) (int, bool) {
 	for at < len(m.page) {
 		line := m.line(at)
@@ -152,7 +152,7 @@ func (m *model) read() ([]gotPart, error) {
 	}
 }
 
-// header reads the header that starts at start, and returns where the body does.
+// header reads the header at start, and returns the offset of the body.
 func (m *model) header(start int, part *gotPart) (body int, cause error, bad int) {
 	limit := cmp.Or(m.o.MaxHeader, 64<<10)
 	var lines []string
@@ -220,8 +220,8 @@ func (m *model) length(header []string) (length int64, given bool) {
 	return length, given
 }
 
-// body returns where the delimiter line after the body that starts at start is,
-// and the size of the body.
+// body returns the offset of the delimiter line after the body at start, and the size of
+// the body.
 func (m *model) body(start int, length int64, given, crlf bool) (next, size int, cause error, bad int) {
 	limit := int64(cmp.Or(m.o.MaxWhole, 1<<20))
 	if m.o.MaxPart > 0 {
@@ -262,7 +262,7 @@ func (m *model) body(start int, length int64, given, crlf bool) (next, size int,
 		}
 		return next, size, nil, 0
 	}
-	// Near the end, what may be the start of a delimiter is not yet of the body.
+	// Near the end, the possible start of a delimiter is not yet part of the body.
 	most := int64(len(m.page) - start)
 	least := max(0, most-int64(len("\r\n--")+len(m.boundary)))
 	cause, bad = m.tooLarge(start, least, length, limit)
@@ -275,11 +275,11 @@ func (m *model) body(start int, length int64, given, crlf bool) (next, size int,
 	return 0, 0, cause, bad
 }
 
-// errEither stands for ErrPartTooLarge or ErrTruncated.
+// errEither is ErrPartTooLarge or ErrTruncated.
 var errEither = errors.New("part too large, or truncated")
 
-// tooLarge fails if a body of this size, or a streamed one of this
-// Content-Length, is over the limit.
+// tooLarge reports an error if a body of this size, or a stream with this Content-Length,
+// exceeds the limit.
 func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	switch {
 	case m.o.MaxPart == 0 || size <= limit || max(size, length) <= m.o.MaxPart:
@@ -291,8 +291,8 @@ func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	}
 }
 
-// undecided reports whether the page ends before it could be told that there is
-// no delimiter at at.
+// undecided reports whether the page ends before it is clear that there is no delimiter at
+// at.
 func (m *model) undecided(start, at int) bool {
 	rest := m.page[at:]
 	lineBreaks := []string{"\r\n", "\n"}

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// read reads a page with boundary B, in one chunk and byte by byte, and makes
-// sure that this is the same.
+// read reads a page with boundary B, in one chunk and byte by byte, and checks that the
+// results are equal.
 func read(t *testing.T, data string, o page.ReaderOptions) ([]gotPart, error) {
 	t.Helper()
 	parts, err := readAll(t, page.NewReader(strings.NewReader(data), "B", o))
@@ -54,7 +54,7 @@ func TestTolerance(t *testing.T) {
 		{"body begins with LF", "--B\r\n\r\n\nx\r\n--B--", []string{"|\nx"}},
 		{"binary body", "--B\r\n\r\n\x00\xff\r\r\n\n\xfe\r\n--B--", []string{"|\x00\xff\r\r\n\n\xfe"}},
 		{"boundary begins a line of a body", "--B\r\n\r\n--Bx\r\n--B-\r\n--B--x\r\n--B x\r\n--B\rx\r\n--B", []string{}},
-		{"and is closed", "--B\r\n\r\n--Bx\r\n--B-\r\n--B--x\r\n--B x\r\n--B\rx\r\n--B--", []string{"|--Bx\r\n--B-\r\n--B--x\r\n--B x\r\n--B\rx"}},
+		{"boundary begins a line of a body, page closed", "--B\r\n\r\n--Bx\r\n--B-\r\n--B--x\r\n--B x\r\n--B\rx\r\n--B--", []string{"|--Bx\r\n--B-\r\n--B--x\r\n--B x\r\n--B\rx"}},
 		{"boundary inside a line", "--B\r\n\r\nx--B\r\n\r--B\r\n -\r\n--B--", []string{"|x--B\r\n\r--B\r\n -"}},
 		{"nested multipart", "--B\r\nContent-Type: multipart/mixed; boundary=BC\r\n\r\n--BC\r\n\r\n1\r\n--BC--\r\n\r\n--B--", []string{"Content-Type: multipart/mixed; boundary=BC|--BC\r\n\r\n1\r\n--BC--\r\n"}},
 		{"nested multipart, same boundary, right length", "--B\r\nContent-Length: 19\r\n\r\n--B\r\n\r\n1\r\n--B--\r\n\r\n--B--", nil},
@@ -162,8 +162,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Every proper prefix of a page is truncated, or lacks only the line break at
-// its end, and gives no part that is not whole.
+// Every proper prefix of a page is truncated, or lacks only the line break at its end, and
+// yields no incomplete part.
 func TestEveryPrefix(t *testing.T) {
 	const whole = "preamble\r\n--B\r\nA: b\r\nContent-Length: 5\r\n\r\nhello\r\n--B \r\n\r\n--B-\r\n\r\n--B\n\n\r\n--B--\r\n"
 	for _, maxWhole := range []int{0, 1} {
@@ -183,7 +183,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// An error of the source is passed on, wherever it happens.
+// An error of the source is returned, wherever it occurs.
 func TestSourceError(t *testing.T) {
 	const whole = "--B\r\nA: b\r\n\r\nbody\r\n--B\r\n\r\nbody\r\n--B--"
 	for n := range len(whole) + 1 {
@@ -218,7 +218,7 @@ func TestInvalidBoundary(t *testing.T) {
 	}
 }
 
-// A boundary with a colon makes delimiter lines that look like fields.
+// A boundary with a colon makes delimiter lines look like fields.
 func TestBoundaryWithColon(t *testing.T) {
 	data := "--a:b\r\nC: d\r\n--a:bc\r\n\r\nx\r\n--a:b--"
 	parts, err := readAll(t, page.NewReader(strings.NewReader(data), "a:b", page.ReaderOptions{}))
@@ -229,7 +229,7 @@ func TestBoundaryWithColon(t *testing.T) {
 	checkError(t, err, &page.Error{Part: 0, Offset: 13, Err: page.ErrMalformedHeader})
 }
 
-// TestIterations: a new iteration continues where the last one stopped, and errors are
+// TestIterations: a new iteration continues where the previous one stopped, and errors are
 // sticky.
 func TestIterations(t *testing.T) {
 	r := page.NewReader(strings.NewReader("--B\r\n\r\n1\r\n--B\r\n\r\n2\r\n--B--"), "B", page.ReaderOptions{})
@@ -258,7 +258,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// The iteration does not read on after the closing delimiter.
+// The iteration does not read beyond the closing delimiter.
 func TestEpilogueIsLeft(t *testing.T) {
 	src := io.MultiReader(strings.NewReader("--B\r\n\r\n1\r\n--B--\r\n"), strings.NewReader("epilogue"))
 	if _, err := readAll(t, page.NewReader(src, "B", page.ReaderOptions{})); err != nil {
@@ -285,7 +285,7 @@ func TestHeaderGet(t *testing.T) {
 	}
 }
 
-// Names and values may be appended to without damage to what comes after them.
+// Appending to a name or value does not overwrite what follows it in the buffer.
 func TestSlicesAreClipped(t *testing.T) {
 	const data = "--B\r\nA: b\r\nC: d\r\n\r\nbody\r\n--B\r\n\r\n2\r\n--B--"
 	for part, err := range page.NewReader(strings.NewReader(data), "B", page.ReaderOptions{}).Parts() {
@@ -302,8 +302,8 @@ func TestSlicesAreClipped(t *testing.T) {
 	}
 }
 
-// A name is compared with the one of the part before; not with what is in its
-// place after the buffer has moved, which may be the name itself.
+// A name is compared with that of the previous part, not with the bytes in its place after
+// the buffer has moved, which may be the name itself.
 func TestBufferMovesUnderNames(t *testing.T) {
 	for room := range 60 {
 		for preamble := range 60 {

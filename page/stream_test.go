@@ -12,13 +12,12 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// zeros gives n bytes.
+// zeros reads n zero bytes.
 func zeros(n int64) io.Reader {
 	return io.LimitReader(readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }), n)
 }
 
-// A body of any size passes through in constant memory, and what follows it is
-// read as if nothing had been.
+// A body of any size is read in constant memory, and so is the part after it.
 func TestLargeStream(t *testing.T) {
 	const size = 16 << 20
 	for _, header := range []string{"", "X: y\r\n", "Content-Length: 16777216\r\n", "Content-Length: 5\r\n", "Content-Length: 20000000\r\n"} {
@@ -61,7 +60,7 @@ func TestLargeStream(t *testing.T) {
 	}
 }
 
-// The buffers do not outgrow their limit, whatever is in the page.
+// The buffers do not exceed their limit, whatever the page contains.
 func TestMemoryLimit(t *testing.T) {
 	o := page.ReaderOptions{MaxHeader: 100_000, MaxWhole: 300_000}
 	long := "A: " + strings.Repeat("x", o.MaxHeader-5) + "\r\n"
@@ -83,7 +82,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// In steady state a Reader allocates nothing, however many parts there are.
+// In steady state, a Reader does not allocate, however many parts there are.
 func TestNoAllocations(t *testing.T) {
 	for _, p := range benchPages {
 		data := p.make(t)
@@ -112,7 +111,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// A stream can be left at any point.
+// A stream can be abandoned at any point.
 func TestStreamReadInPart(t *testing.T) {
 	const data = "--B\r\nA: b\r\n\r\n0123456789\r\n--B\r\nC: d\r\n\r\nabcdefghij\r\n--B--"
 	for n := range 11 {
@@ -137,7 +136,7 @@ func TestStreamReadInPart(t *testing.T) {
 	}
 }
 
-// A stream that is kept does not read from the part after its own.
+// A stream used too late does not read from the next part.
 func TestStaleStream(t *testing.T) {
 	const data = "--B\r\n\r\n0123456789\r\n--B\r\n\r\nabcdefghij\r\n--B--"
 	r := page.NewReader(strings.NewReader(data), "B", page.ReaderOptions{MaxWhole: 1})
@@ -161,7 +160,7 @@ func TestStaleStream(t *testing.T) {
 	}
 }
 
-// io.Reader's contract, as far as it can be tested.
+// The contract of io.Reader, as far as it can be tested.
 func TestStreamContract(t *testing.T) {
 	body := strings.Repeat("x\r\n--B y\r\n--", 3000)
 	r := page.NewReader(strings.NewReader("--B\r\n\r\n"+body+"\r\n--B--"), "B", page.ReaderOptions{MaxWhole: 1})
@@ -175,7 +174,7 @@ func TestStreamContract(t *testing.T) {
 	}
 }
 
-// Bodies survive, whole and as streams, when buffers move under them.
+// Bodies, whole or streamed, are correct even if buffers move.
 func TestLongPage(t *testing.T) {
 	var data []byte
 	var want [][32]byte

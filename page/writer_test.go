@@ -122,7 +122,7 @@ func TestWriterWithoutParts(t *testing.T) {
 	}
 }
 
-// What is refused of a stream leaves a page that no reader takes for whole.
+// A stream that is rejected leaves a page that no reader takes for complete.
 func TestWriteStreamRefuses(t *testing.T) {
 	cause := errors.New("disk is gone")
 	for _, test := range []struct {

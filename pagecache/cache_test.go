@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/pagecache"
 )
 
-// newPage returns page n of a feed with a body of so many bytes.
+// newPage returns page n of a feed with a body of the given size.
 func newPage(n int64, size int) (*chain.Page, []byte) {
 	body := bytes.Repeat([]byte{byte(n)}, size)
 	sum := sha256.Sum256(body)
@@ -48,7 +48,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// read returns a part of what is kept, or "none".
+// read returns part of a cached page, or "none".
 func read(t *testing.T, c *pagecache.Cache, p *chain.Page, offset, length int64) string {
 	t.Helper()
 	body, ok := c.Open(p, offset, length)
@@ -93,7 +93,7 @@ func TestKeepsAndSurvivesRestart(t *testing.T) {
 		check(t, c.Close())
 		c = open(t, dir, pagecache.MinSize)
 	}
-	// A page of the same place in another chain is another page.
+	// Page n of another chain is another page.
 	other := *p
 	other.Prev = strings.Repeat("1", 64)
 	if got := read(t, c, &other, 0, -1); got != "none" {
@@ -104,7 +104,7 @@ func TestKeepsAndSurvivesRestart(t *testing.T) {
 	}
 }
 
-// Whatever the disk did to a file, its page is fetched again.
+// A page whose file is damaged in any way is fetched again.
 func TestDamage(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, damage := range map[string]func(data []byte) []byte{
@@ -137,14 +137,14 @@ func TestDamage(t *testing.T) {
 						time.Sleep(time.Hour)
 					}
 					if got := read(t, c, p, 0, -1); got != "none" {
-						t.Errorf("damaged page gives %.20q", got)
+						t.Errorf("damaged page reads as %.20q", got)
 					}
 					if s := c.Stats(); s.Damaged != 1 || s.Pages != 0 || len(files(t, dir)) > 0 {
 						t.Errorf("after that: %+v, %q", s, files(t, dir))
 					}
 					c.Keep(p, body)
 					if got := read(t, c, p, 0, -1); got != string(body) {
-						t.Errorf("after it was kept again: %.20q", got)
+						t.Errorf("after it was cached again: %.20q", got)
 					}
 				})
 			})
@@ -152,7 +152,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// What does not have the digest of the page is not kept.
+// A body that does not match the page's digest is not cached.
 func TestVerifiesBeforeKeeping(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, pagecache.MinSize)
@@ -173,7 +173,7 @@ func TestVerifiesBeforeKeeping(t *testing.T) {
 	}
 }
 
-// The directory never takes more than its size, and what was used last stays.
+// The directory never exceeds its size, and keeps what was used last.
 func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -184,7 +184,7 @@ func TestEviction(t *testing.T) {
 				p, body := newPage(n, 100_000)
 				c.Keep(p, body)
 				if s := c.Stats(); s.Bytes > pagecache.MinSize || diskUse(t, dir) > pagecache.MinSize {
-					t.Fatalf("the cache takes %d bytes, by its own count %d", diskUse(t, dir), s.Bytes)
+					t.Fatalf("the cache has %d bytes, and counts %d", diskUse(t, dir), s.Bytes)
 				}
 			}
 		}
@@ -192,7 +192,7 @@ func TestEviction(t *testing.T) {
 		first, firstBody := newPage(1, 100_000)
 		sending, ok := c.Open(first, 0, -1)
 		if !ok {
-			t.Fatal("page 1 is not there")
+			t.Fatal("page 1 is missing")
 		}
 		keep(6, 13)
 		kept := func() (numbers []int64) {
@@ -211,7 +211,7 @@ func TestEviction(t *testing.T) {
 		c = open(t, dir, pagecache.MinSize) // the order of use survives
 		keep(19, 21)
 		if diff := cmp.Diff([]int64{13, 14, 15, 16, 17, 18, 19, 20, 21}, kept()); diff != "" {
-			t.Errorf("kept after a restart (-want +got):\n%s", diff)
+			t.Errorf("cached after a restart (-want +got):\n%s", diff)
 		}
 		// Page 1 was removed while it was being sent.
 		data, err := io.ReadAll(sending)
@@ -222,7 +222,7 @@ func TestEviction(t *testing.T) {
 		}
 		large, body := newPage(50, pagecache.MinSize/2)
 		if c.Keep(large, body); c.Has("f", 50) || len(kept()) != 9 {
-			t.Errorf("a page of half the size took the place of others: %v", kept())
+			t.Errorf("a page of half the size replaced others: %v", kept())
 		}
 	})
 }
@@ -237,8 +237,7 @@ func diskUse(t *testing.T, dir string) (total int64) {
 	return total
 }
 
-// A smaller size than before takes effect at once, and room is made for all that
-// is being written.
+// A smaller size takes effect when the cache is opened, and pages being written count, too.
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, 4*pagecache.MinSize)
@@ -265,7 +264,7 @@ func TestRoom(t *testing.T) {
 		w.Abort()
 	}
 	if s := c.Stats(); s.Bytes != 0 {
-		t.Errorf("after they were given up: %+v", s)
+		t.Errorf("after they were abandoned: %+v", s)
 	}
 }
 
@@ -278,7 +277,7 @@ func TestCrash(t *testing.T) {
 		c.Keep(kept, keptBody)
 		_, _ = c.Create(p).Write(body[:100_000])
 		fmt.Println("half-written")
-		_, _ = io.Copy(io.Discard, os.Stdin) // there is none: until it is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // no input: until it is killed
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrash$")
@@ -302,13 +301,13 @@ func TestCrash(t *testing.T) {
 	c := open(t, dir, pagecache.MinSize)
 	kept, keptBody := newPage(2, 200_000)
 	if got := read(t, c, p, 0, -1); got != "none" {
-		t.Errorf("half-written page gives %.20q", got)
+		t.Errorf("half-written page reads as %.20q", got)
 	}
 	if got := read(t, c, kept, 0, -1); got != string(keptBody) {
-		t.Errorf("whole page gives %.20q", got)
+		t.Errorf("complete page reads as %.20q", got)
 	}
 	if left := files(t, dir); len(left) != 1 {
-		t.Errorf("there is %q", left)
+		t.Errorf("the directory has %q", left)
 	}
 }
 
@@ -353,7 +352,7 @@ func TestDiskRefuses(t *testing.T) {
 				allow()
 				c.Keep(p, body)
 				if got := read(t, c, p, 0, -1); got != string(body) || c.Stats().Off {
-					t.Errorf("when it is allowed again: %.20q, %+v", got, c.Stats())
+					t.Errorf("after it is allowed again: %.20q, %+v", got, c.Stats())
 				}
 			})
 		})
@@ -400,6 +399,6 @@ func TestUnknownFilesAreRemoved(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	if _, err := pagecache.Open(pagecache.Config{Dir: t.TempDir(), Size: pagecache.MinSize - 1}); err == nil {
-		t.Error("a size below the least is taken")
+		t.Error("a size below the minimum is accepted")
 	}
 }
