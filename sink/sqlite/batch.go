@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 	"unicode/utf8"
 
@@ -99,7 +100,7 @@ func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // putLarge writes a body piece by piece into a row inserted with its size.
 func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int64) error {
 	if size < 0 {
-		file, n, err := content.Spool(t.dir, stream, t.limit)
+		file, n, err := content.Spool(filepath.Dir(t.path), stream, t.limit)
 		if err != nil {
 			return err
 		}
@@ -233,9 +234,14 @@ func (t *target) Rollback(context.Context) error {
 	return run(t.rollback)
 }
 
-// Recover rolls back uncommitted work and reads the position.
+// Recover opens the table, or rolls back what was not committed, and returns the position.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	var p feed.Position
+	if t.conn == nil {
+		if err := t.open(ctx); err != nil {
+			return p, errors.Join(t.explain(err), t.Close())
+		}
+	}
 	if err := t.Rollback(ctx); err != nil {
 		return p, err
 	}

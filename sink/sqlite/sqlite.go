@@ -34,10 +34,12 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -84,19 +86,23 @@ func checkTable(table string) error {
 // not exist. It returns an error if the table has rows but no position, and
 // [sink.ErrLocked] if another consumer has the table open.
 func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
-	name := "sqlite:" + path + "?table=" + table
-	t := &target{table: table, dir: filepath.Dir(path)}
-	if err := t.open(ctx, path); err != nil {
-		t.Close()
-		return nil, fmt.Errorf("open sink %s: %w", name, t.explain(err))
-	}
-	return session.Open(ctx, name, t)
+	return session.Open(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
+}
+
+// New returns a sink that writes a table in the database of db. It opens the table, as [Open]
+// does, when its Position is called, as a [consumer.Job] does first. It has its own connection
+// to the file of the database; closing the sink does not close db. The driver of db must be
+// modernc.org/sqlite, since two implementations of SQLite in one process release each other's
+// locks; with another one use package sqlsink.
+func New(db *sql.DB, table string) consumer.Sink {
+	return session.New("sqlite table "+table, &target{table: table, db: db})
 }
 
 // A target writes a table.
 type target struct {
 	table string
-	dir   string // of the database
+	path  string  // of the database
+	db    *sql.DB // has the path, or nil
 	conn  *sqlite.Conn
 	lock  *durable.File
 	limit int64 // of a row, in bytes
@@ -106,12 +112,17 @@ type target struct {
 	headers []byte // buffer
 }
 
-func (t *target) open(ctx context.Context, path string) error {
+func (t *target) open(ctx context.Context) error {
 	if err := checkTable(t.table); err != nil {
 		return err
 	}
+	if t.db != nil {
+		if err := t.findPath(ctx); err != nil {
+			return err
+		}
+	}
 	// In an absolute path, SQLite does not interpret file: or :memory:.
-	path, err := filepath.Abs(path)
+	path, err := filepath.Abs(t.path)
 	if err != nil {
 		return err
 	}
@@ -135,13 +146,28 @@ func (t *target) open(ctx context.Context, path string) error {
 	return t.prepare(t.conn, t.table)
 }
 
+// findPath sets the path to that of the database of t.db.
+func (t *target) findPath(ctx context.Context) error {
+	const driver = "modernc.org/sqlite"
+	if kind := reflect.TypeOf(t.db.Driver()); kind.Kind() != reflect.Pointer || kind.Elem().PkgPath() != driver {
+		return fmt.Errorf("the driver of the database is %s, must be that of %s: use it or package sqlsink", kind, driver)
+	}
+	if err := t.db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&t.path); err != nil {
+		return fmt.Errorf("find the file of the database: %w", err)
+	}
+	if t.path == "" {
+		return errors.New("the database is in memory: use a file or package sqlsink")
+	}
+	return nil
+}
+
 // explain adds to SQLite's "unable to open database file" the system's error for creating a
 // file beside the database: SQLite needs two, and reports neither which nor why.
 func (t *target) explain(err error) error {
 	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCantOpen {
 		return err
 	}
-	probe, cause := os.CreateTemp(t.dir, ".feedctl-*")
+	probe, cause := os.CreateTemp(filepath.Dir(t.path), ".feedctl-*")
 	if cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
@@ -175,5 +201,6 @@ func (t *target) Close() error {
 	if t.lock != nil {
 		err = errors.Join(err, t.lock.Close())
 	}
+	t.conn, t.lock = nil, nil
 	return err
 }
