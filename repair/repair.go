@@ -72,24 +72,34 @@ type Report struct {
 	Newest  int64  `json:"newestPage"` // 0: the feed has no page left
 	Steps   []Step `json:"steps"`      // empty: nothing is wrong
 	Lost    []Loss `json:"lost"`
+	Error   string `json:"error,omitempty"` // why the feed could not be repaired
 }
 
-// Feed examines a feed and, with Apply, repairs it. The error matches [chain.ErrNoFeed] if
-// the feed does not exist.
+// Feed examines a feed and, with Apply, repairs it. The error, which is in the report too,
+// matches [chain.ErrNoFeed] if the feed does not exist.
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Report, error) {
+	report, err := repair(ctx, store, name, c)
+	if err != nil {
+		err = fmt.Errorf("repair feed %q: %w", name, err)
+		report.Error = err.Error()
+	}
+	return report, err
+}
+
+func repair(ctx context.Context, store storage.Store, name string, c Config) (*Report, error) {
 	if err := layout.CheckName(name); err != nil {
-		return nil, err
+		return &Report{Feed: name}, err
 	}
 	x, err := examine(ctx, store, name, c.Now)
 	if err != nil {
-		return nil, fmt.Errorf("repair feed %q: %w", name, err)
+		return &Report{Feed: name, Steps: []Step{}, Lost: []Loss{}}, err
 	}
 	if !c.Apply {
 		return x.report, nil
 	}
 	for _, step := range x.report.Steps {
 		if err := step.do(ctx); err != nil {
-			return x.report, failed(name, step, err)
+			return x.report, failed(step, err)
 		}
 	}
 	// The pages to move have been copied. They are deleted in order, because producers
@@ -99,7 +109,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Rep
 			continue
 		}
 		if err := step.finish(ctx); err != nil {
-			return x.report, failed(name, step, err)
+			return x.report, failed(step, err)
 		}
 	}
 	x.report.Applied = true
@@ -108,11 +118,11 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (*Rep
 		err = fmt.Errorf("%s has changed during the repair: stop all producers of the feed, and repair it again", again.report.Steps[0].Key)
 	}
 	if err != nil && x.report.Newest > 0 {
-		return x.report, fmt.Errorf("repair feed %q: %w", name, err)
+		return x.report, err
 	}
 	return x.report, nil
 }
 
-func failed(name string, step Step, err error) error {
-	return fmt.Errorf("repair feed %q: %s %s: %w", name, step.Action, step.Key, err)
+func failed(step Step, err error) error {
+	return fmt.Errorf("%s %s: %w", step.Action, step.Key, err)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/repair"
 	"github.com/feedctl/feedctl/snapshot"
 )
 
@@ -263,12 +262,6 @@ type copyJSON struct {
 	Pages         int64  `json:"pages"`    // of feeds, that were begun
 	SnapshotPages int64  `json:"snapshotPages"`
 	Bytes         int64  `json:"bytes"`
-}
-
-// repairJSON is printed by "repair", one for each feed.
-type repairJSON struct {
-	*repair.Report
-	Error string `json:"error,omitempty"` // why it could not be repaired
 }
 
 // listJSON is printed by "list", one for each line.

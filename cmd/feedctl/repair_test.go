@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/repair"
 )
 
 // TestRepairSeveral: one run examines several feeds, or all of a store, has a result for each,
@@ -39,15 +40,15 @@ func TestRepairSeveral(t *testing.T) {
 	// What is to be written is a directory for the time being.
 	blocked := object("worse", "pages/000000000001@meta")
 
-	run := func(code int, args ...string) (results map[string]repairJSON, stderr string) {
+	run := func(code int, args ...string) (results map[string]repair.Report, stderr string) {
 		t.Helper()
 		got, stdout, stderr := feedctl(t, "", append([]string{"repair", "--json"}, args...)...)
 		if got != code {
 			t.Fatalf("repair %v: exit status %d: %s%s", args, got, stdout, stderr)
 		}
-		results = map[string]repairJSON{}
+		results = map[string]repair.Report{}
 		for line := range strings.Lines(stdout) {
-			var r repairJSON
+			var r repair.Report
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}

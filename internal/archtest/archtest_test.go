@@ -132,7 +132,7 @@ var rooms = map[string]room{
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "producer", "sink", "sink/sqlite", "snapshot", "storage"}},
 	"verify":  {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
-	"repair":  {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
+	"repair":  {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
 	// On top of the house: may import everything, is imported by nobody.
 	"bench":               top,
