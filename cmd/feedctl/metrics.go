@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/webserver"
 )
 
 const metricsUsage = "serve metrics for Prometheus at /metrics of this `ADDRESS`"
@@ -19,7 +20,7 @@ func (a *app) serveMetrics(address string, collector prometheus.Collector) error
 	if address == "" {
 		return nil
 	}
-	if err := checkAddress(address); err != nil {
+	if err := webserver.CheckAddress(address); err != nil {
 		return exit.Usagef("--metrics %q is not HOST:PORT: %w", address, err)
 	}
 	stop, err := metrics.Serve(address, a.metricsHandler(collector), a.log)

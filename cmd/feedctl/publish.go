@@ -130,11 +130,10 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		return err
 	}
 	a.atEnd(to.close, "feed "+name)
-	src, err := f.input.open(ctx, a.log, a.in, file)
+	src, err := f.input.open(ctx, a, file)
 	if err != nil {
 		return err
 	}
-	a.atEnd(src.Close, src.Name)
 	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.Entities, src.Tell
 
 	var published, bytes atomic.Int64

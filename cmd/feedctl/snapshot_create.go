@@ -62,11 +62,10 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	if err := f.public.check(); err != nil {
 		return err
 	}
-	src, err := f.input.open(ctx, a.log, a.in, file)
+	src, err := f.input.open(ctx, a, file)
 	if err != nil {
 		return err
 	}
-	a.atEnd(src.Close, src.Name)
 	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
 	if err != nil {
 		return err

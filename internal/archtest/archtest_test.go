@@ -57,6 +57,7 @@ var rooms = map[string]room{
 	"internal/tcp":        {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":      {},
 	"internal/draft":      {rooms: []string{"feed", "page", "storage"}},
+	"internal/webserver":  {rooms: []string{"internal/tcp"}},
 	"internal/accesslog":  {},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
