@@ -21,6 +21,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/s3fault"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/s3"
 )
@@ -305,7 +306,7 @@ func (s *s3Bench) snapshotStore() (put putting, err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close(), s.clear()) }()
 	start := time.Now()
-	_, err = producer.WriteSnapshot(s.ctx, store, "bench", s.sequence(), producer.SnapshotConfig{})
+	_, err = snapshots.Write(s.ctx, store, "bench", s.sequence(), snapshots.Config{})
 	put.took = time.Since(start)
 	if err != nil {
 		return put, err

@@ -61,10 +61,7 @@ func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool,
 		_, err := b.config.Store.Create(ctx, b.quarantineKey(thing.Name), storage.Meta{ContentType: "application/json"}, storage.Bytes(data))
 		added = err == nil
 		if errors.Is(err, storage.ErrExists) {
-			if s, ok := storage.As[storage.Syncer](b.config.Store); ok { // if another process has just written it, it may not be durable yet
-				return s.Sync(ctx, b.quarantineKey(thing.Name))
-			}
-			return nil
+			return storage.Sync(ctx, b.config.Store, b.quarantineKey(thing.Name)) // another process may just have written it
 		}
 		return err
 	})

@@ -13,9 +13,3 @@ import (
 func Feeds(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
 	return storage.Names(ctx, store, layout.FeedsPrefix, after)
 }
-
-// Snapshots yields the names of the snapshots that have objects in the store, as
-// [Feeds] does.
-func Snapshots(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
-	return storage.Names(ctx, store, layout.SnapshotsPrefix, after)
-}

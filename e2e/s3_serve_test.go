@@ -23,6 +23,7 @@ import (
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 	"github.com/feedctl/feedctl/storage/s3"
@@ -197,7 +198,7 @@ func TestSnapshotPagesFromS3(t *testing.T) {
 			}
 		}
 	}
-	index, err := producer.WriteSnapshot(t.Context(), store, "s", all, producer.SnapshotConfig{})
+	index, err := snapshots.Write(t.Context(), store, "s", all, snapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -27,25 +28,16 @@ var (
 	ErrNoSnapshotPage = errors.New("the snapshot has no such page")
 )
 
-// NewestSnapshot returns the id of the newest snapshot with a name. It ignores keys that
-// are not those of an index.
+// NewestSnapshot returns the ID of the newest snapshot with a name.
 func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error) {
 	if layout.CheckName(name) != nil {
 		return "", ErrNoSnapshot
 	}
-	newest := ""
-	for entry, err := range r.store.List(ctx, layout.SnapshotIndexes(name), "") {
-		if err != nil {
-			return "", fmt.Errorf("list snapshots %q: %w", name, err)
-		}
-		if id, err := layout.ParseSnapshotIndex(name, entry.Key); err == nil {
-			newest = id
-		}
+	id, err := snapshots.Newest(ctx, r.store, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = ErrNoSnapshot
 	}
-	if newest == "" {
-		return "", ErrNoSnapshot
-	}
-	return newest, nil
+	return id, err
 }
 
 // SnapshotIndex returns the stored index of a snapshot without its pages, whose paths are in
@@ -53,20 +45,14 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 // package layout, since stored ones are for readers of the store itself and may expire. The index
 // is verified as a whole, in bounded memory.
 func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {
-	key := layout.SnapshotIndex(name, id)
-	object, err := r.store.Get(ctx, key, 0, -1)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, ErrNoSnapshot
-	} else if err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
-	}
-	defer object.Body.Close()
-	index, err := snapshot.ReadStored(id, object.Meta.Data, object.Body)
+	index, err := snapshots.Read(ctx, r.store, name, id)
 	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, ErrNoSnapshot
 	case errors.Is(err, snapshot.ErrMetadata), errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrInvalid):
-		return nil, r.Corrupt(key, err)
+		return nil, r.Corrupt(layout.SnapshotIndex(name, id), err)
 	case err != nil:
-		return nil, fmt.Errorf("read index %s: %w", key, err)
+		return nil, err
 	}
 	if index.Feed == nil {
 		return index, nil

@@ -36,8 +36,8 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/consumer/fromstore"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -51,7 +51,7 @@ type Config struct {
 	// Version, if set, distinguishes versions of a key, which may have several states
 	// at once.
 	Version VersionFunc
-	// PublicURL and Presign are those of [producer.SnapshotConfig].
+	// PublicURL and Presign are those of [snapshots.Config].
 	PublicURL string
 	Presign   time.Duration
 	// TempDir is the directory of the table during a fold; it grows to the size of the state.
@@ -133,7 +133,7 @@ func makeFrom(ctx context.Context, store storage.Store, name, file string, c Con
 	}
 	if c.Table != "" {
 		// Leftovers of killed folds. The snapshot is valid even if they cannot be removed.
-		if _, err := producer.CollectSnapshots(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
+		if _, err := snapshots.Collect(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
 			c.Logger.Warn("pages of snapshots that were never finished cannot be removed", "snapshot", c.Name, "error", err)
 		}
 	}
@@ -260,7 +260,7 @@ func write(ctx context.Context, store storage.Store, file string, c Config, at *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.close()) }()
-	return producer.WriteSnapshot(ctx, store, c.Name, rows.entities(), producer.SnapshotConfig{
+	return snapshots.Write(ctx, store, c.Name, rows.entities(), snapshots.Config{
 		Feed:      at,
 		PublicURL: c.PublicURL,
 		Presign:   c.Presign,

@@ -24,6 +24,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage/memory"
 	"github.com/feedctl/feedctl/verify"
 )
@@ -214,13 +215,13 @@ func published(t *testing.T) (string, []*feed.Entity) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := producer.WriteSnapshot(t.Context(), store, "interop", func(yield func(*feed.Entity, error) bool) {
+	if _, err := snapshots.Write(t.Context(), store, "interop", func(yield func(*feed.Entity, error) bool) {
 		for _, e := range withoutEvents(list) {
 			if !yield(e, nil) {
 				return
 			}
 		}
-	}, producer.SnapshotConfig{}); err != nil {
+	}, snapshots.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	handler, err := server.New(store, server.Config{})

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/s3"
 )
@@ -29,13 +29,13 @@ func TestJavaReadsBucket(t *testing.T) {
 	}
 	defer store.Close()
 	list := withoutEvents(entities())
-	index, err := producer.WriteSnapshot(t.Context(), store, "interop", func(yield func(*feed.Entity, error) bool) {
+	index, err := snapshots.Write(t.Context(), store, "interop", func(yield func(*feed.Entity, error) bool) {
 		for _, e := range list {
 			if !yield(e, nil) {
 				return
 			}
 		}
-	}, producer.SnapshotConfig{Presign: time.Hour, MaxPageBytes: 1 << 10})
+	}, snapshots.Config{Presign: time.Hour, MaxPageBytes: 1 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

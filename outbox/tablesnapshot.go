@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -44,7 +44,7 @@ var ErrEmpty = errors.New("table and feed are empty")
 // An empty table has no row for a marker. Then the snapshot is empty, and its position is
 // the end of the feed before the triggers were installed: the entities after it lead to
 // the current contents of the table.
-func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
+func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write snapshots.Config) (*snapshot.Index, error) {
 	index, err := d.attachSnapshot(ctx, c, move, write)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of table %s for feed %q: %w", c.Table, c.Feed, err)
@@ -52,7 +52,7 @@ func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write p
 	return index, nil
 }
 
-func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write producer.SnapshotConfig) (*snapshot.Index, error) {
+func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write snapshots.Config) (*snapshot.Index, error) {
 	move.Feed = c.Feed
 	store := move.Store
 	if move.Local != nil {
@@ -80,7 +80,7 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 			return nil, ErrEmpty
 		}
 		write.Feed = end
-		return producer.WriteSnapshot(ctx, store, c.Feed, func(func(*feed.Entity, error) bool) {}, write)
+		return snapshots.Write(ctx, store, c.Feed, func(func(*feed.Entity, error) bool) {}, write)
 	}
 	if err := d.moveUntil(ctx, move, marker); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (d *DB) attachSnapshot(ctx context.Context, c Capture, move Config, write p
 	if write.Feed, err = find(ctx, store, c.Feed, marker); err != nil {
 		return nil, err
 	}
-	return producer.WriteSnapshot(ctx, store, c.Feed, old.entities(ctx), write)
+	return snapshots.Write(ctx, store, c.Feed, old.entities(ctx), write)
 }
 
 // endOf returns the position of the last entity of a feed, or nil if the feed does not

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
@@ -78,7 +78,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		}
 		var made []*snapshot.Index
 		for range 3 {
-			index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, c, producer.SnapshotConfig{})
+			index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, c, snapshots.Config{})
 			if err != nil {
 				t.Error(err)
 				break
@@ -216,7 +216,7 @@ func TestSnapshotOfLargeRows(t *testing.T) {
 	store := w.localStore()
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
 	w.exec(`INSERT INTO products VALUES (1, 'small'), (2, repeat('äb', 30000)), (3, repeat('abcdefgh', 1100000)), (4, 'small')`)
-	index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, producer.SnapshotConfig{})
+	index, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, snapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestSnapshotOfTypes(t *testing.T) {
 	w.exec(`CREATE TYPE pair AS (a int, b timestamptz)`)
 	w.exec(`CREATE TABLE products (id timestamptz PRIMARY KEY, day date, took interval, bytes bytea, x float8, pairs pair[], named regclass)`)
 	w.exec(`INSERT INTO products VALUES ('2026-02-03 04:05:06Z', '2026-02-03', '1 day -2 hours', '\x00ff', 0.1::float8 + 0.2, '{"(1,2026-02-03 04:05:06Z)"}', 'products')`)
-	index, err := as.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, producer.SnapshotConfig{})
+	index, err := as.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, snapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY)`)
-	_, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, producer.SnapshotConfig{})
+	_, err := w.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, snapshots.Config{})
 	if !errors.Is(err, outbox.ErrEmpty) {
 		t.Error(err)
 	}
@@ -279,7 +279,7 @@ func TestSnapshotOfEmptyTable(t *testing.T) {
 	w.exec(`INSERT INTO products VALUES (1)`)
 	w.drain(move)
 	w.exec(`DELETE FROM products`)
-	index, err := w.db.AttachSnapshot(t.Context(), c, move, producer.SnapshotConfig{})
+	index, err := w.db.AttachSnapshot(t.Context(), c, move, snapshots.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestSnapshotTakesLong(t *testing.T) {
 	as.url += "&" + settings
 	as.db = outbox.Use(as.connect(nil), schema.Default)
 	store := w.localStore()
-	write := producer.SnapshotConfig{MaxPageBytes: 1 << 16, Progress: func(int64, int) { w.exec(`SELECT pg_sleep(0.3)`) }}
+	write := snapshots.Config{MaxPageBytes: 1 << 16, Progress: func(int64, int) { w.exec(`SELECT pg_sleep(0.3)`) }}
 	index, err := as.db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: store}, write)
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestSnapshotWithOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	_, err = db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, producer.SnapshotConfig{})
+	_, err = db.AttachSnapshot(t.Context(), outbox.Capture{Feed: testFeed, Table: "products"}, outbox.Config{Local: w.localStore()}, snapshots.Config{})
 	if err == nil || !strings.Contains(err.Error(), "second connection") {
 		t.Error(err)
 	}

@@ -174,12 +174,7 @@ func (t *txStore) Delete(ctx context.Context, key string) error {
 
 // Now returns the time of the database if the store has a clock.
 func (t *txStore) Now(ctx context.Context) (time.Time, error) {
-	return within(t, func(s storage.Store) (time.Time, error) {
-		if clock, ok := storage.As[storage.Clock](s); ok {
-			return clock.Now(ctx)
-		}
-		return time.Now(), nil
-	})
+	return within(t, func(s storage.Store) (time.Time, error) { return storage.Now(ctx, s, time.Now) })
 }
 
 // Close does nothing: the store is the transaction's.

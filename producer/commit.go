@@ -168,15 +168,9 @@ func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 // what may be under way when a commit fails.
 func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
-// final reports whether an error will not go away by trying again.
+// final reports whether a commit that failed with err fails again if it is repeated.
 func final(err error) bool {
-	for _, e := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrNoStore, storage.ErrKey, storage.ErrMeta, storage.ErrSize, storage.ErrLayout,
-		storage.ErrUnsafe, chain.ErrCorrupt, ErrClock, ErrInvalid} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return storage.IsPermanent(err) || errors.Is(err, chain.ErrCorrupt) || errors.Is(err, ErrClock) || errors.Is(err, ErrInvalid)
 }
 
 // lostRace reports whether a write failed because of another producer's.
@@ -215,7 +209,7 @@ func (f *Feed) look(ctx context.Context) error {
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
 		// The writer of the page may have been killed before it was durable.
-		if err := makeDurable(ctx, f.store, f.key(newest.Number)); err != nil {
+		if err := storage.Sync(ctx, f.store, f.key(newest.Number)); err != nil {
 			return err
 		}
 	}
@@ -257,18 +251,6 @@ func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 		return nil, fmt.Errorf("%w: page %d of feed %q has SHA-256 %s, its metadata says %s", chain.ErrCorrupt, p.Number, f.name, got, p.SHA256)
 	}
 	return h, nil
-}
-
-// makeDurable makes the object at key durable as it is now, if the store can.
-func makeDurable(ctx context.Context, store storage.Store, key string) error {
-	syncer, ok := storage.As[storage.Syncer](store)
-	if !ok {
-		return nil
-	}
-	if err := syncer.Sync(ctx, key); err != nil {
-		return fmt.Errorf("make %s durable: %w", key, err)
-	}
-	return nil
 }
 
 // newestOrNil returns the newest page, nil if the feed has none.

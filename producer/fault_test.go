@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"mime"
-	"mime/multipart"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,10 +14,8 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -126,7 +121,6 @@ func paths() []path {
 		pruning("prune by count", producer.PrunePolicy{KeepPages: 3}, 6),
 		pruning("prune by age", producer.PrunePolicy{KeepAge: time.Hour}, 7),
 		pruning("prune before a page", producer.PrunePolicy{Before: 6}, 6),
-		snapshotting(snapshotEntities), snapshotting(streamedEntities), deleting(), collecting(),
 	}
 }
 
@@ -202,165 +196,6 @@ func pruning(name string, policy producer.PrunePolicy, floor int64) path {
 				}
 			}
 		},
-	}
-}
-
-func snapshotEntities(n int) iter.Seq2[*feed.Entity, error] {
-	return func(yield func(*feed.Entity, error) bool) {
-		for k := range n {
-			e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(k), Body: []byte(strings.Repeat("x", 400))}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// streamedEntities has some of the bodies as streams.
-func streamedEntities(n int) iter.Seq2[*feed.Entity, error] {
-	return func(yield func(*feed.Entity, error) bool) {
-		k := 0
-		for e, err := range snapshotEntities(n) {
-			if k++; k%7 == 0 {
-				e.Stream, e.Size, e.Body = bytes.NewReader(e.Body), int64(len(e.Body)), nil
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) path {
-	return path{
-		name:  "snapshot",
-		setup: func(*testing.T, storage.Store) {},
-		do: func(ctx context.Context, store storage.Store) error {
-			_, err := producer.WriteSnapshot(ctx, store, testFeed, entities(20), producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2})
-			return err
-		},
-		check: func(t *testing.T, store storage.Store, done bool) {
-			found, err := producer.Snapshots(t.Context(), store, testFeed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if done && len(found) == 0 {
-				t.Fatal("there is no snapshot")
-			}
-			for _, id := range found {
-				checkSnapshot(t, store, id, 20)
-			}
-			time.Sleep(2 * time.Hour)
-			if _, err := producer.CollectSnapshots(t.Context(), store, testFeed, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !slices.ContainsFunc(found, func(id string) bool { return strings.Contains(entry.Key, id) }) {
-					t.Fatalf("%s was not collected", entry.Key)
-				}
-			}
-		},
-	}
-}
-
-func deleting() path {
-	return path{
-		name: "delete snapshot",
-		setup: func(t *testing.T, store storage.Store) {
-			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
-				t.Fatal(err)
-			}
-		},
-		do: func(ctx context.Context, store storage.Store) error {
-			found, err := producer.Snapshots(ctx, store, testFeed)
-			if err != nil || len(found) == 0 {
-				return err
-			}
-			return producer.DeleteSnapshot(ctx, store, testFeed, found[0])
-		},
-		check: func(t *testing.T, store storage.Store, done bool) {
-			snapshotting(snapshotEntities).check(t, store, false)
-			if found, err := producer.Snapshots(t.Context(), store, testFeed); err != nil || done && len(found) > 0 {
-				t.Fatalf("snapshots: %v, %v", found, err)
-			}
-		},
-	}
-}
-
-// collecting removes what a snapshot left that was not finished, and nothing else.
-func collecting() path {
-	return path{
-		name: "collect",
-		setup: func(t *testing.T, store storage.Store) {
-			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
-				t.Fatal(err)
-			}
-			for n := range 3 {
-				key := layout.SnapshotPage(testFeed, "20000101T000000.000Z-left", n)
-				if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("x"))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(2 * time.Hour)
-		},
-		do: func(ctx context.Context, store storage.Store) error {
-			_, err := producer.CollectSnapshots(ctx, store, testFeed, time.Hour)
-			return err
-		},
-		check: func(t *testing.T, store storage.Store, done bool) {
-			left := 0
-			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if strings.Contains(entry.Key, "-left") {
-					left++
-				}
-			}
-			if done && left > 0 {
-				t.Fatalf("%d pages are left", left)
-			}
-			snapshotting(snapshotEntities).check(t, store, true)
-		},
-	}
-}
-
-// checkSnapshot reads a snapshot whole.
-func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
-	t.Helper()
-	index, err := snapshot.Decode(readObject(t, store, layout.SnapshotIndex(testFeed, id)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := 0
-	for n, ref := range index.Pages {
-		if ref != layout.SnapshotPagePath(testFeed, id, n) {
-			t.Fatalf("page %d is at %s", n, ref)
-		}
-		key := layout.SnapshotPage(testFeed, id, n)
-		info, err := store.Stat(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, params, err := mime.ParseMediaType(info.Meta.ContentType)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts := multipart.NewReader(bytes.NewReader(readObject(t, store, key)), params["boundary"])
-		for {
-			if _, err := parts.NextRawPart(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", key, err)
-			}
-			got++
-		}
-	}
-	if got != want || index.Entities != int64(want) {
-		t.Fatalf("snapshot has %d entities, its index says %d, not %d", got, index.Entities, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package producer_test
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -252,32 +251,6 @@ func TestSinglePublisher(t *testing.T) {
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// TestSnapshotRoundTrips writes a snapshot to a distant store.
-func TestSnapshotRoundTrips(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &distant{Store: memory.New()}
-		const many = 256
-		start := time.Now()
-		all := func(yield func(*feed.Entity, error) bool) {
-			for n := range many {
-				e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(n), Body: make([]byte, 900)}
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-		if _, err := producer.WriteSnapshot(t.Context(), store, testFeed, all, producer.SnapshotConfig{MaxPageBytes: 1000}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took > (many/16+1)*roundTrip {
-			t.Errorf("took %v", took)
-		}
-		if w, r, l := store.writes.Load(), store.reads.Load(), store.lists.Load(); w != many+1 || r+l != 0 {
-			t.Errorf("%d writes, %d reads, %d lists", w, r, l)
 		}
 	})
 }

@@ -66,6 +66,9 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 		return report, err
 	}
 	policy.MinAge = cmp.Or(policy.MinAge, minPruneAge)
+	if policy.Now == nil {
+		policy.Now = time.Now
+	}
 	switch {
 	case policy.KeepAge <= 0 && policy.KeepPages <= 0 && policy.Before <= 0 && policy.Entry.IsZero():
 		return report, fmt.Errorf("the policy has no rule: say what to keep")
@@ -74,7 +77,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	case policy.MinAge < minPruneAge:
 		return report, fmt.Errorf("minimum age %v is under %v, for which a producer may still be writing", policy.MinAge, minPruneAge)
 	}
-	now, err := storeTime(ctx, store, policy.Now)
+	now, err := storage.Now(ctx, store, policy.Now)
 	if err != nil {
 		return report, err
 	}
@@ -156,19 +159,4 @@ func sweep(ctx context.Context, store storage.Store, name string, report *PruneR
 		report.Bytes += entry.Size
 	}
 	return nil
-}
-
-// storeTime is the time by the store's clock, or else by now.
-func storeTime(ctx context.Context, store storage.Store, now func() time.Time) (time.Time, error) {
-	if clock, ok := storage.As[storage.Clock](store); ok {
-		t, err := clock.Now(ctx)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("ask the store for the time: %w", err)
-		}
-		return t, nil
-	}
-	if now == nil {
-		now = time.Now
-	}
-	return now(), nil
 }

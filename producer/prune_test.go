@@ -144,29 +144,6 @@ func TestPruneAmongStrangers(t *testing.T) {
 	})
 }
 
-// TestCollectAmongStrangers: an object beside the pages of snapshots is not counted as
-// collected, as it stays.
-func TestCollectAmongStrangers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		readme := layout.SnapshotsPrefix + testFeed + "/pages/readme"
-		for _, key := range []string{readme, layout.SnapshotPage(testFeed, "died", 0)} {
-			if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("x"))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(2 * time.Hour)
-		for _, want := range []int{1, 0} {
-			if n, err := producer.CollectSnapshots(t.Context(), store, testFeed, time.Hour); err != nil || n != want {
-				t.Errorf("collected %d pages, %v; want %d", n, err, want)
-			}
-		}
-		if _, err := store.Stat(t.Context(), readme); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestPruneRefuses(t *testing.T) {
 	store := memory.New()
 	mustPublish(t, store, ids(1, 1))

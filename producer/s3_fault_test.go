@@ -2,6 +2,7 @@ package producer_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,9 +16,13 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/s3fault"
 	"github.com/feedctl/feedctl/internal/s3test"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/s3"
@@ -102,27 +107,66 @@ func s3Paths(retryFor time.Duration) []path {
 	}
 	orphans := publishing("page in the place of an orphan", 1, 8)
 	orphans.setup = func(t *testing.T, store storage.Store) { leaveOrphans(t, store, ids(101, 107)) }
-	snapshot := snapshotting(snapshotEntities)
-	snapshot.do = func(ctx context.Context, store storage.Store) error {
-		_, err := producer.WriteSnapshot(ctx, store, testFeed, snapshotEntities(20),
-			producer.SnapshotConfig{MaxPageBytes: 2000, Concurrency: 2, RetryFor: retryFor})
-		return err
-	}
-	snapshot.check = func(t *testing.T, store storage.Store, done bool) {
-		found, err := producer.Snapshots(t.Context(), store, testFeed)
-		if err != nil || done && len(found) == 0 {
-			t.Fatalf("snapshots %v, %v", found, err)
-		}
-		for _, id := range found {
-			checkSnapshot(t, store, id, 20)
-		}
-	}
 	return []path{
 		publishing("first page", 1, 2),
 		publishing("append", 2, 2),
 		publishing("append that closes, and pages ahead", 3, 11),
 		publishing("pages ahead of a closed page", 4, 12),
-		orphans, floorRaising(), snapshot,
+		orphans, floorRaising(), snapshotting(retryFor),
+	}
+}
+
+// snapshotting writes a snapshot.
+func snapshotting(retryFor time.Duration) path {
+	return path{
+		name:  "snapshot",
+		setup: func(*testing.T, storage.Store) {},
+		do: func(ctx context.Context, store storage.Store) error {
+			all := func(yield func(*feed.Entity, error) bool) {
+				for n := range 20 {
+					e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(n), Body: []byte(strings.Repeat("x", 400))}
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+			_, err := snapshots.Write(ctx, store, testFeed, all, snapshots.Config{MaxPageBytes: 2000, Concurrency: 2, RetryFor: retryFor})
+			return err
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			found, _, err := snapshots.List(t.Context(), store, testFeed)
+			if err != nil || done && len(found) == 0 {
+				t.Fatalf("snapshots %v, %v", found, err)
+			}
+			for _, id := range found {
+				checkSnapshot(t, store, id, 20)
+			}
+		},
+	}
+}
+
+// checkSnapshot compares the pages of a snapshot with their metadata.
+func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
+	t.Helper()
+	index, err := snapshots.Read(t.Context(), store, testFeed, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for n := range index.PageCount {
+		key := layout.SnapshotPage(testFeed, id, n)
+		info, err := store.Stat(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := snapshot.DecodePage(id, n, info.Meta.Data)
+		if sum := fmt.Sprintf("%x", sha256.Sum256(readObject(t, store, key))); err != nil || p.SHA256 != sum {
+			t.Fatalf("%s has SHA-256 %s, its metadata says %+v, %v", key, sum, p, err)
+		}
+		got += p.Entities
+	}
+	if got != want || index.Entities != int64(want) {
+		t.Fatalf("snapshot has %d entities, %d in its index, want %d", got, index.Entities, want)
 	}
 }
 

@@ -40,12 +40,9 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 	if now == nil {
 		now = time.Now
 	}
-	x.now = now()
-	if clock, ok := storage.As[storage.Clock](store); ok {
-		var err error
-		if x.now, err = clock.Now(ctx); err != nil {
-			return nil, err
-		}
+	var err error
+	if x.now, err = storage.Now(ctx, store, now); err != nil {
+		return nil, err
 	}
 	floor, damaged, err := x.floor()
 	if err != nil {

@@ -185,10 +185,8 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 		if err := f.compare(ctx, newest); err != nil {
 			return err
 		}
-		if syncer, ok := storage.As[storage.Syncer](f.to); ok {
-			if err := syncer.Sync(ctx, layout.FeedPage(f.name, at.Number)); err != nil {
-				return err
-			}
+		if err := storage.Sync(ctx, f.to, layout.FeedPage(f.name, at.Number)); err != nil {
+			return err
 		}
 	}
 	f.known = true

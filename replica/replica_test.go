@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/replica"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -67,7 +68,7 @@ func source(t *testing.T) *memory.Store {
 			}
 		}
 	}
-	_, err = producer.WriteSnapshot(t.Context(), store, "a", entities, producer.SnapshotConfig{MaxPageBytes: 500})
+	_, err = snapshots.Write(t.Context(), store, "a", entities, snapshots.Config{MaxPageBytes: 500})
 	check(t, err)
 	return store
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -149,7 +150,7 @@ func (c *Copy) watch(ctx context.Context) <-chan struct{} {
 
 // pass copies the source once.
 func (c *Copy) pass(ctx context.Context) error {
-	feeds, snapshots, err := c.names(ctx)
+	feeds, snapshotNames, err := c.names(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (c *Copy) pass(ctx context.Context) error {
 		}
 		group.Go(func() error { return c.sync(ctx, f) })
 	}
-	for _, name := range snapshots {
+	for _, name := range snapshotNames {
 		group.Go(func() error {
 			stats, err := copySnapshots(ctx, c.from, c.to, name, c.memory)
 			c.update(func(r *Report) { r.Snapshots.add(stats) })
@@ -203,7 +204,7 @@ func (c *Copy) update(change func(*Report)) {
 }
 
 // names returns the names of the feeds and snapshots to copy.
-func (c *Copy) names(ctx context.Context) (feeds, snapshots []string, err error) {
+func (c *Copy) names(ctx context.Context) (feeds, snapshotNames []string, err error) {
 	if c.config.Name == "" {
 		for name, err := range chain.Feeds(ctx, c.from, "") {
 			if err != nil {
@@ -211,19 +212,19 @@ func (c *Copy) names(ctx context.Context) (feeds, snapshots []string, err error)
 			}
 			feeds = append(feeds, name)
 		}
-		for name, err := range chain.Snapshots(ctx, c.from, "") {
+		for name, err := range snapshots.Names(ctx, c.from, "") {
 			if err != nil {
 				return nil, nil, err
 			}
-			snapshots = append(snapshots, name)
+			snapshotNames = append(snapshotNames, name)
 		}
-		return feeds, snapshots, nil
+		return feeds, snapshotNames, nil
 	}
 	if err := layout.CheckName(c.config.Name); err != nil {
 		return nil, nil, err
 	}
 	for prefix, list := range map[string]*[]string{
-		layout.FeedPages(c.config.Name): &feeds, layout.SnapshotIndexes(c.config.Name): &snapshots,
+		layout.FeedPages(c.config.Name): &feeds, layout.SnapshotIndexes(c.config.Name): &snapshotNames,
 	} {
 		for _, err := range c.from.List(ctx, prefix, "") {
 			if err != nil {
@@ -233,8 +234,8 @@ func (c *Copy) names(ctx context.Context) (feeds, snapshots []string, err error)
 			break
 		}
 	}
-	if len(feeds)+len(snapshots) == 0 && !c.config.Follow {
+	if len(feeds)+len(snapshotNames) == 0 && !c.config.Follow {
 		return nil, nil, fmt.Errorf("copy %q: %w", c.config.Name, chain.ErrNoFeed)
 	}
-	return feeds, snapshots, nil
+	return feeds, snapshotNames, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -21,17 +22,11 @@ import (
 // no longer in the source stays in the target. The URLs in an index are copied unchanged;
 // those of a bucket or a CDN continue to refer to it.
 func copySnapshots(ctx context.Context, from, to storage.Store, name string, memory *semaphore.Weighted) (stats Stats, err error) {
-	if err := layout.CheckName(name); err != nil {
+	ids, _, err := snapshots.List(ctx, from, name)
+	if err != nil {
 		return stats, fmt.Errorf("copy snapshots: %w", err)
 	}
-	for entry, err := range from.List(ctx, layout.SnapshotIndexes(name), "") {
-		if err != nil {
-			return stats, fmt.Errorf("copy snapshots %q: %w", name, err)
-		}
-		id, err := layout.ParseSnapshotIndex(name, entry.Key)
-		if err != nil {
-			continue // not a snapshot
-		}
+	for _, id := range ids {
 		more, err := copySnapshot(ctx, from, to, name, id, memory)
 		stats.add(more)
 		if err != nil {
@@ -132,8 +127,8 @@ func create(ctx context.Context, to storage.Store, key string, meta storage.Meta
 	if err == nil {
 		err = same(storage.Info{Key: key, Size: content.Size(), Meta: meta}, there)
 	}
-	if syncer, ok := storage.As[storage.Syncer](to); ok && err == nil {
-		err = syncer.Sync(ctx, key)
+	if err == nil {
+		err = storage.Sync(ctx, to, key)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
 // maxListed is the maximum and default number of names on a page of the directory.
@@ -143,7 +144,7 @@ func (s *Server) listDirectory(ctx context.Context, base string, after directory
 		}
 	}
 	if !d.Truncated {
-		if err := list(&d.Snapshots, chain.Snapshots(ctx, s.store, after.snapshot), layout.SnapshotsPrefix, layout.SnapshotPath); err != nil {
+		if err := list(&d.Snapshots, snapshots.Names(ctx, s.store, after.snapshot), layout.SnapshotsPrefix, layout.SnapshotPath); err != nil {
 			return nil, err
 		}
 	}

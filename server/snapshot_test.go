@@ -11,9 +11,9 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -21,7 +21,7 @@ import (
 // writeSnapshot writes a snapshot of n pages of one entity each.
 func writeSnapshot(t *testing.T, store storage.Store, name string, n int) *snapshot.Index {
 	t.Helper()
-	index, err := producer.WriteSnapshot(context.Background(), store, name, func(yield func(*feed.Entity, error) bool) {
+	index, err := snapshots.Write(context.Background(), store, name, func(yield func(*feed.Entity, error) bool) {
 		for i := range n {
 			e := entity(i)
 			e.LastModified = epoch
@@ -29,7 +29,7 @@ func writeSnapshot(t *testing.T, store storage.Store, name string, n int) *snaps
 				return
 			}
 		}
-	}, producer.SnapshotConfig{
+	}, snapshots.Config{
 		MaxPageBytes: 1, CreatedAt: epoch, SpoolDir: t.TempDir(),
 		Feed: &snapshot.FeedPosition{URL: "/feeds/f", Page: "/feeds/f/pages/1", LastModified: epoch, ContentID: "<1>"},
 	})
@@ -39,7 +39,7 @@ func writeSnapshot(t *testing.T, store storage.Store, name string, n int) *snaps
 
 func newestID(t *testing.T, store storage.Store, name string) string {
 	t.Helper()
-	ids, err := producer.Snapshots(context.Background(), store, name)
+	ids, _, err := snapshots.List(context.Background(), store, name)
 	check(t, err)
 	return ids[len(ids)-1]
 }

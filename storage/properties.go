@@ -1,5 +1,12 @@
 package storage
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
 // As returns the first store in the chain of wrappers that starts at store which
 // implements T, such as [Watcher]. A wrapper has a method Unwrap() Store that returns
 // the wrapped store; interfaces that the wrapper does not implement are used on the
@@ -17,6 +24,42 @@ func As[T any](store Store) (T, bool) {
 	}
 	var none T
 	return none, false
+}
+
+// Sync makes the object at key durable as it is now. It does nothing unless the store is a
+// [Syncer].
+func Sync(ctx context.Context, store Store, key string) error {
+	syncer, ok := As[Syncer](store)
+	if !ok {
+		return nil
+	}
+	if err := syncer.Sync(ctx, key); err != nil {
+		return fmt.Errorf("make %s durable: %w", key, err)
+	}
+	return nil
+}
+
+// Now returns the time of the store's [Clock] or, if it has none, of now.
+func Now(ctx context.Context, store Store, now func() time.Time) (time.Time, error) {
+	clock, ok := As[Clock](store)
+	if !ok {
+		return now(), nil
+	}
+	t, err := clock.Now(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("get the time of the store: %w", err)
+	}
+	return t, nil
+}
+
+// IsPermanent reports whether an operation that failed with err fails again if it is repeated.
+func IsPermanent(err error) bool {
+	for _, permanent := range []error{ErrFull, ErrPermission, ErrNoStore, ErrKey, ErrMeta, ErrSize, ErrLayout, ErrUnsafe} {
+		if errors.Is(err, permanent) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Locator is a Store that reports whether it is remote.

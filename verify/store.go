@@ -193,11 +193,9 @@ func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 	if err != nil || n <= newest.Number {
 		return err // it was published a moment ago
 	}
-	now := time.Now()
-	if clock, ok := storage.As[storage.Clock](s.store); ok {
-		if now, err = clock.Now(ctx); err != nil {
-			return err
-		}
+	now, err := storage.Now(ctx, s.store, time.Now)
+	if err != nil {
+		return err
 	}
 	if p := (&chain.Page{Number: n, Modified: info.Modified}); p.Overdue(newest, now) {
 		s.report.add(Gap, key, "the feed ends with page %d, which does not lead to this page, %s", newest.Number, chain.Overdue)

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/outbox"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -57,7 +57,7 @@ func (a *app) flagNames(c *cobra.Command, flag string) func(ctx context.Context,
 	switch {
 	case c.Name() == "list" && flag == "after":
 		return func(ctx context.Context, args []string) []string {
-			return a.namesIn(ctx, a.storeOf(args), chain.Feeds, chain.Snapshots)
+			return a.namesIn(ctx, a.storeOf(args), chain.Feeds, snapshots.Names)
 		}
 	case flag == "before-snapshot":
 		return func(ctx context.Context, args []string) []string {
@@ -65,7 +65,7 @@ func (a *app) flagNames(c *cobra.Command, flag string) func(ctx context.Context,
 			if len(args) > 0 {
 				at, _ = a.parseStored(args[0]) // a wrong one has no names
 			}
-			return a.namesIn(ctx, at.Store, chain.Snapshots)
+			return a.namesIn(ctx, at.Store, snapshots.Names)
 		}
 	case flag == "feed" && c.Flags().Lookup("db") != nil && c.Name() != "attach": // which names a new one
 		return func(ctx context.Context, _ []string) []string { return feedsOfOutbox(ctx, c.Flag("db").Value.String()) }
@@ -112,17 +112,17 @@ func (a *app) addCompletions(c *cobra.Command) {
 // has (FEED, NAME, STORE#FEED or STORE#NAME).
 func (a *app) completeStored(c *cobra.Command, forms []string, typed string) []string {
 	store, prefix, whole := strings.Cut(typed, "#")
-	snapshots := slices.Contains(forms, "NAME")
+	wantsSnapshot := slices.Contains(forms, "NAME")
 	if !whole {
 		store, prefix = "", typed
-		if locate.IsURL(typed) || !snapshots && !slices.Contains(forms, "FEED") {
+		if locate.IsURL(typed) || !wantsSnapshot && !slices.Contains(forms, "FEED") {
 			return nil
 		}
 	}
 	return a.offer(c, strings.TrimSuffix(typed, prefix), prefix, func(ctx context.Context) []string {
 		names := chain.Feeds
-		if index, _ := c.Flags().GetBool("index"); index || snapshots { // the flag of inspect and verify
-			names = chain.Snapshots
+		if index, _ := c.Flags().GetBool("index"); index || wantsSnapshot { // the flag of inspect and verify
+			names = snapshots.Names
 		}
 		return a.namesIn(ctx, cmp.Or(store, a.store), names)
 	})
@@ -167,7 +167,7 @@ func (a *app) snapshotIDs(ctx context.Context, arg string) []string {
 	if err != nil {
 		return nil
 	}
-	ids, _ := producer.Snapshots(ctx, store, name)
+	ids, _, _ := snapshots.List(ctx, store, name)
 	return ids
 }
 

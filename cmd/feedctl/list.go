@@ -14,8 +14,9 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -103,7 +104,7 @@ func (l *lister) all(ctx context.Context, after string) error {
 			return err
 		}
 	}
-	for name, err := range chain.Snapshots(ctx, l.store, after) {
+	for name, err := range snapshots.Names(ctx, l.store, after) {
 		if err == nil {
 			err = l.snapshot(ctx, name)
 		}
@@ -193,18 +194,14 @@ func (l *lister) feed(ctx context.Context, name string) error {
 
 // snapshot prints the newest snapshot of a name.
 func (l *lister) snapshot(ctx context.Context, name string) error {
-	ids, err := producer.Snapshots(ctx, l.store, name)
-	switch {
-	case isDamaged(err):
-		return l.broken("snapshot", name, err)
-	case err != nil || len(ids) == 0:
-		return err
+	id, err := snapshots.Newest(ctx, l.store, name)
+	var index *snapshot.Stored
+	if err == nil {
+		index, err = snapshots.Read(ctx, l.store, name, id)
 	}
-	id := ids[len(ids)-1]
-	index, err := producer.ReadSnapshot(ctx, l.store, name, id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil // deleted meanwhile
+		return nil // only remains, or deleted meanwhile
 	case isDamaged(err):
 		return l.broken("snapshot", name, err)
 	case err != nil:

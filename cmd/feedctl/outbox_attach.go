@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
 type outboxAttachFlags struct {
@@ -94,7 +94,7 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox
 	}
 	var entities atomic.Int64
 	a.progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
-	index, err := db.AttachSnapshot(ctx, f.capture, config, producer.SnapshotConfig{
+	index, err := db.AttachSnapshot(ctx, f.capture, config, snapshots.Config{
 		Progress: func(n int64, _ int) { entities.Store(n) },
 	})
 	if errors.Is(err, outbox.ErrEmpty) {

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -67,7 +68,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) (err error
 	}
 	policy := producer.PrunePolicy{KeepAge: f.keepAge, KeepPages: f.keepPages, DryRun: f.dryRun}
 	if f.beforeSnapshot != "" {
-		if policy.Before, policy.Entry, err = producer.SnapshotEntry(ctx, store, name, f.beforeSnapshot); err != nil {
+		if policy.Before, policy.Entry, err = snapshots.FeedPage(ctx, store, name, f.beforeSnapshot); err != nil {
 			return err
 		}
 	}

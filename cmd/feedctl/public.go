@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -61,7 +61,7 @@ func (f *publicFlags) checkStore(ctx context.Context, store storage.Store, name 
 	}
 	presigner, ok := storage.As[storage.Presigner](store)
 	if !ok {
-		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", producer.ErrPresign)
+		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", snapshots.ErrPresign)
 	}
 	if _, err := presigner.Presign(ctx, layout.SnapshotIndexes(name)+"index", f.presign); err != nil {
 		return fmt.Errorf("--presign %v: %w", f.presign, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
 func newSnapshotCollect(a *app) *cobra.Command {
@@ -35,7 +35,7 @@ func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Dur
 	if err != nil {
 		return err
 	}
-	n, err := producer.CollectSnapshots(ctx, store, name, minAge)
+	n, err := snapshots.Collect(ctx, store, name, minAge)
 	if err != nil {
 		return err
 	}

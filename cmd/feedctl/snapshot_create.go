@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -75,7 +75,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	}
 	var c counter
 	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
-	index, err := producer.WriteSnapshot(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), producer.SnapshotConfig{
+	index, err := snapshots.Write(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), snapshots.Config{
 		PublicURL: f.public.publicURL,
 		Presign:   f.public.presign,
 	})

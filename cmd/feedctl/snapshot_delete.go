@@ -9,7 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -39,7 +39,7 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) 
 	if err != nil {
 		return err
 	}
-	err = producer.DeleteSnapshot(ctx, store, at.Name, id)
+	err = snapshots.Delete(ctx, store, at.Name, id)
 	if errors.Is(err, storage.ErrNotFound) { // in the words of the store, which knows no snapshots
 		return exit.WithHint(
 			fmt.Errorf("delete snapshot %s of %s: %w: there is none with this ID", id, at.Identity(), storage.ErrNotFound),

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
-	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
 func newSnapshotList(a *app) *cobra.Command {
@@ -46,7 +43,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 	names := []string{at.Name}
 	if at.Name == "" {
 		names = nil
-		for name, err := range chain.Snapshots(ctx, store, "") {
+		for name, err := range snapshots.Names(ctx, store, "") {
 			if err != nil {
 				return err
 			}
@@ -55,16 +52,15 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 	}
 	list := []snapshotJSON{}
 	for _, name := range names {
-		for entry, err := range store.List(ctx, layout.SnapshotIndexes(name), "") {
-			if err != nil {
-				return fmt.Errorf("list snapshots %q: %w", name, err)
-			}
-			id, err := layout.ParseSnapshotIndex(name, entry.Key)
-			if err != nil {
-				a.log.Warn("skipping an object among the indexes of snapshots that is not one", "key", entry.Key)
-				continue
-			}
-			index, err := producer.ReadSnapshot(ctx, store, name, id)
+		ids, unknown, err := snapshots.List(ctx, store, name)
+		if err != nil {
+			return err
+		}
+		for _, key := range unknown {
+			a.log.Warn("skipping an object among the indexes of snapshots that is not one", "key", key)
+		}
+		for _, id := range ids {
+			index, err := snapshots.Read(ctx, store, name, id)
 			if err != nil {
 				return err
 			}

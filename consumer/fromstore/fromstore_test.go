@@ -28,6 +28,7 @@ import (
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -58,14 +59,14 @@ func publish(t testing.TB, store storage.Store, from, n int) {
 // writeSnapshot writes a snapshot of two pages.
 func writeSnapshot(t testing.TB, store storage.Store) *snapshot.Index {
 	t.Helper()
-	index, err := producer.WriteSnapshot(context.Background(), store, "s", func(yield func(*feed.Entity, error) bool) {
+	index, err := snapshots.Write(context.Background(), store, "s", func(yield func(*feed.Entity, error) bool) {
 		for i := range 2 {
 			e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(i), Body: fmt.Append(nil, "state ", i), LastModified: time.Now()}
 			if !yield(e, nil) {
 				return
 			}
 		}
-	}, producer.SnapshotConfig{
+	}, snapshots.Config{
 		MaxPageBytes: 1, SpoolDir: t.TempDir(),
 		Feed: &snapshot.FeedPosition{URL: layout.FeedPath("f"), Page: layout.FeedPagePath("f", 1), LastModified: time.Now(), ContentID: "<1>"},
 	})
@@ -324,13 +325,13 @@ func (s *countingSink) Close() error                                     { retur
 func TestLargePageIsDamaged(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 7)
-	index, err := producer.WriteSnapshot(t.Context(), store, "s", func(yield func(*feed.Entity, error) bool) {
+	index, err := snapshots.Write(t.Context(), store, "s", func(yield func(*feed.Entity, error) bool) {
 		for i := range 3 {
 			if !yield(&feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(i), Body: []byte("state"), LastModified: time.Now()}, nil) {
 				return
 			}
 		}
-	}, producer.SnapshotConfig{SpoolDir: t.TempDir()})
+	}, snapshots.Config{SpoolDir: t.TempDir()})
 	check(t, err)
 	for key, begin := range map[string]func(*fromstore.Source) consumer.Start{
 		layout.FeedPage("f", 2):               func(*fromstore.Source) consumer.Start { return consumer.Beginning() },

@@ -24,6 +24,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/s3"
 )
@@ -110,13 +111,13 @@ func share(ctx context.Context, store storage.Store) (indexURL string, err error
 	var state iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {
 		yield(entity("<Lima-1@example>", feed.Put, "Lima", `{"temperature":24}`), nil)
 	}
-	index, err := producer.WriteSnapshot(ctx, store, name, state, producer.SnapshotConfig{Presign: valid})
+	index, err := snapshots.Write(ctx, store, name, state, snapshots.Config{Presign: valid})
 	if err != nil {
 		return "", err
 	}
 	presigner, ok := storage.As[storage.Presigner](store)
 	if !ok {
-		return "", producer.ErrPresign
+		return "", snapshots.ErrPresign
 	}
 	return presigner.Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
 }

@@ -62,7 +62,7 @@ var rooms = map[string]room{
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
-	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot", "storage", "verify"}},
+	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot/snapshots", "snapshot", "storage", "verify"}},
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
@@ -85,12 +85,16 @@ var rooms = map[string]room{
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
-	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "snapshot", "storage", "internal/backoff", "internal/draft"}, libraries: []string{"golang.org/x/sync"}},
-	"input":     {rooms: []string{"feed", "page", "internal/jsonptr"}},
+	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft"}, libraries: []string{"golang.org/x/sync"}},
+	"snapshot/snapshots": {
+		rooms:     []string{"feed", "internal/backoff", "internal/draft", "layout", "page", "snapshot", "storage"},
+		libraries: []string{"golang.org/x/sync"},
+	},
+	"input": {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
-		"chain", "feed", "layout", "page", "producer", "snapshot", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",
+		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",
 	}},
 
 	// CouchDB, whichever side it is on.
@@ -124,14 +128,14 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "feedstore", "input", "internal/lru", "layout", "page", "pagecache", "producer", "snapshot", "storage", "storage/observe"},
+		rooms: []string{"chain", "feed", "feedstore", "input", "internal/lru", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
-	"replica": {rooms: []string{"chain", "layout", "snapshot", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"replica": {rooms: []string{"chain", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "producer", "sink", "sink/sqlite", "snapshot", "storage"}},
+	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
 	"verify":  {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":  {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 

@@ -24,6 +24,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 	"github.com/feedctl/feedctl/verify"
@@ -53,7 +54,7 @@ func fill(t testing.TB, store storage.Store) {
 	_, err = chain.RaiseFloor(t.Context(), store, "f", 2)
 	check(t, err)
 	check(t, store.Delete(t.Context(), layout.FeedPage("f", 1)))
-	_, err = producer.WriteSnapshot(t.Context(), store, "s", entities(), producer.SnapshotConfig{MaxPageBytes: 1, SpoolDir: t.TempDir(), CreatedAt: now})
+	_, err = snapshots.Write(t.Context(), store, "s", entities(), snapshots.Config{MaxPageBytes: 1, SpoolDir: t.TempDir(), CreatedAt: now})
 	check(t, err)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/verify"
 )
@@ -65,7 +66,7 @@ func TestExitCode(t *testing.T) {
 		{"server without HEAD", &consumer.StatusError{StatusCode: 405}, Error, ""},
 		{"denied", storage.ErrPermission, Error, "feedctl doctor"},
 		{"unfit server", storage.ErrUnsafe, Error, "feedctl doctor"},
-		{"cannot presign", producer.ErrPresign, Error, "--public-url"},
+		{"cannot presign", snapshots.ErrPresign, Error, "--public-url"},
 		{"unknown outcome", producer.ErrUnknown, Error, "publishing the same input again"},
 		{"no database", couchdb.ErrNotFound, NotFound, "another URL"},
 		{"401 of CouchDB", couchdb.ErrUnauthorized, Error, "--into-credentials-file"},

@@ -8,6 +8,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -44,7 +45,7 @@ func Hint(err error) string {
 		return "another URL: the server has no database of this name, or no such filter or view"
 	case isAny(err, storage.ErrUnsafe, storage.ErrPermission):
 		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
-	case errors.Is(err, producer.ErrPresign):
+	case errors.Is(err, snapshots.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
 	case errors.Is(err, storage.ErrFull): // before ErrUnknown, which may wrap it
 		return "freeing room, or \"feedctl prune\", and the same again; nothing that was acknowledged is lost"

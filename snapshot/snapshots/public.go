@@ -1,4 +1,4 @@
-package producer
+package snapshots
 
 import (
 	"context"
@@ -12,29 +12,29 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// unknownRoot begins the URL of a feed in an index whose writer does not know where
-// the feed is served: an absolute URL is required, and this one leads nowhere (RFC
+// unknownRoot begins the URL of the feed in an index with presigned URLs, whose writer does not
+// know where the feed is served. An absolute URL is required, and this one never resolves (RFC
 // 6761, section 6.4).
 const unknownRoot = "http://unknown.invalid"
 
-// ErrPresign: the store cannot make URLs that are their own credential.
+// ErrPresign means that the store is not a [storage.Presigner].
 var ErrPresign = errors.New("store cannot presign URLs")
 
-// checkPublic finds out, before anything is written, whether the index can be.
-func (w *snapshotWriter) checkPublic(ctx context.Context) error {
+// checkURLs checks, before anything is written, that the URLs in the index can be formed.
+func (w *writer) checkURLs(ctx context.Context) error {
 	c := w.config
 	switch {
 	case c.Presign < 0:
-		return fmt.Errorf("presign for %v: it must be positive", c.Presign)
+		return fmt.Errorf("presign for %v: must be positive", c.Presign)
 	case c.Presign > 0 && c.PublicURL != "":
-		return errors.New("presign: pages at a public URL need none")
+		return errors.New("presign: pages at a public URL need no presigned URLs")
 	}
 	_, err := w.pageURL(ctx, 0)
 	return err
 }
 
-// pageURL returns the URL of a page, as the index has it.
-func (w *snapshotWriter) pageURL(ctx context.Context, n int) (string, error) {
+// pageURL returns the URL of a page for the index.
+func (w *writer) pageURL(ctx context.Context, n int) (string, error) {
 	key := layout.SnapshotPage(w.name, w.id, n)
 	switch {
 	case w.config.Presign > 0:
@@ -53,9 +53,9 @@ func (w *snapshotWriter) pageURL(ctx context.Context, n int) (string, error) {
 	return layout.SnapshotPagePath(w.name, w.id, n), nil
 }
 
-// publicFeed returns the position in the feed, as the index has it. Readers without
-// a server want absolute URLs.
-func (w *snapshotWriter) publicFeed() (*snapshot.FeedPosition, error) {
+// feedPosition returns the position in the feed for the index. Readers without a server need
+// absolute URLs.
+func (w *writer) feedPosition() (*snapshot.FeedPosition, error) {
 	root := w.config.PublicURL
 	if w.config.Presign > 0 {
 		root = unknownRoot
@@ -66,7 +66,7 @@ func (w *snapshotWriter) publicFeed() (*snapshot.FeedPosition, error) {
 	position := *w.config.Feed
 	for _, ref := range []*string{&position.URL, &position.Page} {
 		if !strings.HasPrefix(*ref, "/") {
-			continue // absolute, or absent
+			continue // absolute or empty
 		}
 		var err error
 		if *ref, err = join(root, *ref); err != nil {

@@ -1,4 +1,4 @@
-package producer_test
+package snapshots_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -46,24 +46,24 @@ func TestPublicIndex(t *testing.T) {
 		return &snapshot.FeedPosition{URL: root + "/feeds/f", Page: root + "/feeds/f/pages/7", LastModified: at, ContentID: "<1>"}
 	}
 	for name, test := range map[string]struct {
-		config producer.SnapshotConfig
+		config snapshots.Config
 		page   func(id string, n int) string
 		feed   *snapshot.FeedPosition
 	}{
 		"for a server": {
-			config: producer.SnapshotConfig{},
+			config: snapshots.Config{},
 			page:   func(id string, n int) string { return layout.SnapshotPagePath("s", id, n) },
 			feed:   position(""),
 		},
 		"at a public URL": {
-			config: producer.SnapshotConfig{PublicURL: "https://cdn.example/data/"},
+			config: snapshots.Config{PublicURL: "https://cdn.example/data/"},
 			page: func(id string, n int) string {
 				return "https://cdn.example/data/" + layout.SnapshotPage("s", id, n)
 			},
 			feed: position("https://cdn.example/data"),
 		},
 		"presigned": {
-			config: producer.SnapshotConfig{Presign: time.Hour},
+			config: snapshots.Config{Presign: time.Hour},
 			page: func(id string, n int) string {
 				return "https://bucket.example/" + layout.SnapshotPage("s", id, n) + "?valid=1h0m0s"
 			},
@@ -73,7 +73,7 @@ func TestPublicIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := presigning{memory.New()}
 			test.config.Feed, test.config.MaxPageBytes = position(""), 1
-			index, err := producer.WriteSnapshot(t.Context(), store, "s", three(), test.config)
+			index, err := snapshots.Write(t.Context(), store, "s", three(), test.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,16 +100,16 @@ func TestCannotPresign(t *testing.T) {
 	plain := memory.New()
 	for name, test := range map[string]struct {
 		store  storage.Store
-		config producer.SnapshotConfig
+		config snapshots.Config
 		want   error // nil: any
 	}{
-		"store without it": {plain, producer.SnapshotConfig{Presign: time.Hour}, producer.ErrPresign},
-		"too long":         {presigning{plain}, producer.SnapshotConfig{Presign: 25 * time.Hour}, errTooLong},
-		"negative":         {presigning{plain}, producer.SnapshotConfig{Presign: -1}, nil},
-		"both":             {presigning{plain}, producer.SnapshotConfig{Presign: 1, PublicURL: "https://cdn.example"}, nil},
-		"malformed URL":    {plain, producer.SnapshotConfig{PublicURL: "https://cdn example"}, nil},
+		"store without it": {plain, snapshots.Config{Presign: time.Hour}, snapshots.ErrPresign},
+		"too long":         {presigning{plain}, snapshots.Config{Presign: 25 * time.Hour}, errTooLong},
+		"negative":         {presigning{plain}, snapshots.Config{Presign: -1}, nil},
+		"both":             {presigning{plain}, snapshots.Config{Presign: 1, PublicURL: "https://cdn.example"}, nil},
+		"malformed URL":    {plain, snapshots.Config{PublicURL: "https://cdn example"}, nil},
 	} {
-		if _, err := producer.WriteSnapshot(t.Context(), test.store, "s", three(), test.config); err == nil || test.want != nil && !errors.Is(err, test.want) {
+		if _, err := snapshots.Write(t.Context(), test.store, "s", three(), test.config); err == nil || test.want != nil && !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,0 +1,257 @@
+package snapshots_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"mime/multipart"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+const testName = "test"
+
+// A path is an operation on the snapshots of a store. It may be repeated after an error.
+type path struct {
+	name  string
+	setup func(t *testing.T, store storage.Store)
+	do    func(ctx context.Context, store storage.Store) error
+	check func(t *testing.T, store storage.Store, done bool)
+}
+
+func snapshotEntities(n int) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		for k := range n {
+			e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(k), Body: []byte(strings.Repeat("x", 400))}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// streamedEntities yields some of the bodies as streams.
+func streamedEntities(n int) iter.Seq2[*feed.Entity, error] {
+	return func(yield func(*feed.Entity, error) bool) {
+		k := 0
+		for e, err := range snapshotEntities(n) {
+			if k++; k%7 == 0 {
+				e.Stream, e.Size, e.Body = bytes.NewReader(e.Body), int64(len(e.Body)), nil
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) path {
+	return path{
+		name:  "snapshot",
+		setup: func(*testing.T, storage.Store) {},
+		do: func(ctx context.Context, store storage.Store) error {
+			_, err := snapshots.Write(ctx, store, testName, entities(20), snapshots.Config{MaxPageBytes: 2000, Concurrency: 2})
+			return err
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			found, _, err := snapshots.List(t.Context(), store, testName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done && len(found) == 0 {
+				t.Fatal("there is no snapshot")
+			}
+			for _, id := range found {
+				checkSnapshot(t, store, id, 20)
+			}
+			time.Sleep(2 * time.Hour)
+			if _, err := snapshots.Collect(t.Context(), store, testName, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.ContainsFunc(found, func(id string) bool { return strings.Contains(entry.Key, id) }) {
+					t.Fatalf("%s was not removed", entry.Key)
+				}
+			}
+		},
+	}
+}
+
+func deleting() path {
+	return path{
+		name: "delete snapshot",
+		setup: func(t *testing.T, store storage.Store) {
+			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+		},
+		do: func(ctx context.Context, store storage.Store) error {
+			found, _, err := snapshots.List(ctx, store, testName)
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			return snapshots.Delete(ctx, store, testName, found[0])
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			snapshotting(snapshotEntities).check(t, store, false)
+			if found, _, err := snapshots.List(t.Context(), store, testName); err != nil || done && len(found) > 0 {
+				t.Fatalf("snapshots: %v, %v", found, err)
+			}
+		},
+	}
+}
+
+// collecting removes the remains of an unfinished snapshot, and nothing else.
+func collecting() path {
+	return path{
+		name: "collect",
+		setup: func(t *testing.T, store storage.Store) {
+			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 3 {
+				key := layout.SnapshotPage(testName, "20000101T000000.000Z-left", n)
+				if _, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("x"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * time.Hour)
+		},
+		do: func(ctx context.Context, store storage.Store) error {
+			_, err := snapshots.Collect(ctx, store, testName, time.Hour)
+			return err
+		},
+		check: func(t *testing.T, store storage.Store, done bool) {
+			left := 0
+			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(entry.Key, "-left") {
+					left++
+				}
+			}
+			if done && left > 0 {
+				t.Fatalf("%d pages remain", left)
+			}
+			snapshotting(snapshotEntities).check(t, store, true)
+		},
+	}
+}
+
+// checkSnapshot reads a whole snapshot.
+func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
+	t.Helper()
+	index, err := snapshot.Decode(readObject(t, store, layout.SnapshotIndex(testName, id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for n, ref := range index.Pages {
+		if ref != layout.SnapshotPagePath(testName, id, n) {
+			t.Fatalf("page %d is at %s", n, ref)
+		}
+		key := layout.SnapshotPage(testName, id, n)
+		info, err := store.Stat(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, params, err := mime.ParseMediaType(info.Meta.ContentType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := multipart.NewReader(bytes.NewReader(readObject(t, store, key)), params["boundary"])
+		for {
+			if _, err := parts.NextRawPart(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", key, err)
+			}
+			got++
+		}
+	}
+	if got != want || index.Entities != int64(want) {
+		t.Fatalf("snapshot has %d entities, %d in its index, want %d", got, index.Entities, want)
+	}
+}
+
+func readObject(t *testing.T, store storage.Store, key string) []byte {
+	t.Helper()
+	object, err := store.Get(t.Context(), key, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer object.Body.Close()
+	data, err := io.ReadAll(object.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestFaults fails each operation of each path, once or from then on, before or after it takes
+// effect. It then repeats the path on a working store.
+func TestFaults(t *testing.T) {
+	streamed := snapshotting(streamedEntities)
+	streamed.name = "snapshot of streams"
+	for _, p := range []path{snapshotting(snapshotEntities), streamed, deleting(), collecting()} {
+		t.Run(strings.ReplaceAll(p.name, " ", "_"), func(t *testing.T) {
+			var operations atomic.Int64
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.New()
+				p.setup(t, store)
+				if err := p.do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome { operations.Add(1); return fault.Pass })); err != nil {
+					t.Fatal(err)
+				}
+				p.check(t, store, true)
+			})
+			if operations.Load() == 0 {
+				t.Fatal("no operation was called")
+			}
+			for n := range operations.Load() {
+				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
+					for _, lasting := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) { p.fail(t, n, outcome, lasting) })
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+func (p path) fail(t *testing.T, n int64, outcome fault.Outcome, lasting bool) {
+	store := memory.New()
+	p.setup(t, store)
+	var count atomic.Int64
+	err := p.do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
+		if k := count.Add(1); k == n+1 || lasting && k > n {
+			return outcome
+		}
+		return fault.Pass
+	}))
+	p.check(t, store, err == nil)
+	if err := p.do(t.Context(), store); err != nil {
+		t.Fatalf("after the fault (%v): %v", err, err)
+	}
+	p.check(t, store, true)
+}

@@ -1,0 +1,289 @@
+package snapshots
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/internal/draft"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrInvalid is matched by the error of an entity that cannot be in a snapshot.
+var ErrInvalid = draft.ErrInvalid
+
+// immutable is the Cache-Control of objects that never change.
+const immutable = "public, max-age=31536000, immutable"
+
+// Config holds the settings of a snapshot. The zero value of each is its default.
+type Config struct {
+	// Feed is the position in a feed that the snapshot corresponds to.
+	Feed *snapshot.FeedPosition
+	// CreatedAt defaults to now. In the index it is rounded down to a whole second, and
+	// is not later than the position in the feed.
+	CreatedAt time.Time
+	// PublicURL is the URL of the store for readers without a server, such as that of a
+	// bucket or a CDN. Page URLs in the index consist of it and a key, and the URL of the
+	// feed of it and a path. By default, they are paths, which a server completes.
+	PublicURL string
+	// Presign, if positive, puts presigned page URLs in the index, which are valid for this
+	// time and need no other credential. The store must be a [storage.Presigner], and
+	// PublicURL empty. In the URL of the feed, only the path has a meaning.
+	Presign time.Duration
+	// MaxPageBytes closes a page before it becomes larger, in bytes, unless it has a single
+	// entity. Defaults to 1 MiB.
+	MaxPageBytes int64
+	// Concurrency is how many pages are written, and held in memory, at the same
+	// time. Defaults to 24.
+	Concurrency int
+	// MaxEntity is the largest body of an entity, in bytes. Defaults to no limit.
+	MaxEntity int64
+	// RetryFor is how long each write is retried. Defaults to 1 minute.
+	RetryFor time.Duration
+	// SpoolDir is the directory for streamed bodies until they are in the store. Defaults to
+	// the system's directory for temporary files.
+	SpoolDir string
+	// Progress, if set, is called after each page with the totals so far. Calls may be
+	// concurrent.
+	Progress func(entities int64, pages int)
+}
+
+// Write writes the entities as a snapshot and returns its index as stored. An entity without
+// LastModified gets the time of creation; operations are not written. A snapshot without
+// entities has no pages.
+//
+// The index is written last, and from then on the snapshot exists. After an error or a crash it
+// does not exist, and [Collect] removes what remains of it. If the outcome of the last write
+// is unknown, Write fails although the snapshot may exist.
+//
+// An entity and its body are used until the next one is requested. Errors of an entity match
+// [ErrInvalid].
+func Write(ctx context.Context, store storage.Store, name string, entities iter.Seq2[*feed.Entity, error], c Config) (*snapshot.Index, error) {
+	if err := layout.CheckName(name); err != nil {
+		return nil, fmt.Errorf("write snapshot: %w", err)
+	}
+	c.MaxPageBytes = cmp.Or(c.MaxPageBytes, 1<<20)
+	c.Concurrency = cmp.Or(c.Concurrency, 24)
+	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
+	c.SpoolDir = cmp.Or(c.SpoolDir, os.TempDir())
+	c.CreatedAt = cmp.Or(c.CreatedAt, time.Now())
+	if c.Feed != nil && c.Feed.LastModified.Before(c.CreatedAt) {
+		c.CreatedAt = c.Feed.LastModified
+	}
+	c.CreatedAt = feed.Truncate(c.CreatedAt)
+	w := &writer{store: store, name: name, config: c, id: newID(time.Now())}
+	err := w.checkURLs(ctx)
+	var index *snapshot.Index
+	if err == nil {
+		index, err = w.write(ctx, entities)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write snapshot %q: %w", name, err)
+	}
+	return index, nil
+}
+
+// newID returns an ID that sorts after those of earlier times.
+func newID(t time.Time) string {
+	return t.UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
+}
+
+// A writer writes one snapshot.
+type writer struct {
+	store    storage.Store
+	name, id string
+	config   Config
+	entities int64
+	pages    int
+	buffers  sync.Pool // of *[]byte, for pages
+}
+
+func (w *writer) write(ctx context.Context, entities iter.Seq2[*feed.Entity, error]) (*snapshot.Index, error) {
+	group, writing := errgroup.WithContext(ctx)
+	group.SetLimit(w.config.Concurrency)
+	err := w.fill(writing, group, entities)
+	// If a write failed, its error is the cause.
+	if writeErr := group.Wait(); writeErr != nil {
+		err = writeErr
+	}
+	var index *snapshot.Index
+	if err == nil {
+		index, err = w.index(ctx)
+	}
+	if err == nil {
+		return index, w.writeIndex(ctx, index)
+	}
+	// Remove the pages if that is still possible; otherwise Collect does.
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = deletePrefix(cleanup, w.store, layout.SnapshotPages(w.name, w.id))
+	return nil, err
+}
+
+// fill distributes the entities over pages and begins to write each full page.
+func (w *writer) fill(ctx context.Context, group *errgroup.Group, entities iter.Seq2[*feed.Entity, error]) error {
+	d := w.newDraft()
+	flush := func() {
+		if d.Entities > 0 {
+			w.start(ctx, group, d)
+			d = w.newDraft()
+		}
+	}
+	for e, err := range entities {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		fits := false
+		for !fits {
+			if fits, err = w.put(ctx, d, e); err != nil {
+				return fmt.Errorf("entity %d: %w", w.entities, err)
+			}
+			if !fits || d.Closed || d.Size() >= w.config.MaxPageBytes {
+				flush()
+			}
+		}
+		w.entities++
+	}
+	flush()
+	return nil
+}
+
+func (w *writer) newDraft() *draft.Draft {
+	buf, _ := w.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	d := draft.New(*buf)
+	d.Copies = true
+	return &d
+}
+
+// put puts an entity on a page. It reports false if the entity belongs on another page.
+func (w *writer) put(ctx context.Context, d *draft.Draft, e *feed.Entity) (bool, error) {
+	if e.Stream != nil && d.Entities > 0 {
+		return false, nil // it needs its own page, and can be spooled only once
+	}
+	stored := *e
+	stored.Operation = ""
+	stored.LastModified = cmp.Or(stored.LastModified, w.config.CreatedAt)
+	if err := stored.Check(false); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if limit := w.config.MaxEntity; limit > 0 && int64(len(e.Body)) > limit {
+		return false, fmt.Errorf("%w: body has %d bytes, the limit is %d", ErrInvalid, len(e.Body), limit)
+	}
+	if e.Stream == nil {
+		return d.Put(stored.AppendHeader(nil), stored.Body, nil, w.config.MaxPageBytes)
+	}
+	s, err := draft.NewSpool(ctx, w.config.SpoolDir, e, w.config.MaxEntity)
+	if err != nil {
+		return false, err
+	}
+	ok, err := d.Put(stored.AppendHeader(nil), nil, s, w.config.MaxPageBytes)
+	if err != nil {
+		s.Remove()
+	}
+	return ok, err
+}
+
+// start begins to write a page. If Concurrency pages are being written, it waits for one of them.
+func (w *writer) start(ctx context.Context, group *errgroup.Group, d *draft.Draft) {
+	n, entities := w.pages, w.entities
+	w.pages++
+	group.Go(func() error {
+		if d.Spool != nil {
+			defer d.Spool.Remove()
+		}
+		if !d.Closed {
+			d.Close()
+		}
+		sum, err := d.Finish()
+		if err != nil {
+			return err
+		}
+		data, err := snapshot.PageInfo{Entities: d.Entities, SHA256: sum, ID: w.id, Number: n, Boundary: d.Boundary}.Encode()
+		if err != nil {
+			return err
+		}
+		meta := storage.Meta{ContentType: page.ContentType(d.Boundary), CacheControl: immutable, Data: data}
+		if err := w.create(ctx, layout.SnapshotPage(w.name, w.id, n), meta, d.Body()); err != nil {
+			return err
+		}
+		buf := d.Release()
+		w.buffers.Put(&buf)
+		if w.config.Progress != nil {
+			w.config.Progress(entities, n+1)
+		}
+		return nil
+	})
+}
+
+// create writes an object. Its key has a random part, so if the object exists after an unknown
+// outcome, this writer has written it.
+func (w *writer) create(ctx context.Context, key string, meta storage.Meta, body storage.Body) error {
+	begun, pauses := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for n := 1; ; n++ {
+		_, err := w.store.Create(ctx, key, meta, body)
+		exists := errors.Is(err, storage.ErrExists)
+		if n > 1 && exists {
+			err = storage.Sync(ctx, w.store, key)
+		}
+		if err == nil {
+			return nil
+		}
+		if n == 1 && exists || storage.IsPermanent(err) || time.Since(begun) >= w.config.RetryFor || pauses.Wait(ctx, n) != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+	}
+}
+
+// index returns the index of the pages written.
+func (w *writer) index(ctx context.Context) (*snapshot.Index, error) {
+	position, err := w.feedPosition()
+	if err != nil {
+		return nil, err
+	}
+	index := &snapshot.Index{ID: w.id, CreatedAt: w.config.CreatedAt, Feed: position, Entities: w.entities}
+	for n := range w.pages {
+		ref, err := w.pageURL(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		index.Pages = append(index.Pages, ref)
+	}
+	return index, nil
+}
+
+func (w *writer) writeIndex(ctx context.Context, index *snapshot.Index) error {
+	data, err := json.Marshal(index)
+	if err != nil {
+		return fmt.Errorf("encode index: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	info, err := snapshot.IndexInfo{SHA256: hex.EncodeToString(sum[:])}.Encode()
+	if err != nil {
+		return err
+	}
+	meta := storage.Meta{ContentType: snapshot.MediaType, CacheControl: immutable, Data: info}
+	return w.create(ctx, layout.SnapshotIndex(w.name, w.id), meta, storage.Bytes(data))
+}
