@@ -23,7 +23,8 @@
 //
 // # Publishing
 //
-//   - producer: writes feeds and snapshots
+//   - producer: writes feeds
+//   - snapshot/snapshots: writes, lists, reads and deletes the snapshots in a store
 //   - publish: a client that publishes to a server
 //   - input: reads entities from lines of JSON, multipart and directories
 //   - outbox: publishes from PostgreSQL transactions
