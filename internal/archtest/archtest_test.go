@@ -62,7 +62,7 @@ var rooms = map[string]room{
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
-	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot/snapshots", "snapshot", "storage", "verify"}},
+	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "verify"}},
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
