@@ -11,8 +11,9 @@ import (
 // computed from two of them.
 type Progress struct {
 	Stats
-	// Position that was committed.
-	Position feed.Position
+	// Position that was committed, at the time Committed.
+	Position  feed.Position
+	Committed time.Time
 	// Page is the URL of the page that is being read.
 	Page string
 	// Newest is the Last-Modified of the feed's newest page, updated every few
@@ -48,7 +49,7 @@ func (r *run) report(ctx context.Context, at feed.Position) {
 		return
 	}
 	l := &r.lag
-	p := Progress{Stats: r.stats, Position: at}
+	p := Progress{Stats: r.stats, Position: at, Committed: time.Now()}
 	if l.page != nil {
 		p.Page = l.page.URL
 	}

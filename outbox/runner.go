@@ -34,11 +34,11 @@ type moved struct {
 
 // Stats are the statistics of a Runner since it was created.
 type Stats struct {
-	Rows        int64 // moved
-	Bytes       int64 // of their bodies
-	Quarantined int64
-	Working     bool      // it holds the lease now
-	Last        time.Time // when it last moved rows; zero if it has not
+	Rows        int64     `json:"moved"`
+	Bytes       int64     `json:"bytes"` // of their bodies
+	Quarantined int64     `json:"quarantined"`
+	Working     bool      `json:"-"` // it holds the lease now
+	Last        time.Time `json:"-"` // when it last moved rows; zero if it has not
 }
 
 // A Runner moves the rows of one feed.

@@ -14,45 +14,45 @@ import (
 
 // Status is the state of an outbox at one moment.
 type Status struct {
-	Feeds []FeedStatus
+	Feeds []FeedStatus `json:"feeds"`
 	// Transaction is the oldest open transaction that has written to the outbox, and
 	// whose rows therefore wait; nil if none began more than a second ago.
-	Transaction *Transaction
+	Transaction *Transaction `json:"transaction,omitempty"`
 }
 
 // FeedStatus is the state of the outbox of one feed.
 type FeedStatus struct {
-	Feed        string
-	Waiting     int64         // rows that are committed but not moved
-	Bytes       int64         // of their bodies
-	Lag         time.Duration // since the oldest of them was inserted
-	Quarantined int64
-	Runner      string    // holder of the lease, or empty
-	Until       time.Time // when its lease expires unless it is renewed
-	Destination string    // "database", "store", or empty before the first row was moved
-	Batch       int64     // number of the last batch to another store
+	Feed        string    `json:"feed"`
+	Waiting     int64     `json:"waiting"`    // rows that are committed but not moved
+	Bytes       int64     `json:"bytes"`      // of their bodies
+	LagSeconds  float64   `json:"lagSeconds"` // since the oldest of them was inserted
+	Quarantined int64     `json:"quarantined"`
+	Runner      string    `json:"runner,omitempty"`      // holder of the lease: host, process and a random name
+	Until       time.Time `json:"until,omitzero"`        // when its lease expires unless it is renewed
+	Destination string    `json:"destination,omitempty"` // "database", "store", or empty before the first row was moved
+	Batch       int64     `json:"-"`                     // number of the last batch to another store
 	// Table is the captured table whose changes go to the feed, or nil.
-	Table *CapturedTable
+	Table *CapturedTable `json:"table,omitempty"`
 }
 
 // A CapturedTable is a table that is attached to a feed.
 type CapturedTable struct {
-	Name string // qualified, and quoted as in SQL; of a dropped table, as of when it was attached
+	Name string `json:"name"` // qualified, and quoted as in SQL; of a dropped table, as of when it was attached
 	// Gone means that the table was dropped. [DB.Detach] removes the rest of its capture.
-	Gone bool
+	Gone bool `json:"gone,omitempty"`
 	// Uncovered are partitions added after the table was attached: a TRUNCATE of only one of
 	// them publishes no events. Attaching the table again fixes that.
-	Uncovered []string
+	Uncovered []string `json:"uncovered,omitempty"`
 }
 
 // A Transaction is an open transaction that has written to the outbox.
 type Transaction struct {
-	PID         int    // 0 if it is prepared
-	Prepared    string // its identifier, if it is prepared
-	Since       time.Time
-	State       string // as in pg_stat_activity, such as "idle in transaction"
-	User        string
-	Application string
+	PID         int       `json:"pid,omitempty"`      // 0 if it is prepared
+	Prepared    string    `json:"prepared,omitempty"` // its identifier, if it is prepared
+	Since       time.Time `json:"since"`
+	State       string    `json:"state"` // as in pg_stat_activity, such as "idle in transaction"
+	User        string    `json:"user,omitempty"`
+	Application string    `json:"application,omitempty"`
 }
 
 // Status returns the status of the given feeds, or of all feeds.
@@ -68,8 +68,8 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 				SELECT * FROM outbox_lease WHERE until >= clock_timestamp()
 			)
 			SELECT feed, coalesce(w.rows, 0), coalesce(w.bytes, 0)::bigint,
-				coalesce(extract(epoch FROM clock_timestamp() - w.oldest), 0)::float8, coalesce(b.rows, 0),
-				coalesce(h.runner, ''), coalesce(h.until, 'epoch'), coalesce(f.destination, ''), coalesce(f.batch, 0)
+				greatest(extract(epoch FROM clock_timestamp() - w.oldest), 0)::float8, coalesce(b.rows, 0),
+				coalesce(h.runner, ''), h.until, coalesce(f.destination, ''), coalesce(f.batch, 0)
 			FROM waiting w FULL JOIN bad b USING (feed) FULL JOIN holder h USING (feed) FULL JOIN outbox_feed f USING (feed) FULL JOIN outbox_capture k USING (feed)
 			WHERE cardinality($1::text[]) = 0 OR feed = ANY($1) ORDER BY feed`, append([]string{}, feeds...))
 		if err != nil {
@@ -77,9 +77,11 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 		}
 		s.Feeds, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (FeedStatus, error) {
 			var f FeedStatus
-			var lag float64
-			err := row.Scan(&f.Feed, &f.Waiting, &f.Bytes, &lag, &f.Quarantined, &f.Runner, &f.Until, &f.Destination, &f.Batch)
-			f.Lag = max(0, time.Duration(lag*float64(time.Second)))
+			var until *time.Time
+			err := row.Scan(&f.Feed, &f.Waiting, &f.Bytes, &f.LagSeconds, &f.Quarantined, &f.Runner, &until, &f.Destination, &f.Batch)
+			if until != nil {
+				f.Until = until.UTC()
+			}
 			return f, err
 		})
 		if err != nil {
@@ -141,6 +143,7 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	if err == pgx.ErrNoRows {
 		return nil, nil
 	}
+	t.Since = t.Since.UTC()
 	return &t, err
 }
 

@@ -24,10 +24,10 @@ func TestStatus(t *testing.T) {
 	}
 	for n := range s.Feeds {
 		f := &s.Feeds[n]
-		if f.Waiting > 0 != (f.Lag > 0) {
+		if f.Waiting > 0 != (f.LagSeconds > 0) {
 			t.Errorf("lag of %+v", f)
 		}
-		f.Lag = 0
+		f.LagSeconds = 0
 	}
 	want := []outbox.FeedStatus{
 		{Feed: "bad", Quarantined: 1},

@@ -34,7 +34,7 @@ type app struct {
 	running  bool              // the command line is good
 	follower bool              // the command runs until a signal ends it
 	counters []storage.Counter // of the stores that were opened
-	web      *transport
+	web      *metrics.Transport
 	logged   metrics.Tally // messages in the log, by level
 
 	stopProgress func()
@@ -55,7 +55,7 @@ func newApp(s streams) *app {
 		data = out
 	}
 	s.err, s.out = con, out
-	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now(), web: newTransport(), stopProgress: func() {}}
+	return &app{streams: s, console: con, output: out, data: data, log: slog.New(slog.DiscardHandler), begun: time.Now(), web: metrics.NewTransport(), stopProgress: func() {}}
 }
 
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {

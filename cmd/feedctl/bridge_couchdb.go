@@ -21,6 +21,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -135,7 +136,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 		return err
 	}
 	b := &bridging{app: a, flags: f, url: rawURL, at: at, store: store}
-	if err := a.serveMetrics(f.metrics, bridgeMetrics(b.progress)); err != nil {
+	if err := a.serveMetrics(f.metrics, metrics.Bridge(b.progress)); err != nil {
 		return err
 	}
 	a.progress("bridge", b.status)

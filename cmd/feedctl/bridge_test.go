@@ -14,9 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/internal/couchtest"
@@ -235,32 +232,6 @@ func TestBridgeErrors(t *testing.T) {
 	r.command(exit.NotFound, nil, "couchdb", r.url+"x", "docs", "--credentials-file", file)
 	r.command(exit.NotFound, nil, "quarantine", "none")
 	r.command(exit.Usage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
-}
-
-// TestBridgeMetrics gathers them as Prometheus does.
-func TestBridgeMetrics(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(bridgeMetrics(func() bridge.Progress { return bridge.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }))
-	families, err := registry.Gather()
-	if err != nil || len(families) != 10 {
-		t.Fatalf("%d metrics, %v", len(families), err)
-	}
-	for _, family := range families {
-		switch m := family.GetMetric()[0]; family.GetName() {
-		case "feedctl_bridge_rewinds_total":
-			if m.GetCounter().GetValue() != 3 {
-				t.Error(family)
-			}
-		case "feedctl_bridge_last_poll_timestamp_seconds":
-			if m.GetGauge().GetValue() != 5 {
-				t.Error(family)
-			}
-		case "feedctl_bridge_pending":
-			if m.GetGauge().GetValue() != -1 {
-				t.Error(family)
-			}
-		}
-	}
 }
 
 // TestBridgeNobodyThere: who bridges once from a server that is not there learns it at once.

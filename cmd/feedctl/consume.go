@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -163,19 +166,19 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if consumer.AtLeastOnce(to) {
 		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
-	var gauge consumeGauge
-	if err := a.serveMetrics(f.metrics, gauge.metrics()); err != nil {
+	var done consumed
+	if err := a.serveMetrics(f.metrics, metrics.Consumer(done.progress)); err != nil {
 		return err
 	}
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
-		gauge.set(p)
+		done.set(p)
 		if f.quarantine.exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
 	}
-	a.progress("consume", gauge.status)
+	a.progress("consume", done.status)
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below tells it
@@ -189,6 +192,29 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		return err
 	}
 	return f.quarantine.check(stats.Rejected.Total(), stats.Entities, rejectedWhere(stats.Rejected, into))
+}
+
+// consumed is what a consumer has done.
+type consumed struct {
+	last atomic.Pointer[consumer.Progress]
+}
+
+func (c *consumed) set(p consumer.Progress) { c.last.Store(&p) }
+
+func (c *consumed) progress() consumer.Progress {
+	if p := c.last.Load(); p != nil {
+		return *p
+	}
+	return consumer.Progress{}
+}
+
+func (c *consumed) status() progress.Status {
+	p := c.progress()
+	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
+	if p.Newest.IsZero() {
+		s.Lag = -1
+	}
+	return s
 }
 
 // rejectedWhere tells where to find what a sink did not take.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
@@ -78,7 +76,7 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 		return err
 	}
 	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.log})
-	if err := a.serveMetrics(address, copyMetrics(c.Report)); err != nil {
+	if err := a.serveMetrics(address, metrics.Copy(c.Report)); err != nil {
 		return err
 	}
 	a.progress("copy", func() progress.Status {
@@ -87,18 +85,6 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 	})
 	err = c.Run(ctx)
 	return errors.Join(hintCopy(err), a.printCopied(c.Report(), sink.Redact(source), sink.Redact(target)))
-}
-
-// copyMetrics are the counts of a copy, for Prometheus.
-func copyMetrics(report func() replica.Report) prometheus.Collector {
-	return metrics.New("feedctl_copy_", report, []metrics.Metric[replica.Report]{
-		{Name: "feeds", Help: "Feeds that the target has.", Value: func(r replica.Report) int64 { return int64(r.Feeds) }},
-		{Name: "entities_total", Help: "Entities of feeds that were copied.", Value: func(r replica.Report) int64 { return r.Pages.Entities }},
-		{Name: "pages_total", Help: "Pages of feeds that were begun.", Value: func(r replica.Report) int64 { return r.Pages.Pages }},
-		{Name: "snapshot_pages_total", Help: "Pages of snapshots that were copied.", Value: func(r replica.Report) int64 { return r.Snapshots.Pages }},
-		{Name: "bytes_total", Help: "Bytes of these pages.", Value: func(r replica.Report) int64 { return r.Pages.Bytes + r.Snapshots.Bytes }},
-		{Name: "last_complete_timestamp_seconds", Help: "When the target last had all that the source had.", Time: func(r replica.Report) time.Time { return r.Complete }},
-	})
 }
 
 // storeOrStored reads an argument that is a store or names something in one.

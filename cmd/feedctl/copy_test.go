@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/replica"
@@ -21,7 +22,7 @@ func TestCopyMetrics(t *testing.T) {
 	c := replica.New(from, to, replica.Config{})
 	scrape := func() string {
 		w := httptest.NewRecorder()
-		newApp(streams{}).metricsHandler(copyMetrics(c.Report)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		metrics.Handler(metrics.Copy(c.Report), new(metrics.Transport), new(metrics.Tally)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	const complete = "\nfeedctl_copy_last_complete_timestamp_seconds 1"

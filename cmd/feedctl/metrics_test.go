@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/metrics"
 )
 
 // TestMetrics counts what failed and was tried again, whatever the log shows.
@@ -30,7 +31,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%v: %s", err, &out)
 	}
 	w := httptest.NewRecorder()
-	a.metricsHandler(new(consumeGauge).metrics()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics.Handler(metrics.Consumer(new(consumed).progress), a.web, &a.logged).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{
 		`feedctl_http_requests_total{method="HEAD"} 3`, `feedctl_http_failures_total{method="HEAD"} 2`,
 		`feedctl_log_messages_total{level="warn"} 3`, "feedctl_consume_commits_total 0", "process_start_time_seconds ",

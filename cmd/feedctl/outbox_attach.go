@@ -61,6 +61,14 @@ snapshot"). Writers are not blocked meanwhile. Use the same --store as for "run"
 	return c
 }
 
+// outboxCaptureJSON is printed by "outbox attach" and "outbox detach".
+type outboxCaptureJSON struct {
+	Table string `json:"table,omitempty"`
+	Feed  string `json:"feed,omitempty"`
+	// Snapshot was made of the table's contents, if that was requested.
+	Snapshot *snapshotJSON `json:"snapshot,omitempty"`
+}
+
 func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra.Command) error {
 	if err := layout.CheckName(f.capture.Feed); err != nil {
 		return err

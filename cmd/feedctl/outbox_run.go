@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
@@ -90,56 +91,55 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 	if err := f.pages(ctx, a, c, &config, want); err != nil {
 		return err
 	}
-	m := &movers{outbox.NewGroup(db, config, f.once), a}
+	group := outbox.NewGroup(db, config, f.once)
 	if f.adopt {
-		if err := m.Adopt(ctx, f.feeds); err != nil {
+		if err := group.Adopt(ctx, f.feeds); err != nil {
 			return err
 		}
 	}
-	if err := a.serveMetrics(f.metrics, newOutboxCollector(db, m.Group)); err != nil {
+	if err := a.serveMetrics(f.metrics, metrics.Outbox(db, group)); err != nil {
 		return err
 	}
-	a.progress("outbox", m.status)
+	a.progress("outbox", func() progress.Status { return outboxProgress(group) })
 	if f.all {
-		err = m.RunAll(ctx)
+		err = group.RunAll(ctx)
 	} else {
-		err = m.Run(ctx, f.feeds)
+		err = group.Run(ctx, f.feeds)
 	}
-	if err := errors.Join(outboxHint(err), m.print()); err != nil {
+	if err := errors.Join(outboxHint(err), a.printMoved(group)); err != nil {
 		return err
 	}
 	var moved, bad int64
-	m.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
+	group.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
 	return f.quarantine.check(bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
-// movers are the runners of a command.
-type movers struct {
-	*outbox.Group
-	app *app
-}
-
-func (m *movers) status() progress.Status {
+func outboxProgress(g *outbox.Group) progress.Status {
 	s := progress.Status{Lag: -1}
-	m.Each(func(_ string, one outbox.Stats) {
+	g.Each(func(_ string, one outbox.Stats) {
 		s.Entities += one.Rows
 		s.Bytes += one.Bytes
 	})
 	return s
 }
 
-func (m *movers) print() error {
+// outboxMovedJSON is printed by "outbox run" when it ends, in an array.
+type outboxMovedJSON struct {
+	Feed string `json:"feed"`
+	outbox.Stats
+}
+
+// printMoved prints what the runners of this process have moved.
+func (a *app) printMoved(g *outbox.Group) error {
 	result := []outboxMovedJSON{}
-	m.Each(func(name string, s outbox.Stats) {
-		result = append(result, outboxMovedJSON{Feed: name, Moved: s.Rows, Bytes: s.Bytes, Quarantined: s.Quarantined})
-	})
-	return m.app.print(result, func(w io.Writer) error {
+	g.Each(func(name string, s outbox.Stats) { result = append(result, outboxMovedJSON{name, s}) })
+	return a.print(result, func(w io.Writer) error {
 		for _, r := range result {
 			bad := ""
 			if r.Quarantined > 0 {
 				bad = ", " + human.Plural(r.Quarantined, "row", "rows") + " into quarantine"
 			}
-			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", human.Plural(r.Moved, "entity", "entities"), r.Feed, bad); err != nil {
+			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", human.Plural(r.Rows, "entity", "entities"), r.Feed, bad); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,41 +52,14 @@ func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string
 	if err != nil {
 		return err
 	}
-	return a.print(outboxStatusResult(s), func(w io.Writer) error { return printOutboxStatus(w, s) })
-}
-
-func outboxStatusResult(s outbox.Status) outboxStatusJSON {
-	result := outboxStatusJSON{Feeds: []outboxFeedJSON{}}
-	for _, f := range s.Feeds {
-		one := outboxFeedJSON{
-			Feed: f.Feed, Waiting: f.Waiting, Bytes: f.Bytes, LagSeconds: f.Lag.Seconds(), Quarantined: f.Quarantined,
-			Runner: f.Runner, Destination: f.Destination,
-		}
-		if f.Runner != "" {
-			until := f.Until.UTC()
-			one.Until = &until
-		}
-		if t := f.Table; t != nil {
-			one.Table = &outboxTableJSON{Name: t.Name, Gone: t.Gone, Uncovered: t.Uncovered}
-		}
-		result.Feeds = append(result.Feeds, one)
-	}
-	if t := s.Transaction; t != nil {
-		result.Transaction = &outboxTransactionJSON{
-			PID: t.PID, Prepared: t.Prepared, Since: t.Since.UTC(), State: t.State, User: t.User, Application: t.Application,
-		}
-	}
-	return result
+	return a.print(s, func(w io.Writer) error { return printOutboxStatus(w, s) })
 }
 
 func printOutboxStatus(w io.Writer, s outbox.Status) error {
 	rows := make([][]string, len(s.Feeds))
 	for n, f := range s.Feeds {
-		runner := "-"
-		if f.Runner != "" {
-			runner = f.Runner
-		}
-		rows[n] = []string{f.Feed, human.Count(f.Waiting), human.Bytes(f.Bytes), human.Duration(f.Lag), human.Count(f.Quarantined), runner}
+		lag := human.Duration(time.Duration(f.LagSeconds * float64(time.Second)))
+		rows[n] = []string{f.Feed, human.Count(f.Waiting), human.Bytes(f.Bytes), lag, human.Count(f.Quarantined), cmp.Or(f.Runner, "-")}
 	}
 	err := human.WriteTable(w, []string{"FEED", "WAITING", "BYTES", "LAG", "QUARANTINED", "RUNNER"}, rows)
 	for _, f := range s.Feeds {

@@ -249,3 +249,21 @@ func TestOutputThatFails(t *testing.T) {
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// A variable that sets no flag is logged, with the one that was probably meant.
+func TestUnknownVariable(t *testing.T) {
+	t.Setenv("FEEDCTL_STOER", "file:x")
+	t.Setenv("FEEDCTL_READ_CREDENTIALS", "bearer x")
+	t.Setenv("FEEDCTL_TEST_S3", "x")
+	_, _, stderr := feedctl(t, "", "version")
+	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "variable=FEEDCTL_STOER did_you_mean=FEEDCTL_STORE") {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	want := mustRun(t, "", "version")
+	if got := mustRun(t, "", "--version"); got != want {
+		t.Errorf("--version prints %q, version %q", got, want)
+	}
+}

@@ -83,8 +83,8 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 			return fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}
 	}
-	var gauge consumeGauge
-	a.progress("snapshot", gauge.status)
+	var done consumed
+	a.progress("snapshot", done.status)
 	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
@@ -92,7 +92,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		PublicURL:  f.public.publicURL,
 		Presign:    f.public.presign,
 		TempDir:    f.tempDir,
-		Progress:   gauge.set,
+		Progress:   done.set,
 		Logger:     a.log,
 	})
 	if err != nil {

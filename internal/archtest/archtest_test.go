@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":  {libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":  {rooms: []string{"bridge", "consumer", "outbox", "replica"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":  {},
 	"internal/human":    {},
 	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},

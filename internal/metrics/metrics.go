@@ -11,52 +11,61 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// New returns metrics that are computed from what read returns when they are scraped. Their names
-// begin with prefix.
-func New[T any](prefix string, read func() T, all []Metric[T]) prometheus.Collector {
-	return &metrics[T]{prefix, all, read}
-}
+// A collector sends metrics when they are scraped.
+type collector func(to sender)
 
-type metrics[T any] struct {
-	prefix string
-	all    []Metric[T]
-	read   func() T
-}
-
-// A Metric is a number, or a time. Times are absent as long as they are zero.
-type Metric[T any] struct {
-	Name, Help string // a name that ends with "_total" is of a counter
-	Value      func(T) int64
-	Time       func(T) time.Time // in place of Value
-}
-
-func (m *metrics[T]) desc(one Metric[T]) *prometheus.Desc {
-	return prometheus.NewDesc(m.prefix+one.Name, one.Help, nil, nil)
-}
-
-// Describe implements [prometheus.Collector].
-func (m *metrics[T]) Describe(to chan<- *prometheus.Desc) {
-	for _, one := range m.all {
-		to <- m.desc(one)
-	}
-}
+// Describe implements [prometheus.Collector]. It sends nothing: which metrics there are is known
+// when they are collected.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
-func (m *metrics[T]) Collect(to chan<- prometheus.Metric) {
-	now := m.read()
-	for _, one := range m.all {
-		kind := prometheus.GaugeValue
-		if strings.HasSuffix(one.Name, "_total") {
-			kind = prometheus.CounterValue
-		}
-		if one.Time == nil {
-			to <- prometheus.MustNewConstMetric(m.desc(one), kind, float64(one.Value(now)))
-		} else if at := one.Time(now); !at.IsZero() {
-			to <- prometheus.MustNewConstMetric(m.desc(one), kind, float64(at.UnixMilli())/1000)
-		}
+func (c collector) Collect(to chan<- prometheus.Metric) { c(to) }
+
+type sender chan<- prometheus.Metric
+
+// value sends a metric, which is a counter if its name ends with "_total". Label is empty, or the
+// name and the value of a label.
+func (to sender) value(name, help string, v float64, label ...string) {
+	kind, labels := prometheus.GaugeValue, prometheus.Labels{}
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
 	}
+	if len(label) > 0 {
+		labels[label[0]] = label[1]
+	}
+	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("feedctl_"+name, help, nil, labels), kind, v)
+}
+
+func (to sender) count(name, help string, n int64, label ...string) {
+	to.value(name, help, float64(n), label...)
+}
+
+// time sends a time, unless it is zero.
+func (to sender) time(name, help string, t time.Time, label ...string) {
+	if !t.IsZero() {
+		to.value(name, help, float64(t.UnixMilli())/1000, label...)
+	}
+}
+
+func (to sender) tally(name, help, label string, t *Tally) {
+	for of, n := range t.Requests() {
+		to.value(name, help, float64(n), label, of)
+	}
+}
+
+// Handler returns a handler that serves the metrics of c, and those that all commands have.
+func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c, collector(func(to sender) {
+		to.tally("http_requests_total", "Requests that were sent by HTTP, including those that were repeated.", "method", &web.Tally)
+		to.tally("http_failures_total", "HTTP requests without a response, or with one that says that the server failed or is busy.", "method", &web.failed)
+		to.tally("log_messages_total", "Messages in the log. What fails and is retried is a warning.", "level", logged)
+	}), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // Serve serves a handler at /metrics of an address until stop is called, and logs the URL.

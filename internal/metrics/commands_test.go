@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+)
+
+func TestConsumeMetrics(t *testing.T) {
+	var p consumer.Progress
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(Consumer(func() consumer.Progress { return p }))
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	if got := scrape(); strings.Contains(got, "timestamp") {
+		t.Errorf("before the first commit there are times:\n%s", got)
+	}
+	p = consumer.Progress{
+		Stats:    consumer.Stats{Entities: 7, Rejected: consumer.Rejected{Refused: 2}},
+		Position: feed.Position{LastModified: time.Unix(1_700_000_000, 0)}, Committed: time.Unix(1_800_000_000, 0),
+	}
+	got := scrape()
+	for _, want := range []string{
+		"entities_total 7", "rejected_total 2", "last_commit_timestamp_seconds 1.8e+09",
+		"position_timestamp_seconds 1.7e+09",
+	} {
+		if !strings.Contains(got, "\nfeedctl_consume_"+want+"\n") {
+			t.Errorf("there is no %s:\n%s", want, got)
+		}
+	}
+}
+
+// TestBridgeMetrics gathers them as Prometheus does.
+func TestBridgeMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(Bridge(func() bridge.Progress { return bridge.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }))
+	families, err := registry.Gather()
+	if err != nil || len(families) != 10 {
+		t.Fatalf("%d metrics, %v", len(families), err)
+	}
+	for _, family := range families {
+		switch m := family.GetMetric()[0]; family.GetName() {
+		case "feedctl_bridge_rewinds_total":
+			if m.GetCounter().GetValue() != 3 {
+				t.Error(family)
+			}
+		case "feedctl_bridge_last_poll_timestamp_seconds":
+			if m.GetGauge().GetValue() != 5 {
+				t.Error(family)
+			}
+		case "feedctl_bridge_pending":
+			if m.GetGauge().GetValue() != -1 {
+				t.Error(family)
+			}
+		}
+	}
+}
