@@ -89,7 +89,7 @@ func TestListPages(t *testing.T) {
 	}{
 		`{"snapshots":[{"name":"b","url":"/snapshots/b"}]}`:        {exit.OK, ""},
 		`{"next":"http://elsewhere.example/?after=snapshots%2Fb"}`: {exit.Error, "elsewhere.example"},
-		`{"next":"/?after=feeds%2Fa"}`:                             {exit.Error, "its directory has no end"},
+		`{"next":"/?after=feeds%2Fa"}`:                             {exit.Error, "its directory never ends"},
 		`{"feeds":[{"name":"..","url":"/"}]}`:                      {exit.Error, "the server lists a feed"},
 		`<!DOCTYPE html>`:                                          {exit.Error, "is not a directory of feeds"},
 		``:                                                         {exit.NotFound, "404"},

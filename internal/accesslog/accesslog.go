@@ -61,7 +61,7 @@ func (l *accessLog) write(line string) {
 	l.failed = err != nil
 }
 
-// A countingWriter notes what is answered. It passes [io.ReaderFrom] on.
+// A countingWriter records the response. It implements [io.ReaderFrom].
 type countingWriter struct {
 	http.ResponseWriter
 	status int

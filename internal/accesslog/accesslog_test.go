@@ -53,7 +53,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// TestAccessLogFails: a full disk is told of once, and does not end the server.
+// TestAccessLogFails: a full disk is reported once, and does not stop the server.
 func TestAccessLogFails(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()

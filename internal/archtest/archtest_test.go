@@ -1,5 +1,5 @@
-// Package archtest keeps the packages of the module apart: who may import
-// whom, and which package alone may import which library.
+// Package archtest checks the architecture: which packages may import which others, and
+// which package alone may import which library.
 package archtest
 
 import (
@@ -22,15 +22,15 @@ import (
 
 const module = "github.com/feedctl/feedctl/"
 
-// A room is a package, or a group of packages that have the same rights.
+// A room is a package, or a group of packages with the same rules.
 type room struct {
-	rooms     []string // that it may import; below it in the house
-	libraries []string // that it may import; a path, or a path's beginning up to a "/"
+	rooms     []string // that it may import; below it in the architecture
+	libraries []string // that it may import; a path, or a prefix of one that ends in "/"
 }
 
-// rooms are named by package path; "/*" stands for every package directly
-// below, and "/..." for every package below. The longest name that fits counts.
-// A room may always import what is internal to it (room/internal/...).
+// rooms are keyed by package path; "/*" matches every package directly below, and "/..."
+// every package below. The longest matching key applies. A room may always import its
+// internal packages (room/internal/...).
 var rooms = map[string]room{
 	// The model: pure packages.
 	"page":                {rooms: []string{"internal/httpfield"}},
@@ -74,7 +74,7 @@ var rooms = map[string]room{
 	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
-	// Storage knows nothing of feeds.
+	// Package storage knows nothing of feeds.
 	"storage":                 {},
 	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/observe":         {rooms: []string{"storage"}},
@@ -97,7 +97,7 @@ var rooms = map[string]room{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",
 	}},
 
-	// CouchDB, whichever side it is on.
+	// CouchDB, as source or target.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
 	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/tcp"}},
@@ -139,7 +139,7 @@ var rooms = map[string]room{
 	"verify":  {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":  {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
-	// On top of the house: may import everything, is imported by nobody.
+	// On top: may import everything, is imported by none.
 	"bench":               top,
 	"cmd/...":             top,
 	"e2e":                 top,
@@ -152,8 +152,8 @@ var rooms = map[string]room{
 
 var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 
-// drivers says which packages alone may import a library that brings much
-// along or talks to one kind of store.
+// drivers names the only packages that may import a library that has many dependencies or
+// is for one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
 	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
@@ -166,8 +166,7 @@ var drivers = map[string][]string{
 	"github.com/knadh/koanf":              {"internal/cli"},
 }
 
-// never says what must not be reached on any way: not even by way of a package
-// that may be imported.
+// never names packages that must not be reached, not even through an allowed import.
 var never = map[string][]string{
 	"page":     {"feed", "layout", "snapshot", "storage", "net/http", "net"},
 	"layout":   {"feed", "storage", "net/http"},
@@ -181,19 +180,19 @@ var never = map[string][]string{
 	},
 	"producer": {"consumer", "server", "sink", "verify", "github.com/aws/aws-sdk-go-v2", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
 	"server":   {"consumer", "sink", "verify", "github.com/aws/aws-sdk-go-v2", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
-	"verify":   {"consumer", "sink"}, // an oracle does not share the bugs of what it checks
+	"verify":   {"consumer", "sink"}, // an oracle must not share the bugs of the code it checks
 }
 
-// A pkg is what the go command knows of a package.
+// A pkg is a package as described by the go command.
 type pkg struct {
 	ImportPath string
 	Standard   bool
-	Imports    []string // by itself
-	Deps       []string // by itself and by others
+	Imports    []string // directly
+	Deps       []string // directly and indirectly
 }
 
-// list returns all packages that the module needs, by import path. That one
-// does not compile (-e) is for the compiler to say.
+// list returns all packages that the module needs, by import path. Packages that do not
+// compile are included (-e).
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"...")
@@ -215,10 +214,10 @@ func list(t *testing.T) map[string]pkg {
 	}
 }
 
-// own returns the path of a package in the module, and whether it is one.
+// own returns the path of a package within the module, and whether it is in it.
 func own(importPath string) (string, bool) { return strings.CutPrefix(importPath, module) }
 
-// fits reports whether a pattern, as in rooms, names a package.
+// fits reports whether a pattern, as in rooms, matches a package.
 func fits(pattern, name string) bool {
 	if before, ok := strings.CutSuffix(pattern, "..."); ok {
 		return strings.HasPrefix(name+"/", before)
@@ -233,7 +232,7 @@ func fitsAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
 }
 
-// within reports whether an import path is a library or lies in it.
+// within reports whether an import path is a library or a package of it.
 func within(library, importPath string) bool {
 	return library == "..." || library == importPath || strings.HasPrefix(importPath, library+"/")
 }
@@ -272,9 +271,8 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// mayImport reports whether a package may import a library. A library that is
-// in the table of drivers is for those named there, and for them without being
-// named again in their room.
+// mayImport reports whether a package may import a library. A library in the table of
+// drivers may be imported by the packages named there, even if their room does not name it.
 func mayImport(place, name, importPath string) bool {
 	for library, users := range drivers {
 		if within(library, importPath) {
@@ -289,7 +287,7 @@ func TestNeverReached(t *testing.T) {
 	for name, forbidden := range never {
 		p, ok := all[module+name]
 		if !ok {
-			t.Errorf("package %s is not there: correct the table", name)
+			t.Errorf("package %s does not exist: correct the table", name)
 			continue
 		}
 		for _, dep := range p.Deps {
@@ -303,8 +301,8 @@ func TestNeverReached(t *testing.T) {
 	}
 }
 
-// TestPureIsPure: whoever uses only the model or the storage contract compiles
-// next to nothing besides.
+// TestPureIsPure: programs that use only the model or the storage contract compile almost
+// nothing else.
 func TestPureIsPure(t *testing.T) {
 	all := list(t)
 	libraries := map[string][]string{
@@ -326,8 +324,8 @@ func TestPureIsPure(t *testing.T) {
 	}
 }
 
-// TestOptionalInterfaces: what a store can do beside the contract is found with
-// storage.As, which sees through wrappers, and not by a type assertion.
+// TestOptionalInterfaces: optional interfaces of a store are found with storage.As, which
+// unwraps stores, and not by a type assertion.
 func TestOptionalInterfaces(t *testing.T) {
 	for path, file := range sources(t) {
 		if strings.HasPrefix(path, "storage/") {
@@ -339,8 +337,7 @@ func TestOptionalInterfaces(t *testing.T) {
 	}
 }
 
-// TestNoMadeUpOrigin: what is in a store is read through feedstore, and not by way of a URL
-// at which there is nothing.
+// TestNoMadeUpOrigin: stores are read through feedstore, and not through a made-up URL.
 func TestNoMadeUpOrigin(t *testing.T) {
 	const origin = "store.invalid"
 	for path, file := range sources(t) {
@@ -356,7 +353,7 @@ func TestNoMadeUpOrigin(t *testing.T) {
 	}
 }
 
-// TestOneDialer: connections are made by internal/tcp, which detects that a peer is gone.
+// TestOneDialer: connections are opened by internal/tcp, which detects a dead peer.
 func TestOneDialer(t *testing.T) {
 	for path, file := range sources(t) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "bench/") {
@@ -373,13 +370,13 @@ func TestOneDialer(t *testing.T) {
 	}
 }
 
-// A source is a file of Go.
+// A source is a Go file.
 type source struct {
 	set    *token.FileSet
 	syntax *ast.File
 }
 
-// sources returns the files of the module, tests among them, by path.
+// sources returns the files of the module, including tests, by path.
 func sources(t *testing.T) map[string]source {
 	t.Helper()
 	root, files := filepath.Join("..", ".."), make(map[string]source)
@@ -407,8 +404,8 @@ func sources(t *testing.T) map[string]source {
 	return files
 }
 
-// storageAssertions returns the places of type assertions, and of cases of type switches,
-// to what package storage exports.
+// storageAssertions returns the positions of type assertions and type switch cases for
+// types of package storage.
 func storageAssertions(set *token.FileSet, file *ast.File) (places []string) {
 	local := ""
 	for _, i := range file.Imports {
@@ -445,7 +442,7 @@ func storageAssertions(set *token.FileSet, file *ast.File) (places []string) {
 	return places
 }
 
-// TestAssertionsAreSeen holds storageAssertions to what it looks for.
+// TestAssertionsAreSeen tests storageAssertions.
 func TestAssertionsAreSeen(t *testing.T) {
 	const text = `package p
 import (
@@ -471,7 +468,7 @@ func f(store s.Store) {
 	}
 }
 
-// TestTheTableCanFail holds the helpers to what the table's names mean.
+// TestTheTableCanFail tests the helpers that interpret the table.
 func TestTheTableCanFail(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string
@@ -486,7 +483,7 @@ func TestTheTableCanFail(t *testing.T) {
 		}
 	}
 	if mayImport("consumer", "consumer", "modernc.org/sqlite") || mayImport("storage/*", "storage/memory", "github.com/fsnotify/fsnotify") {
-		t.Error("a driver's library is open to all")
+		t.Error("any package may import a driver's library")
 	}
 	if !mayImport("storage/*", "storage/file", "github.com/fsnotify/fsnotify") || !mayImport("sink/*", "sink/sqlite", "zombiezen.com/go/sqlite/sqlitex") {
 		t.Error("a driver may not import its library")

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// foreignJSON are the files and directories that write or read JSON with underscores in its
-// names, with the names that are allowed there; "*" is any name.
+// foreignJSON are the files and directories that may use underscores in JSON names, with
+// the allowed names; "*" is any name.
 var foreignJSON = map[string][]string{
 	"bench":                {"*"},                                                                     // not part of the program
 	"internal/couchtest":   {"*"},                                                                     // CouchDB's protocol
@@ -28,11 +28,11 @@ var foreignJSON = map[string][]string{
 	"cmd/feedctl/json.go":  {"no_changes", "session_id", "source_last_seq", "replication_id_version"}, // CouchDB's replication protocol: "Replication Completed"
 }
 
-// jsonNames are names of members in struct tags, and in text that is JSON.
+// jsonNames matches names of members in struct tags, and in JSON text.
 var jsonNames = regexp.MustCompile(`json:"([^",]*)|"([A-Za-z0-9_]+)":`)
 
-// TestJSONNames has all JSON of the program in camelCase, as the snapshot index of the
-// specification is.
+// TestJSONNames: all JSON names are in camelCase, like those of the specification's
+// snapshot index.
 func TestJSONNames(t *testing.T) {
 	const root = "../.."
 	seen := 0

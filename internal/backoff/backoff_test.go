@@ -26,7 +26,7 @@ func TestAfter(t *testing.T) {
 		}
 	}
 	if got := (Backoff{Min: 1, Max: 1 << 61}).Longest(math.MaxInt); got != 1<<61 {
-		t.Errorf("after very many: %v", got)
+		t.Errorf("after a large number of attempts: %v", got)
 	}
 	if got := (Backoff{}).After(math.MaxInt); got != 0 {
 		t.Errorf("without a pause: %v", got)

@@ -29,8 +29,8 @@ func docName(c *cobra.Command) string {
 	return strings.ReplaceAll(c.CommandPath(), " ", "-") + ".md"
 }
 
-// markdown returns the help of one command. It depends on nothing but the
-// command: not on the machine, the time or the environment.
+// markdown returns the help of one command. It depends only on the command, not on the
+// machine, the time or the environment.
 func markdown(c *cobra.Command) string {
 	c.InitDefaultHelpFlag()
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package cli is what a command line made with cobra has beside its commands: flags that are set by
-// the environment and a file, words for what is wrong with a command line, and the help as Markdown.
+// Package cli complements cobra: flags set by the environment and a file, clear errors for
+// the command line, and the help as Markdown.
 package cli
 
 import (
@@ -74,9 +74,9 @@ func unconfigurable(flag string) bool {
 	return flag == "config" || flag == "help" || flag == "version"
 }
 
-// WarnUnknownVariables logs variables that set no flag of any command: a misspelt one must not be
-// silently without effect. The known variables are for other purposes, and so are those of tests,
-// whose names go on with TEST_ after that of the program.
+// WarnUnknownVariables logs variables that set no flag of any command, which are probably
+// misspelt. The known variables have other purposes, and so do those of tests, whose names
+// continue with TEST_ after that of the program.
 func WarnUnknownVariables(root *cobra.Command, log *slog.Logger, known ...string) {
 	flags := make(map[string]bool)
 	addKeys(flags, root)

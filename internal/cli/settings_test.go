@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// settings is what a command with flags of each kind gets to see.
+// settings are the values of flags of each kind that a command receives.
 type settings struct {
 	Store  string
 	Limit  int
@@ -38,7 +38,7 @@ func configured(t *testing.T, file string, env map[string]string, args ...string
 	command.Flags().IntVar(&s.Limit, "max-limit", 1, "")
 	command.Flags().BoolVar(&s.Force, "force", false, "")
 	command.Flags().StringArrayVar(&s.Header, "header", nil, "")
-	command.Flags().Bool("group", false, "as a section is called, too")
+	command.Flags().Bool("group", false, "named like a section")
 	if err := command.MarkFlagRequired("max-limit"); err != nil {
 		t.Fatal(err)
 	}

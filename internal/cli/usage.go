@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// The texts of cobra, whose errors have no types.
+// The texts of cobra's errors, which have no types.
 var (
 	unknownCommand = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*")`)
 	wrongCount     = regexp.MustCompile(`^(?:accepts|requires at least) .*arg\(s\), (?:only )?received ([0-9]+)$`)
@@ -23,8 +23,8 @@ var (
 	exclusive      = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
-// Explain puts what cobra says of a command line that it refuses into words that tell what is wrong
-// and what is wanted. Other texts stay as they are.
+// Explain rewords cobra's error for an invalid command line to say what is wrong and what
+// is expected. It returns other texts unchanged.
 func Explain(c *cobra.Command, text string) string {
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
 		return unknownCommandText(c, m[1])
@@ -74,7 +74,7 @@ func unknownCommandText(c *cobra.Command, quoted string) string {
 	return fmt.Sprintf("unknown command %s%s%s", quoted, of, suggest.DidYouMean(name, names, ""))
 }
 
-// Name returns what a command is called behind the name of the program.
+// Name returns the name of a command without that of the program.
 func Name(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
@@ -110,7 +110,7 @@ func flagList(names, and string) string {
 	return strings.Join(list[:last], ", ") + " " + and + " " + list[last]
 }
 
-// ExplainFlag puts the error of a flag into words that name the flag once, and what it takes.
+// ExplainFlag rewords the error of a flag to name the flag once, and the values it accepts.
 func ExplainFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -130,7 +130,7 @@ func ExplainFlag(c *cobra.Command, err error) error {
 	return err
 }
 
-// invalidText says what is wrong with the value of a flag, or what is wanted.
+// invalidText describes what is wrong with the value of a flag, or what is expected.
 func invalidText(err *pflag.InvalidValueError) string {
 	switch err.GetFlag().Value.Type() {
 	case "int", "int64":
@@ -144,8 +144,8 @@ func invalidText(err *pflag.InvalidValueError) string {
 	return err.Unwrap().Error()
 }
 
-// PlainUsage takes the backquotes around the values of flags out of the help, which shells
-// show as it is.
+// PlainUsage removes the backquotes around the values of flags from the help, which shells
+// show unchanged.
 func PlainUsage(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })

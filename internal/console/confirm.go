@@ -11,7 +11,7 @@ import (
 // error is the cause of ctx, if that ends first.
 func Confirm(ctx context.Context, in io.Reader) (bool, error) {
 	answer := make(chan string, 1)
-	go func() { // which ends with the process if no answer comes
+	go func() { // which ends with the process if there is no answer
 		line, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {
 			line = ""

@@ -25,7 +25,7 @@ func TestEscaper(t *testing.T) {
 			}
 		}
 		if whole.String() != want || bytewise.String() != want {
-			t.Errorf("%q becomes %q, and byte by byte %q; want %q", text, &whole, &bytewise, want)
+			t.Errorf("%q is escaped as %q, and byte by byte as %q; want %q", text, &whole, &bytewise, want)
 		}
 	}
 }

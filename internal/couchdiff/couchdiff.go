@@ -120,8 +120,7 @@ func (c *comparison) leaf(ctx context.Context, id, rev string, a, b leaf) error 
 	return c.attachments(ctx, id, rev, a.attachments(), b.attachments())
 }
 
-// attachments compares the attachments of a revision: their names, what is said of
-// them, and their bytes.
+// attachments compares the attachments of a revision: their names, metadata and bytes.
 func (c *comparison) attachments(ctx context.Context, id, rev string, a, b map[string]attachment) error {
 	names := maps.Clone(a)
 	maps.Copy(names, b)

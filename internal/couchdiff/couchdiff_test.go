@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// docs are the documents of both databases: each is written with its revision.
+// docs are the documents of both databases, written with their revisions.
 var docs = []string{
 	`{"_id":"plain","_rev":"1-aa","n":1,"list":[1,2],"o":{"x":"y","z":null}}`,
 	`{"_id":"grown","_rev":"3-cc","_revisions":{"start":3,"ids":["cc","bb","aa"]},"v":3}`,
@@ -23,8 +23,7 @@ var docs = []string{
 	`{"_id":"attached","_rev":"1-aa","_attachments":{"a/b c":{"content_type":"text/plain","revpos":1,"data":"aGVsbG8="}}}`,
 }
 
-// changes are made to the second database: old text, new text, and what must be
-// found about it.
+// changes are made to the second database: old text, new text, and the expected difference.
 var changes = []struct{ name, old, new, want string }{
 	{"missing document", docs[0], ``, `document "plain" is only in the first`},
 	{"missing tombstone", docs[5], ``, `document "gone" is only in the first`},
@@ -91,7 +90,7 @@ func TestFinds(t *testing.T) {
 func TestErrors(t *testing.T) {
 	a := couchtest.NewDB(t)
 	if _, err := couchdiff.Compare(t.Context(), a, a+"-is-not-there"); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("a database that is not there: %v", err)
+		t.Errorf("missing database: %v", err)
 	}
 }
 
@@ -106,7 +105,7 @@ func check(t *testing.T, a, b string) {
 	}
 }
 
-// fill writes revisions as they are.
+// fill writes revisions unchanged.
 func fill(t *testing.T, db string, docs []string) {
 	t.Helper()
 	var all []string

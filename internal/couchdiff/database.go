@@ -27,8 +27,8 @@ type leaf map[string]any
 
 const attachmentsMember = "_attachments"
 
-// An attachment is what is said of one, as far as a replicator keeps it. The digest
-// is left out: it is of the compressed bytes, if a server compresses.
+// An attachment is the metadata of an attachment, as far as replication preserves it. The
+// digest is omitted: a server that compresses computes it over the compressed bytes.
 type attachment struct {
 	contentType string
 	revpos      string
@@ -44,8 +44,8 @@ func (l leaf) attachments() map[string]attachment {
 	return all
 }
 
-// rewritesRevpos reports whether the server says of each attachment that comes with
-// its data that it is as old as the revision, as PouchDB's engine does.
+// rewritesRevpos reports whether the server sets the revpos of attachments written with
+// their data to that of the revision, as PouchDB's engine does.
 func (d database) rewritesRevpos(ctx context.Context) (bool, error) {
 	var server map[string]any
 	root := database{d.url[:strings.LastIndexByte(d.url, '/')], d.client}
@@ -113,7 +113,7 @@ func (d database) digest(ctx context.Context, id, rev, name string) (string, err
 }
 
 func (d database) json(ctx context.Context, path string, v any) error {
-	// Whoever takes anything else gets open_revs in multipart/mixed from CouchDB.
+	// Otherwise CouchDB returns open_revs as multipart/mixed.
 	body, err := d.get(ctx, path, "application/json")
 	if err != nil {
 		return err
@@ -131,8 +131,8 @@ func (d database) json(ctx context.Context, path string, v any) error {
 	return nil
 }
 
-// A server has so long for an answer, and so many chances: PouchDB Server, killed and
-// started again, has been seen to leave a read of an attachment without any.
+// Limits for a response and its retries: PouchDB Server, killed and restarted, has left a
+// read of an attachment without a response.
 const (
 	answerTime = time.Minute
 	attempts   = 3

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestNoAnswer: a server that leaves a request without an answer is asked again.
+// TestNoAnswer: a request without a response is sent again.
 func TestNoAnswer(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,7 @@ func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
 	}
 	switch {
 	case found > 1:
-		return auth, fmt.Errorf("read credentials: %s: one is used, but there are %d", where, found)
+		return auth, fmt.Errorf("read credentials: %s: want one, found %d", where, found)
 	case found == 0:
 		return auth, empty(where)
 	case auth.Token != nil && path != "":
@@ -38,12 +38,12 @@ func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
 	return auth, nil
 }
 
-// tokenFile reads the token whenever it is asked for.
+// tokenFile reads the token for each request.
 func tokenFile(path string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		c, err := Read(path, "")
 		if err == nil && c.Bearer == "" {
-			err = fmt.Errorf("read credentials: %s has no bearer token any more", path)
+			err = fmt.Errorf("read credentials: %s no longer has a bearer token", path)
 		}
 		return c.Bearer, err
 	}

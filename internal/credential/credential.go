@@ -14,9 +14,9 @@ import (
 // ErrEmpty is wrapped by the error of a file or a variable without a credential.
 var ErrEmpty = errors.New("is empty: write a credential on a line of it, or do not set it")
 
-// ReadAll reads the credentials in a file or, if path is empty, in an
-// environment variable. Without a file and a variable there are none. A file or a variable
-// without a credential is an error: a server without credentials would be open.
+// ReadAll reads the credentials in a file or, if path is empty, in an environment variable.
+// If neither is set, there are none. A file or a variable without a credential is an error:
+// a server without credentials would be open.
 func ReadAll(path, variable string) ([]consumer.Credentials, error) {
 	source, text, err := lines(path, variable)
 	if err != nil || source == "" {
@@ -69,7 +69,7 @@ func Read(path, variable string) (consumer.Credentials, error) {
 	case err != nil:
 		return consumer.Credentials{}, err
 	case len(list) > 1:
-		return consumer.Credentials{}, errors.New("read credentials: a client uses one, but there are several")
+		return consumer.Credentials{}, errors.New("read credentials: a client needs one, but there are several")
 	case len(list) == 0:
 		return consumer.Credentials{}, nil
 	}
@@ -97,7 +97,8 @@ func parse(line string) (consumer.Credentials, error) {
 	return consumer.Credentials{}, errors.New("want basic USER:PASSWORD or bearer TOKEN")
 }
 
-// Authorization returns the header field of a credential (RFC 7617, RFC 6750); "" if there is none.
+// Authorization returns the header field of a credential (RFC 7617, RFC 6750), or "" if it
+// is empty.
 func Authorization(c consumer.Credentials) string {
 	switch {
 	case c.Bearer != "":

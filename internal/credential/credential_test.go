@@ -34,7 +34,7 @@ func TestReadCredentials(t *testing.T) {
 					t.Fatalf("error %v, want one with %q", err, test.err)
 				}
 				if strings.Contains(err.Error(), "hunter") {
-					t.Errorf("error tells the secret: %v", err)
+					t.Errorf("error shows the secret: %v", err)
 				}
 				return
 			}
@@ -97,7 +97,7 @@ func TestCouchAuth(t *testing.T) {
 			t.Errorf("%q: %+v, %v", line, a, err)
 		}
 	}
-	// A token in a file may be renewed.
+	// TestRenewedToken: the token in a file may be renewed.
 	file := filepath.Join(t.TempDir(), "token")
 	for _, token := range []string{"one", "two"} {
 		if err := os.WriteFile(file, []byte("bearer "+token), 0o600); err != nil {

@@ -18,10 +18,11 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// farStep is how many bits lie between two that are changed in a store behind a network.
+// farStep is the distance in bits between the changed ones in a remote store.
 const farStep = 333
 
-// TestS3 changes, cuts and exchanges the objects of a bucket, and changes their metadata.
+// TestS3 changes, truncates and exchanges the objects of a bucket, and changes their
+// metadata.
 func TestS3(t *testing.T) {
 	server := s3test.Start(t)
 	u, err := url.Parse(server.URL(""))
@@ -71,7 +72,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// attributes returns the names of what the server keeps with an object.
+// attributes returns the names of the attributes that the server stores with an object.
 func attributes(t *testing.T, path string) []string {
 	t.Helper()
 	names := make([]byte, 4<<10)
@@ -86,7 +87,7 @@ func attributes(t *testing.T, path string) []string {
 	return own
 }
 
-// TestPostgres changes what is in the tables of a database.
+// TestPostgres changes the contents of the tables of a database.
 func TestPostgres(t *testing.T) {
 	location := pgtest.Start(t).URL("damage")
 	u, err := url.Parse(location)

@@ -38,7 +38,7 @@ func newFileStore(t *testing.T) *fileStore {
 	return f
 }
 
-// key returns what of the store a file belongs to: the beginning of a key.
+// key returns the part of the store that a file belongs to, as the prefix of a key.
 func key(name string) string {
 	key, _, _ := strings.Cut(strings.TrimPrefix(name, "objects/"), "@")
 	return key
@@ -49,7 +49,7 @@ func (f *fileStore) write(name string, data []byte) {
 	check(f.t, os.WriteFile(filepath.Join(f.dir, name), data, 0o600))
 }
 
-// inspect has readers read the store as it is now, and puts files back.
+// inspect has readers read the damaged store, and restores the files.
 func (f *fileStore) inspect(what string, thorough bool, damaged ...string) {
 	f.t.Helper()
 	store, err := file.New(f.dir)
@@ -68,7 +68,7 @@ func (f *fileStore) inspect(what string, thorough bool, damaged ...string) {
 func TestFlips(t *testing.T) {
 	f := newFileStore(t)
 	for name, data := range f.files {
-		step := 9 // a bit of each byte, another each time
+		step := 9 // one bit of each byte, a different one each time
 		switch {
 		case *all:
 			step = 1
@@ -82,7 +82,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestFiles removes, empties and cuts each file, and exchanges each two.
+// TestFiles removes, empties and truncates each file, and exchanges each pair.
 func TestFiles(t *testing.T) {
 	f := newFileStore(t)
 	for name, data := range f.files {
@@ -108,8 +108,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// lost reports whether a file is the state of the newest page, without which the feed is
-// one that ends before it. Only a reader that has been there can tell.
+// lost reports whether a file is the metadata of the newest page, without which the feed
+// seems to end before it. Only a reader with a position on that page can tell.
 func lost(name string) bool {
 	return name == "objects/feeds/f/pages/000000000004@meta"
 }

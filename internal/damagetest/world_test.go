@@ -1,5 +1,5 @@
-// Package damagetest damages stores behind the back of their drivers: no reader may return
-// wrong or missing data with success, and what verify does not report must do no harm.
+// Package damagetest damages stores bypassing their drivers: no reader may report success
+// with wrong or missing data, and damage that verify does not report must do no harm.
 package damagetest
 
 import (
@@ -30,12 +30,12 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-var all = flag.Bool("all", false, "damage every bit, and have each reader read each time")
+var all = flag.Bool("all", false, "damage every bit, and run every reader each time")
 
 const origin = "http://store.example"
 
-// fill writes what is damaged: feed f of pages 1 to 4, the first of which is pruned and the
-// last of which is open, and a snapshot s of two pages.
+// fill creates the store to damage: feed f of pages 1 to 4, the first of which is pruned
+// and the last of which is open, and a snapshot s of two pages.
 func fill(t testing.TB, store storage.Store) {
 	t.Helper()
 	now := time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC)
@@ -49,7 +49,7 @@ func fill(t testing.TB, store storage.Store) {
 		check(t, err)
 	}
 	check(t, f.Close())
-	_, err = fold.Feed(t.Context(), store, "f", fold.Config{TempDir: t.TempDir()}) // what fold begins with
+	_, err = fold.Feed(t.Context(), store, "f", fold.Config{TempDir: t.TempDir()}) // the start of fold
 	check(t, err)
 	_, err = chain.RaiseFloor(t.Context(), store, "f", 2)
 	check(t, err)
@@ -79,8 +79,8 @@ func check(t testing.TB, err error) {
 // A reader returns the data that it reads from a store.
 type reader struct {
 	name  string
-	about string // what it reads begins with this key
-	rare  bool   // it takes long
+	about string // prefix of the keys that it reads
+	rare  bool   // it is slow
 	read  func(ctx context.Context, store storage.Store) (string, error)
 }
 
@@ -88,7 +88,7 @@ var readers = []reader{
 	{"consume a store", "feeds/", false, func(ctx context.Context, store storage.Store) (string, error) {
 		return consume(ctx, consumer.Config{}, store, feedEntities)
 	}},
-	{"consume a store of pages too large to be held", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
+	{"consume a store with pages too large for memory", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
 		return consume(ctx, consumer.Config{ReadAhead: 64, MaxHeld: 1}, store, feedEntities)
 	}},
 	{"consume from a server", "feeds/", true, func(ctx context.Context, store storage.Store) (string, error) {
@@ -109,7 +109,7 @@ var readers = []reader{
 	}},
 }
 
-// entitiesOf returns entities that are read from a store with a name.
+// entitiesOf returns the entities of a feed or snapshot in a store.
 type entitiesOf func(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error]
 
 func feedEntities(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error] {
@@ -122,7 +122,7 @@ func snapshotEntities(snapshot string) entitiesOf {
 	}
 }
 
-// consume returns all that a consumer of the store is given.
+// consume returns all entities that a consumer of the store receives.
 func consume(ctx context.Context, c consumer.Config, store storage.Store, read entitiesOf) (string, error) {
 	source := fromstore.New(store, fromstore.Config{})
 	defer source.Close()
@@ -130,7 +130,7 @@ func consume(ctx context.Context, c consumer.Config, store storage.Store, read e
 	return consumeBy(ctx, c, "", read)
 }
 
-// consumeServed returns all that a consumer of a server of the store is given.
+// consumeServed returns all entities that a consumer of a server of the store receives.
 func consumeServed(ctx context.Context, store storage.Store, read entitiesOf) (_ string, err error) {
 	s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
 	if err != nil {
@@ -172,12 +172,12 @@ func verified(ctx context.Context, store storage.Store, key string) bool {
 	return err == nil && len(report.Violations) == 0
 }
 
-// truth is what the readers return of a store that is in order.
+// truth is the result of each reader for an intact store.
 func truth(t testing.TB, store storage.Store) map[string]string {
 	t.Helper()
 	for _, key := range []string{"feeds/", "snapshots/s/", "snapshots/f/"} {
 		if !verified(t.Context(), store, key) {
-			t.Fatalf("%s is not in order", key)
+			t.Fatalf("%s is not intact", key)
 		}
 	}
 	data := make(map[string]string)
@@ -189,8 +189,8 @@ func truth(t testing.TB, store storage.Store) map[string]string {
 	return data
 }
 
-// inspect has readers read a store of which an object, or one of several with a common
-// beginning of their keys, was damaged.
+// inspect has readers read a store in which one object, or one of several with a common
+// prefix, was damaged.
 func inspect(t testing.TB, store storage.Store, what, key string, data map[string]string, thorough bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -204,12 +204,12 @@ func inspect(t testing.TB, store storage.Store, what, key string, data map[strin
 		case err == nil && got != data[r.name]:
 			t.Errorf("%s: %s: wrong data with success:\n%s", what, r.name, got)
 		case err != nil && ok:
-			t.Errorf("%s: %s: verify finds nothing, and there is %v", what, r.name, err)
+			t.Errorf("%s: %s: verify finds nothing, but reading fails: %v", what, r.name, err)
 		}
 	}
 }
 
-// An overlay is a store, with snapshots that are written to another one.
+// An overlay is a store whose snapshots are written to another one.
 type overlay struct {
 	storage.Store
 	over storage.Store

@@ -24,7 +24,7 @@ import (
 // maxSize is how large a page of a directory may be, in bytes.
 const maxSize = 4 << 20
 
-// MaxNames is how many names a server may be asked for at a time.
+// MaxNames is the number of names to request from a server at a time.
 const MaxNames = 1000
 
 // pageTime is how long a server may take for a page of its directory.
@@ -95,7 +95,7 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 }
 
 // errPages is why the next page of a directory is not requested.
-var errPages = errors.New("its directory has no end")
+var errPages = errors.New("its directory never ends")
 
 // sameOrigin returns the URL of the page of a directory that follows another. It is at the
 // server that was named, to which credentials go, and further on.
@@ -112,6 +112,6 @@ func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	return next, nil
 }
 
-// further reports whether a directory has an entry after another: feeds come before snapshots,
+// further reports whether a directory has one entry after another: feeds precede snapshots,
 // and both are in the order of their keys.
 func further(before, after string) bool { return after != "" && after+"/" > before+"/" }

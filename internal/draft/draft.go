@@ -18,7 +18,7 @@ import (
 // ErrInvalid means that an entity cannot be on a page.
 var ErrInvalid = errors.New("entity is invalid")
 
-// A Draft is a page being filled, or what is appended to an existing one.
+// A Draft is a page being filled, or the addition to an existing one.
 type Draft struct {
 	Boundary string
 	Entities int         // on the page
@@ -30,7 +30,7 @@ type Draft struct {
 	Spool *Spool // holds the body of the only entity, between buf[:split] and buf[split:]
 	split int
 
-	buf         []byte       // what is added, without shared bodies
+	buf         []byte       // the added bytes, without shared bodies
 	shared      []sharedBody // bodies between two pieces of buf, in order
 	sharedBytes int64
 }
@@ -49,7 +49,7 @@ func New(buf []byte) Draft {
 	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), buf: buf[:0]}
 }
 
-// Append returns a draft of what is appended to a page with the given boundary, number of
+// Append returns a draft of an addition to a page with the given boundary, number of
 // entities and size of its body, whose SHA-256 has the given state. It is built in buf.
 func Append(boundary string, entities int, size int64, h hash.Cloner, buf []byte) Draft {
 	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, buf: buf[:0]}
@@ -62,10 +62,10 @@ func (d *Draft) Release() []byte {
 	return buf
 }
 
-// Size returns the size of the body including what is added, in bytes.
+// Size returns the size of the body including the addition, in bytes.
 func (d *Draft) Size() int64 { return d.Base + d.Added() }
 
-// Added returns the size of what is added, in bytes.
+// Added returns the size of the addition, in bytes.
 func (d *Draft) Added() int64 {
 	n := int64(len(d.buf)) + d.sharedBytes
 	if d.Spool != nil {
@@ -75,10 +75,10 @@ func (d *Draft) Added() int64 {
 }
 
 // Put adds a part with a body, which is in the spool if there is one. It reports false, and
-// adds nothing, if the entity belongs on another page: it would make this one larger than limit,
-// or its body contains the boundary, with which it could forge entities. The first entity of a
-// page always belongs there. A page with a spooled body has no other entity, and is closed.
-// An error that matches [ErrInvalid] is the entity's.
+// adds nothing, if the entity belongs on another page: it would make this one larger than
+// limit, or its body contains the boundary, with which it could forge entities. The first
+// entity of a page always belongs there. A page with a spooled body has no other entity,
+// and is closed. An error that matches [ErrInvalid] is caused by the entity.
 func (d *Draft) Put(h page.Header, body []byte, s *Spool, limit int64) (bool, error) {
 	if s != nil && d.Entities > 0 {
 		return false, nil
@@ -141,7 +141,7 @@ func (d *Draft) Close() {
 	d.Closed = true
 }
 
-// Body returns what is added. If it ends the page, drivers are told that nothing follows, and
+// Body returns the addition. If it ends the page, drivers learn that nothing follows, and
 // if it is the whole page, they receive its SHA-256 from Finish.
 func (d *Draft) Body() storage.Body {
 	if d.Spool != nil {
@@ -157,7 +157,7 @@ func (d *Draft) Body() storage.Body {
 	return body
 }
 
-// pieces returns what is added, for a page without a spooled body.
+// pieces returns the addition, for a page without a spooled body.
 func (d *Draft) pieces() [][]byte {
 	pieces, done := make([][]byte, 0, 2*len(d.shared)+1), 0
 	for _, a := range d.shared {
@@ -195,10 +195,10 @@ func (d *Draft) Finish() (string, error) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// A scanner counts the occurrences of a text in what is written to it.
+// A scanner counts the occurrences of a text in the bytes written to it.
 type scanner struct {
 	want  []byte
-	tail  []byte // the end of what was written before, too short to hold want
+	tail  []byte // the end of the previous bytes, shorter than want
 	count int
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// TestDraft puts bodies on a page, copied and shared. The bytes are the same, and a part that
-// belongs on another page leaves nothing behind.
+// TestDraft puts bodies on a page, copied and shared. The bytes are the same, and an entity
+// that belongs on another page leaves no bytes behind.
 func TestDraft(t *testing.T) {
 	const boundary = "boundary"
 	header := page.Header{{Name: []byte("Content-Type"), Value: []byte("text/plain")}}

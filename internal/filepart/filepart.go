@@ -50,7 +50,7 @@ func (b *Body) Rewind() error {
 	return nil
 }
 
-// end returns the error for the end of the file, which may come too early.
+// end returns the error for the end of the file, which may come early.
 func (b *Body) end() error {
 	if b.rest.N > 0 {
 		return fmt.Errorf("read %s: %d bytes are missing: %w", b.file.Name(), b.rest.N, io.ErrUnexpectedEOF)

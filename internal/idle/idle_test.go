@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// body returns a Body of what is written, whose request ends like one of net/http: with
-// its context.
+// body returns a Body whose source is a pipe. Its request ends with its context, like one
+// of net/http.
 func body(t *testing.T) (*Body, *io.PipeWriter) {
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -21,7 +21,7 @@ func body(t *testing.T) (*Body, *io.PipeWriter) {
 	}, w
 }
 
-// TestTimeout: only the time counts in which the body is waited for.
+// TestTimeout: only the time spent waiting for the body counts.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, w := body(t)
@@ -35,7 +35,7 @@ func TestTimeout(t *testing.T) {
 			if n, err := b.Read(make([]byte, 10)); n != 1 || err != nil {
 				t.Fatalf("%d bytes, %v", n, err)
 			}
-			time.Sleep(45 * time.Second) // of whoever reads
+			time.Sleep(45 * time.Second) // spent by the reader
 		}
 		begun := time.Now()
 		if _, err := b.Read(make([]byte, 10)); !errors.Is(err, ErrTimeout) || err.Error()[:6] != "broken" {
@@ -48,7 +48,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestTooSlow: a byte now and then is not enough.
+// TestTooSlow: a byte from time to time is not enough.
 func TestTooSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, w := body(t)
@@ -74,11 +74,11 @@ func TestTooSlow(t *testing.T) {
 			}
 		}
 		b.Close()
-		time.Sleep(7 * time.Second) // the writer hears of it
+		time.Sleep(7 * time.Second) // the writer gets an error
 	})
 }
 
-// TestClose: a Read that waits ends with it, and the end of a body is no error.
+// TestClose: Close ends a blocked Read, and the end of a body is not an error.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := body(t)

@@ -90,8 +90,8 @@ func (h *handover) readSource(p []byte) (int, error) {
 	return n, err
 }
 
-// close closes the pipe for both sides. From then on Read returns err, or [io.EOF] if err is
-// nil. Closing it again has no effect.
+// close closes the pipe for both sides. Further calls of Read return err, or [io.EOF] if
+// err is nil. Closing it again has no effect.
 func (h *handover) close(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

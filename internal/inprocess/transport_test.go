@@ -57,7 +57,7 @@ func TestTransportStreams(t *testing.T) {
 		check(t, err)
 		synctest.Wait()
 		if string(b) != "first" || written {
-			t.Errorf("got %q; the second write went ahead: %v", b, written)
+			t.Errorf("got %q; the second write did not wait: %v", b, written)
 		}
 		_, err = io.ReadFull(response.Body, make([]byte, 6))
 		check(t, err)
@@ -142,8 +142,8 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return copy(p, "data"), nil
 }
 
-// TestTransportHandsOver: what a handler sends from a reader is read by the client, and not
-// any more when the handler has ended, even if the client goes away meanwhile.
+// TestTransportHandsOver: the client reads what a handler sends from a reader, but not
+// after the handler has returned, even if the client disconnects meanwhile.
 func TestTransportHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, after atomic.Bool
@@ -157,7 +157,7 @@ func TestTransportHandsOver(t *testing.T) {
 		check(t, err)
 		synctest.Wait()
 		if reading.Load() {
-			t.Error("it is read before the client reads")
+			t.Error("the source is read before the client reads")
 		}
 		if _, err := io.ReadFull(response.Body, make([]byte, 4)); err != nil {
 			t.Error(err)

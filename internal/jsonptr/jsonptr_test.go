@@ -128,11 +128,11 @@ func FuzzString(f *testing.F) {
 		_, _ = p.Lookup([]byte(doc)) // never panics, whatever the document
 		got, err := p.String([]byte(doc))
 		if !utf8.ValidString(doc) {
-			return // the decoder replaces what is not UTF-8
+			return // the decoder replaces invalid UTF-8
 		}
 		want, ok := decode(doc, pointer)
 		if surrogate.MatchString(doc) && strings.ContainsRune(want+pointer, utf8.RuneError) {
-			return // the decoder replaces half of a surrogate pair
+			return // the decoder replaces unpaired surrogates
 		}
 		if ok != (err == nil) || got != want {
 			t.Errorf("%q in %q: got %q, %v; want %q, %v", pointer, doc, got, err, want, ok)
@@ -142,7 +142,7 @@ func FuzzString(f *testing.F) {
 
 var surrogate = regexp.MustCompile(`(?i)\\ud[89a-f]`)
 
-// decode is the oracle: the whole document decoded, then walked.
+// decode is the oracle: it decodes the whole document and walks it.
 func decode(doc, pointer string) (string, bool) {
 	var value any
 	d := json.NewDecoder(bytes.NewReader([]byte(doc)))

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// texts are JSON and what is nearly JSON.
+// texts are JSON and almost JSON.
 var texts = []string{
 	`{}`, `[]`, `null`, `true`, `false`, `""`, `0`, `-0`, `12.50e+3`, `1E-9`, ` [1 , 2 ]`, "{\"a\" : [ {\"b\":\"\\u00e9\\n\"} ] }\r\n",
 	`{"_id":"a","n":1.10,"big":123456789012345678901234567890}`, `"` + strings.Repeat("x", 300) + `\""`, `[[[[[[]]]]]]`,
@@ -23,7 +23,7 @@ var texts = []string{
 	`[1 2]`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1 "b":2}`, `{1:2}`, `[}`, `{]`, `]`, `}`, `1 2`, `{} {}`, "\x00",
 }
 
-// whole reads one value that is all of r, with pieces of at most limit bytes.
+// whole reads a value that is all of r, in pieces of at most limit bytes.
 func whole(r io.Reader, limit int) ([]byte, error) {
 	s := NewReader(r)
 	b, isWhole, err := s.Value(limit)
@@ -38,7 +38,7 @@ func whole(r io.Reader, limit int) ([]byte, error) {
 		}
 		got = append(got, rest.Bytes()...)
 		if len(got) <= limit {
-			return nil, fmt.Errorf("%d bytes are not whole with a limit of %d", len(got), limit)
+			return nil, fmt.Errorf("%d bytes are incomplete with a limit of %d", len(got), limit)
 		}
 	}
 	if _, err := s.Peek(); err != io.EOF {
@@ -47,7 +47,7 @@ func whole(r io.Reader, limit int) ([]byte, error) {
 	return got, nil
 }
 
-// checkValue compares with encoding/json: what is valid, and which bytes it has.
+// checkValue compares validity and bytes with encoding/json.
 func checkValue(t *testing.T, text []byte, limit int) {
 	t.Helper()
 	for name, r := range map[string]io.Reader{
@@ -59,7 +59,7 @@ func checkValue(t *testing.T, text []byte, limit int) {
 			t.Fatalf("%s: %.200q: valid: %v, error: %v", name, text, valid, err)
 		}
 		if err == nil && !bytes.Equal(got, bytes.Trim(text, " \t\r\n")) {
-			t.Fatalf("%s: %.200q became %.200q", name, text, got)
+			t.Fatalf("%s: %.200q was read as %.200q", name, text, got)
 		}
 	}
 }
@@ -94,9 +94,9 @@ func checkText(t *testing.T, text []byte) {
 		}
 	case err != nil:
 		t.Errorf("%q: %v", text, err)
-	case !utf8.Valid(text): // encoding/json would replace what stays as it is here
+	case !utf8.Valid(text): // unlike encoding/json, which replaces it
 	case json.Unmarshal(trimmed, &want) == nil && got != want:
-		t.Errorf("%q became %q, want %q", text, got, want)
+		t.Errorf("%q was read as %q, want %q", text, got, want)
 	}
 	var members, expected []string
 	for name, value := range Members(text) {
@@ -137,7 +137,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { checkText(t, text) })
 }
 
-// walk reads r as a JSON text, entering what it can, and writes it again without
+// walk reads r as a JSON text, entering elements where possible, and writes it without
 // white space.
 func walk(r *Reader, out *bytes.Buffer) error {
 	c, err := r.Peek()
@@ -200,7 +200,7 @@ func checkWalk(t *testing.T, text []byte) {
 		}
 	}
 	if valid != (err == nil) || valid && got.String() != want.String() {
-		t.Errorf("%q became %q, want %q (valid: %v, error: %v)", text, got.String(), want.String(), valid, err)
+		t.Errorf("%q was written as %q, want %q (valid: %v, error: %v)", text, got.String(), want.String(), valid, err)
 	}
 }
 
@@ -265,7 +265,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestForgottenMark: what began too far back is passed over from where it broke.
+// TestForgottenMark: an element that began before the bytes kept is skipped from where it
+// is invalid.
 func TestForgottenMark(t *testing.T) {
 	many := strings.Repeat(`"name":"`+strings.Repeat("x", 1000)+`",`, 12000)
 	r := NewReader(strings.NewReader("[\n{" + many + "x:1}\n,2]"))
@@ -288,7 +289,7 @@ func TestForgottenMark(t *testing.T) {
 	}
 	passed, err := r.Resync(100)
 	if err != nil || string(passed) != "x:1}" {
-		t.Errorf("passed over %q, %v", passed, err)
+		t.Errorf("skipped %q, %v", passed, err)
 	}
 	more, err := r.More()
 	if !more || err != nil {
@@ -299,7 +300,7 @@ func TestForgottenMark(t *testing.T) {
 	}
 }
 
-// TestLines: with Lines, a value that breaks off ends with its line.
+// TestLines: with Lines, a truncated value ends with its line.
 func TestLines(t *testing.T) {
 	in := "\n{\"a\":1}\r\n\n{\"b\":[\n{\"c\":{\"d\":[1\n\n{\"e\"\n{\"f\":\n{\"g\":{}}\n{\"h\":2"
 	for name, in := range map[string]io.Reader{"at once": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in))} {
@@ -337,7 +338,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// endless is an array with one string without an end, and counts what was read.
+// endless is an array with an endless string, and counts the bytes read.
 type endless struct{ n int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -351,7 +352,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestBuffer: what is large goes through a small buffer.
+// TestBuffer: large values are read through a small buffer.
 func TestBuffer(t *testing.T) {
 	const size = 64 << 20
 	r := NewReader(io.MultiReader(io.LimitReader(new(endless), size), strings.NewReader(`" 1`)))
@@ -388,8 +389,8 @@ func BenchmarkValue(b *testing.B) {
 	}
 }
 
-// TestResyncAfterRest: an element breaks off behind a value that was not kept. The
-// element on the next line is not taken for a part of it.
+// TestResyncAfterRest: an element is truncated after a value that was not kept. The element
+// on the next line is not part of it.
 func TestResyncAfterRest(t *testing.T) {
 	for _, first := range []string{`{"a":"xxxx"`, `{"a":"xxxx",`, `{"a":["xxxx"`, `{"a":"xxxx","b":`} {
 		for _, chunks := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
@@ -418,14 +419,14 @@ func TestResyncAfterRest(t *testing.T) {
 			}
 			got, _, err := r.Value(100)
 			if string(got) != `{"c":1}` || err != nil {
-				t.Errorf("%q: then came %q, %v", first, got, err)
+				t.Errorf("%q: next is %q, %v", first, got, err)
 			}
 		}
 	}
 }
 
-// TestResyncAfterMuch: an element of many small values breaks off, and what follows, which
-// belongs to the next one, makes it so long that its mark is given up.
+// TestResyncAfterMuch: an element of many small values is truncated, and together with the
+// next one it is so long that its mark is dropped.
 func TestResyncAfterMuch(t *testing.T) {
 	name := `"name":"` + strings.Repeat("x", 1000) + `",`
 	first := "{" + strings.Repeat(name, maxMarked/len(name)-100) + `"y":`
@@ -450,7 +451,7 @@ func TestResyncAfterMuch(t *testing.T) {
 			t.Fatal(more, err)
 		}
 		if got, _, err := r.Value(1 << 20); string(got) != want || err != nil {
-			t.Errorf("then came %.100q, %v", got, err)
+			t.Errorf("next is %.100q, %v", got, err)
 		}
 	}
 }

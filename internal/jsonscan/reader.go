@@ -55,7 +55,7 @@ type level struct {
 	comma comma
 }
 
-// A comma is whether a comma comes before the next element.
+// A comma tells whether a comma must come before the next element.
 type comma uint8
 
 const (

@@ -21,30 +21,29 @@ type Reader interface {
 	Read(ctx context.Context) ([]string, error)
 }
 
-// A FeedLoad is a load of concurrent producers and readers on one feed. Now and then a
-// producer is abandoned in the middle of a commit, and the next one publishes the same
-// entities again.
+// A FeedLoad is a load of concurrent producers and readers on one feed. Some producers are
+// abandoned in the middle of a commit, and the next one publishes the same entities again.
 type FeedLoad struct {
 	Seed       uint64
 	Feed       string
 	Publishers int
 	Batches    int // of each publisher
 	Config     producer.Config
-	// Publish wraps what publishes; nil leaves it as it is.
+	// Publish wraps the publisher; nil leaves it unchanged.
 	Publish func(Publish) Publish
-	// Settle makes everything take effect that is still on its way.
+	// Settle makes all pending operations take effect.
 	Settle func()
 }
 
 // Publish publishes entities.
 type Publish func(ctx context.Context, entities ...*feed.Entity) (producer.Receipt, error)
 
-// patience is how often something is tried that faults may have kept from success.
-const patience = 100
+// retries is the number of attempts of an operation that faults may prevent.
+const retries = 100
 
-// Check has the publishers work on the given handles of one store, one after another
-// if there are fewer, while each of the readers reads the feed again and again. It
-// returns an error unless the feed was an append-only log for all of them.
+// Check has the publishers work on the given handles of one store, sharing them if there
+// are fewer, while each of the readers reads the feed continuously. It returns an error
+// unless all of them saw an append-only log.
 func (l FeedLoad) Check(ctx context.Context, handles []storage.Store, readers []Reader) error {
 	log := &feedLog{history: &history{}, byID: map[string]*publishing{}, turn: make(chan struct{})}
 	published := make(chan struct{})
@@ -85,9 +84,9 @@ func (l FeedLoad) Check(ctx context.Context, handles []storage.Store, readers []
 	return log.check()
 }
 
-// again repeats what may fail.
+// again retries an operation that may fail.
 func again(do func() error) (err error) {
-	for range patience {
+	for range retries {
 		if err = do(); err == nil {
 			break
 		}
@@ -95,14 +94,14 @@ func again(do func() error) (err error) {
 	return err
 }
 
-// A publisher publishes its batches by one producer after another.
+// A publisher publishes its batches with one producer after another.
 type publisher struct {
 	load    FeedLoad
 	log     *feedLog
 	number  int
 	handles []storage.Store
 	random  *rand.Rand
-	feed    *producer.Feed // nil if the last one has died
+	feed    *producer.Feed // nil if the last one was abandoned
 }
 
 func (p *publisher) run(ctx context.Context) error {
@@ -124,7 +123,7 @@ func (p *publisher) run(ctx context.Context) error {
 	return nil
 }
 
-// publish publishes a batch once. An error is a reason to try again.
+// publish publishes a batch once. After an error the caller retries.
 func (p *publisher) publish(ctx context.Context, ids []string) (err error) {
 	if p.feed == nil {
 		handle := p.handles[p.random.IntN(len(p.handles))]
@@ -149,10 +148,10 @@ func (p *publisher) publish(ctx context.Context, ids []string) (err error) {
 	return err
 }
 
-// A feedLog is what was published and read.
+// A feedLog records publications and reads.
 type feedLog struct {
 	history *history
-	turn    chan struct{} // a value: something was read just now
+	turn    chan struct{} // holds a value after each read
 
 	mu        sync.Mutex
 	publishes []*publishing // in the order of their entities, for each client
@@ -160,8 +159,8 @@ type feedLog struct {
 	reads     []reading
 }
 
-// A publishing is all attempts to publish one entity, from the call of the first to
-// the return of the one that was acknowledged.
+// A publishing is all attempts to publish one entity, from the call of the first to the
+// return of the one that was acknowledged.
 type publishing struct {
 	client           int
 	id               string
@@ -201,7 +200,7 @@ func (l *feedLog) publish(ctx context.Context, client int, publish Publish, ids 
 	return err
 }
 
-// read keeps what was read. A read that failed tells nothing.
+// read records the result of a read. Failed reads are ignored.
 func (l *feedLog) read(ctx context.Context, client int, reader Reader) (err error) {
 	r := reading{client: client, called: l.history.time()}
 	if r.ids, err = reader.Read(ctx); err != nil {
@@ -214,9 +213,9 @@ func (l *feedLog) read(ctx context.Context, client int, reader Reader) (err erro
 	return nil
 }
 
-// check returns an error unless there is one order of all that was read, and the
-// reads and publishes are linearizable. Nothing is on its way any more when the last
-// read begins, so it has shown the whole order.
+// check returns an error unless there is one order of all entities read, and the reads and
+// publications are linearizable. Nothing is pending when the last read begins, so it has
+// seen the whole order.
 func (l *feedLog) check() error {
 	all := slices.MaxFunc(l.reads, func(a, b reading) int { return cmp.Compare(a.called, b.called) }).ids
 	index := map[string]int{}
@@ -225,7 +224,7 @@ func (l *feedLog) check() error {
 			return fmt.Errorf("%s is in the feed twice, at %d and %d", id, before, n)
 		}
 		if l.byID[id] == nil {
-			return fmt.Errorf("%s is in the feed, but its publisher got an error that says it is not", id)
+			return fmt.Errorf("%s is in the feed, but its publisher got an error that denies it", id)
 		}
 		index[id] = n
 	}
@@ -242,9 +241,9 @@ func (l *feedLog) check() error {
 		case !ok && p.returned == never:
 			continue
 		case !ok:
-			return fmt.Errorf("%s was acknowledged to client %d and is not in the feed: %v", p.id, p.client, all)
+			return fmt.Errorf("%s was acknowledged to client %d but is not in the feed: %v", p.id, p.client, all)
 		case n < last[p.client]:
-			return fmt.Errorf("%s is before what client %d published before it: %v", p.id, p.client, all)
+			return fmt.Errorf("%s comes before an entity that client %d published earlier: %v", p.id, p.client, all)
 		}
 		last[p.client] = n
 		l.history.add(p.client, logCall{publish: true, index: n, id: p.id}, nil, p.called, p.returned)
@@ -259,9 +258,9 @@ type logCall struct {
 	index   int // of the entity in the log
 }
 
-// logModel is an append-only log. Where each entity ends up is known, so the state
-// is the length alone. Publishing several entities is not one operation: readers may
-// see the first few.
+// logModel is an append-only log. The final order of the entities is known, so the state is
+// only the length. Publishing several entities is not one operation: readers may see only
+// the first few.
 var logModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, output any) (bool, any) {

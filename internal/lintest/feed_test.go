@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// feedLoad returns a load on a feed of its own, and who reads it.
+// feedLoad returns a load on a new feed, with its readers.
 func feedLoad(t *testing.T, seed uint64, batches int, handles []storage.Store) (lintest.FeedLoad, []lintest.Reader) {
 	t.Helper()
 	name := fmt.Sprintf("seed-%d", seed)
@@ -34,7 +34,7 @@ func feedLoad(t *testing.T, seed uint64, batches int, handles []storage.Store) (
 		}
 }
 
-// TestFeed checks feeds on each driver, with faults and without.
+// TestFeed checks feeds on each driver, with and without faults.
 func TestFeed(t *testing.T) {
 	for _, d := range drivers() {
 		for _, rate := range []float64{0, 0.02} {
@@ -54,7 +54,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedCanFail expects broken stores, publishers and readers to be found out.
+// TestFeedCanFail: broken stores, publishers and readers are detected.
 func TestFeedCanFail(t *testing.T) {
 	sometimes := func(seed uint64) func() bool {
 		var mu sync.Mutex
@@ -66,7 +66,7 @@ func TestFeedCanFail(t *testing.T) {
 		}
 	}
 	for name, corrupt := range map[string]func(now func() bool, l *lintest.FeedLoad, handles []storage.Store, readers []lintest.Reader){
-		"acknowledges what it has not published": func(now func() bool, l *lintest.FeedLoad, _ []storage.Store, _ []lintest.Reader) {
+		"acknowledges without publishing": func(now func() bool, l *lintest.FeedLoad, _ []storage.Store, _ []lintest.Reader) {
 			l.Publish = func(publish lintest.Publish) lintest.Publish {
 				return func(ctx context.Context, entities ...*feed.Entity) (producer.Receipt, error) {
 					if now() {
@@ -96,12 +96,12 @@ func TestFeedCanFail(t *testing.T) {
 					return
 				}
 			}
-			t.Error("it was not found out")
+			t.Error("it was not detected")
 		})
 	}
 }
 
-// A staleReader tells now and then what it has read at first.
+// A staleReader occasionally returns its first result.
 type staleReader struct {
 	reader lintest.Reader
 	now    func() bool
@@ -119,7 +119,7 @@ func (r *staleReader) Read(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
-// A holeReader leaves out an entity now and then.
+// A holeReader occasionally omits an entity.
 type holeReader struct {
 	reader lintest.Reader
 	now    func() bool

@@ -20,8 +20,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// decideWithin is how long the search for an explanation may take. Histories are
-// kept so small that it takes a small part of that.
+// decideWithin limits the search for an explanation. Histories are small enough to take a
+// fraction of it.
 const decideWithin = 5 * time.Minute
 
 // never is the return time of operations with an unknown outcome.
@@ -54,7 +54,7 @@ func explain(model porcupine.Model, operations []porcupine.Operation) error {
 	if result == porcupine.Illegal {
 		b.WriteString("no order explains these operations (the longest attempt, then those left):")
 	} else {
-		fmt.Fprintf(&b, "it was not found within %v whether an order explains these operations:", decideWithin)
+		fmt.Fprintf(&b, "no decision within %v whether an order explains these operations:", decideWithin)
 	}
 	longest := longestAttempt(info.PartialLinearizationsOperations())
 	for n, op := range longest {

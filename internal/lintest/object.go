@@ -11,21 +11,21 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// An objectCall is what a client asked for.
+// An objectCall is the request of a client.
 type objectCall struct {
 	verb   fault.Verb
 	key    string
 	at     storage.Version // of Append and Replace
-	mark   string          // of writes: the metadata, another one for each write
-	bytes  string          // of writes: the body, or what is added to it
+	mark   string          // of writes: the metadata, unique to each write
+	bytes  string          // of writes: the body, or the bytes appended to it
 	offset int64           // of Get
 	length int64           // of Get
 }
 
-// An objectResult is what a client was told.
+// An objectResult is the response to a client.
 type objectResult struct {
 	outcome outcome
-	version storage.Version // of what succeeded
+	version storage.Version // of successful calls
 	mark    string          // of Get and Stat
 	bytes   string          // of Get
 	size    int64           // of Get and Stat
@@ -39,8 +39,8 @@ const (
 	unknown outcome = "unknown"
 )
 
-// An object is the state of one key. The zero object does not exist. A version is
-// opaque, so a state is known by the mark of the write that made it.
+// An object is the state of one key. The zero object does not exist. Versions are opaque,
+// so a state is identified by the mark of the write that created it.
 type object struct {
 	mark, body string
 }
@@ -75,8 +75,8 @@ func objectModel(marks map[objectVersion]string) porcupine.Model {
 	}
 }
 
-// step reports whether the result is right for the call in this state, and returns
-// the state after it. The condition of a write is that at is the object's mark.
+// step reports whether the result is correct for the call in this state, and returns the
+// next state. The condition of a write is that at is the object's mark.
 func (o object) step(c objectCall, at string, r objectResult) (bool, any) {
 	var after object
 	allowed := true
@@ -109,7 +109,7 @@ func (o object) step(c objectCall, at string, r objectResult) (bool, any) {
 // shows reports whether a read of this state returns the result.
 func (o object) shows(c objectCall, r objectResult) bool {
 	if c.verb == fault.List {
-		return true // sizes in listings are not exact in every store
+		return true // not every store lists exact sizes
 	}
 	if r.size != int64(len(o.body)) || r.mark != o.mark {
 		return false
@@ -124,14 +124,14 @@ func (o object) shows(c objectCall, r objectResult) bool {
 	return r.bytes == part
 }
 
-// An objectVersion is a version with the key of its object: versions are compared
-// for one object only.
+// An objectVersion is a version and the key of its object, since versions are only compared
+// within one object.
 type objectVersion struct {
 	key     string
 	version storage.Version
 }
 
-// checkObjects returns an error unless the history keeps the contract of a store.
+// checkObjects returns an error unless the history satisfies the contract of a store.
 func checkObjects(operations []porcupine.Operation) error {
 	marks := map[objectVersion]string{}
 	for _, op := range operations {
@@ -144,7 +144,7 @@ func checkObjects(operations []porcupine.Operation) error {
 			mark = result.mark
 		}
 		if before, ok := marks[of]; ok && before != mark {
-			return fmt.Errorf("version %s of %s is of two states: %s and %s", of.version, of.key, before, mark)
+			return fmt.Errorf("version %s of %s identifies two states: %s and %s", of.version, of.key, before, mark)
 		}
 		marks[of] = mark
 	}

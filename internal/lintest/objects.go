@@ -10,22 +10,21 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// An ObjectLoad is what clients do to a few objects at the same time: all
-// operations of [storage.Store], most of them on versions that they have seen.
+// An ObjectLoad is a load of concurrent clients on a few objects: all operations of
+// [storage.Store], most of them at versions that the clients have seen.
 type ObjectLoad struct {
 	Seed       uint64
-	Prefix     string // of all keys; another one for each load on a store
+	Prefix     string // of all keys; unique to each load on a store
 	Keys       int
 	Clients    int
 	Operations int // of each client
-	// Keep leaves deleting out.
+	// Keep omits deletes.
 	Keep bool
 }
 
-// Check has the clients work on the given handles of one store, one after
-// another if there are fewer, and returns an error unless what they were told is
-// linearizable. Errors that storage does not define, which faults may have caused, are
-// unknown outcomes.
+// Check has the clients work on the given handles of one store, sharing them if there are
+// fewer, and returns an error unless their results are linearizable. Errors that storage
+// does not define, which faults may have caused, are unknown outcomes.
 func (l ObjectLoad) Check(ctx context.Context, handles ...storage.Store) error {
 	h := &history{}
 	keys := make([]string, l.Keys)
@@ -51,11 +50,11 @@ func (l ObjectLoad) Check(ctx context.Context, handles ...storage.Store) error {
 type objectClient struct {
 	recorder
 	keys  []string
-	known map[string]storage.Version // what was seen last
+	known map[string]storage.Version // the versions seen last
 	keep  bool
 }
 
-// operate does one operation. The mark is for the state that it may make.
+// operate performs one operation. The mark identifies the state that it may create.
 func (c *objectClient) operate(ctx context.Context, mark string) {
 	key := c.keys[c.random.IntN(len(c.keys))]
 	write := objectCall{key: key, mark: mark, bytes: "<" + mark + ">" + padding(c.random)}

@@ -20,11 +20,11 @@ import (
 )
 
 var (
-	firstSeed = flag.Uint64("seed", 0, "seed of the first history; 0 takes a random one")
-	longer    = flag.Int("longer", 1, "how many times as many histories")
+	firstSeed = flag.Uint64("seed", 0, "seed of the first history; 0 for a random one")
+	longer    = flag.Int("longer", 1, "factor for the number of histories")
 )
 
-// seeds returns the seeds of so many histories.
+// seeds returns the seeds of that many histories.
 func seeds(t *testing.T, histories int) (all []uint64) {
 	if *firstSeed == 0 {
 		*firstSeed = rand.Uint64N(1 << 32)
@@ -36,12 +36,12 @@ func seeds(t *testing.T, histories int) (all []uint64) {
 	return all
 }
 
-// A driver opens handles of one new store, as several processes would.
+// A driver opens handles of a new store, as several processes would.
 type driver struct {
 	name      string
 	histories int  // of objects
 	feeds     int  // histories of feeds
-	keep      bool // deletes and writes to one object are not kept apart
+	keep      bool // deletes and writes to one object are not isolated
 	handles   func(t *testing.T, n int) []storage.Store
 }
 
@@ -76,7 +76,7 @@ func drivers() []driver {
 	}
 }
 
-// chaos lets operations fail: a part of them is lost, or lands, or lands later.
+// chaos makes some operations fail: they are lost, or land, or land later.
 type chaos struct {
 	rate float64
 
@@ -132,7 +132,7 @@ func (c *chaos) outcome(op fault.Op) fault.Outcome {
 	return late
 }
 
-// settle lets everything land that is still on its way.
+// settle makes all pending operations land.
 func (c *chaos) settle() {
 	c.mu.Lock()
 	late := c.late
@@ -147,7 +147,7 @@ func objectLoad(seed uint64) lintest.ObjectLoad {
 	return lintest.ObjectLoad{Seed: seed, Prefix: fmt.Sprintf("seed/%d", seed), Keys: 2, Clients: 6, Operations: 30}
 }
 
-// TestObjects checks the contract of each driver, with faults and without.
+// TestObjects checks the contract of each driver, with and without faults.
 func TestObjects(t *testing.T) {
 	for _, d := range drivers() {
 		for _, rate := range []float64{0, 0.1} {
@@ -165,7 +165,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// A liar is a store that breaks its word now and then.
+// A liar is a store that occasionally violates the contract.
 type liar struct {
 	storage.Store
 	mu     sync.Mutex
@@ -179,7 +179,7 @@ func (l *liar) now() bool {
 	return l.random.IntN(8) == 0
 }
 
-// A stale store tells what was so some time ago.
+// A stale store returns an earlier state.
 type stale struct{ *liar }
 
 func (s stale) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -198,7 +198,7 @@ func (s stale) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return info, err
 }
 
-// A doubleWinner lets a writer win that has lost.
+// A doubleWinner reports success to the loser of a race.
 type doubleWinner struct{ *liar }
 
 func (s doubleWinner) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
@@ -215,7 +215,7 @@ func (s doubleWinner) Replace(ctx context.Context, key string, at storage.Versio
 	return s.Store.Replace(ctx, key, at, meta, body)
 }
 
-// A forgetter loses what it has acknowledged.
+// A forgetter loses acknowledged writes.
 type forgetter struct{ *liar }
 
 func (s forgetter) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
@@ -226,8 +226,8 @@ func (s forgetter) Create(ctx context.Context, key string, meta storage.Meta, bo
 	return version, err
 }
 
-// A denier reports that nothing was written although it was, like a client that takes the
-// response to its second attempt for that to its first.
+// A denier denies a successful write, like a client that takes the response to its retry
+// for that to its first attempt.
 type denier struct{ *liar }
 
 func (s denier) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
@@ -238,7 +238,7 @@ func (s denier) Append(ctx context.Context, key string, at storage.Version, meta
 	return version, err
 }
 
-// A tearer returns metadata and bytes of different states.
+// A tearer returns metadata and body of different states.
 type tearer struct{ *liar }
 
 func (s tearer) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
@@ -256,7 +256,7 @@ func (s tearer) Get(ctx context.Context, key string, offset, length int64) (*sto
 	return o, err
 }
 
-// A lister leaves something out.
+// A lister omits a key.
 type lister struct{ *liar }
 
 func (s lister) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
@@ -272,7 +272,7 @@ func (s lister) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 	}
 }
 
-// TestObjectsCanFail expects stores that break their word to be found out.
+// TestObjectsCanFail: stores that violate the contract are detected.
 func TestObjectsCanFail(t *testing.T) {
 	for name, corrupt := range map[string]func(*liar) storage.Store{
 		"stale reads":            func(l *liar) storage.Store { return stale{l} },
@@ -291,7 +291,7 @@ func TestObjectsCanFail(t *testing.T) {
 					return
 				}
 			}
-			t.Error("it was not found out")
+			t.Error("it was not detected")
 		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 type ChainReader struct {
 	Store storage.Store
 	Feed  string
-	// Cold makes each read look for the newest page anew.
+	// Cold makes each read find the newest page from scratch.
 	Cold bool
 
 	reader *chain.Reader

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// A recorder does operations of one client and keeps them in a history. Reads that
-// failed tell nothing, and are left out.
+// A recorder performs the operations of one client and records them in a history. Failed
+// reads are not recorded.
 type recorder struct {
 	history *history
 	client  int
@@ -22,14 +22,14 @@ type recorder struct {
 	random  *rand.Rand
 }
 
-// dawdle lets others go first, so that operations overlap also where they are short.
+// dawdle yields, so that even short operations overlap.
 func (r *recorder) dawdle() {
 	for range r.random.IntN(4) {
 		runtime.Gosched()
 	}
 }
 
-// write does a write and returns the version it made, "" if it did not succeed.
+// write performs a write and returns the new version, or "" if it failed.
 func (r *recorder) write(ctx context.Context, c objectCall) (version storage.Version) {
 	meta, body := storage.Meta{Data: []byte(c.mark)}, storage.Bytes([]byte(c.bytes))
 	called := r.history.time()
@@ -58,8 +58,8 @@ func (r *recorder) write(ctx context.Context, c objectCall) (version storage.Ver
 	return result.version
 }
 
-// get reads an object, whole or a range of it. The state it shows is that of a
-// moment before Get returned, however long reading the body takes.
+// get reads an object or a range of it. The state it returns is that of a moment before Get
+// returned, however long reading the body takes.
 func (r *recorder) get(ctx context.Context, c objectCall) storage.Version {
 	called := r.history.time()
 	r.dawdle()
@@ -97,8 +97,8 @@ func (r *recorder) stat(ctx context.Context, c objectCall) storage.Version {
 	return result.version
 }
 
-// list lists all keys. Each of them is one read: a listing shows no state of
-// several objects at one moment.
+// list lists all keys. Each of them is one read, since a listing need not be consistent
+// across objects.
 func (r *recorder) list(ctx context.Context, keys []string) {
 	called := r.history.time()
 	r.dawdle()
@@ -121,7 +121,7 @@ func (r *recorder) list(ctx context.Context, keys []string) {
 	}
 }
 
-// padding makes some of the bodies longer than others.
+// padding varies the length of bodies.
 func padding(random *rand.Rand) string {
 	return string(bytes.Repeat([]byte("."), random.IntN(3)*random.IntN(40)))
 }

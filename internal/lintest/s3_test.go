@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// s3Handles opens handles of one new store on an S3 server, with a network in between
-// for each, if weather is not nil.
+// s3Handles opens handles of a new store on an S3 server, each over a separate network if
+// weather is not nil.
 func s3Handles(t *testing.T, n int, weather *s3fault.Weather) (handles []storage.Store) {
 	t.Helper()
 	u, err := url.Parse(s3test.Start(t).URL("lintest"))
@@ -44,13 +44,12 @@ func s3Handles(t *testing.T, n int, weather *s3fault.Weather) (handles []storage
 	return handles
 }
 
-// s3Keep reports whether nothing must be deleted while it is written: versitygw looks
-// whether If-Match holds and then puts the new object in place, and an object that is
-// deleted in between comes back. Feeds are not affected, since nothing is deleted that
-// may still be written.
+// s3Keep reports whether objects must not be deleted while they are written: versitygw
+// checks If-Match and then moves the new object into place, so an object deleted in between
+// reappears. Feeds are not affected, since nothing that may still be written is deleted.
 func s3Keep() bool { return os.Getenv(s3test.Variable) == "" }
 
-// badWeather is the part of the requests to an S3 server that meet a fault.
+// badWeather is the fraction of requests to an S3 server with a fault.
 const badWeather = 0.1
 
 // TestObjectsS3 checks the contract of the S3 driver while the network and the server

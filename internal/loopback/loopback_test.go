@@ -10,7 +10,7 @@ import (
 func TestHost(t *testing.T) {
 	host := loopback.Host()
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
-		t.Errorf("%s is no loopback address", host)
+		t.Errorf("%s is not a loopback address", host)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {

@@ -7,7 +7,7 @@ func TestCache(t *testing.T) {
 	c.Add("a", 1, 4)
 	c.Add("b", 2, 4)
 	if kept := c.Add("a", 3, 4); kept != 1 {
-		t.Errorf("Add of a key that is there returns %d", kept)
+		t.Errorf("Add of an existing key returns %d", kept)
 	}
 	c.Add("c", 3, 4) // a was used after b
 	if c.Add("huge", 4, 11) != 4 {
@@ -15,7 +15,7 @@ func TestCache(t *testing.T) {
 	}
 	for key, want := range map[string]bool{"a": true, "b": false, "c": true, "huge": false} {
 		if _, ok := c.Get(key); ok != want {
-			t.Errorf("%s is kept: %v", key, ok)
+			t.Errorf("%s is cached: %v", key, ok)
 		}
 	}
 }

@@ -14,10 +14,10 @@ func TestWanted(t *testing.T) {
 	} {
 		got := wanted(least, tt.live, tt.other)
 		if got != tt.want {
-			t.Errorf("%d bytes in use and %d beside: limit %d, want %d", tt.live, tt.other, got, tt.want)
+			t.Errorf("%d bytes in use and %d of other memory: limit %d, want %d", tt.live, tt.other, got, tt.want)
 		}
 		if room := got - tt.live - tt.other; room < tt.live/2 {
-			t.Errorf("%d bytes in use and %d beside: room for %d", tt.live, tt.other, room)
+			t.Errorf("%d bytes in use and %d of other memory: room for %d", tt.live, tt.other, room)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func New(t testing.TB, handler http.Handler) *Net {
 	return n
 }
 
-// Client returns a client whose requests all go to the server.
+// Client returns a client that sends all requests to the server.
 func (n *Net) Client() *http.Client { return &http.Client{Transport: n.transport} }
 
 // Requests returns the requests since the last call, such as "GET /db?x=1".

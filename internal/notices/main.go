@@ -28,8 +28,8 @@ func main() {
 	}
 }
 
-// A directory is one that may hold a licence: of a module, or of a package in it that
-// came from elsewhere.
+// A directory may hold a licence: of a module, or of a package in it that was copied from
+// elsewhere.
 type directory struct{ name, path string }
 
 func write(out *bufio.Writer) error {

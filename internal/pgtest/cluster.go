@@ -16,7 +16,7 @@ const (
 	logName   = "log"
 )
 
-// A cluster is a data directory with a server that runs on it.
+// A cluster is a data directory and the server that runs on it.
 type cluster struct {
 	dir       string // with the data, the log and the socket
 	pgctl     string
@@ -74,13 +74,13 @@ func (c *cluster) configure(settings []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// start starts the server and waits until it answers.
+// start starts the server and waits until it responds.
 func (c *cluster) start() error { return c.control("start", "-l", filepath.Join(c.dir, logName)) }
 
 func (c *cluster) control(args ...string) error {
 	args = append([]string{"-s", "-w", "-t", "120", "-D", filepath.Join(c.dir, "data")}, args...)
 	if err := c.owner.run(c.dir, c.pgctl, args...); err != nil {
-		text, _ := os.ReadFile(filepath.Join(c.dir, logName)) // there may be none yet
+		text, _ := os.ReadFile(filepath.Join(c.dir, logName)) // may not exist yet
 		return fmt.Errorf("%w\n%s", err, text[max(0, len(text)-4096):])
 	}
 	return nil
@@ -88,8 +88,8 @@ func (c *cluster) control(args ...string) error {
 
 func (c *cluster) close() error { return c.caretaker.Close() }
 
-// program returns the path of a program of PostgreSQL. Debian keeps those of the
-// server where no PATH leads.
+// program returns the path of a program of PostgreSQL. Debian installs those of the server
+// outside the PATH.
 func program(name, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoticesVanishedServer checks that the kernel gives up a connection that dial has made half
-// a minute after the server's host is gone without a word.
+// NoticesVanishedServer checks that the kernel closes a connection made by dial half a
+// minute after the server's host has vanished.
 func NoticesVanishedServer(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

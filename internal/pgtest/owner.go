@@ -19,7 +19,7 @@ type owner struct {
 	uid, gid uint32
 }
 
-// unprivileged returns this user or, for root, one that has no rights.
+// unprivileged returns this user or, for root, a user without privileges.
 func unprivileged() (*owner, error) {
 	if os.Geteuid() != 0 {
 		return &owner{}, nil
@@ -36,10 +36,10 @@ func unprivileged() (*owner, error) {
 		}
 		return &owner{other: true, uid: uint32(uid), gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("this is root, and there is no user postgres or nobody to run PostgreSQL as")
+	return nil, errors.New("PostgreSQL cannot run as root, and there is no user postgres or nobody")
 }
 
-// tempDir makes a directory that only the owner (and root) can enter.
+// tempDir creates a directory that only the owner (and root) can enter.
 func (o *owner) tempDir() (string, error) {
 	dir, err := os.MkdirTemp("", "pgtest-")
 	if err != nil || !o.other {
@@ -69,7 +69,7 @@ func (o *owner) command(dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command to its end.
+// run runs a command to completion.
 func (o *owner) run(dir, name string, args ...string) error {
 	cmd := o.command(dir, name, args...)
 	var output bytes.Buffer
@@ -80,8 +80,8 @@ func (o *owner) run(dir, name string, args ...string) error {
 	return nil
 }
 
-// background starts a command that ends when its standard input does. Close ends
-// that and waits; the end of this process ends it in any case.
+// background starts a command that ends when its standard input does. Close ends it and
+// waits; it also ends with this process.
 func (o *owner) background(dir, name string, args ...string) (io.Closer, error) {
 	cmd := o.command(dir, name, args...)
 	input, err := cmd.StdinPipe()

@@ -4,5 +4,5 @@ package pgtest
 
 import "syscall"
 
-// credential is for root, whom only Unix has.
+// credential is for root, which only Unix has.
 func credential(_, _ uint32) *syscall.SysProcAttr { return nil }

@@ -14,15 +14,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pool is the number of connections of a PgBouncer to the server: fewer than a
-// test has, so that they are shared.
+// pool is the number of connections of PgBouncer to the server: fewer than a test has, so
+// that they are shared.
 const pool = 10
 
-// runPgBouncer ends PgBouncer with its standard input.
+// runPgBouncer ends PgBouncer when its standard input ends.
 const runPgBouncer = `trap '' INT TERM HUP; "$1" "$2/pgbouncer.ini" >"$2/log" 2>&1 & cat >/dev/null; kill -KILL $!; wait $!; rm -rf "$2"`
 
-// pgBouncer starts a PgBouncer before the database of a URL and returns its URL
-// there. Only the user of that URL may log in.
+// pgBouncer starts PgBouncer in front of the database of a URL and returns its URL there.
+// Only the user of that URL may log in.
 func (s *Server) pgBouncer(database string) (_ string, stop io.Closer, err error) {
 	bouncer, err := program("pgbouncer", "pgbouncer")
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) pgBouncer(database string) (_ string, stop io.Closer, err error
 		return "", nil, err
 	}
 	password := ""
-	if config.Password != "" { // it takes none that is empty
+	if config.Password != "" { // it rejects an empty one
 		password = " password='" + strings.ReplaceAll(config.Password, "'", "''") + "'"
 	}
 	who, err := unprivileged()
@@ -66,13 +66,13 @@ server_login_retry = 1
 	query := url.Values{"host": {dir}, "port": {"6432"}}
 	u := &url.URL{Scheme: "postgres", User: url.User(config.User), Path: "/" + config.Database, RawQuery: query.Encode()}
 	if err := answers(u.String()); err != nil {
-		text, _ := os.ReadFile(filepath.Join(dir, "log")) // there may be none
-		return "", nil, errors.Join(fmt.Errorf("PgBouncer does not answer: %w\n%s", err, text), stop.Close())
+		text, _ := os.ReadFile(filepath.Join(dir, "log")) // may not exist
+		return "", nil, errors.Join(fmt.Errorf("PgBouncer does not respond: %w\n%s", err, text), stop.Close())
 	}
 	return u.String(), stop, nil
 }
 
-// answers waits until a server can be connected to.
+// answers waits until a server accepts connections.
 func answers(database string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -39,7 +39,7 @@ type TestServer struct {
 	server *Server
 }
 
-// URL is Database of the server.
+// URL calls Database of the server.
 func (s *TestServer) URL(database string) string {
 	s.t.Helper()
 	u, err := s.server.Database(database)
@@ -47,25 +47,25 @@ func (s *TestServer) URL(database string) string {
 	return u
 }
 
-// Stop is Stop of the server.
+// Stop calls Stop of the server.
 func (s *TestServer) Stop() { s.t.Helper(); s.must(s.server.Stop()) }
 
-// Kill is Kill of the server.
+// Kill calls Kill of the server.
 func (s *TestServer) Kill() { s.t.Helper(); s.must(s.server.Kill()) }
 
-// Start is Start of the server.
+// Start calls Start of the server.
 func (s *TestServer) Start() { s.t.Helper(); s.must(s.server.Start()) }
 
-// Restart is Stop and Start.
+// Restart calls Stop and Start.
 func (s *TestServer) Restart() { s.t.Helper(); s.Stop(); s.Start() }
 
-// Demote is Demote of the server.
+// Demote calls Demote of the server.
 func (s *TestServer) Demote() { s.t.Helper(); s.must(s.server.Demote()) }
 
-// Promote is Promote of the server.
+// Promote calls Promote of the server.
 func (s *TestServer) Promote() { s.t.Helper(); s.must(s.server.Promote()) }
 
-// Log is Log of the server.
+// Log calls Log of the server.
 func (s *TestServer) Log() string { return s.server.Log() }
 
 func (s *TestServer) must(err error) {

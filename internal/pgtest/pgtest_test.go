@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// query returns the one value of a query.
+// query returns the single value of a query.
 func query(t *testing.T, url, sql string, args ...any) (value string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -58,7 +58,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// childVariable is in the environment of a process that is to be killed.
+// childVariable is set in the environment of a process that is to be killed.
 const childVariable = "FEEDCTL_PGTEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -72,11 +72,10 @@ func TestMain(m *testing.M) {
 	}
 	url, err := server.Database("a")
 	fmt.Println(url, err)
-	_, _ = io.Copy(io.Discard, os.Stdin) // there is none: until it is killed
+	_, _ = io.Copy(io.Discard, os.Stdin) // no input: until it is killed
 }
 
-// TestKilled: neither the server nor its directory outlives a process that was
-// killed.
+// TestKilled: neither the server nor its directory outlives a killed process.
 func TestKilled(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"=1")
@@ -113,7 +112,7 @@ func TestKilled(t *testing.T) {
 	_ = cmd.Wait() // it was killed
 	// The connection ends with the server.
 	if _, err := conn.Exec(t.Context(), "SELECT pg_sleep(1000)"); err == nil {
-		t.Error("the server is still there")
+		t.Error("the server is still running")
 	}
 	for {
 		if _, err := os.Stat(config.Host); errors.Is(err, fs.ErrNotExist) {

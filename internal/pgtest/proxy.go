@@ -15,37 +15,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Moment is when a [Proxy] cuts a connection.
+// A Moment is the time at which a [Proxy] cuts a connection.
 type Moment int
 
 // Moments, in their order.
 const (
-	BeforeRequest    Moment = iota // the server is not asked
-	AfterAnswer                    // it has begun to answer
-	AfterTransaction               // it has answered whole, and is not within a transaction
+	BeforeRequest    Moment = iota // before the server receives it
+	AfterAnswer                    // during the response
+	AfterTransaction               // after the complete response, outside a transaction
 )
 
 // A Proxy forwards connections to a server and can break them.
 type Proxy struct {
-	translate *strings.Replacer // of what the server says
+	translate *strings.Replacer // applied to the server's messages
 	url       string
 
 	mu     sync.Mutex
-	mark   []byte // the connection on which it is sent next is cut; nil: none
+	mark   []byte // the next connection on which it is sent is cut; nil: none
 	moment Moment
-	then   func() // what happens after that
+	then   func() // called after that
 	cut    bool
 }
 
-// StartProxy starts a proxy before a database. It replaces what the server says as
-// translate says, if that is not nil, and ends with the test.
+// StartProxy starts a proxy in front of a database, which ends with the test. It replaces
+// the server's messages with the result of translate, if that is not nil.
 func StartProxy(t testing.TB, database string, translate *strings.Replacer) *Proxy {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "proxy-") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "proxy-") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +85,10 @@ func StartProxy(t testing.TB, database string, translate *strings.Replacer) *Pro
 	return p
 }
 
-// URL returns the database's URL by way of the proxy.
+// URL returns the database's URL through the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// CutAt makes the proxy close the connection on which the mark is sent next, once, and then
+// CutAt makes the proxy close the next connection on which the mark is sent, once, and then
 // call a function.
 func (p *Proxy) CutAt(mark string, moment Moment, then func()) {
 	p.mu.Lock()
@@ -103,7 +103,7 @@ func (p *Proxy) WasCut() bool {
 	return p.cut
 }
 
-// hit returns what happens after the cut, if a message is the one at which to cut.
+// hit returns the function to call after the cut, if a message has the mark.
 func (p *Proxy) hit(message []byte) (then func(), moment Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *Proxy) hit(message []byte) (then func(), moment Moment) {
 func (p *Proxy) serve(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
-	var last atomic.Pointer[func()] // after the answer that comes, which is not passed on
+	var last atomic.Pointer[func()] // after the next response, which is not forwarded
 	var whole atomic.Bool           // after all of it
 	go func() {
 		defer client.Close()
@@ -149,7 +149,7 @@ func (p *Proxy) serve(client, server net.Conn) {
 			return
 		}
 		if then := last.Load(); then != nil {
-			// ReadyForQuery, outside of a transaction, ends the answer.
+			// ReadyForQuery, outside a transaction, ends the response.
 			if !whole.Load() || bytes.HasSuffix(buffer[:n], []byte{'Z', 0, 0, 0, 5, 'I'}) {
 				(*then)()
 				return

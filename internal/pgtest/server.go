@@ -18,8 +18,8 @@ import (
 // server.
 const Variable = "FEEDCTL_TEST_POSTGRES"
 
-// defaults are the settings of a server of its own. What tests write need not
-// survive the machine.
+// defaults are the settings of a separate server. Data of tests need not survive a crash of
+// the machine.
 var defaults = []string{
 	"listen_addresses=''",
 	"max_connections=200",
@@ -31,8 +31,8 @@ var defaults = []string{
 // A Server is a PostgreSQL server. Its methods may be called concurrently, except those
 // that stop it.
 type Server struct {
-	base *url.URL // of the database to manage others from
-	own  *cluster // nil if others use it, too
+	base *url.URL // of the database used to manage others
+	own  *cluster // nil if the server is shared
 
 	mu    sync.Mutex
 	names map[string]string // databases that were created, by the name that the test gave
@@ -50,12 +50,12 @@ func New(settings ...string) (*Server, error) {
 	return &Server{base: base, own: own, names: make(map[string]string)}, nil
 }
 
-// shared is the server of all tests of this process that need none of their own:
-// to start one takes longer than most of them. It ends with the process.
+// shared is the server of all tests of this process that do not need a separate one:
+// starting one takes longer than most tests. It ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) { return New() })
 
-// guest returns a server that others use, too: the one that the environment names,
-// or else that of this process.
+// guest returns a shared server: the one that the environment names, or else that of this
+// process.
 func guest() (*Server, error) {
 	raw := os.Getenv(Variable)
 	if raw == "" {
@@ -152,7 +152,7 @@ func (s *Server) Demote() error {
 // Promote promotes a standby to primary.
 func (s *Server) Promote() error { return s.control("promote") }
 
-var errNotOwn = errors.New("others use the server, too: a test that stops it needs one of its own")
+var errNotOwn = errors.New("the server is shared: a test that stops it needs StartOwn")
 
 func (s *Server) control(args ...string) error {
 	if s.own == nil {

@@ -1,4 +1,4 @@
-// Package progress shows how far a command has come, and how long it will take.
+// Package progress shows the progress of a command, and the remaining time.
 package progress
 
 import (
@@ -18,16 +18,16 @@ const (
 	LogEvery  = 10 * time.Second
 )
 
-// A Status is how far a command has come.
+// A Status is the progress of a command.
 type Status struct {
 	Entities int64
 	Bytes    int64
 	// Total is the number of bytes that Bytes will reach; 0 if not known.
 	Total int64
-	// Lag is how far the command is behind the newest page of a feed, in the
-	// feed's own time; negative if not known.
+	// Lag is the time between the newest page of a feed and the position; negative if
+	// unknown.
 	Lag time.Duration
-	// Pending is how many changes are still to come; 0 if not known.
+	// Pending is the number of changes still to come; 0 if unknown.
 	Pending int64
 }
 
@@ -93,9 +93,9 @@ func (d Display) show(verb string, e *estimator) {
 	d.Log.Info("progress", attrs...)
 }
 
-// window is how far back an estimator looks for the rate of entities, which should follow what
-// happens. The remaining time should not jump at each pause: what it is estimated from weighs
-// less the older it is, 1/e after etaDecay.
+// window is the time over which an estimator computes the rate of entities, so that it is
+// current. The remaining time should not jump at each pause: the weight of its samples
+// decreases with age, to 1/e after etaDecay.
 const (
 	window   = 10 * time.Second
 	etaDecay = 30 * time.Second
@@ -106,15 +106,15 @@ type sample struct {
 	status Status
 }
 
-// An estimator tells the rate and the remaining time from the last samples.
+// An estimator computes the rate and the remaining time from recent samples.
 type estimator struct {
 	samples    []sample
-	done, took float64 // what was done and the seconds that it took, both with their weight
+	done, took float64 // weighted work and the weighted seconds that it took
 }
 
 func (e *estimator) add(at time.Time, s Status) {
 	if len(e.samples) > 0 {
-		e.weigh(e.last(), sample{at, s})
+		e.update(e.last(), sample{at, s})
 	}
 	e.samples = append(e.samples, sample{at, s})
 	for len(e.samples) > 2 && at.Sub(e.samples[1].at) >= window {
@@ -122,8 +122,8 @@ func (e *estimator) add(at time.Time, s Status) {
 	}
 }
 
-// weigh adds to the estimate what was done between two samples.
-func (e *estimator) weigh(from, to sample) {
+// update adds the work between two samples to the estimate.
+func (e *estimator) update(from, to sample) {
 	seconds := to.at.Sub(from.at).Seconds()
 	before, after := from.status.rest(), to.status.rest()
 	if seconds <= 0 || before <= 0 || after < 0 {

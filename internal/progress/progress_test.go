@@ -39,7 +39,7 @@ func TestEstimator(t *testing.T) {
 	}
 }
 
-// A rate follows what happened lately, and a long run does not pile up samples.
+// The rate is that of recent samples, and a long run does not accumulate samples.
 func TestEstimatorForgets(t *testing.T) {
 	var e estimator
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -48,14 +48,14 @@ func TestEstimatorForgets(t *testing.T) {
 		e.add(at, Status{Entities: 1_000_000})
 	}
 	if e.rate() != 0 {
-		t.Errorf("rate of a command that stands still is %v", e.rate())
+		t.Errorf("rate of a stalled command is %v", e.rate())
 	}
 	if len(e.samples) > 12 {
 		t.Errorf("%d samples are kept", len(e.samples))
 	}
 }
 
-// The remaining time neither jumps at a pause nor clings to how slow the beginning was.
+// The remaining time neither jumps at a pause nor depends long on a slow beginning.
 func TestRemainingTime(t *testing.T) {
 	const fast = 1000 // bytes per second
 	for _, test := range []struct {

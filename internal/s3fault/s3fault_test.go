@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/internal/s3fault"
 )
 
-// A server keeps what was put and counts the requests that it got whole.
+// A server stores what was put and counts the requests that it received completely.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -38,7 +38,7 @@ func newServer(t *testing.T, answer string) *server {
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // it did not come whole
+			return // it was incomplete
 		}
 		s.mu.Lock()
 		s.got = append(s.got, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
@@ -53,7 +53,7 @@ func newServer(t *testing.T, answer string) *server {
 	return s
 }
 
-// client returns a client whose every request meets the fault.
+// client returns a client whose requests all have the fault.
 func (s *server) client(fault s3fault.Fault) *http.Client {
 	return &http.Client{
 		Transport:     s3fault.Wrap(s.Client().Transport, func(s3fault.Request) s3fault.Fault { return fault }),
@@ -61,14 +61,14 @@ func (s *server) client(fault s3fault.Fault) *http.Client {
 	}
 }
 
-// An outcome is what the client and the server have seen of one PUT of "request".
+// An outcome is what the client and the server observed of one PUT of "request".
 type outcome struct {
 	Status int
 	Code   string // of an S3 error
 	Body   string
 	Meta   string
 	Length int64
-	Err    string // of the request or of reading the answer
+	Err    string // of the request or of reading the response
 	Server []string
 }
 
@@ -136,8 +136,8 @@ func TestFaults(t *testing.T) {
 		{"moved for good", s3fault.Redirect(301, elsewhere), outcome{Status: 301, Code: "PermanentRedirect"}},
 		{"reset in the request", s3fault.ResetRequest(3), outcome{Err: "reset"}},
 		{"reset after the request", s3fault.ResetRequest(7), whole},
-		{"reset in the answer", s3fault.ResetResponse(2), outcome{Status: 200, Body: "an", Meta: "meta", Length: 6, Err: "reset", Server: arrived}},
-		{"reset after the answer", s3fault.ResetResponse(6), whole},
+		{"reset in the response", s3fault.ResetResponse(2), outcome{Status: 200, Body: "an", Meta: "meta", Length: 6, Err: "reset", Server: arrived}},
+		{"reset after the response", s3fault.ResetResponse(6), whole},
 		{"truncated", s3fault.Truncate(0), outcome{Status: 200, Meta: "meta", Length: 6, Err: "cut", Server: arrived}},
 		{"shortened", s3fault.Shorten(2), outcome{Status: 200, Body: "an", Meta: "meta", Length: 2, Server: arrived}},
 		{"flipped first byte", s3fault.FlipBody(0), outcome{Status: 200, Body: "qnswer", Meta: "meta", Length: 6, Server: arrived}},
@@ -269,7 +269,7 @@ func TestLatency(t *testing.T) {
 		begin := time.Now()
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/", nil)
 		if _, err := far.RoundTrip(r); err != nil || time.Since(begin) != time.Second {
-			t.Errorf("answer after %v, %v", time.Since(begin), err)
+			t.Errorf("response after %v, %v", time.Since(begin), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -277,7 +277,7 @@ func TestLatency(t *testing.T) {
 		body := &closer{Reader: bytes.NewReader(nil)}
 		r, _ = http.NewRequestWithContext(ctx, http.MethodPut, "http://server/", body)
 		if _, err := far.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Millisecond || !body.closed {
-			t.Errorf("cancelled: answer after %v, %v, body closed %t", time.Since(begin), err, body.closed)
+			t.Errorf("cancelled: response after %v, %v, body closed %t", time.Since(begin), err, body.closed)
 		}
 	})
 }
@@ -293,7 +293,7 @@ type closer struct {
 
 func (c *closer) Close() error { c.closed = true; return nil }
 
-// TestProxy has faults between a client and a server that know nothing of them.
+// TestProxy injects faults between a client and a server that know nothing of them.
 func TestProxy(t *testing.T) {
 	arrived := []string{"PUT /bucket/key request"}
 	for _, test := range []struct {
@@ -317,7 +317,7 @@ func TestProxy(t *testing.T) {
 			defer proxy.Close()
 			address := strings.TrimPrefix(proxy.URL, "http://")
 			client := &http.Client{Transport: &http.Transport{
-				DisableKeepAlives: true, // so that nothing is sent again when a connection breaks
+				DisableKeepAlives: true, // so that no request is sent again when a connection breaks
 				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, network, address)
 				},
@@ -330,7 +330,7 @@ func TestProxy(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if host := s.header.Get("Host"); len(got.Server) > 0 && host != target.Host {
-				t.Errorf("the server was called %s, want %s as the client did", host, target.Host)
+				t.Errorf("the server got Host %s, want %s as sent by the client", host, target.Host)
 			}
 			if added := s.header.Get("X-Forwarded-For"); added != "" {
 				t.Errorf("X-Forwarded-For: %s was added", added)

@@ -33,8 +33,8 @@ type kind struct {
 }
 
 // SentTwice is the kind of fault in which a proxy sends a conditional write twice, so that
-// another client seems to have been faster. Unlike after a retry of its own, the client
-// takes the outcome for known, and if another client writes at that moment it cannot find
+// another client seems to have been faster. Unlike after its own retry, the client
+// considers the outcome known, and if another client writes at that moment, it cannot find
 // out.
 const SentTwice = "sent twice"
 

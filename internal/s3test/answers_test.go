@@ -2,7 +2,7 @@ package s3test
 
 import "testing"
 
-// A server that has taken the port of one that was started is not taken for it.
+// Another server that took the port of a started one is not mistaken for it.
 func TestAnswers(t *testing.T) {
 	t.Setenv(Variable, "")
 	u := Start(t).url
@@ -10,9 +10,9 @@ func TestAnswers(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)
 	if !answers(endpoint+"/"+u.Host, ended) {
-		t.Error("the server does not answer")
+		t.Error("the server does not respond")
 	}
 	if answers(endpoint+"/test-another", ended) {
-		t.Error("another server was taken for the one with the bucket")
+		t.Error("another server was mistaken for the one with the bucket")
 	}
 }

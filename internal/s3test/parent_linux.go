@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// startWithParent starts a command that is killed when this process ends, in
-// whatever way. The kernel kills it when the thread ends that started it, so that
+// startWithParent starts a command that the kernel kills when this process ends, in
+// whatever way. More precisely, it is killed when the thread that started it ends, so that
 // thread waits for it.
 func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
 	started := make(chan error)

@@ -4,8 +4,7 @@ package s3test
 
 import "os/exec"
 
-// startWithParent starts a command. Only on Linux it ends with a process that is
-// killed.
+// startWithParent starts a command. Only on Linux does it end if this process is killed.
 func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
 	if err := cmd.Start(); err != nil {
 		return err

@@ -23,8 +23,7 @@ import (
 	"time"
 )
 
-// Version is the version of versitygw that is tested with; "make versitygw"
-// installs it.
+// Version is the tested version of versitygw; "make versitygw" installs it.
 const Version = "v1.8.0"
 
 // Variable is the name of the environment variable with the URL of another
@@ -91,7 +90,7 @@ func StartOwn(t testing.TB) *Server {
 	return s
 }
 
-// Start starts the server, the second time at the address that it had.
+// Start starts the server again, at its previous address.
 func (s *Server) Start() {
 	s.t.Helper()
 	if err := s.start(); err != nil {
@@ -174,7 +173,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// answers reports whether the server answers before its process ends. Another server,
+// answers reports whether the server responds before its process ends. Another server,
 // which has taken the port first, does not have the bucket.
 func answers(bucket string, ended <-chan struct{}) bool {
 	client := &http.Client{Timeout: 10 * time.Second}

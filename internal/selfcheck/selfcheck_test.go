@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/selfcheck"
 )
 
-// TestFlips changes each bit: it is noticed, or the object says the same.
+// TestFlips changes each bit: the change must be detected, or the object remain equal.
 func TestFlips(t *testing.T) {
 	type object struct {
 		A int    `json:"a"`
@@ -27,7 +27,7 @@ func TestFlips(t *testing.T) {
 		damaged[i/8] ^= 1 << (i % 8)
 		var got object
 		if selfcheck.Verify(damaged) == nil && json.Unmarshal(damaged, &got) == nil && got != (object{1, "two"}) {
-			t.Errorf("bit %d: %s is taken for right", i, damaged)
+			t.Errorf("bit %d: %s is accepted", i, damaged)
 		}
 	}
 }

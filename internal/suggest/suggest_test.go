@@ -13,7 +13,7 @@ func TestClosest(t *testing.T) {
 		"zones": "", "x": "", "": "", "orders": "",
 	} {
 		if got := suggest.Closest(name, names); got != want {
-			t.Errorf("%q is close to %q, want %q", name, got, want)
+			t.Errorf("%q is closest to %q, want %q", name, got, want)
 		}
 	}
 }

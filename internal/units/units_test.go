@@ -12,11 +12,11 @@ func TestSize(t *testing.T) {
 	} {
 		var s Size
 		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%q is %d, %v; want %d", text, s, err, want)
+			t.Errorf("%q is parsed as %d, %v; want %d", text, s, err, want)
 		}
 		var again Size
 		if err := again.Set(s.String()); err != nil || again != s {
-			t.Errorf("%d is written %q, which is read as %d, %v", s, s.String(), again, err)
+			t.Errorf("%d is formatted as %q, which is parsed as %d, %v", s, s.String(), again, err)
 		}
 	}
 	for _, wrong := range []string{"", "x", "-1", "1M", "1 2", "1e3", "MB", "9223372036854775808", "10000000TB", "0x10", "1.5.2KB"} {
@@ -33,11 +33,11 @@ func TestDuration(t *testing.T) {
 	} {
 		var d Duration
 		if err := d.Set(text); err != nil || time.Duration(d) != want {
-			t.Errorf("%q is %v, %v; want %v", text, time.Duration(d), err, want)
+			t.Errorf("%q is parsed as %v, %v; want %v", text, time.Duration(d), err, want)
 		}
 		var again Duration
 		if err := again.Set(d.String()); err != nil || again != d {
-			t.Errorf("%v is written %q, which is read as %v, %v", want, d.String(), time.Duration(again), err)
+			t.Errorf("%v is formatted as %q, which is parsed as %v, %v", want, d.String(), time.Duration(again), err)
 		}
 	}
 	for _, wrong := range []string{"", "x", "10", "7 d", "1d-1h", "d", "1h1d", "999999999d"} {
