@@ -7,14 +7,14 @@ VERSITYGW_VERSION     := v1.8.0
 
 TOOLS := $(CURDIR)/.cache/bin
 
-# The CouchDB server of the tests comes from npm; another lock file is another installation.
+# The tests' CouchDB server comes from npm; it is installed again when the lock file changes.
 COUCHDB_SOURCE := internal/couchtest/server
 COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/package-lock.json | cut -c 1-12)
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
 
-# The time limit of a package ends what hangs. "make lint" vets.
+# The time limit of a package ends hanging tests. "make lint" runs vet.
 TESTFLAGS := -count=1 -timeout 60m -vet=off
 
 # Flags of the benchmarks: see "go run ./bench -help".
@@ -38,12 +38,12 @@ demo: build ## Publish a data set, consume it into SQLite while the consumer is 
 	@scripts/demo
 
 .PHONY: demo-s3
-demo-s3: build versitygw ## The same on an S3 server of its own
+demo-s3: build versitygw ## The same on an S3 server
 	@scripts/need sqlite3 curl
 	@scripts/with-s3 scripts/demo
 
 .PHONY: demo-postgres
-demo-postgres: build ## Copy a table of one PostgreSQL database into another while all that takes part is killed, and compare
+demo-postgres: build ## Copy a table of one PostgreSQL database into another while every process is killed, and compare
 	@scripts/need curl
 	@scripts/with-postgres scripts/demo-postgres
 
@@ -63,10 +63,10 @@ race: build versitygw couchdb ## Run the tests, without Java, under the race det
 	CGO_ENABLED=1 go test -race -short $(TESTFLAGS) $$(go list ./... | grep -v /interop)
 
 .PHONY: versitygw
-versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server that the tests run on
+versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for the tests
 
 .PHONY: couchdb
-couchdb: $(COUCHDB) ## Install the CouchDB-compatible server that the tests run on
+couchdb: $(COUCHDB) ## Install the CouchDB-compatible server for the tests
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
@@ -89,11 +89,11 @@ install-check: ## Install the last commit with "go install" from a module proxy,
 	scripts/check-install
 
 .PHONY: vuln
-vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is called
+vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Check the called code for known vulnerabilities
 	scripts/vulncheck $<
 
 .PHONY: generate
-generate: ## Write the generated files: docs/cli and the notices of what is linked
+generate: ## Write the generated files: docs/cli and the notices of linked modules
 	@mkdir -p .cache
 	go run ./internal/notices >.cache/notices.txt
 	mv .cache/notices.txt cmd/feedctl/notices.txt
@@ -113,10 +113,10 @@ ci: ## Run everything that must pass before a change lands
 	.ci/run
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove build outputs
 	rm -rf bin .cache interop/java/target bench.json
 
-# A tool's version is in its file name, so that a new version is another file.
+# A tool's version is part of its file name, so that a new version is installed.
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	scripts/go-tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION) $@
 

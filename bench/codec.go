@@ -44,8 +44,7 @@ func rate(r testing.BenchmarkResult) float64 {
 	return float64(r.Bytes) * float64(r.N) / r.T.Seconds() / 1e6
 }
 
-// codecPage makes a page whose entities have the seven header fields of a feed
-// entity.
+// codecPage returns a page whose entities have the seven header fields of a feed entity.
 func codecPage(boundary string, entities, size int) ([]byte, error) {
 	body := bytes.Repeat([]byte("0123456789abcde\n"), size/16+1)[:size]
 	var doc []byte

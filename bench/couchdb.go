@@ -220,7 +220,7 @@ func (b *bench) fillCouchDB(db string, n int, doc func(i int) map[string]any) er
 	return nil
 }
 
-var errNoCouchDB = errors.New("there is no such database")
+var errNoCouchDB = errors.New("the database does not exist")
 
 func (b *bench) couchRequest(method, address string, in any) error {
 	var body []byte

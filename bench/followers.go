@@ -108,7 +108,7 @@ func postLine(s *server, n int) error {
 
 // A crowd is the set of followers.
 type crowd struct {
-	published atomic.Int64 // when the last commit was begun, in nanoseconds; 0 before
+	published atomic.Int64 // start of the last commit, in nanoseconds; 0 before the first
 	ready     sync.WaitGroup
 	members   sync.WaitGroup
 	left      atomic.Bool

@@ -73,7 +73,7 @@ func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
 	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb")
-	temp := flag.String("dir", ".cache", "`directory` for stores; what is measured depends on its disk and on how full its surroundings are")
+	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
 	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")

@@ -128,8 +128,8 @@ func (o *outboxBench) fill(feed string, rows int) error {
 	return err
 }
 
-// cost compares transactions that insert a row of 1 KB with those that also publish
-// it, and what each of the two takes by itself.
+// cost compares transactions that insert a row of 1 KB with those that also publish it, and
+// measures each of the two separately.
 func (o *outboxBench) cost() error {
 	if _, err := o.pool.Exec(o.ctx, `CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body jsonb)`); err != nil {
 		return err

@@ -19,9 +19,9 @@ const (
 	latencyClients = 8
 )
 
-// latency measures how long it takes from a commit in the outbox to the row in a
-// table of another database: by a runner, a server and a consumer, each a process of its
-// own. The table is looked at every millisecond.
+// latency measures the time from a commit in the outbox to the row in a table of another
+// database, through a runner, a server and a consumer in separate processes. The table is
+// polled every millisecond.
 func (o *outboxBench) latency(from, to string) (err error) {
 	const name = "latency"
 	address, err := freeAddress()
@@ -50,7 +50,7 @@ func (o *outboxBench) latency(from, to string) (err error) {
 		return err
 	}
 	defer arrivals.Close()
-	// What was done before is to be on disk by now.
+	// Everything before must be on disk before the measurement.
 	if _, err := o.pool.Exec(o.ctx, "CHECKPOINT"); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (o *outboxBench) watch(arrivals *pgxpool.Pool) ([]time.Duration, error) {
 	go func() { publishing <- o.publishNumbers(committed) }()
 	arrived := make([]time.Time, total+1)
 	for missing := 1; missing <= total && err == nil; {
-		rows, _ := arrivals.Query(o.ctx, "SELECT n FROM arrived WHERE n >= $1", missing) // an error comes from Err, too
+		rows, _ := arrivals.Query(o.ctx, "SELECT n FROM arrived WHERE n >= $1", missing) // Err returns the error, too
 		now, n := time.Now(), 0
 		for rows.Next() {
 			if err = rows.Scan(&n); err == nil && arrived[n].IsZero() {

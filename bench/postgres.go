@@ -29,10 +29,10 @@ func startPostgres() (server *pgtest.Server, database string, err error) {
 	return server, database, nil
 }
 
-// postgres publishes through the store on PostgreSQL, each publisher waiting until
-// its entity is durable. The alternatives are COPY of the same rows into a table
-// with a primary key: in one transaction, which is the most that the server takes
-// in, and in transactions of as many rows as there are publishers.
+// postgres publishes through the store on PostgreSQL, with each publisher waiting until its
+// entity is durable. The alternatives are COPY of the same rows into a table with a primary
+// key: in one transaction, which is the maximum of the server, and in transactions of as
+// many rows as there are publishers.
 func (b *bench) postgres() (err error) {
 	const publishers = 256
 	server, database, err := startPostgres()
@@ -83,8 +83,8 @@ func (b *bench) publishPostgres(database string, publishers int) (rate float64, 
 	})
 }
 
-// copyRows copies rows in transactions of so many, or in one if that is 0, for the
-// time of a measurement, and returns rows a second.
+// copyRows copies rows in transactions of the given number, or in one if it is 0, for the
+// duration of a measurement, and returns rows per second.
 func (b *bench) copyRows(database string, perTransaction int) (rate float64, err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {

@@ -65,8 +65,8 @@ func (p *process) interrupt() error {
 	return nil
 }
 
-// sample keeps the peak up to date until the process ends. The kernel keeps
-// the maximum (VmHWM); it only must be read once more shortly before the end.
+// sample keeps the peak current until the process ends. The kernel records the maximum
+// (VmHWM), which must be read shortly before the end.
 func (p *process) sample() {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

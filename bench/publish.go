@@ -19,9 +19,9 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// publish has many publishers publish one entity after the other, each waiting
-// until it is durable. The alternative is the least that durability costs: the
-// same bytes into one file, written and synced for all who wait at once.
+// publish has many publishers publish one entity after the other, each waiting until it is
+// durable. The alternative is the minimum cost of durability: the same bytes into one file,
+// written and synced for all that wait at that moment.
 func (b *bench) publish() error {
 	for _, publishers := range []int{1, 16, 256} {
 		ours, err := b.publishFeed(publishers)
@@ -97,8 +97,8 @@ func (b *bench) publishLog(publishers int) (float64, error) {
 	return rate, err
 }
 
-// load calls publish from so many goroutines for the time of a measurement and
-// returns calls a second.
+// load calls publish from the given number of goroutines for the duration of a measurement
+// and returns calls per second.
 func (b *bench) load(publishers int, publish func(context.Context, *feed.Entity) error) (float64, error) {
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(nil)

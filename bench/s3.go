@@ -98,9 +98,8 @@ func (s *s3Bench) delayed(next http.RoundTripper) http.RoundTripper {
 	return s3fault.Latency(next, s.latency)
 }
 
-// open returns a store below a new prefix. Something has been written there, since the
-// driver tries a server out before it writes below a prefix for the first time; that
-// is not what is measured.
+// open returns a store below a new prefix, after a first write, so that probing the server
+// is not measured.
 func (s *s3Bench) open() (storage.Store, error) {
 	s.run++
 	store, err := s3.Connect(s.ctx, s3.Config{
@@ -183,8 +182,8 @@ func (s *s3Bench) putObjects(size int64) (putting, error) {
 	return putting{took, uint64(count), count * s3Object}, errors.Join(err, s.clear())
 }
 
-// parallel calls do for the numbers below n, so many at a time, and returns how
-// long that took.
+// parallel calls do for the numbers below n, with the given concurrency, and returns the
+// duration.
 func parallel(ctx context.Context, workers, n int, do func(context.Context, int) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

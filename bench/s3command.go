@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/internal/s3fault"
 )
 
-// s3Command measures "feedctl publish" of a file on an S3 server, with and without
-// a delay of each request: the command keeps less on its way than a program that
-// uses the library, since its process stays small. With a delay both sides send
-// their requests through the same proxy.
+// s3Command measures "feedctl publish" of a file on an S3 server, with and without a delay
+// of each request: to stay small, the command has fewer requests in flight than a program
+// that uses the library. With a delay, both sides send their requests through the same
+// proxy.
 func (b *bench) s3Command() (err error) {
 	endpoint, stop, err := b.startS3()
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bench) s3CommandAt(endpoint string, latency time.Duration, lines string
 		defer proxy.Close()
 		endpoint = proxy.URL
 	}
-	s := &s3Bench{bench: b, endpoint: endpoint} // what is delayed is on the other side of the endpoint
+	s := &s3Bench{bench: b, endpoint: endpoint} // the delay is added beyond the endpoint
 	p, took, size, err := s.publishCommand(lines)
 	if err != nil {
 		return err

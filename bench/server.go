@@ -63,7 +63,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// fill publishes so many entities into the feed "bench" of a new store and
+// fill publishes the given number of entities into the feed "bench" of a new store and
 // returns the store's directory and the number of pages.
 func (b *bench) fill(name string, entities int) (dir string, pages int64, err error) {
 	dir = filepath.Join(b.dir, name)

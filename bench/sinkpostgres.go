@@ -41,7 +41,7 @@ func (b *bench) sinkPostgres() (err error) {
 	}
 	const name, otherName = "apply 1 KB to a table in PostgreSQL", "COPY into an equal table, as many rows a transaction"
 	b.report.add(name, "rows/s", ours, other, otherName, atLeastRatio(0.6))
-	again, err := b.sinkRows(database, "applied0") // every row is there
+	again, err := b.sinkRows(database, "applied0") // every row exists
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rowsPerTransaction is how many rows insertStraight commits at once: as many
-// entities of 1 KB as "feedctl consume" commits at once (8 MiB).
+// rowsPerTransaction is the number of rows per transaction of insertStraight: as many
+// entities of 1 KB as "feedctl consume" commits together (8 MiB).
 const rowsPerTransaction = 8 << 20 / entitySize
 
 // straightSetup is what the sink does with a new database.

@@ -26,10 +26,9 @@ import (
 
 var aheadKills = flag.Int("ahead-kills", 10, "producers that TestKilledAhead kills")
 
-// TestKilledAhead kills a producer that writes many pages at the same time, after
-// this or that page was sent, and has another one go on with the same input. Readers
-// must always see the beginning of the input: all of it up to some entity, and never
-// less than before.
+// TestKilledAhead kills a producer while it writes several pages concurrently, and another
+// one continues with the same input. Readers must always see a prefix of the input, never
+// shorter than before.
 func TestKilledAhead(t *testing.T) {
 	const lines = 1600
 	server := s3test.Start(t)
@@ -62,9 +61,9 @@ func TestKilledAhead(t *testing.T) {
 			if p.err != nil {
 				t.Fatalf("producer: %v\n%s", p.err, p.stderr)
 			}
-			done = true // there was less left to write
+			done = true // fewer pages were left to write
 			continue
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Fatalf("no page was sent:\n%s", p.stderr)
 		}
 		p.kill(os.Kill)
@@ -84,17 +83,17 @@ func TestKilledAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%d entities in the feed, not the %d of the input in their order", len(got), len(want))
+		t.Errorf("%d entities in the feed, not the %d of the input in order", len(got), len(want))
 	}
 	feedctl(t, "verify", "events", "--store", server.URL("ahead"))
-	t.Logf("%d of %d producers left pages that nobody sees; %d reads", orphaned, killed, reads)
+	t.Logf("%d of %d producers left orphans; %d reads", orphaned, killed, reads)
 	if orphaned == 0 {
-		t.Error("no producer was killed while it was ahead")
+		t.Error("no producer was killed while writing ahead")
 	}
 }
 
-// pages returns a channel that is closed before the given number of pages have been
-// written from now on.
+// pages returns a channel that is closed once the given number of further pages has been
+// written.
 func (n *network) pages(count int) <-chan struct{} {
 	sent := make(chan struct{})
 	n.weather.OnRequest(func(r s3fault.Request) {
@@ -107,8 +106,8 @@ func (n *network) pages(count int) <-chan struct{} {
 	return sent
 }
 
-// readAllTheTime has readers read until the function that it returns is called, which
-// returns how often they did.
+// readAllTheTime reads continuously until the returned function is called, which returns
+// the number of reads.
 func readAllTheTime(t *testing.T, want []string, readers ...lintest.Reader) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
@@ -126,7 +125,7 @@ func readAllTheTime(t *testing.T, want []string, readers ...lintest.Reader) (sto
 					t.Errorf("read: %v", err)
 					return
 				case len(got) < before, len(got) > len(want), !slices.Equal(got, want[:len(got)]):
-					t.Errorf("read %d entities after %d, which are not the first of the input: %.500v", len(got), before, got)
+					t.Errorf("read %d entities after %d, which are not a prefix of the input: %.500v", len(got), before, got)
 					return
 				}
 				before = len(got)

@@ -13,13 +13,13 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// snapshotRounds is how many snapshots TestCouchDBSnapshot makes. Before every other one, one
-// is killed.
+// snapshotRounds is the number of snapshots that TestCouchDBSnapshot writes. Before every
+// other one, a run is killed.
 const snapshotRounds = 4
 
-// TestCouchDBSnapshot makes snapshots while a writer creates, updates, deletes, and makes and
-// resolves conflicts. A database that is filled from any of them, and then from the feed,
-// must be equal to the source.
+// TestCouchDBSnapshot writes snapshots while a writer creates, updates and deletes
+// documents, and creates and resolves conflicts. A database filled from any of them, and
+// then from the feed, must equal the source.
 func TestCouchDBSnapshot(t *testing.T) {
 	writer := &couchWriter{rng: rand.New(rand.NewPCG(newSeed(t), 1)), db: couchtest.NewDB(t)}
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestCouchDBSnapshot(t *testing.T) {
 		}
 	}
 	if meanwhile == 0 {
-		t.Error("nothing was written while snapshots were made")
+		t.Error("nothing was written during the snapshots")
 	}
 	feedctl(t, bridge...)
 	for round, to := range targets {
@@ -77,7 +77,7 @@ func TestCouchDBSnapshot(t *testing.T) {
 	}
 }
 
-// modified says when a file was written last; nothing if there is none.
+// modified returns the modification time of a file, or zero if it does not exist.
 func modified(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -31,8 +31,8 @@ var (
 // couchPage is the number of entities on a page.
 const couchPage = 50
 
-// A couchRig is a database that is written to, its feed, and a database that is
-// filled from the feed.
+// A couchRig is a source database, its feed, and a target database that is filled from the
+// feed.
 type couchRig struct {
 	*rig
 	writer         *couchWriter
@@ -41,19 +41,19 @@ type couchRig struct {
 	bridge, sink   *process
 }
 
-// TestCouchDB has a writer create, update, attach, delete, and make and resolve
-// conflicts, while the bridge, the server, the sink and both databases are killed
-// with SIGKILL at random points and started again. Then both databases must be
-// equal, and the feed must hold every revision once.
+// TestCouchDB has a writer create, update and delete documents, attach files, and create
+// and resolve conflicts, while the bridge, the server, the sink and both databases are
+// killed with SIGKILL at random points and restarted. Then both databases must be equal,
+// and the feed must hold every revision once.
 func TestCouchDB(t *testing.T) {
 	r := newCouchRig(t)
 	written := make(chan error, 1)
-	steps := make(chan struct{}) // each lets the writer make a change
+	steps := make(chan struct{}) // each allows the writer one change
 	go func() {
 		for range steps {
 			if err := r.writer.write(t.Context()); err != nil {
 				written <- err
-				for range steps { // nobody else takes them
+				for range steps { // no one else receives them
 				}
 				return
 			}
@@ -64,8 +64,8 @@ func TestCouchDB(t *testing.T) {
 		for range *couchWrites / *couchKills {
 			steps <- struct{}{}
 		}
-		// Not only idle processes are killed: a change has just come to a part of it all,
-		// and gets some time to go on.
+		// Kill busy processes, too: wait until a change has reached one of them, and a
+		// random time more.
 		before := r.progress()
 		steps <- struct{}{}
 		part := r.rng.IntN(len(before))
@@ -117,8 +117,8 @@ func newCouchRig(t *testing.T) *couchRig {
 	return r
 }
 
-// killCouch kills a process or a database and starts it again: at first one of each
-// kind, then a random one.
+// killCouch kills a process or a database and restarts it: first one of each kind, then
+// random ones.
 func (r *couchRig) killCouch(k int) {
 	const kinds = 5
 	if k >= kinds {
@@ -134,11 +134,12 @@ func (r *couchRig) killCouch(k int) {
 	}
 	victim := []*process{r.bridge, r.servers[0], r.sink}[k]
 	if victim.ended() || !r.kill(victim) {
-		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
+		r.t.Fatalf("%s exited before it was killed: %v\n%s", victim.name, victim.err, victim.stderr)
 	}
 }
 
-// progress tells how far the writer, the feed and the target are: numbers that grow.
+// progress returns the progress of the writer, the feed and the target, as numbers that
+// grow.
 func (r *couchRig) progress() [3]int64 {
 	var info struct {
 		Seq int64 `json:"update_seq"`
@@ -167,7 +168,7 @@ func (r *couchRig) inFeed() int64 {
 	return (newest.Number-1)*couchPage + int64(newest.Entities)
 }
 
-// arrive writes a document and waits until it has come through everything.
+// arrive writes a document and waits until it has reached the target.
 func (r *couchRig) arrive(id string) {
 	if err := r.writer.update(r.t.Context(), id); err != nil {
 		r.t.Fatal(err)
@@ -179,8 +180,8 @@ func (r *couchRig) arrive(id string) {
 	})
 }
 
-// drain ends what follows, and runs it once more to the end: the bridge without its
-// index, which it must be able to do without.
+// drain stops the processes that follow, and runs each once more to the end: the bridge
+// without its index, which it must be able to rebuild.
 func (r *couchRig) drain() {
 	for _, p := range []*process{r.bridge, r.sink} {
 		r.measure(p)
@@ -258,7 +259,7 @@ func (r *couchRig) leaves() (list []string) {
 }
 
 func (r *couchRig) couchState() string {
-	state := fmt.Sprintf("%d changes made, %d entities in the feed", r.writer.done.Load(), r.inFeed())
+	state := fmt.Sprintf("%d changes written, %d entities in the feed", r.writer.done.Load(), r.inFeed())
 	for _, p := range []*process{r.bridge, r.servers[0], r.sink} {
 		state += fmt.Sprintf("\n%s, ended %v:\n%s", p.name, p.ended(), p.stderr)
 	}

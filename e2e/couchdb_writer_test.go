@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// A couchWriter creates, updates and deletes documents of a database, makes and
-// resolves conflicts, and attaches files. It speaks HTTP by itself, and goes on
-// where it was when the database is back.
+// A couchWriter creates, updates and deletes documents of a database, creates and resolves
+// conflicts, and attaches files. It uses only HTTP, and continues when the database is
+// available again.
 type couchWriter struct {
 	rng  *rand.Rand
 	db   string // its URL
 	done atomic.Int64
 }
 
-// documents is how many documents the writer writes to. Their ids need escaping.
+// documents is the number of documents to write to. Their IDs need escaping.
 const documents = 60
 
 func (w *couchWriter) id() string {
@@ -33,8 +33,8 @@ func (w *couchWriter) id() string {
 	return [...]string{"doc", "a/b ", "käse+", "_design/d", "%?&#"}[n%5] + strconv.Itoa(n)
 }
 
-// write makes one change, which is a new revision. It tries again until the database
-// has answered.
+// write makes one change, which is a new revision. It retries until the database has
+// responded.
 func (w *couchWriter) write(ctx context.Context) error {
 	id := w.id()
 	change := []func(context.Context, string) error{
@@ -50,7 +50,7 @@ func (w *couchWriter) write(ctx context.Context) error {
 		if errors.As(err, &refused) && refused.status < 500 {
 			return err
 		}
-		select { // the database is away
+		select { // the database is unavailable
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
@@ -58,7 +58,7 @@ func (w *couchWriter) write(ctx context.Context) error {
 	}
 }
 
-// A refusedError is an answer that is neither 2xx nor 404 nor 409.
+// A refusedError is a response other than 2xx, 404 and 409.
 type refusedError struct {
 	method, url string
 	status      int
@@ -69,9 +69,8 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s %s: status %d: %s", e.method, e.url, e.status, e.body)
 }
 
-// do sends a request and reads the answer into out. found is false if there is no
-// such document, or another writer, which may be this one before a crash, was
-// faster.
+// do sends a request and reads the response into out. found is false if the document does
+// not exist, or another writer, which may be this one before a crash, was faster.
 func (w *couchWriter) do(ctx context.Context, method, path string, in, out any) (found bool, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -102,7 +101,7 @@ func (w *couchWriter) do(ctx context.Context, method, path string, in, out any) 
 	return false, &refusedError{method, r.URL.String(), response.StatusCode, body}
 }
 
-// A leaf is what the writer wants to know about a document.
+// A leaf is the part of a document that the writer needs.
 type leaf struct {
 	Rev       string `json:"_rev"`
 	Conflicts []string
@@ -127,7 +126,7 @@ func docPath(id string) string { return "/" + url.PathEscape(id) }
 
 type answer struct{}
 
-// update creates a document, or writes the next revision of the one that wins.
+// update creates a document, or writes the next revision of its winner.
 func (w *couchWriter) update(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {
@@ -149,7 +148,7 @@ func (w *couchWriter) content(attachments map[string]any) map[string]any {
 	return doc
 }
 
-// create adds several documents at once, which nobody touches any more.
+// create adds several documents in one request. They never change again.
 func (w *couchWriter) create(ctx context.Context, _ string) error {
 	docs := make([]map[string]any, 10)
 	for i := range docs {
@@ -159,8 +158,7 @@ func (w *couchWriter) create(ctx context.Context, _ string) error {
 	return err
 }
 
-// attach updates a document with a new attachment, of text or of bytes, beside
-// those that it has.
+// attach adds an attachment of text or bytes to a document, and keeps its others.
 func (w *couchWriter) attach(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {
@@ -189,8 +187,8 @@ func (w *couchWriter) attach(ctx context.Context, id string) error {
 	return err
 }
 
-// delete deletes the winner; another leaf may win then. Every second tombstone has a
-// body. What is not there is created.
+// delete deletes the winner; another leaf may win then. Every second tombstone has a body.
+// A missing document is created.
 func (w *couchWriter) delete(ctx context.Context, id string) error {
 	have, found, err := w.get(ctx, id)
 	if err != nil {
@@ -229,7 +227,7 @@ func (w *couchWriter) branch(ctx context.Context, id string) error {
 	return err
 }
 
-// resolve deletes a leaf that does not win. Without a conflict it makes one.
+// resolve deletes a leaf that is not the winner. Without a conflict it creates one.
 func (w *couchWriter) resolve(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {

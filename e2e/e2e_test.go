@@ -1,5 +1,5 @@
-// Package e2e tests the feedctl binary as a user has it: scripts in testdata,
-// one for each command, and tests that kill processes.
+// Package e2e tests the feedctl binary: with the scripts in testdata, one for each command,
+// and by killing processes.
 package e2e
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// binary is the path of the feedctl that is tested.
+// binary is the path of the tested feedctl.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -51,8 +51,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, scripts("testdata", nil))
 }
 
-// TestScriptsS3 runs the scripts that work on an S3 server: each has a store of its
-// own there, $STORE, which is also the one that commands take by default.
+// TestScriptsS3 runs the scripts for an S3 server. Each has its own store there, $STORE,
+// which is also the default of the commands.
 func TestScriptsS3(t *testing.T) {
 	server := s3test.Start(t)
 	testscript.Run(t, scripts("testdata/s3", func(env *testscript.Env) {
@@ -67,7 +67,7 @@ func TestScriptsS3(t *testing.T) {
 	}))
 }
 
-// scripts returns what runs the scripts in a directory.
+// scripts returns a function that runs the scripts in a directory.
 func scripts(dir string, setup func(*testscript.Env)) testscript.Params {
 	return testscript.Params{
 		Dir: dir,
@@ -110,9 +110,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// patience is how long a condition is waited for: it ends what hangs, and is no measure
-// of speed.
-const patience = 5 * time.Minute
+// waitLimit limits the wait for a condition. It ends hanging tests, and does not measure
+// speed.
+const waitLimit = 5 * time.Minute
 
 // waitFile FILE [TEXT] waits until the file exists and has the text in it.
 func waitFile(ts *testscript.TestScript, neg bool, args []string) {
@@ -123,18 +123,18 @@ func waitFile(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 {
 		text = args[1]
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); ; time.Sleep(5 * time.Millisecond) {
 		data, err := os.ReadFile(ts.MkAbs(args[0]))
 		if err == nil && strings.Contains(string(data), text) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%s has no %q after %v: %q, %v", args[0], text, patience, data, err)
+			ts.Fatalf("%s does not contain %q after %v: %q, %v", args[0], text, waitLimit, data, err)
 		}
 	}
 }
 
-// readEnv VARIABLE FILE sets a variable to what is in a file.
+// readEnv VARIABLE FILE sets a variable to the contents of a file.
 func readEnv(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: readenv VARIABLE FILE")
@@ -169,8 +169,8 @@ func generate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o644))
 }
 
-// web VARIABLE starts a server of things that are no feed, and sets a variable
-// to its URL.
+// web VARIABLE starts a server of resources that are not feeds, and sets a variable to its
+// URL.
 func web(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: web VARIABLE")

@@ -17,12 +17,12 @@ var (
 	kills      = flag.Int("kills", 40, "processes that TestExactlyOnce kills, at least 3: one of each kind")
 	s3Entities = flag.Int("s3-entities", 4_000, "entities that TestExactlyOnceS3 publishes")
 	s3Kills    = flag.Int("s3-kills", 12, "processes that TestExactlyOnceS3 kills, at least 3: one of each kind")
-	seed       = flag.Uint64("seed", 0, "seed of the tests that kill processes; 0 takes a random one")
+	seed       = flag.Uint64("seed", 0, "seed of the tests that kill processes; 0 for a random one")
 )
 
-// TestExactlyOnce kills producers, the server and consumers with SIGKILL at
-// random points and starts them again, until everything is published. Then each
-// entity must be in the feed and in each sink exactly once, in order.
+// TestExactlyOnce kills producers, the server and consumers with SIGKILL at random points
+// and restarts them until everything is published. Then each entity must be in the feed and
+// in each sink exactly once, in order.
 func TestExactlyOnce(t *testing.T) {
 	r := newRig(t, "file:"+t.TempDir(), 1, *entities)
 	for k := range *kills {
@@ -33,12 +33,12 @@ func TestExactlyOnce(t *testing.T) {
 	r.check()
 }
 
-// badWeather is the part of the requests to an S3 server that meet a fault.
+// badWeather is the fraction of requests to an S3 server with a fault.
 const badWeather = 0.25
 
-// TestExactlyOnceS3 does the same on S3, with two servers that share nothing but the
-// bucket, and consumers that read from the bucket itself. In every second round the
-// network between them and the bucket is a bad one.
+// TestExactlyOnceS3 does the same on S3, with two servers that share only the bucket, and
+// consumers that read the bucket directly. In every second round, the network between them
+// and the bucket is faulty.
 func TestExactlyOnceS3(t *testing.T) {
 	network := startNetwork(t, s3test.Start(t), newSeed(t))
 	r := newRig(t, network.url("exactly-once"), 2, *s3Entities)
@@ -57,8 +57,7 @@ func TestExactlyOnceS3(t *testing.T) {
 	}
 }
 
-// checkKilled checks that all kinds of processes were killed, and as often as
-// was asked for.
+// checkKilled checks the number of killed processes, and that all kinds are among them.
 func (r *rig) checkKilled(kills int) {
 	sum := 0
 	for _, name := range []string{"server", "consumer", "producer"} {
@@ -72,7 +71,7 @@ func (r *rig) checkKilled(kills int) {
 	}
 }
 
-// check compares what was published with the feed and the sinks.
+// check compares the published entities with the feed and the sinks.
 func (r *rig) check() {
 	inFeed := readFeed(r.t, r.url(0))
 	if err := checkIDs("feed", inFeed, producers, r.each); err != nil {
@@ -88,7 +87,7 @@ func (r *rig) check() {
 			r.t.Error(err)
 		}
 		if !slices.Equal(inFeed, inFile) {
-			r.t.Errorf("%s has another order than the feed", name)
+			r.t.Errorf("%s has a different order than the feed", name)
 		}
 	}
 	inTable, err := r.readTable()

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// TestFullDiskS3 publishes to an S3 server whose disk is full, and again when there
-// is room.
+// TestFullDiskS3 publishes to an S3 server whose disk is full, and again after space was
+// freed.
 func TestFullDiskS3(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
@@ -32,10 +32,10 @@ func TestFullDiskS3(t *testing.T) {
 
 func testFullDisk(t *testing.T, disk string) {
 	temp := os.TempDir()
-	t.Setenv("TMPDIR", disk) // where the server is going to keep its objects
+	t.Setenv("TMPDIR", disk) // where the server will keep its objects
 	server := s3test.Start(t)
 	if server.Dir == "" {
-		t.Skip("the disk of the server is not ours")
+		t.Skip("the disk of the server is not the mounted one")
 	}
 	t.Setenv("TMPDIR", temp)
 	store := server.URL("full")
@@ -57,16 +57,16 @@ func testFullDisk(t *testing.T, disk string) {
 	fill(t, filler)
 	out, err := publish(bytes.Join(lines[:], nil))
 	if err == nil {
-		t.Fatalf("publishing to a full disk succeeds:\n%s", out)
+		t.Fatalf("publishing to a full disk succeeded:\n%s", out)
 	}
 	if !strings.Contains(out, "store is full") {
-		t.Errorf("publishing to a full disk says %q", out)
+		t.Errorf("publishing to a full disk: %q", out)
 	}
 	verify := func(want int) {
 		t.Helper()
 		out := feedctl(t, "verify", "events", "--store", store)
 		if text := fmt.Sprintf("%d entities", want); !strings.Contains(strings.ReplaceAll(out, ",", ""), text) {
-			t.Errorf("verify does not say %q: %s", text, out)
+			t.Errorf("verify does not report %q: %s", text, out)
 		}
 	}
 	verify(few)
@@ -74,7 +74,7 @@ func testFullDisk(t *testing.T, disk string) {
 		t.Fatal(err)
 	}
 	if out, err := publish(bytes.Join(lines[:], nil)); err != nil {
-		t.Fatalf("publish when there is room: %v\n%s", err, out)
+		t.Fatalf("publish after space was freed: %v\n%s", err, out)
 	}
 	verify(many)
 }

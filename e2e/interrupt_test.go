@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The first Ctrl-C lets publish finish its batch and tell how far it got, also
-// while it waits for input.
+// The first Ctrl-C makes publish finish its batch and report its progress, even while it
+// waits for input.
 func TestInterruptPublish(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -49,7 +49,7 @@ func TestInterruptPublish(t *testing.T) {
 	}
 }
 
-// A server ends gracefully, with status 0.
+// A server shuts down gracefully, with status 0.
 func TestInterruptServe(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		dir := t.TempDir()

@@ -18,11 +18,11 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// maxLibraryLines is how long the three programs of docs/library.md may be together.
+// maxLibraryLines limits the total length of the three programs of docs/library.md.
 const maxLibraryLines = 150
 
-// TestLibrary builds the programs of docs/library.md and runs them together: what the
-// first one publishes arrives in a table by way of the other two.
+// TestLibrary builds the programs of docs/library.md and runs them together: an entity that
+// the first one publishes must arrive in a table through the other two.
 func TestLibrary(t *testing.T) {
 	t.Parallel()
 	programs := libraryPrograms(t)
@@ -65,7 +65,7 @@ func libraryPrograms(t *testing.T) (paths []string) {
 	for i, program := range found {
 		source := []byte(program[1])
 		if formatted, err := format.Source(source); err != nil || string(formatted) != program[1] {
-			t.Errorf("program %d is not formatted as gofmt does it (%v)", i+1, err)
+			t.Errorf("program %d is not gofmt'd (%v)", i+1, err)
 		}
 		lines += strings.Count(program[1], "\n")
 		dir := t.TempDir()

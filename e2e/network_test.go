@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// A network is between the processes of a test and their S3 server.
+// A network connects the processes of a test with their S3 server.
 type network struct {
 	t       *testing.T
 	server  *s3test.Server
@@ -26,14 +26,14 @@ func startNetwork(t *testing.T, server *s3test.Server, seed uint64) *network {
 	}
 	endpoint, err := url.Parse(store.Query().Get("endpoint"))
 	if err != nil || endpoint.Host == "" {
-		t.Fatalf("a proxy needs to know the endpoint: %s has none, %v", store, err)
+		t.Fatalf("a proxy needs an endpoint, but %s has none: %v", store, err)
 	}
 	n.proxy = httptest.NewServer(s3fault.Proxy(endpoint, n.weather.Decide))
 	t.Cleanup(n.proxy.Close)
 	return n
 }
 
-// url returns the URL of a store that is reached by way of the network.
+// url returns the URL of a store, reached through the network.
 func (n *network) url(prefix string) string {
 	u, err := url.Parse(n.server.URL(prefix))
 	if err != nil {

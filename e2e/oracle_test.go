@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// This file reads what feedctl wrote with nothing of feedctl: the lines with
-// encoding/json, the pages with net/http and mime/multipart.
+// This file reads the output of feedctl without its code: lines with encoding/json, pages
+// with net/http and mime/multipart.
 
 // readLines returns the Content-IDs in a file of the jsonl sink, in order.
 func readLines(t *testing.T, path string) (ids []string) {
@@ -69,7 +69,7 @@ func readFeed(t *testing.T, url string) (ids []string) {
 			links[match[2]] = match[1]
 		}
 		if seen[links["self"]] {
-			t.Fatalf("%s is there twice", links["self"])
+			t.Fatalf("%s occurs twice", links["self"])
 		}
 		seen[links["self"]] = true
 		url = links["prev"]
@@ -98,14 +98,14 @@ func readPage(t *testing.T, url string, response *http.Response) (ids []string) 
 	}
 }
 
-// checkIDs finds what is missing, what is there twice, and what is in another
-// order than its producer gave it.
+// checkIDs reports missing entities, duplicates, and entities in another order than
+// published.
 func checkIDs(where string, got []string, producers, each int) error {
 	next := make([]int, producers)
 	for i, id := range got {
 		var producer, n int
 		if _, err := fmt.Sscanf(id, idFormat, &producer, &n); err != nil || producer >= producers {
-			return fmt.Errorf("%s: entity %d is %q, which nobody published", where, i, id)
+			return fmt.Errorf("%s: entity %d is %q, which was never published", where, i, id)
 		}
 		switch {
 		case n < next[producer]:

@@ -25,12 +25,12 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// outboxKills is how many runners TestOutboxIsKilled kills for each place of the pages.
+// outboxKills is the number of runners that TestOutboxIsKilled kills for each kind of
+// store.
 const outboxKills = 12
 
-// TestOutboxIsKilled kills the runner of the outbox that is at work, again and again,
-// while many write. The feed has what was committed, once, and each writer's events in
-// order.
+// TestOutboxIsKilled kills the active runner of the outbox repeatedly, while many write.
+// The feed must have the committed events once, and each writer's events in order.
 func TestOutboxIsKilled(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, place := range []string{"database", "file"} {
@@ -60,7 +60,7 @@ func TestOutboxIsKilled(t *testing.T) {
 	}
 }
 
-// An outboxRig is two runners of one outbox, of which one works.
+// An outboxRig is two runners of one outbox, one of which is active.
 type outboxRig struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -90,7 +90,7 @@ func newOutboxRig(t *testing.T, db, storeURL string, run []string) *outboxRig {
 	return r
 }
 
-// moved tells how far the feed has come: a number that grows with it.
+// moved returns the progress of the feed, as a number that grows.
 func (r *outboxRig) moved() int64 {
 	newest, err := r.pages.Newest(r.t.Context())
 	if errors.Is(err, chain.ErrNoFeed) {
@@ -109,13 +109,13 @@ func (r *outboxRig) state() (text string) {
 	return text
 }
 
-// killWorking kills the runner that works, some time after it has moved something,
-// and starts it again. Its lease ends at once, and either of the two takes over.
+// killWorking kills the active runner, some time after it has moved events, and restarts
+// it. Its lease is ended, and either of the two takes over.
 func (r *outboxRig) killWorking() {
 	before := r.moved()
 	waitFor(r.t, r.state, func() bool {
 		if slices.ContainsFunc(r.runners, (*process).ended) {
-			r.t.Fatalf("a runner has ended by itself: %s", r.state())
+			r.t.Fatalf("a runner exited before it was killed: %s", r.state())
 		}
 		return r.moved() > before
 	})
@@ -139,8 +139,8 @@ func (r *outboxRig) killWorking() {
 	r.runners[n].start()
 }
 
-// writeAll publishes from several writers while f runs, and returns how many events
-// each has published.
+// writeAll publishes from several writers while f runs, and returns the number of events of
+// each.
 func writeAll(t *testing.T, pool *pgxpool.Pool, f func()) map[string]int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func writeAll(t *testing.T, pool *pgxpool.Pool, f func()) map[string]int {
 	}
 	func() {
 		defer wg.Wait()
-		defer stop() // also if f fails
+		defer stop() // even if f fails
 		f()
 	}()
 	want := map[string]int{}
@@ -188,8 +188,8 @@ func mustRun(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// readOutboxFeed returns how many events of each writer are in the feed, which must
-// be in order.
+// readOutboxFeed returns the number of events of each writer in the feed, which must be in
+// order.
 func readOutboxFeed(t *testing.T, pages *chain.Reader) map[string]int {
 	t.Helper()
 	newest, err := pages.Newest(t.Context())

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A process is a feedctl command that is killed and started again.
+// A process is a feedctl command that can be killed and restarted.
 type process struct {
 	t     *testing.T
 	name  string
@@ -21,7 +21,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stderr *output
 	exited chan struct{} // closed when the command has ended
-	err    error         // how it ended, once exited is closed
+	err    error         // its error, once exited is closed
 }
 
 func (p *process) start() {
@@ -42,7 +42,7 @@ func (p *process) start() {
 	}
 	if stdin != nil {
 		go func() {
-			// The pipe breaks when the process is killed: that is the test.
+			// The pipe breaks when the process is killed, as intended.
 			_ = p.input(stdin)
 			_ = stdin.Close()
 		}()
@@ -53,7 +53,7 @@ func (p *process) start() {
 	}(p.cmd, p.exited)
 }
 
-// ended reports whether the process has ended by itself.
+// ended reports whether the process has exited.
 func (p *process) ended() bool {
 	select {
 	case <-p.exited:
@@ -63,7 +63,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// kill ends the process with a signal and waits for its end.
+// kill sends the process a signal and waits for its end.
 func (p *process) kill(signal os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -71,12 +71,12 @@ func (p *process) kill(signal os.Signal) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		p.t.Fatalf("%s does not end after %v:\n%s", p.name, signal, p.stderr)
 	}
 }
 
-// output is what a process wrote; it can be read while the process writes.
+// output is the output of a process, which can be read while the process writes.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -107,13 +107,13 @@ func feedctl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// waitFor waits until a condition holds, and fails the test with what where
-// tells if that takes too long.
+// waitFor waits until a condition holds. If that takes too long, it fails the test with the
+// result of where.
 func waitFor(t *testing.T, where func() string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing happens for %v: %s", patience, where())
+			t.Fatalf("no progress for %v: %s", waitLimit, where())
 		}
 	}
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// transcriptTime is how long a command of a transcript may take to print what it should.
+// transcriptTime limits the time until a command of a transcript has printed the expected
+// output.
 const transcriptTime = time.Minute
 
-// TestReadme runs the transcripts of the README as they are, but for the port.
+// TestReadme runs the transcripts of the README unchanged, except for the port.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -52,7 +53,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// unusedAddress returns an address that nothing listens at.
+// unusedAddress returns an address that no one listens on.
 func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +64,7 @@ func unusedAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A transcript is commands, each behind "$ ", with what they print.
+// A transcript is a sequence of commands, each after "$ ", with their output.
 type transcript struct {
 	t       *testing.T
 	dir     string
@@ -71,7 +72,7 @@ type transcript struct {
 	env     []string
 }
 
-// varying is what is different in each run.
+// varying matches output that differs in each run.
 var varying = regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+`)
 
 func (tr *transcript) run(block string) {
@@ -103,8 +104,8 @@ func (tr *transcript) normal(output string) string {
 	return strings.Join(lines, "\n")
 }
 
-// check runs a command until it prints what it should: what works in the background may
-// not have come so far.
+// check runs a command until it prints the expected output, since processes in the
+// background may need time.
 func (tr *transcript) check(command, want string) {
 	tr.t.Helper()
 	ctx, cancel := context.WithTimeout(tr.t.Context(), transcriptTime)
@@ -122,7 +123,7 @@ func (tr *transcript) check(command, want string) {
 }
 
 // start runs a command in the background until the test ends, and waits until it has
-// printed what it should.
+// printed the expected output.
 func (tr *transcript) start(command, want string) {
 	tr.t.Helper()
 	ctx, cancel := context.WithTimeout(tr.t.Context(), transcriptTime)
@@ -145,7 +146,7 @@ func (tr *transcript) start(command, want string) {
 	tr.t.Cleanup(func() {
 		cancel()
 		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
-		_ = cmd.Wait()                       // how it ends is not what this is about
+		_ = cmd.Wait()                       // its exit status does not matter
 		_ = w.Close()                        // never fails
 	})
 	for want = tr.normal(want); want != ""; {

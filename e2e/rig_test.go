@@ -17,15 +17,15 @@ import (
 	"github.com/feedctl/feedctl/internal/loopback"
 )
 
-// producers publish at the same time to one feed: half of them straight to the
-// store, the others to the servers.
+// producers publish concurrently to one feed: half of them directly to the store, the
+// others to the servers.
 const producers = 4
 
-// idFormat is the name of entity n of a producer. All have the same length, so
-// that the size of the jsonl file tells how many lines it has.
+// idFormat is the name of entity n of a producer. All have the same length, so that the
+// size of the jsonl file determines its number of lines.
 const idFormat = "p%02d-%08d"
 
-// newSeed returns the seed of the test and says which it is.
+// newSeed returns the seed of the test and logs it.
 func newSeed(t *testing.T) uint64 {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -34,7 +34,7 @@ func newSeed(t *testing.T) uint64 {
 	return *seed
 }
 
-// A rig is the processes of one test, and what they work on.
+// A rig is the processes of one test, and their files.
 type rig struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -48,7 +48,7 @@ type rig struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	allowed int // entities that each producer may read by now
+	allowed int // entities that each producer may read so far
 
 	lineSize int64 // of the jsonl file
 	killed   map[string]int
@@ -85,7 +85,7 @@ func newRig(t *testing.T, store string, servers, entities int) *rig {
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
-// startServer starts one on a free port, which it keeps when it is started again.
+// startServer starts a server on a free port, which it keeps when it is restarted.
 func (r *rig) startServer(n int) {
 	args := []string{"serve", "--store", r.store, "--writable", "--ready-file", r.urlFile(n), "--log-level", "error"}
 	p := &process{t: r.t, name: "server", args: append(args, "--listen", loopback.Host()+":0")}
@@ -132,7 +132,7 @@ func (r *rig) startProducer(i int) {
 
 func (r *rig) resumeFile(i int) string { return r.path(fmt.Sprintf("resume-%d", i)) }
 
-// feed writes the lines of a producer, as far as they are allowed.
+// feed writes the lines of a producer, as far as allowed.
 func (r *rig) feed(i int, w io.Writer) error {
 	for n := 0; n < r.each; {
 		r.mu.Lock()
@@ -152,7 +152,7 @@ func (r *rig) feed(i int, w io.Writer) error {
 	return nil
 }
 
-// allow lets each producer read n entities in all.
+// allow lets each producer read n entities in total.
 func (r *rig) allow(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,8 +160,7 @@ func (r *rig) allow(n int) {
 	r.changed.Broadcast()
 }
 
-// published returns the number of entities that producers know to be in the
-// feed.
+// published returns the number of entities that the producers know to be in the feed.
 func (r *rig) published() (n int) {
 	for i := range producers {
 		text, err := os.ReadFile(r.resumeFile(i))
@@ -190,7 +189,7 @@ func (r *rig) jsonlSize() int64 {
 	return info.Size()
 }
 
-// measureLine waits for the first whole line.
+// measureLine waits for the first complete line.
 func (r *rig) measureLine() {
 	waitFor(r.t, r.state, func() bool {
 		text, _ := os.ReadFile(r.path("out.jsonl"))
@@ -216,9 +215,9 @@ func (r *rig) inSink(consumer *process) int {
 // consumed returns the number of lines in the jsonl file, committed or not.
 func (r *rig) consumed() int { return int(r.jsonlSize() / r.lineSize) }
 
-// round lets some more be published, waits until a random part of it has come
-// through to the producers' state or to the sink, and kills somebody. The last part is
-// left for those who are started after the last kill.
+// round allows more entities, waits until a random part of them has reached the producers'
+// state or the sink, and kills a process. The last part is for the processes restarted
+// after the last kill.
 func (r *rig) round(k, kills int) {
 	before := min(r.published(), r.consumed())
 	allowed := r.each * (k + 1) / (kills + 1)
@@ -235,8 +234,7 @@ func (r *rig) round(k, kills int) {
 	}
 }
 
-// victim returns a process that has not ended: at first one of each kind, then a
-// random one.
+// victim returns a running process: first one of each kind, then random ones.
 func (r *rig) victim(k int) *process {
 	kinds := [][]*process{r.servers, r.consumers, r.producers}
 	victims := append(slices.Concat(kinds...), r.servers...)
@@ -245,36 +243,36 @@ func (r *rig) victim(k int) *process {
 	}
 	victims = slices.DeleteFunc(victims, (*process).ended)
 	if len(victims) == 0 {
-		r.t.Fatalf("all have ended: %s", r.state())
+		r.t.Fatalf("all processes have ended: %s", r.state())
 	}
 	return victims[r.rng.IntN(len(victims))]
 }
 
-// kill kills a process and starts it again, and reports whether it was killed:
-// it may have been faster and ended by itself.
+// kill kills a process and restarts it, and reports whether it was killed: it may have
+// completed before.
 func (r *rig) kill(victim *process) bool {
 	r.measure(victim)
 	victim.kill(os.Kill)
 	if victim.err == nil {
-		return false // a producer that was done
+		return false // a producer that had finished
 	}
 	if status, ok := victim.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		r.t.Fatalf("%s has ended by itself: %v\n%s", victim.name, victim.err, victim.stderr)
+		r.t.Fatalf("%s exited before it was killed: %v\n%s", victim.name, victim.err, victim.stderr)
 	}
 	r.killed[victim.name]++
 	victim.start()
 	return true
 }
 
-// maxMemory is what a process may have resident, in KiB.
+// maxMemory limits the resident memory of a process, in KiB.
 const maxMemory = 64 << 10
 
-// measure looks at the most memory that a process had, where the system tells.
+// measure records the peak memory of a process, on systems that report it.
 func (r *rig) measure(p *process) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	_, text, found := strings.Cut(string(status), "VmHWM:")
 	if err != nil || !found {
-		return // it has ended, or this is no Linux
+		return // it has ended, or this is not Linux
 	}
 	var kib int
 	if _, err := fmt.Sscan(text, &kib); err != nil {
@@ -286,7 +284,7 @@ func (r *rig) measure(p *process) {
 	}
 }
 
-// finish lets everything be published and consumed.
+// finish publishes and consumes the rest.
 func (r *rig) finish() {
 	r.allow(r.each)
 	for _, p := range r.producers {
@@ -311,7 +309,7 @@ func (r *rig) finish() {
 	r.t.Logf("killed: %v; most memory in KiB: %v", r.killed, r.peak)
 }
 
-// state tells where everything is, for when it goes on no more.
+// state describes the progress of everything, for when it stalls.
 func (r *rig) state() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d published", r.published())

@@ -29,7 +29,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// A slow store is one behind a network.
+// A slow store is behind a network.
 type slow struct{ storage.Store }
 
 const slowness = 2 * time.Millisecond
@@ -61,7 +61,7 @@ func bucketStore(t *testing.T, rawURL string) storage.Store {
 	return store
 }
 
-// startServer returns a client of a server that is closed with the test.
+// startServer returns a client of a server that is closed when the test ends.
 func startServer(t *testing.T, store storage.Store, config server.Config) http.RoundTripper {
 	t.Helper()
 	s, err := server.New(store, config)
@@ -76,7 +76,7 @@ func startServer(t *testing.T, store storage.Store, config server.Config) http.R
 	return inprocess.Transport(s)
 }
 
-// An alternating client sends each request to another server than the one before.
+// An alternating client sends each request to the next server.
 type alternating struct {
 	servers []http.RoundTripper
 	n       atomic.Int64
@@ -86,8 +86,8 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.servers[int(a.n.Add(1))%len(a.servers)].RoundTrip(r)
 }
 
-// TestServersInAnyOrder: several servers over one store are as good as one, also for
-// a consumer whose requests go to all of them in turn while the feed grows.
+// TestServersInAnyOrder: several servers over one store behave like one, even for a
+// consumer that sends its requests to all of them in turn while the feed grows.
 func TestServersInAnyOrder(t *testing.T) {
 	const entities = 150
 	for name, stores := range map[string]func(t *testing.T) (writing, one, other storage.Store){
@@ -123,7 +123,7 @@ func TestServersInAnyOrder(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				// What was published is there, whoever is asked.
+				// A published entity is visible on every server.
 				for range servers.servers {
 					body := getBody(t, servers, layout.FeedPagePath("f", receipt.Page))
 					if !bytes.Contains(body, []byte(id(n))) {
@@ -189,7 +189,7 @@ func getBody(t *testing.T, client http.RoundTripper, path string, fields ...stri
 // TestSnapshotPagesFromS3 reads a snapshot through a server, whole and in parts.
 func TestSnapshotPagesFromS3(t *testing.T) {
 	store := bucketStore(t, s3test.Start(t).URL(""))
-	const size = 9 << 20 // more than is read at once
+	const size = 9 << 20 // more than is read at a time
 	var all iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {
 		for i, n := range []int{10, size} {
 			e := &feed.Entity{ContentID: fmt.Sprintf("<%d>", i), Operation: feed.Put, ContentType: "text/plain", Body: bytes.Repeat([]byte{'a' + byte(i)}, n)}
@@ -210,7 +210,7 @@ func TestSnapshotPagesFromS3(t *testing.T) {
 		for _, part := range [][2]int{{0, 9}, {100, 200}, {len(whole) / 2, len(whole) - 1}} {
 			got := getBody(t, client, path, "Range", fmt.Sprintf("bytes=%d-%d", part[0], part[1]))
 			if !bytes.Equal(got, whole[part[0]:min(part[1]+1, len(whole))]) {
-				t.Errorf("%s: bytes %d to %d are others, or %d", path, part[0], part[1], len(got))
+				t.Errorf("%s: bytes %d to %d are wrong, or %d", path, part[0], part[1], len(got))
 			}
 		}
 	}

@@ -26,10 +26,10 @@ import (
 )
 
 // TestRestoreBehindNginx restores a store to an older state and publishes to it again,
-// with nginx's proxy_cache before the server: the server restarted or not, the cache
-// purged or not. Each consumer gets what the feed has now, and nothing else, or ends
-// with exit status 4. If the server was restarted and then the cache purged, verify finds
-// nothing; if a consumer was stopped by a page of before, verify finds that page.
+// behind nginx's proxy_cache: with the server restarted or not, and the cache purged or
+// not. Each consumer must receive the current contents of the feed, or end with exit status
+// 4. If the server was restarted and then the cache purged, verify must find nothing; if a
+// consumer was stopped by an old page, verify must find that page.
 func TestRestoreBehindNginx(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
 		dir := t.TempDir()
@@ -67,7 +67,7 @@ func restoreBehindNginx(t *testing.T, store storage.Store, at string, flags ...s
 		name := fmt.Sprintf("restarted %t, purged %t", c.restarted, c.purged)
 		sink := func(name string) string { return filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", name, round)) }
 		copied, empty := memory.New(), memory.New()
-		// Each round has a feed of its own, as the cache has pages of all rounds.
+		// Each round has its own feed, since the cache has the pages of all rounds.
 		feedName := fmt.Sprintf("f%d", round)
 		url := url + fmt.Sprint(round)
 		publishEvents(t, store, feedName, 0, 25)
@@ -122,12 +122,12 @@ func restoreBehindNginx(t *testing.T, store storage.Store, at string, flags ...s
 			t.Errorf("%s: verify: status %d: %s", name, code, text)
 		}
 		if !c.purged && !torn {
-			t.Errorf("%s: no consumer met a page from the cache", name)
+			t.Errorf("%s: no consumer received a page from the cache", name)
 		}
 	}
 }
 
-// run runs a command and returns what it wrote and its exit status.
+// run runs a command and returns its output and exit status.
 func run(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	out, err := exec.Command(binary, args...).CombinedOutput()
@@ -162,7 +162,7 @@ func publishEvents(t *testing.T, store storage.Store, name string, from, n int) 
 	}
 }
 
-// copyStore makes a store what another one is. What is in old is deleted before.
+// copyStore makes a store equal to another one. It first deletes what old contains.
 func copyStore(t *testing.T, to, from, old storage.Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -230,14 +230,14 @@ func (n *nginx) start() {
 	}
 	path := "nginx"
 	if _, err := os.Stat("/usr/sbin/nginx"); err == nil {
-		path = "/usr/sbin/nginx" // where Debian has it, which need not be in PATH
+		path = "/usr/sbin/nginx" // Debian's location, which may not be in PATH
 	}
 	n.cmd = exec.Command(path, "-c", config, "-e", filepath.Join(n.dir, "error.log"))
 	n.cmd.Stderr = &n.stderr
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatalf("start nginx (Debian: nginx-light): %v", err)
 	}
-	waitFor(n.t, func() string { return "nginx does not answer" }, func() bool {
+	waitFor(n.t, func() string { return "nginx does not respond" }, func() bool {
 		response, err := http.Get("http://" + n.address + "/healthz")
 		if err != nil {
 			return false

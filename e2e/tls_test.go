@@ -20,8 +20,7 @@ import (
 	"time"
 )
 
-// TestTLS serves a feed with a certificate that only the client of the test
-// trusts.
+// TestTLS serves a feed with a certificate that only the test's client trusts.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, urlFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "url")
@@ -44,7 +43,7 @@ func TestTLS(t *testing.T) {
 		return base != ""
 	})
 	if !strings.HasPrefix(base, "https://127.0.0.1:") {
-		t.Fatalf("serve tells the URL %q, want https://127.0.0.1:PORT", base)
+		t.Fatalf("serve printed the URL %q, want https://127.0.0.1:PORT", base)
 	}
 	if out := server.stderr.String(); !strings.Contains(out, " on "+base+"\n") {
 		t.Errorf("serve printed %q, want its URL %s", out, base)
@@ -52,7 +51,7 @@ func TestTLS(t *testing.T) {
 
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport, Timeout: patience}).Get(base + "/feeds/zones")
+	response, err := (&http.Client{Transport: transport, Timeout: waitLimit}).Get(base + "/feeds/zones")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestTLS(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`{"id":"UTC"}`)) {
-		t.Errorf("the feed is answered %s:\n%s", response.Status, body)
+		t.Errorf("the response of the feed is %s:\n%s", response.Status, body)
 	}
 	if got, want := response.Header.Get("Link"), "<"+base+`/feeds/zones/pages/1>; rel="self"`; got != want {
 		t.Errorf("the page has Link %q, want %q", got, want)
@@ -77,13 +76,13 @@ func TestTLS(t *testing.T) {
 		if (err == nil) != accepted {
 			t.Errorf("%s: %v, want it accepted: %v", tls.VersionName(version), err, accepted)
 		} else if err != nil && !strings.Contains(err.Error(), "protocol version not supported") {
-			t.Errorf("%s is refused for another reason: %v", tls.VersionName(version), err)
+			t.Errorf("%s is rejected for another reason: %v", tls.VersionName(version), err)
 		}
 	}
 }
 
-// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key,
-// and returns whom to trust.
+// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key, and returns
+// the pool that trusts it.
 func writeCertificate(t *testing.T, certFile, keyFile string) *x509.CertPool {
 	t.Helper()
 	must := func(err error) {

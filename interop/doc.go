@@ -1,3 +1,3 @@
-// Package interop has no code of its own: its test runs feedctl against a
-// second implementation of the wire format. See README.md.
+// Package interop contains only a test, which runs feedctl against a second implementation
+// of the wire format. See README.md.
 package interop

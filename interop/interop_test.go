@@ -29,10 +29,10 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// perPage is how many entities are on a page, on both sides.
+// perPage is the number of entities on a page, on both sides.
 const perPage = 3
 
-// line is an entity as the Java programs read and print it.
+// A line is an entity as the Java programs read and print it.
 type line struct {
 	ContentID       string `json:"contentId,omitempty"`
 	Operation       string `json:"operation,omitempty"`
@@ -44,7 +44,7 @@ type line struct {
 	SHA256          string `json:"sha256"`
 }
 
-// entities returns one entity of each kind that a codec may get wrong.
+// entities returns entities of each kind that a codec may handle wrongly.
 func entities() []*feed.Entity {
 	bodies := []string{
 		`{"name":"Zürich"}`,
@@ -73,7 +73,7 @@ func entities() []*feed.Entity {
 	return list
 }
 
-// lines returns how the Java reader prints the entities.
+// lines returns the entities as the Java reader prints them.
 func lines(list []*feed.Entity) []line {
 	out := make([]line, len(list))
 	for i, e := range list {
@@ -106,8 +106,7 @@ func classPath(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// java returns a command that runs one of the Java programs; not longer than
-// ten minutes, since what hangs must end.
+// java returns a command that runs one of the Java programs for at most ten minutes.
 func java(t *testing.T, classPath string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Minute)
@@ -116,7 +115,7 @@ func java(t *testing.T, classPath string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "java", append(quick, args...)...)
 }
 
-// javaReader runs the Java reader and returns what it prints.
+// javaReader runs the Java reader and returns its output.
 func javaReader(t *testing.T, classPath string, args ...string) []line {
 	t.Helper()
 	out, err := runReader(t, classPath, args...)
@@ -137,7 +136,7 @@ func javaReader(t *testing.T, classPath string, args ...string) []line {
 	}
 }
 
-// runReader runs the Java reader. The error has what it says.
+// runReader runs the Java reader. The error includes its messages.
 func runReader(t *testing.T, classPath string, args ...string) ([]byte, error) {
 	t.Helper()
 	reader := java(t, classPath, append([]string{"interop.Reader"}, args...)...)
@@ -150,8 +149,8 @@ func runReader(t *testing.T, classPath string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// javaProducer starts a Java server that has the entities as a feed and as a
-// snapshot, and returns its URL.
+// javaProducer starts a Java server with the entities as a feed and as a snapshot, and
+// returns its URL.
 func javaProducer(t *testing.T, classPath string, list []*feed.Entity) string {
 	t.Helper()
 	program := java(t, classPath, "interop.Producer", strconv.Itoa(perPage))
@@ -191,8 +190,8 @@ func javaProducer(t *testing.T, classPath string, list []*feed.Entity) string {
 	return strings.TrimSpace(url)
 }
 
-// published publishes the entities, serves them and a snapshot of them by
-// feedctl, and returns the server's URL and the entities as they were published.
+// published publishes the entities, serves them and a snapshot of them with feedctl, and
+// returns the server's URL and the entities as published.
 func published(t *testing.T) (string, []*feed.Entity) {
 	t.Helper()
 	store := memory.New()
@@ -257,14 +256,14 @@ func TestJavaReadsFeed(t *testing.T) {
 	if diff := cmp.Diff(want, javaReader(t, programs, "feed", entry)); diff != "" {
 		t.Errorf("from the beginning (-want +got):\n%s", diff)
 	}
-	for _, i := range []int{4, len(want) - 1} { // a JVM each: not all of them
+	for _, i := range []int{4, len(want) - 1} { // a JVM each: only a sample
 		after := want[i]
 		got := javaReader(t, programs, "feed", entry, after.LastModified, after.ContentID)
 		if diff := cmp.Diff(want[i+1:], got); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", after.ContentID, diff)
 		}
 	}
-	// It wants a page that is strictly older, even for an entity that is there.
+	// The reader requires a page that is strictly older, even for an existing entity.
 	if _, err := runReader(t, programs, "feed", entry, want[0].LastModified, want[0].ContentID); err == nil || !strings.Contains(err.Error(), "strictly older") {
 		t.Errorf("after the first entity: %v", err)
 	}

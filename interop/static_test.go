@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestJavaReadsBucket: a snapshot with presigned URLs is read from the bucket, with no
-// feedctl running.
+// TestJavaReadsBucket: a snapshot with presigned URLs is read from the bucket, without
+// feedctl.
 func TestJavaReadsBucket(t *testing.T) {
 	programs := classPath(t)
 	u, err := url.Parse(s3test.Start(t).URL("interop"))

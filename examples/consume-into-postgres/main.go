@@ -26,7 +26,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: consume-into-postgres URL DATABASE")
 	}
-	// Ctrl-C commits what was applied; the next run continues there.
+	// Ctrl-C commits the applied entities; the next run continues there.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2]); err != nil {

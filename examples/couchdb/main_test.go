@@ -21,7 +21,7 @@ func Test(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out.String() != want {
-			t.Errorf("it prints %q, want %q", out.String(), want)
+			t.Errorf("printed %q, want %q", out.String(), want)
 		}
 	}
 	differences, err := couchdiff.Compare(t.Context(), source, target)

@@ -47,7 +47,7 @@ func Example() {
 		if _, err := pictures.Publish(ctx, entity("image/png"), entity("image/jpeg"), entity("image/png")); err != nil {
 			log.Fatal(err)
 		}
-		// Each run counts only what is new.
+		// Each run counts only new entities.
 		if err := run(ctx, web.URL+"/feeds/pictures", file); err != nil {
 			log.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func Example() {
 	// map[image/jpeg:3 image/png:6]
 }
 
-// What was not committed has not happened.
+// TestRollback: an uncommitted batch has no effect.
 func TestRollback(t *testing.T) {
 	ctx := t.Context()
 	file := filepath.Join(t.TempDir(), "counts.json")
@@ -90,7 +90,7 @@ func TestRollback(t *testing.T) {
 	if err := apply(c).Commit(ctx, feed.Position{ContentID: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	apply(c) // and then the process dies
+	apply(c) // then the process is killed
 	c = open()
 	if err := apply(c).Rollback(ctx); err != nil {
 		t.Fatal(err)

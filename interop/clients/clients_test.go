@@ -1,5 +1,5 @@
-// Package clients runs the programs in other languages that docs/postgres.md shows,
-// with the drivers that these languages use, against a server.
+// Package clients tests the programs in other languages in docs/postgres.md, with these
+// languages' usual drivers, against a server.
 package clients
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
-// TestSnippets runs what the documentation shows for each language: a transaction
-// that calls feedctl.publish, and one that inserts a row.
+// TestSnippets runs the documented programs for each language: a transaction that calls
+// feedctl.publish, and one that inserts a row.
 func TestSnippets(t *testing.T) {
 	server := pgtest.Start(t)
 	documentation, err := os.ReadFile("../../docs/postgres.md")
@@ -64,7 +64,7 @@ func install(t *testing.T) (directories []string) {
 	return strings.Fields(string(out))
 }
 
-// command runs a program, with the driver of its language.
+// command runs a program with the driver of its language.
 func command(ctx context.Context, language string, drivers []string, program string) *exec.Cmd {
 	switch language {
 	case "Python":
@@ -85,7 +85,7 @@ func snippets(t *testing.T, documentation, language string) map[string]string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + language + ` \(.*\n\n((?:    .*\n)+)\n.*\n\n((?:    .*\n)+)`).FindStringSubmatch(documentation)
 	if found == nil {
-		t.Fatalf("there are no two programs for %s", language)
+		t.Fatalf("want two programs for %s", language)
 	}
 	for _, program := range found[1:] {
 		if n := strings.Count(program, "\n"); n > 5 {
@@ -96,7 +96,7 @@ func snippets(t *testing.T, documentation, language string) map[string]string {
 	return map[string]string{"publish": outdent.ReplaceAllString(found[1], ""), "insert": outdent.ReplaceAllString(found[2], "")}
 }
 
-// write makes a whole program of the two.
+// write writes a complete program from the two.
 func write(t *testing.T, language string, snippets map[string]string) string {
 	t.Helper()
 	frame, err := os.ReadFile(filepath.Join("testdata", language))
@@ -114,7 +114,7 @@ func write(t *testing.T, language string, snippets map[string]string) string {
 	return file
 }
 
-// prepare makes the outbox and the table that the programs write to.
+// prepare creates the outbox and the table that the programs write to.
 func prepare(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -135,7 +135,7 @@ func prepare(t *testing.T, database string) *pgx.Conn {
 	return conn
 }
 
-// check checks that each program has made an order and published it.
+// check checks that each program has inserted an order and published it.
 func check(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	var orders int
@@ -169,8 +169,8 @@ func check(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// overTCP returns a URL of the database as these drivers take it: some do not know
-// sockets of files, on which the test's server listens.
+// overTCP returns a TCP URL of the database: some drivers do not support Unix sockets, on
+// which the test's server listens.
 func overTCP(t *testing.T, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -204,7 +204,7 @@ func listens(config *pgx.ConnConfig) (network, address string) {
 	return "tcp", net.JoinHostPort(config.Host, fmt.Sprint(config.Port))
 }
 
-// forward passes on what either side sends, until one of them ends.
+// forward copies in both directions until one side ends.
 func forward(from net.Conn, network, address string) {
 	defer from.Close()
 	to, err := net.DialTimeout(network, address, 10*time.Second)
