@@ -52,16 +52,12 @@ func (f *sourceFlags) add(flags *pflag.FlagSet) {
 	units.SizeVar(flags, &f.maxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
 }
 
-// sourceHelp tells how to reach a database.
+// sourceHelp explains the credential of a database.
 const sourceHelp = `
 
-The credential for the database is a line in --credentials-file or FEEDCTL_CREDENTIALS:
-  basic USER:PASSWORD          sent with each request
-  session USER:PASSWORD        a cookie, renewed when it expires
-  bearer TOKEN                 such as a JWT; of a file, it is read again for each request
-  proxy USER SECRET [ROLES]    proxy authentication; SECRET "-": no token; ROLES: a,b
-TLS certificates are verified; those of an authority of one's own are named by the variable
-SSL_CERT_FILE.`
+The credential for the database, in --credentials-file or FEEDCTL_CREDENTIALS, is one of the
+lines "basic USER:PASSWORD", "session USER:PASSWORD" (a cookie), "bearer TOKEN" and "proxy
+USER SECRET [ROLES]".`
 
 // sourceMemory is up to which size a document is held in memory, in bytes.
 const sourceMemory = 256 << 10

@@ -51,44 +51,24 @@ func newBridgeCouchDB(a *app) *cobra.Command {
 		Short: "Publish the changes of a CouchDB database",
 		Long: `Couchdb publishes the changes of the database at DBURL (CouchDB, Cloudant, PouchDB Server)
 to FEED in the store, which is created if it does not exist. Each change becomes one entity:
-Content-Location is the document's ID, percent-encoded, and ETag its revision. The body is
-the document's JSON as the server wrote it; a tombstone is a DELETE, with a body if it has
-one.
+a PUT with the document's JSON as the server wrote it, or a DELETE for a tombstone.
 
-The position in the database is kept in the newest page of the feed, by the same write as
-the entities. An interrupted or killed run continues where it was, and each revision is in
-the feed once, even if the database sends changes again. A second bridge to the same feed
-does no harm.
-
-Documents that cannot be published (no ID, not UTF-8, above --max-document) go into the
-quarantine of the feed, and the others are published: see "feedctl bridge quarantine". If
-there are more than --max-quarantine allows, the exit status is 6; by default, if none can
-be published.
+The position in the database is kept in the newest page of the feed, so an interrupted or
+killed run continues where it was, and each revision is in the feed once. Documents that
+cannot be published go into the quarantine of the feed: see "feedctl bridge quarantine". The
+exit status is 6 if there are more of them than --max-quarantine allows; by default, if no
+document could be published.
 
 To replicate to another CouchDB, with the same revisions, conflicts and attachments, use
---revs --conflicts --design-docs --attachments multipart.
+--revs --conflicts --design-docs --attachments multipart. Filters are applied by the
+database; if the filter changes, what the feed does not have is published.
 
---attachments says how attachments are published:
-  none       documents without attachments
-  stub       the document has their names, types, sizes and digests (default)
-  inline     in the document, in base64
-  multipart  the entity is multipart/related; attachments of any size
-
-Filters are applied by the database. If the filter changes, the database is read from the
-beginning again, and what the feed does not have is published.
-
---snapshot makes a snapshot with the name of the feed when all changes have been published.
-A consumer that starts with it continues in the feed without a gap. The snapshot is computed
-from the feed and becomes visible when it is complete. The last state of each document is
-collected in a file beside the index, which grows to the size of the documents and is kept:
-an interrupted run continues with it, and the next snapshot reads only what is new in the
-feed. With --follow as well, the bridge makes one snapshot and then waits for changes. With
---conflicts, the snapshot has every leaf revision, including tombstones, so that a CouchDB
-filled from it is equal to the database; this needs --revs from the beginning of the feed.
+--snapshot makes a snapshot with the name of the feed when all changes have been published,
+before --follow waits for more. A consumer that starts with it continues in the feed without
+a gap.
 
 At the end, or at Ctrl-C with --follow, it prints the statistics of CouchDB's replication
-protocol. They are also in the replication log _local/ID of the database, if the user may
-write there.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
+protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart
@@ -106,7 +86,7 @@ write there.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Inte
 	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot when all changes have been published")
 	flags.BoolVar(&f.options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
 	flags.BoolVar(&f.options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for replication to CouchDB")
-	flags.StringVar(&f.attachments, "attachments", string(couchdb.Stub), "`FORM` in which attachments are published: none, stub, inline or multipart")
+	flags.StringVar(&f.attachments, "attachments", string(couchdb.Stub), "`FORM` of attachments: none, stub (type, size and digest), inline (base64 in the document) or multipart (of any size)")
 	flags.BoolVar(&f.options.DesignDocs, "design-docs", false, "publish design documents too")
 	flags.StringVar(&f.filter.Name, "filter", "", "publish documents that pass the filter function `DESIGN/NAME`")
 	flags.StringVar(&f.filter.View, "view", "", "publish documents in the view `DESIGN/NAME`")

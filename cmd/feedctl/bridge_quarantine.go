@@ -29,11 +29,8 @@ func newBridgeQuarantine(a *app) *cobra.Command {
 		Long: `Quarantine lists the documents and rows that a bridge could not publish to FEED, and why.
 
 With --retry DBURL it requests these documents again and publishes those that can be
-published now, for instance with a higher --max-document, with the filter and options of the
-run that found them. Entries are removed if the database has replaced or deleted the
-document, or if its filter now excludes it. Rows without a document ID remain in the list. A
-bridge may run at the same time. With --filter, --view or --selector, the changes are read
-from the beginning, without the documents.` + sourceHelp + exit.Help(exit.NotFound, exit.Interrupted),
+published now, with the filter and options of the run that found them. Entries are removed
+if the document would no longer be published. A bridge may run at the same time.` + sourceHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl bridge quarantine zones
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),

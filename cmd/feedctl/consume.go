@@ -42,13 +42,9 @@ func newConsume(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "consume URL|FEED|STORE#FEED --into SINK",
 		Short: "Copy a feed into a file, a directory or a database, each entity exactly once",
-		Long: `Consume reads a feed in order and applies each entity to a sink. The sink keeps the
-position in the feed together with the data, so a run that was interrupted or killed
-continues where it was, and each entity takes effect exactly once.
-
-The feed is at URL on a server or, without a server, in a store: FEED in --store, or
-STORE#FEED. A store is read with the access rights of this user. A sink may continue with
-the same feed at another URL or store: consume looks for its last Content-ID there.
+		Long: `Consume reads a feed in order, from URL on a server or from a store, and applies each entity
+to a sink. The sink keeps the position in the feed together with the data, so a run that was
+interrupted or killed continues where it was, and each entity takes effect exactly once.
 
 The sink is one of:
   jsonl:FILE           one line of JSON for each entity
@@ -56,59 +52,31 @@ The sink is one of:
   dir:DIR              one file for each key
   sqlite:FILE?table=T  one row for each key
   postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE
-                       one row for each key; what the URL leaves out is taken from PGHOST,
-                       PGUSER, PGPASSWORD, PGPASSFILE and so on, as psql does
-  couchdb:URL?name=N   one document for each key, in the database at URL, which is created
-                       if it does not exist; N tells several consumers of one database
-                       apart. What comes from CouchDB with its revisions (bridge couchdb
-                       --revs) is stored as it was.
-
-With --columns a table in PostgreSQL has typed columns with values of the JSON bodies:
-NAME=POINTER:TYPE, joined by commas. Entities that do not fit go into the table
-feedctl_quarantine, with Content-ID and reason; with --strict the first one ends the
-command, and nothing of its batch is kept.
-
-The credential for a CouchDB database is a line in --into-credentials-file or
-FEEDCTL_INTO_CREDENTIALS: see "feedctl bridge couchdb --help". Documents that the database
-refuses are logged and skipped; their number and some reasons are printed at the end.
-
-If all entities went into quarantine or were refused, the exit status is 6: most likely the
-columns or the database are wrong. --max-quarantine sets another limit, a number of entities
-or a percentage. A number ends the command as soon as it is exceeded, a percentage at the
-end or after 1,000 entities. What was consumed until then is kept.
+                       one row for each key; in typed columns with --columns, as
+                       NAME=POINTER:TYPE, joined by commas
+  couchdb:URL?name=N   one document for each key
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
   latest        after the newest entity there is now
-  snapshot      with the snapshot of the feed's name on the same server or in the same
-                store, then the feed
-  snapshot:URL  with the snapshot whose index is at URL; of a feed in a store,
-                snapshot:NAME with another one in that store
+  snapshot      with the snapshot of the feed's name, then the feed
+  snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME of a feed in a store
   TIME          with the entities since that time (RFC 3339)
 
-There is a gap if the feed no longer has the entities after the sink's position. --on-gap
-says what to do then:
-  fail      end with exit status 4; nothing is applied (default)
-  replay    apply everything again that the feed has from the position's time on
-  snapshot  start over from the snapshot. The sink keeps things that were deleted in the
-            gap; for an exact copy use an empty sink
+There is a gap if the feed no longer has the entities after the sink's position:
+  --on-gap fail      ends with exit status 4; nothing is applied (default)
+  --on-gap replay    applies everything again that the feed has since the position's time
+  --on-gap snapshot  starts over from the snapshot, for an exact copy with an empty sink
 
-Without --follow, consume ends at the end of the feed. With --follow it waits for new
-entities: by long-polls to a server, by notifications from a directory or database, and by
-polling a bucket, at intervals of up to 10 seconds. It also waits for a feed that cannot be
-reached or does not exist yet, and for a sink that is unavailable at the start. If the sink
-is unavailable later, for more than about half a minute, consume ends. Ctrl-C and SIGTERM
-commit what was applied and end it; the next run continues there. After SIGTERM the exit
-status is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
+The exit status is 6 if all entities went into quarantine or were refused, or more than
+--max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues
+there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
-  feedctl consume https://data.example.org/feeds/events --into jsonl:events.jsonl --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
-  feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into jsonl:zones.jsonl --follow
-  feedctl consume file:/mnt/data#zones --into sqlite:zones.db --from snapshot
-  feedctl consume https://data.example.org/feeds/zones --into couchdb:http://127.0.0.1:5984/zones`,
+  feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into couchdb:http://127.0.0.1:5984/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runConsume(c.Context(), a, &f, args[0])

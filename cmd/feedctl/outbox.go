@@ -15,25 +15,20 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-const outboxLong = `Outbox publishes events that applications write in their own PostgreSQL transactions, by
+func newOutbox(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "outbox",
+		Short: "Publish events written in PostgreSQL transactions",
+		Long: `Outbox publishes events that applications write in their own PostgreSQL transactions, by
 calling feedctl.publish or by changing captured tables. Events of a transaction that is
 rolled back are never published; those of a committed transaction are published exactly
 once.
 
   SELECT feedctl.publish('orders', '1017', 'PUT', '{"total": 12.5}');
 
---db URL is the database: postgres://USER@HOST/DATABASE?schema=feedctl. Missing parts are
-taken from PGHOST, PGUSER, PGPASSWORD, PGPASSFILE and so on, as by psql. "run" and "attach"
-create the tables in the schema, by default "feedctl", if they do not exist.
-
-Without --store, the pages are in the same database, and rows become pages in one
-transaction. "feedctl serve --store URL" with the same URL serves them.`
-
-func newOutbox(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "outbox",
-		Short: "Publish events written in PostgreSQL transactions",
-		Long:  outboxLong + exit.Help(),
+"run" and "attach" create the tables in the schema of --db, by default "feedctl". Without
+--store, the pages are in the same database, and "feedctl serve --store URL" with the same
+URL serves them.` + exit.Help(),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox status --db postgres://feedctl@db.example.org/shop`,

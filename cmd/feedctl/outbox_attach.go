@@ -30,18 +30,13 @@ func newOutboxAttach(a *app) *cobra.Command {
 		Short: "Publish the changes of a table",
 		Long: `Attach installs triggers that publish the changes of TABLE to FEED through the outbox, in
 the transactions that make them: a PUT with the row as a JSON object when it is inserted or
-updated, a DELETE when it is deleted or truncated, and both when its key changes. An update
-that changes none of --columns publishes nothing. The user must own the table.
-
-The triggers are installed under a lock that waits for transactions that write to the table.
-Other writers are blocked for at most a second at a time. Attaching a table again replaces
-its columns, key and feed. Do so after adding a partition, so that a TRUNCATE of this
-partition alone is published: "feedctl outbox status" names partitions that were added
-later.
+updated, a DELETE when it is deleted or truncated, and both when its key changes. The user
+must own the table. Attaching a table again replaces its columns, key and feed; do so after
+adding a partition.
 
 With --snapshot the current contents become a snapshot with the name of the feed, and the
-feed continues exactly where it ends: new consumers start with it ("feedctl consume --from
-snapshot"). Writers are not blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrupted),
+feed continues exactly where it ends ("feedctl consume --from snapshot"). Writers are not
+blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrupted),
 		Example: `  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
 		Args: cobra.NoArgs,

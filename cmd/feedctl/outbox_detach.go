@@ -21,10 +21,8 @@ func newOutboxDetach(a *app) *cobra.Command {
 		Use:   "detach --db URL (--table TABLE | --feed FEED)",
 		Short: "Publish the changes of a table no more",
 		Long: `Detach removes the triggers and everything else that attach has created. Published entities
-remain, and rows in the outbox are still moved.
-
-Dropping a table leaves functions behind. Detach a dropped table by its feed, or by its name
-when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
+remain, and rows in the outbox are still moved. Detach a dropped table by its feed, or by
+its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products
   feedctl outbox detach --db postgres://owner@db.example.org/shop --feed products`,
 		Args: cobra.NoArgs,

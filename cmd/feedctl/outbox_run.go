@@ -36,22 +36,17 @@ func newOutboxRun(a *app) *cobra.Command {
 		Short: "Move committed rows of the outbox to pages",
 		Long: `Run moves the rows of the outbox to the pages of their feeds as they are committed, until
 Ctrl-C or SIGTERM. Any number of runners may run, on any number of hosts: one works on each
-feed, and another takes over within seconds if it is gone.
+feed, and another takes over within seconds if it is gone. With --all, rows of feeds that
+appear later are moved, too, and a feed that needs attention does not stop the others.
 
-With --all it moves the rows of all feeds, including those that appear later. If a feed
-needs attention, this is logged, and the others continue.
-
-With --store URL the pages are in another store, and the feed's checkpoint records how far
-the outbox has come. If a feed has an unknown checkpoint, because the database or the store
-was restored from a backup, or because it belongs to another outbox, nothing is written to
-it. --adopt continues such a feed: it deletes rows that are in the feed and moves the
-others.
+If a feed in another store (--store URL) has an unknown checkpoint, because the database or
+the store was restored from a backup, or because it belongs to another outbox, nothing is
+written to it. --adopt continues such a feed: it deletes rows that are in the feed and moves
+the others.
 
 Rows that cannot be published are moved to the table outbox_quarantine, with the reason.
 With --once, the exit status is 6 if there are more of them than --max-quarantine allows; by
-default, if no row could be published.
-
-With --metrics it serves metrics for Prometheus at /metrics.` + exit.Help(exit.Invalid, exit.Quarantine, exit.Interrupted),
+default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl outbox run --db postgres://feedctl@db.example.org/shop --all
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --store file:/var/lib/feedctl
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,

@@ -23,13 +23,13 @@ func newStatus(a *app) *cobra.Command {
 		Use:   "status SINK...",
 		Short: "Show where the consumers of sinks stand",
 		Long: `Status prints a line for each consumer of the given sinks, which are named as for "feedctl
-consume --into": the feed that it reads, its position there, when it last committed, and how
-far that is behind the newest entity. A database is shown with all its tables unless the
-sink names one. With --json, each line is an object.
+consume --into": the feed that it reads, its position there, when it last committed, and its
+lag behind the newest entity. A database is shown with all its tables unless the sink names
+one. With --json, each line is an object.
 
 Nothing is created, and consumers may be running. The feed is asked for its newest entity
-where the consumer last read it, without credentials. If it cannot be asked there, or the
-consumer is still reading a snapshot, the lag is not known.` + exit.Help(exit.NotFound, exit.Interrupted),
+without credentials; if it does not answer, or the consumer is still reading a snapshot, the
+lag is unknown.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl status jsonl:zones.jsonl sqlite:zones.db
   feedctl status 'postgres://shop@db.example.org/shop?table=public.products' --json`,
 		Args: cobra.MinimumNArgs(1),
