@@ -142,6 +142,9 @@ func (db *DB) Name() string { return db.name }
 // Logger returns the logger of the client's configuration, or one that discards.
 func (db *DB) Logger() *slog.Logger { return db.config.Log }
 
+// MaxWhole returns the size in bytes up to which documents are held in memory.
+func (db *DB) MaxWhole() int { return db.config.MaxWhole }
+
 // SpoolDir returns the directory for temporary files of the client's configuration.
 func (db *DB) SpoolDir() string { return db.config.SpoolDir }
 

@@ -185,7 +185,8 @@ func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *b
 			return nil
 		},
 		Settled: func(ctx context.Context) {
-			p.follower.Confirm(p.batch)
+			s.open.Delete(p.batch)
+			p.batch.Close()
 			if s.only == nil {
 				s.bridge.log.tick(ctx, after)
 			}

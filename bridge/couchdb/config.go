@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 	"github.com/feedctl/feedctl/couchdb"
@@ -44,23 +43,8 @@ type Options struct {
 	DesignDocs bool `json:"designDocs,omitempty"`
 }
 
-// A Filter is applied by the source. At most one of Name, View, DocIDs and Selector is
-// set (CouchDB documentation, "Filtering").
-type Filter struct {
-	Name     string          `json:"name,omitempty"` // "design/name"
-	View     string          `json:"view,omitempty"` // "design/name"
-	DocIDs   []string        `json:"docIds,omitempty"`
-	Selector json.RawMessage `json:"selector,omitempty"`
-	Query    url.Values      `json:"query,omitempty"` // parameters for the filter
-}
-
-// options returns the options for a changes feed with the filter.
-func (f *Filter) options() changes.Options {
-	return changes.Options{Filter: f.Name, View: f.View, DocIDs: f.DocIDs, Selector: f.Selector, Query: f.Query}
-}
-
-// picks reports whether the filter depends on the content of documents.
-func (f *Filter) picks() bool { return f.Name != "" || f.View != "" || f.Selector != nil }
+// A Filter is applied by the source.
+type Filter = changes.Filter
 
 // selection returns a digest of the settings that determine which rows are published. A
 // checkpoint is valid only with the same selection.
@@ -132,8 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("configure bridge: invalid attachments %q: must be none, stub, inline or multipart", c.Attachments)
 	}
-	filter := c.Filter.options()
-	if err := filter.Check(); err != nil {
+	if err := (&changes.Options{Filter: c.Filter}).Check(); err != nil {
 		return c, fmt.Errorf("configure bridge: %w", err)
 	}
 	if c.Source == nil {

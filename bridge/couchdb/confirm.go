@@ -132,7 +132,7 @@ func (r *reader) isBack(ctx context.Context, since json.RawMessage) (bool, error
 // verifyAgain verifies, after the connection was lost, that the source still has the last known
 // record of its log and the last revisions that were read. Otherwise it returns errBehind, and
 // the reader must begin again from the feed's checkpoint.
-func (r *reader) verifyAgain(ctx context.Context, _ json.RawMessage, _ error) error {
+func (r *reader) verifyAgain(ctx context.Context) error {
 	if known := r.bridge.log.known.Load(); known != nil {
 		log, err := r.bridge.log.read(ctx, r.bridge.log.id(r.bridge.config.Source.URL()))
 		if err != nil {

@@ -271,7 +271,7 @@ func TestLostConnection(t *testing.T) {
 	r.fill(4, 5)
 	r.await(5)
 	_, _ = stop()
-	if !strings.Contains(log.String(), "changes feed failed, reconnecting") {
+	if !strings.Contains(log.String(), "source is unavailable, retrying") {
 		t.Errorf("the log is %s", &log)
 	}
 	for _, request := range r.fake.Requests() {

@@ -10,8 +10,7 @@ import (
 // follow returns the options of the changes feed.
 func (b *Bridge) follow(kind changes.Feed, since json.RawMessage, instance string) changes.Options {
 	c := &b.config
-	o := c.Filter.options()
-	o.Feed, o.Since, o.Instance = kind, since, instance
+	o := changes.Options{Feed: kind, Since: since, Instance: instance, Filter: c.Filter}
 	o.AllDocs, o.IncludeDocs = c.Conflicts, !c.Revs && !c.Conflicts
 	o.BatchRows, o.BatchBytes = batchRows, batchBytes
 	o.Heartbeat, o.Log = heartbeat, c.Log

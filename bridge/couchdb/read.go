@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -29,11 +28,10 @@ type want struct {
 
 // A piece is a batch of rows to be published.
 type piece struct {
-	batch    *changes.Batch
-	follower *changes.Follower
-	wants    []want // in the order they are published
-	chunks   []*chunk
-	bad      []bridge.Quarantined
+	batch  *changes.Batch
+	wants  []want // in the order they are published
+	chunks []*chunk
+	bad    []bridge.Quarantined
 }
 
 // A reader reads the changes feed and determines which revisions are not in the feed yet.
@@ -48,12 +46,17 @@ type reader struct {
 	confirmed bool                                // the source was compared with the feed
 	recent    atomic.Pointer[map[string][]string] // the last revisions that were read, by document
 	logged    bool                                // the log has been written at the beginning
-	followers []*changes.Follower
-	repeating bool  // the last revision was already in the feed
-	lean      int64 // rows still to be read without their documents
-	leanLast  int64 // initial value of lean the last time; 0 once a row was read with its document
-	reached   bool  // the source has responded
-	failed    int   // consecutive attempts without a row or the end
+	follower  *changes.Follower
+	withDocs  bool      // the follower requests documents
+	requests  int64     // of the follower
+	asked     bool      // how many rows are pending
+	heard     time.Time // when something was last received
+	open      sync.Map  // batches that are not settled
+	repeating bool      // the last revision was already in the feed
+	lean      int64     // rows still to be read without their documents
+	leanLast  int64     // initial value of lean the last time; 0 once a row was read with its document
+	reached   bool      // the source has responded
+	failed    int       // consecutive attempts without a row or the end
 
 	slots    chan struct{}
 	fetching sync.WaitGroup
@@ -81,108 +84,115 @@ func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 }
 
 // checkEnd verifies that the database was not replaced while its changes were read: if it is
-// deleted, its changes feed ends as usual. After a response without rows that is not necessary,
-// because the follower has requested the instance just before.
+// deleted, its changes feed ends as usual. After a feed without rows that is not necessary, because
+// the follower has requested the instance just before.
 func (r *reader) checkEnd(ctx context.Context) error {
-	f := r.followers[len(r.followers)-1]
-	if f.Stats().Rows == 0 {
+	if r.follower.Stats().Rows == 0 {
 		return nil
 	}
 	info, err := r.bridge.config.Source.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("check that the source database still exists: %w", err)
 	}
-	if was, is := f.Info().Instance(), info.Instance(); was != is {
+	if was, is := r.follower.Info().Instance(), info.Instance(); was != is {
 		return fmt.Errorf("%w: instance was %s, is %s at the end of the changes", changes.ErrRecreated, was, is)
 	}
 	return nil
 }
 
-// follow reads one changes feed to its end, with a new follower after each failed one.
+// follow reads one changes feed to its end.
 func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) error {
+	r.follower = nil
 	for {
-		if err := r.verify(ctx); err != nil {
-			if err := r.tryAgain(ctx, false, err); err != nil {
-				return err
+		err := r.verify(ctx)
+		if err == nil {
+			if r.follower == nil {
+				o := r.options(kind)
+				if r.follower, err = changes.New(r.bridge.config.Source, o); err != nil {
+					return err
+				}
+				r.withDocs, r.asked, r.requests = o.IncludeDocs, false, 0
 			}
-			continue
+			begun := time.Now()
+			var handled error
+			err = r.follower.Follow(ctx, func(b *changes.Batch) error {
+				handled = r.handle(ctx, kind, b, pieces)
+				return handled
+			})
+			r.countRequests()
+			switch {
+			case handled == errWithDocs:
+				r.follower = nil
+				continue
+			case err == nil || handled != nil:
+				return handled
+			case kind != changes.Normal && r.heard.Sub(begun) >= workedFor:
+				r.failed = 0
+			}
 		}
-		again, err := r.followOnce(ctx, kind, pieces)
-		if err != nil || !again {
+		if err := r.tryAgain(ctx, err); err != nil {
 			return err
-		}
-		last := len(r.followers) - 1
-		if f := r.followers[last]; f.Stats().Rows == 0 { // no document of it is in use
-			r.followers = r.followers[:last]
-			if err := f.Close(); err != nil {
-				return err
-			}
 		}
 	}
 }
 
-// followOnce reads one changes feed to its end, or returns true if it must be followed again.
-func (r *reader) followOnce(ctx context.Context, kind changes.Feed, pieces chan<- *bridge.Piece) (again bool, err error) {
-	o := r.options(kind)
-	f, err := changes.New(r.bridge.config.Source, o)
-	if err != nil {
-		return false, err
+// countRequests adds the new requests of the follower to the progress.
+func (r *reader) countRequests() {
+	now := r.follower.Stats().Requests
+	r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Requests += now - r.requests })
+	r.requests = now
+}
+
+// workedFor is how long a connection must have worked for its failure to count as the first.
+const workedFor = 30 * time.Second
+
+// errWithDocs means that the rows to be read without documents have been read.
+var errWithDocs = errors.New("reading with documents again")
+
+// handle sends a batch of rows as a piece, and starts to fetch its documents.
+func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.Batch, pieces chan<- *bridge.Piece) error {
+	r.open.Store(batch, nil)
+	r.countRequests()
+	r.reached, r.failed = true, 0
+	if r.withDocs {
+		r.leanLast = 0
 	}
-	r.followers = append(r.followers, f)
-	requests := int64(0)
-	asked := false
-	for {
-		batch, err := f.Next(ctx)
-		now := f.Stats().Requests
-		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Requests += now - requests })
-		requests = now
-		switch {
-		case errors.Is(err, io.EOF):
-			return false, nil
-		case err != nil:
-			err = r.tryAgain(ctx, o.IncludeDocs, err)
-			return err == nil, err
-		}
-		r.reached, r.failed = true, 0
-		if o.IncludeDocs {
-			r.leanLast = 0
-		}
-		r.instance = f.Instance()
-		from := r.since
-		if !r.logged && len(batch.Rows) > 0 && r.only == nil {
-			r.logged = true
-			if r.bridge.log.known.Load() == nil {
-				r.bridge.log.write(ctx, from)
-			}
-		}
-		r.remember(batch.Rows)
-		if batch.Seq != nil {
-			r.since = batch.Seq
-		}
-		p := &piece{batch: batch, follower: f}
-		if err := r.classify(p); err != nil {
-			return false, err
-		}
-		select {
-		case pieces <- r.run.piece(p, from, r.since, r.instance):
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
-		if err := r.fetch(ctx, p.chunks); err != nil {
-			return false, err
-		}
-		if !asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
-			asked = true
-			o := r.options(kind)
-			r.fetching.Go(func() { r.queryPending(ctx, o) })
-		}
-		if r.lean > 0 {
-			if r.lean -= int64(len(batch.Rows)); r.lean <= 0 { // try again with documents
-				r.lean = 0
-				return true, f.Close() // it holds no documents
-			}
+	r.instance = r.follower.Instance()
+	from := r.since
+	if !r.logged && len(batch.Rows) > 0 && r.only == nil {
+		r.logged = true
+		if r.bridge.log.known.Load() == nil {
+			r.bridge.log.write(ctx, from)
 		}
 	}
+	r.remember(batch.Rows)
+	if batch.Seq != nil {
+		r.since = batch.Seq
+	}
+	p := &piece{batch: batch}
+	if err := r.classify(p); err != nil {
+		return err
+	}
+	select {
+	case pieces <- r.run.piece(p, from, r.since, r.instance):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := r.fetch(ctx, p.chunks); err != nil {
+		return err
+	}
+	if !r.asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
+		r.asked = true
+		o := r.options(kind)
+		r.fetching.Go(func() { r.queryPending(ctx, o) })
+	}
+	if r.lean > 0 {
+		if r.lean -= int64(len(batch.Rows)); r.lean <= 0 {
+			r.lean = 0
+			return errWithDocs
+		}
+	}
+	return nil
 }
 
 // verify compares the source with the feed's checkpoint the first time, and after a failure
@@ -196,30 +206,25 @@ func (r *reader) verify(ctx context.Context) error {
 	if r.cause == nil || r.only != nil {
 		return nil
 	}
-	err := r.verifyAgain(ctx, r.since, r.cause)
+	err := r.verifyAgain(ctx)
 	if err == nil {
 		r.cause = nil
 	}
 	return err
 }
 
-// options returns the options for a follower from the reader's position. Until the source has
-// responded, a follower makes only one attempt, and later three; then tryAgain decides.
+// options returns the options for a follower from the reader's position.
 func (r *reader) options(kind changes.Feed) changes.Options {
 	o := r.bridge.follow(kind, r.since, r.instance)
-	o.Heard = func() { r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = time.Now() }) }
-	if r.only == nil {
-		o.Reconnect = r.verifyAgain
+	o.Heard = func() {
+		r.heard = time.Now()
+		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = r.heard })
 	}
 	if r.lean > 0 {
 		o.IncludeDocs = false
 		o.SeqInterval = 0 // so that reading with documents can begin after any row
 	}
-	o.Attempts = 3
-	if !r.reached {
-		o.Attempts = 1
-	}
-	switch picks := r.bridge.config.Filter.picks(); {
+	switch picks := r.bridge.config.Filter.Picks(); {
 	case r.only != nil && picks:
 		o.IncludeDocs = false // few of them are needed
 	case r.only != nil:
@@ -255,13 +260,14 @@ func (r *reader) fetch(ctx context.Context, chunks []*chunk) error {
 	return nil
 }
 
-// Close waits for fetches and closes the followers.
-func (r *reader) Close() (err error) {
+// Close waits for fetches and closes the batches that are not settled.
+func (r *reader) Close() error {
 	r.fetching.Wait()
-	for _, f := range r.followers {
-		err = errors.Join(err, f.Close())
-	}
-	return err
+	r.open.Range(func(batch, _ any) bool {
+		batch.(*changes.Batch).Close()
+		return true
+	})
+	return nil
 }
 
 // classify determines which revisions of a piece must be published.

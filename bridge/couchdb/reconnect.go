@@ -14,9 +14,9 @@ import (
 // documents has failed. The number doubles each time that it fails again.
 const leanRows = batchRows
 
-// tryAgain returns nil after a pause if the changes feed is to be followed again after a follower
-// failed with err. withDocs reports whether the feed had documents, which may be the cause.
-func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
+// tryAgain returns nil after a pause if the changes feed is to be followed again after it failed
+// with err.
+func (r *reader) tryAgain(ctx context.Context, err error) error {
 	c := &r.bridge.config
 	var network *net.OpError
 	first := !r.reached
@@ -32,7 +32,8 @@ func (r *reader) tryAgain(ctx context.Context, withDocs bool, err error) error {
 		if first && !c.Follow && c.Attempts == 0 {
 			return err
 		}
-	case withDocs && r.failed > 0 && !tooMany(err):
+	case r.follower != nil && r.withDocs && r.failed > 1 && !tooMany(err): // the documents may be the cause
+		r.follower = nil
 		r.leanLast = max(2*r.leanLast, leanRows)
 		r.lean, r.failed = r.leanLast, 0
 		c.Log.Warn("changes cannot be read with their documents, requesting documents separately for the next rows",

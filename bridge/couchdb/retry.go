@@ -29,7 +29,7 @@ func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	defer func(configured Config) { b.config = configured }(b.config)
 	return b.core.Retry(ctx, func(thing bridge.Quarantined) int {
 		var f Filter
-		if json.Unmarshal(thing.Filter, &f) == nil && f.picks() {
+		if json.Unmarshal(thing.Filter, &f) == nil && f.Picks() {
 			return retryFiltered
 		}
 		return retryDocs

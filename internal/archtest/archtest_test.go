@@ -101,7 +101,7 @@ var rooms = map[string]room{
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
 	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/tcp"}},
-	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/backoff", "internal/jsonscan"}},
+	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 	"bridge":                 {rooms: []string{"chain", "feed", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
 		rooms:     []string{"bridge", "bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "producer", "storage"},

@@ -4,144 +4,126 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// errLimit means that Options.Limit rows have been read.
-var errLimit = errors.New("limit reached")
-
-// answer reads a response to its end, and reports whether it has the last sequence of
-// the feed.
-func (r *run) answer() (end bool, err error) {
-	if r.kind == Continuous {
-		return r.continuous()
+// answer reads a response to its end, and reports whether it has the last sequence of the feed.
+func (f *Follower) answer() (end bool, err error) {
+	if f.kind == Continuous {
+		return f.continuous()
 	}
-	json := r.lines.json
+	json := f.lines.json
 	var last line // the members other than the rows
 	err = json.Object(func(name []byte) error {
 		if string(name) != `"results"` {
-			return r.lines.member(&last, name)
+			return f.lines.member(&last, name)
 		}
 		return json.Array(func() error {
-			_, err := r.line()
+			_, err := f.line()
 			return err
 		})
 	})
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = last.serverError()
 	}
-	if last.code != "" {
-		return false, &serverError{last.code, last.reason}
+	if err == nil && last.end {
+		f.end(&last)
 	}
-	if last.end {
-		r.end(&last)
-	}
-	return last.end, nil
+	return last.end, err
 }
 
 // continuous reads the objects of a continuous feed.
-func (r *run) continuous() (end bool, err error) {
+func (f *Follower) continuous() (end bool, err error) {
 	for !end && err == nil {
-		if _, err = r.lines.json.Peek(); err == io.EOF {
+		if _, err = f.lines.json.Peek(); err == io.EOF {
 			return false, nil
 		}
 		if err == nil {
-			end, err = r.line()
+			end, err = f.line()
 		}
 	}
 	return end, err
 }
 
 // line reads an object, and reports whether it is the end of the feed.
-func (r *run) line() (end bool, err error) {
-	r.lines.json.Mark()
-	l, err := r.lines.read()
-	if err == nil {
-		switch {
-		case l.end && !l.hasID && r.kind == Continuous:
-			r.end(&l)
+func (f *Follower) line() (end bool, err error) {
+	f.lines.json.Mark()
+	l, err := f.lines.read()
+	if err == nil && !l.hasID {
+		if l.end && f.kind == Continuous {
+			f.end(&l)
 			return true, nil
-		case l.code != "" && !l.hasID:
-			return false, &serverError{l.code, l.reason}
 		}
-		if err = l.check(); err != nil {
-			l.row.Doc.Close()
+		if err := l.serverError(); err != nil {
+			return false, err
 		}
+	}
+	if err == nil {
+		err = l.check()
 	}
 	if err != nil {
-		return false, r.malformedRow(err)
+		l.row.Doc.Close()
+		return false, f.malformedRow(err)
 	}
-	return false, r.row(l.row)
+	return false, f.row(l.row)
 }
 
 // row adds a row to the current batch.
-func (r *run) row(row Row) error {
-	limit := r.f.options.Limit
-	if limit > 0 && r.read == limit {
-		row.Doc.Close() // the server ignores the limit
-		return errLimit
-	}
-	if b := r.batch; b != nil && !b.fits(1, row.size, &r.f.options) {
-		if err := r.flush(); err != nil {
+func (f *Follower) row(row Row) error {
+	if b := f.batch; b != nil && !b.fits(row.size, &f.options) {
+		if err := f.flush(); err != nil {
 			row.Doc.Close()
 			return err
 		}
 	}
-	if r.batch == nil {
-		r.batch = &Batch{Seq: r.since}
+	f.last = time.Now()
+	if f.batch == nil {
+		f.batch = &Batch{Seq: f.since, began: f.last}
 	}
-	r.batch.add(row)
-	r.last = time.Now()
+	f.batch.add(row)
 	if row.Seq != nil {
-		r.since = row.Seq
-		r.tries = 0
-		if r.malformed == rereading {
-			r.malformed = none // the malformed row was before this, and was damaged in transit
+		f.since = row.Seq
+		if f.malformed == rereading {
+			f.malformed = none // the malformed row was before this, and was damaged in transit
 		}
 	}
-	r.rows++
-	if r.read++; r.read == limit && r.kind != Normal {
-		return errLimit // the last sequence of a normal feed is still to come
-	}
+	f.rows++
 	return nil
 }
 
-// malformedRow handles a malformed row. The row may have been damaged in transit, so it
-// is requested again before it is delivered with an error.
-func (r *run) malformedRow(err error) error {
+// malformedRow handles a malformed row. The row may have been damaged in transit, so it is requested
+// again before it is delivered with an error.
+func (f *Follower) malformedRow(err error) error {
 	var syntax *jsonscan.SyntaxError
 	if !errors.As(err, &syntax) && !errors.Is(err, errNotRow) {
 		return err
 	}
-	if r.malformed == none {
-		r.malformed = rereading
-		return &malformedRowError{err}
+	err = fmt.Errorf("malformed row: %w", err)
+	if f.malformed == none {
+		f.malformed = rereading
+		return err
 	}
-	r.malformed = reread
-	raw, broken := r.lines.json.Resync(maxRaw)
+	f.malformed = reread
+	raw, broken := f.lines.json.Resync(maxRaw)
 	if broken != nil {
 		return broken
 	}
-	r.f.count(func(s *Stats) { s.Malformed++ })
 	raw = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\r")), []byte(","))
-	return r.row(Row{Err: &malformedRowError{err}, Raw: raw, size: len(raw)})
+	return f.row(Row{Err: err, Raw: raw, size: len(raw)})
 }
 
 // end takes the position from the end of a response.
-func (r *run) end(last *line) {
-	if last.lastSeq == nil {
-		return
-	}
-	if r.batch == nil && string(last.lastSeq) == string(r.since) {
+func (f *Follower) end(last *line) {
+	if last.lastSeq == nil || f.batch == nil && string(last.lastSeq) == string(f.since) {
 		return // nothing has changed
 	}
-	r.since = append(json.RawMessage(nil), last.lastSeq...)
-	if r.batch == nil {
-		r.batch = new(Batch)
+	f.since = append(json.RawMessage(nil), last.lastSeq...)
+	if f.batch == nil {
+		f.batch = new(Batch)
 	}
-	r.batch.Seq, r.batch.Pending = r.since, last.pending
-	r.tries = 0
+	f.batch.Seq, f.batch.Pending = f.since, last.pending
 }

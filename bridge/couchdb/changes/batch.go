@@ -2,21 +2,20 @@ package changes
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
 )
 
 // A Row says that a document has changed.
 type Row struct {
-	// Seq is the position after this row, or nil if the row has none (see
-	// [Options.SeqInterval]).
+	// Seq is the position after this row, or nil if the row has none (see [Options.SeqInterval]).
 	Seq     json.RawMessage
 	ID      string   // may be empty, or not UTF-8, if the server says so
 	Revs    []string // the winner first
 	Deleted bool     // whether the winner is deleted
-	// Doc is the winning revision, unchanged, if [Options.IncludeDocs] is set. It is
-	// valid JSON, but may not be UTF-8. It is nil if the server sent none. It is valid
-	// until the batch is confirmed.
+	// Doc is the winning revision, unchanged, if [Options.IncludeDocs] is set. It is valid JSON, but
+	// may not be UTF-8. It is nil if the server sent none.
 	Doc *couchdb.Body
 	// Meta is from Doc.
 	Meta couchdb.Meta
@@ -31,21 +30,29 @@ type Row struct {
 // A Batch is a sequence of rows in the order in which they were received. It may be empty.
 type Batch struct {
 	Rows []Row
-	// Seq is the position to continue from when the rows of this batch, and of all
-	// batches before it, have been handled. It may be the same as that of the batch
-	// before, and is nil until the server sends a sequence.
+	// Seq is the position to continue from when the rows of this batch, and of all batches before
+	// it, have been handled. It may be the same as that of the batch before, and is nil until the
+	// server sends a sequence.
 	Seq json.RawMessage
-	// Pending is the server's count of remaining rows, or -1 if it did not send one.
-	// Servers send it at the end of a response. With a filter it is an upper bound.
-	// See also [Pending].
+	// Pending is the server's count of remaining rows, or -1 if it did not send one. Servers send it
+	// at the end of a response. With a filter it is an upper bound. See also [Pending].
 	Pending int64
 
 	bytes int
+	began time.Time // when the first row was received
 }
 
-// fits reports whether b has room for this number of rows and bytes.
-func (b *Batch) fits(rows, bytes int, o *Options) bool {
-	return len(b.Rows) == 0 || len(b.Rows)+rows <= o.BatchRows && b.bytes+bytes <= o.BatchBytes
+// Close releases the documents of the rows.
+func (b *Batch) Close() {
+	for i := range b.Rows {
+		b.Rows[i].Doc.Close()
+		b.Rows[i].Doc = nil
+	}
+}
+
+// fits reports whether b has room for a row of this size.
+func (b *Batch) fits(bytes int, o *Options) bool {
+	return len(b.Rows) == 0 || len(b.Rows) < o.BatchRows && b.bytes+bytes <= o.BatchBytes
 }
 
 func (b *Batch) add(row Row) {
@@ -55,20 +62,6 @@ func (b *Batch) add(row Row) {
 		b.Seq = row.Seq
 	}
 	b.Pending = -1
-}
-
-// join adds the batch that came after b.
-func (b *Batch) join(next *Batch) {
-	b.Rows = append(b.Rows, next.Rows...)
-	b.bytes += next.bytes
-	b.Seq, b.Pending = next.Seq, next.Pending
-}
-
-// release closes the documents of the rows.
-func (b *Batch) release() {
-	for i := range b.Rows {
-		b.Rows[i].Doc.Close()
-	}
 }
 
 // An arena allocates small byte slices from larger chunks.

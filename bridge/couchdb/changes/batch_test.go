@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +31,7 @@ func TestSilence(t *testing.T) {
 					silent = beat("{\"results\":[\n")
 				}
 				w.answers = []answer{silent, text(normal("", "s1")), silent, refuse(500), text(normal("a", "s2")), silent}
-				f := follow(t, w.db, changes.Options{Feed: kind, Filter: filter})
+				f := follow(t, w.db, changes.Options{Feed: kind, Filter: changes.Filter{Name: filter}})
 				begun := time.Now()
 				var got []string
 				for range 2 {
@@ -74,15 +73,17 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestLongPollThatDoesNotWait does not become a busy loop.
+// TestLongPollThatDoesNotWait is an error, so that it does not become a busy loop.
 func TestLongPollThatDoesNotWait(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.otherwise = text(normal("", "s1"))
-		if got, err := read(t, follow(t, w.db, changes.Options{Feed: changes.LongPoll})); got != "" || err != errNothing {
-			t.Errorf("got %q and %v", got, err)
+		f, err := changes.New(w.db, changes.Options{Feed: changes.LongPoll})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n := len(w.queries()); n < 100 || n > 400 {
-			t.Errorf("%d requests in an hour", n)
+		err = f.Follow(t.Context(), func(*changes.Batch) error { return nil })
+		if n := len(w.queries()); err == nil || couchdb.Permanent(err) || n != 1 {
+			t.Errorf("%d requests, %v", n, err)
 		}
 	})
 }
@@ -101,52 +102,6 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%d connections", n)
 		}
 	})
-}
-
-// TestForgives: a connection that was well for long begins with short pauses
-// again.
-func TestForgives(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		for range 7 {
-			w.answers = append(w.answers, refuse(500))
-		}
-		var ended, asked time.Time
-		w.answers = append(w.answers, func(rw http.ResponseWriter, _ *http.Request) {
-			for range 100 {
-				send(rw, "\n")
-				time.Sleep(10 * time.Second)
-			}
-			ended = time.Now()
-			panic(http.ErrAbortHandler)
-		}, func(rw http.ResponseWriter, r *http.Request) {
-			asked = time.Now()
-			beat("")(rw, r)
-		})
-		if _, err := read(t, follow(t, w.db, changes.Options{Feed: changes.Continuous})); err != errNothing {
-			t.Error(err)
-		}
-		if pause := asked.Sub(ended); pause > time.Second {
-			t.Errorf("paused for %v", pause)
-		}
-	})
-}
-
-// TestServerErrors: what the server says in the middle of a feed is what the
-// follower gives up with.
-func TestServerErrors(t *testing.T) {
-	for _, body := range []string{
-		`{"results":[` + "\n" + `{"error":"timeout","reason":"the shard is gone"}`,
-		`{"results":[],"error":"timeout","reason":"the shard is gone"}`,
-		`{"error":"timeout","reason":"the shard is gone"}`,
-	} {
-		inWorld(t, nil, func(t *testing.T, w *world) {
-			w.otherwise = text(body)
-			_, err := read(t, follow(t, w.db, changes.Options{Attempts: 2}))
-			if err == nil || !strings.Contains(err.Error(), "timeout: the shard is gone") || !strings.Contains(err.Error(), "2 attempts") {
-				t.Error(err)
-			}
-		})
-	}
 }
 
 // TestNoSequence: rows without a sequence leave the position where it was, and a
@@ -249,69 +204,74 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestConfirm: the position is that of what was confirmed, and large documents
-// live as long.
-func TestConfirm(t *testing.T) {
+// TestClosed: large documents can be read until their batch is closed.
+func TestClosed(t *testing.T) {
 	inWorld(t, []answer{text(`{"results":[` + many(6, 3000) + `],"last_seq":5}`)}, func(t *testing.T, w *world) {
-		f := follow(t, w.db, changes.Options{Since: json.RawMessage(`"start"`), IncludeDocs: true, BatchRows: 2, MaxWhole: 1000, SpoolDir: t.TempDir()})
-		var batches []*changes.Batch
-		for range 3 {
-			b, err := next(t, f, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
-			batches = append(batches, b)
+		f, err := changes.New(spooling(t, w, 1000, t.TempDir()), changes.Options{IncludeDocs: true, BatchRows: 2})
+		if err != nil {
+			t.Fatal(err)
 		}
-		check := func(position string, readable ...bool) {
-			t.Helper()
-			if got := string(f.Position()); got != position {
-				t.Errorf("position is %s, want %s", got, position)
-			}
-			for i, b := range batches {
-				doc := b.Rows[1].Doc
-				text, err := io.ReadAll(doc.Reader())
-				if doc.Bytes() != nil || (err == nil) != readable[i] || err == nil && (!json.Valid(text) || int64(len(text)) != doc.Size()) {
-					t.Errorf("batch %d: %d bytes, %v", i, len(text), err)
+		var batches []*changes.Batch
+		if err := f.Follow(t.Context(), func(b *changes.Batch) error { batches = append(batches, b); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range batches {
+			for _, r := range b.Rows {
+				text, err := io.ReadAll(r.Doc.Reader())
+				if err != nil || r.Doc.Bytes() != nil || !json.Valid(text) || int64(len(text)) != r.Doc.Size() {
+					t.Errorf("%d bytes of %s, %v", len(text), r.ID, err)
 				}
 			}
+			doc := b.Rows[0].Doc
+			b.Close()
+			b.Close() // has no effect
+			if _, err := io.ReadAll(doc.Reader()); err == nil {
+				t.Error("document can be read after its batch was closed")
+			}
 		}
-		check(`"start"`, true, true, true)
-		f.Confirm(batches[1])
-		check("3", false, false, true)
-		f.Confirm(batches[0]) // is long confirmed
-		f.Confirm(new(changes.Batch))
-		check("3", false, false, true)
-		f.Confirm(batches[2])
-		check("5", false, false, false)
 	})
 }
 
-// TestClose: at any time, and nothing is left.
-func TestClose(t *testing.T) {
+// spooling returns the database of w with other limits for documents in memory.
+func spooling(t *testing.T, w *world, whole int, dir string) *couchdb.DB {
+	db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: w.net.Client(), MaxWhole: whole, SpoolDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// TestCancelled: Follow ends with its context at any time, and leaves nothing.
+func TestCancelled(t *testing.T) {
 	answers := map[string]answer{
 		"no answer": hang(""), "hanging": hang(`{"results":[` + rows("a")), "live": beat(lines("a b")), "full": text(`{"results":[` + many(5000, 100) + `],"last_seq":1}`),
-		"refused": refuse(503, "100"), "ended": text(normal("a", "sa")), "gone": refuse(404),
+		"refused": refuse(429, "100"), "filtered": beat(""),
 	}
 	for name, a := range answers {
-		for _, when := range []time.Duration{-1, 0, time.Second, time.Minute} {
+		for _, when := range []time.Duration{time.Nanosecond, time.Second, time.Minute} {
 			inWorld(t, nil, func(t *testing.T, w *world) {
 				w.otherwise = a
 				dir := t.TempDir()
-				f, err := changes.New(w.db, changes.Options{Feed: changes.Continuous, IncludeDocs: true, BatchRows: 10, MaxWhole: 10, SpoolDir: dir})
+				o := changes.Options{Feed: changes.Continuous, IncludeDocs: true, BatchRows: 10}
+				if name == "filtered" {
+					o.Name = "app/mine"
+				}
+				f, err := changes.New(spooling(t, w, 10, dir), o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if when >= 0 {
-					_, _ = next(t, f, time.Nanosecond)
-					time.Sleep(when)
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), when)
+				defer cancel()
 				begun := time.Now()
-				var both sync.WaitGroup
-				both.Go(func() { _ = f.Close() })
-				_ = f.Close()
-				both.Wait()
-				if b, err := f.Next(t.Context()); b != nil || err == nil || time.Since(begun) != 0 {
-					t.Errorf("%s after %v: %+v, %v, took %v", name, when, b, err, time.Since(begun))
+				for ctx.Err() == nil {
+					err = f.Follow(ctx, func(b *changes.Batch) error {
+						b.Close()
+						<-ctx.Done()
+						return ctx.Err()
+					})
+				}
+				if name != "refused" && !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > when {
+					t.Errorf("%s after %v: %v, took %v", name, when, err, time.Since(begun))
 				}
 				if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 					t.Errorf("%s after %v: %d files are left, %v", name, when, len(left), err)
@@ -319,24 +279,6 @@ func TestClose(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestContext: Next ends with its context, and can be called again.
-func TestContext(t *testing.T) {
-	inWorld(t, []answer{beat(lines("a")), beat(lines("b"))}, func(t *testing.T, w *world) {
-		f := follow(t, w.db, changes.Options{Feed: changes.Continuous})
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := f.Next(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if got, err := read(t, f); got != "a" || err != errNothing {
-			t.Errorf("got %q and %v", got, err)
-		}
-		if len(w.queries()) != 1 {
-			t.Errorf("%q", w.queries())
-		}
-	})
 }
 
 // A giant is a feed with documents without an end in sight.
@@ -381,11 +323,11 @@ func (xs) Read(p []byte) (int, error) { return copy(p, manyXs), nil }
 // the configuration says.
 func TestMemory(t *testing.T) {
 	for _, g := range []giant{{2, 30 << 20, "", 0}, {200, 200 << 10, "", 0}, {2, 30 << 20, "other", 0}, {20, 1000 << 10, "other", 0}, {2, 1000, "", 1000}} {
-		db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: g}})
+		db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: g}, SpoolDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := follow(t, db, changes.Options{IncludeDocs: true, SpoolDir: t.TempDir()})
+		f := follow(t, db, changes.Options{IncludeDocs: true})
 		var stats runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&stats)

@@ -65,18 +65,14 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatal(err)
 			}
 			rows := 0
-			for {
-				batch, err := f.Next(b.Context())
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
+			err = f.Follow(b.Context(), func(batch *changes.Batch) error {
 				rows += len(batch.Rows)
-				f.Confirm(batch)
+				batch.Close()
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
 			}
-			f.Close()
 			if rows != n {
 				b.Fatalf("%d rows", rows)
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,10 +21,6 @@ func TestFollow(t *testing.T) {
 	poll := changes.Options{Feed: changes.LongPoll}
 	since := func(o changes.Options, seq string) changes.Options {
 		o.Since = json.RawMessage(seq)
-		return o
-	}
-	limited := func(o changes.Options, limit int64) changes.Options {
-		o.Limit = limit
 		return o
 	}
 	const n, c, l = "feed=normal", "feed=continuous", "feed=longpoll"
@@ -48,10 +43,6 @@ func TestFollow(t *testing.T) {
 			rows: "a b", position: "2", asked: n, err: io.EOF},
 		{name: "as few sequences as asked for", options: changes.Options{SeqInterval: 2}, answers: []answer{cut(`{"results":[` + rows("-a b -c")), text(normal("-c d", "sd"))},
 			rows: "a b c c d", position: `"sd"`, asked: n + "&seq_interval=2, " + n + "&seq_interval=2&since=sb", err: io.EOF},
-		{name: "limit", options: limited(changes.Options{}, 2), answers: []answer{text(normal("a b", "sb2"))}, rows: "a b", position: `"sb2"`, asked: n + "&limit=2", err: io.EOF},
-		{name: "limit that is ignored", options: limited(changes.Options{}, 2), answers: []answer{text(normal("a b c d", "sd"))}, rows: "a b", position: `"sb"`, asked: n + "&limit=2", err: io.EOF},
-		{name: "limit over a reconnect", options: limited(changes.Options{}, 3), answers: []answer{cut(`{"results":[` + rows("a b")), text(normal("c", "sc"))},
-			rows: "a b c", position: `"sc"`, asked: n + "&limit=3, " + n + "&limit=1&since=sb", err: io.EOF},
 
 		{name: "cut in a row", answers: []answer{cut(`{"results":[` + rows("a b") + `,{"seq":"s`), text(normal("c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
 		{name: "cut before the end", answers: []answer{cut(`{"results":[` + rows("a b") + `],`), text(normal("", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
@@ -61,7 +52,6 @@ func TestFollow(t *testing.T) {
 		{name: "status 500 and 429", answers: []answer{refuse(500), refuse(429, "100"), refuse(503), text(normal("a", "sa"))}, rows: "a", position: `"sa"`, asked: n + ", " + n + ", " + n + ", " + n, err: io.EOF},
 		{name: "error in the middle", answers: []answer{text(`{"results":[` + rows("a") + ",\n" + `{"error":"timeout","reason":"no"}` + "\n"), text(normal("b", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
 		{name: "error at the end", answers: []answer{text(`{"results":[` + rows("a") + `],"error":"timeout","reason":"no"}`), text(normal("b", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
-		{name: "gives up", options: changes.Options{Attempts: 3}, answers: []answer{refuse(500), cut(`{"results":[` + rows("a")), refuse(500), refuse(502), refuse(503)}, rows: "a", position: `"sa"`, asked: n + ", " + n + ", " + n + "&since=sa, " + n + "&since=sa", err: nil},
 		{name: "not found", answers: []answer{refuse(404)}, asked: n, err: couchdb.ErrNotFound},
 		{name: "unauthorized", answers: []answer{refuse(401)}, asked: n, err: couchdb.ErrUnauthorized},
 		{name: "forbidden", answers: []answer{cut(`{"results":[` + rows("a")), refuse(403)}, rows: "a", position: `"sa"`, asked: n + ", " + n + "&since=sa", err: couchdb.ErrForbidden},
@@ -76,14 +66,12 @@ func TestFollow(t *testing.T) {
 		{name: "nonsense in a live feed", options: live, answers: []answer{beat(lines("a !b c")), beat(lines("!b c"))}, rows: "a (" + row("!b") + ") c", position: `"sc"`, asked: c + ", " + c + "&since=sa", err: errNothing},
 		{name: "half a row in a live feed", options: live, answers: []answer{beat(lines("a") + `{"seq":"sb","id"` + "\n\n"), beat(`{"seq":"sb","id"` + "\n" + lines("c"))},
 			rows: `a ({"seq":"sb","id") c`, position: `"sc"`, asked: c + ", " + c + "&since=sa", err: errNothing},
-		{name: "no JSON at all", options: changes.Options{Attempts: 2}, answers: []answer{text("<html>"), text("<html>")}, asked: n + ", " + n, err: nil},
 
 		{name: "live", options: live, answers: []answer{beat("\n\n" + lines("a b c") + "\n")}, rows: "a b c", position: `"sc"`, asked: c, err: errNothing},
 		{name: "live, cut", options: live, answers: []answer{cut(lines("a b")), cut(lines("c") + `{"seq":`), beat(lines("d"))}, rows: "a b c d", position: `"sd"`, asked: c + ", " + c + "&since=sb, " + c + "&since=sc", err: errNothing},
 		{name: "live, no heartbeats", options: live, answers: []answer{hang(lines("a")), beat(lines("b"))}, rows: "a b", position: `"sb"`, asked: c + ", " + c + "&since=sa", err: errNothing},
 		{name: "live, ended by the server", options: live, answers: []answer{text(lines("a") + `{"last_seq":"sa2","pending":0}`), beat(lines("b"))}, rows: "a b", position: `"sb"`, asked: c + ", " + c + "&since=sa2", err: errNothing},
 		{name: "live, deleted", options: live, answers: []answer{text(lines("a") + `{"last_seq":"sa2","pending":0}`), refuse(404)}, rows: "a", position: `"sa2"`, asked: c + ", " + c + "&since=sa2", err: couchdb.ErrNotFound},
-		{name: "live, limit", options: limited(live, 2), answers: []answer{beat(lines("a b c"))}, rows: "a b", position: `"sb"`, asked: c + "&limit=2", err: io.EOF},
 		{name: "live through trouble", options: live, answers: []answer{refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), beat(lines("a"))},
 			rows: "a", position: `"sa"`, asked: strings.Repeat(c+", ", 9) + c, err: errNothing},
 
@@ -103,26 +91,12 @@ func TestFollow(t *testing.T) {
 				if diff := cmp.Diff(want, []string{got, string(f.Position()), strings.Join(w.queries(), ", ")}); diff != "" {
 					t.Error(diff)
 				}
-				if f.Stats().Reconnects > 10 || f.Stats().Requests != int64(len(w.queries())) {
+				if f.Stats().Requests != int64(len(w.queries())) {
 					t.Errorf("%+v", f.Stats())
 				}
 			})
 		})
 	}
-}
-
-// TestLog: whoever waits for a server that is not there can see why.
-func TestLog(t *testing.T) {
-	inWorld(t, []answer{refuse(503), text(normal("a", "sa"))}, func(t *testing.T, w *world) {
-		var log strings.Builder
-		f := follow(t, w.db, changes.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if got, err := read(t, f); got != "a" || err != io.EOF {
-			t.Errorf("%s, %v", got, err)
-		}
-		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "status 503") || !strings.Contains(got, "http://couch.test/db") {
-			t.Errorf("log is %s", got)
-		}
-	})
 }
 
 // TestQuery: what the options ask for.
@@ -134,10 +108,10 @@ func TestQuery(t *testing.T) {
 		{changes.Options{}, "feed=normal"},
 		{changes.Options{AllDocs: true}, "feed=normal&style=all_docs"},
 		{changes.Options{IncludeDocs: true}, "feed=normal&include_docs=true"},
-		{changes.Options{Filter: "app/mine", Query: map[string][]string{"who": {"a b"}}}, "feed=normal&filter=app%2Fmine&who=a+b"},
-		{changes.Options{View: "app/view"}, "feed=normal&filter=_view&view=app%2Fview"},
-		{changes.Options{DocIDs: []string{"a", `"ä`}}, `feed=normal&filter=_doc_ids {"doc_ids":["a","\"ä"]}`},
-		{changes.Options{Selector: json.RawMessage(`{"n":{"$gt":1.10}}`)}, `feed=normal&filter=_selector {"selector":{"n":{"$gt":1.10}}}`},
+		{changes.Options{Filter: changes.Filter{Name: "app/mine", Query: map[string][]string{"who": {"a b"}}}}, "feed=normal&filter=app%2Fmine&who=a+b"},
+		{changes.Options{Filter: changes.Filter{View: "app/view"}}, "feed=normal&filter=_view&view=app%2Fview"},
+		{changes.Options{Filter: changes.Filter{DocIDs: []string{"a", `"ä`}}}, `feed=normal&filter=_doc_ids {"doc_ids":["a","\"ä"]}`},
+		{changes.Options{Filter: changes.Filter{Selector: json.RawMessage(`{"n":{"$gt":1.10}}`)}}, `feed=normal&filter=_selector {"selector":{"n":{"$gt":1.10}}}`},
 	}
 	for _, test := range tests {
 		inWorld(t, nil, func(t *testing.T, w *world) {
@@ -157,9 +131,9 @@ func TestQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []changes.Options{
-		{Filter: "a/b", View: "a/b"}, {DocIDs: []string{"a"}, Selector: json.RawMessage("{}")}, {Selector: json.RawMessage("{")},
-		{Since: json.RawMessage("x")}, {Since: json.RawMessage(`"now"`)}, {Feed: 3}, {Limit: -1}, {BatchRows: -1}, {BatchBytes: -1}, {MaxWhole: -1}, {SeqInterval: -1},
-		{Heartbeat: 2 * time.Minute}, {Heartbeat: -1}, {MinRetry: time.Hour}, {MinRetry: -1},
+		{Filter: changes.Filter{Name: "a/b", View: "a/b"}}, {Filter: changes.Filter{DocIDs: []string{"a"}, Selector: json.RawMessage("{}")}}, {Filter: changes.Filter{Selector: json.RawMessage("{")}},
+		{Since: json.RawMessage("x")}, {Since: json.RawMessage(`"now"`)}, {Feed: 3}, {BatchRows: -1}, {BatchBytes: -1}, {SeqInterval: -1},
+		{Heartbeat: 2 * time.Minute}, {Heartbeat: -1},
 	} {
 		if _, err := changes.New(db, bad); err == nil || !strings.Contains(err.Error(), "http://couch.test/db") {
 			t.Errorf("%+v: %v", bad, err)

@@ -2,6 +2,7 @@ package changes_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -35,22 +36,20 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer f.Close()
-	for {
-		b, err := f.Next(context.Background())
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			log.Fatal(err)
-		}
+	var position json.RawMessage
+	err = f.Follow(context.Background(), func(b *changes.Batch) error {
+		defer b.Close()
 		for _, row := range b.Rows {
 			fmt.Printf("%s %s: %s\n", row.ID, row.Revs[0], row.Doc.Bytes())
 		}
-		f.Confirm(b) // once the rows, and the position, are stored
+		position = b.Seq // store it with the rows, and the instance
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
-	fmt.Printf("go on from %s of %s\n", f.Position(), f.Instance())
+	fmt.Printf("continue from %s of %s\n", position, f.Instance())
 	// Output:
 	// soup 3-c0ffee: {"_id":"soup","_rev":"3-c0ffee","litres":1.50}
-	// go on from "2-g1AB" of 1795176138
+	// continue from "2-g1AB" of 1795176138
 }

@@ -149,14 +149,15 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 	w := newWriter(healthy, seed)
 	r := &reader{seen: make(map[string]string)}
 	o := changes.Options{
-		Feed: kind, IncludeDocs: true, BatchRows: 1 + w.rand.IntN(30), SeqInterval: w.rand.IntN(5), PageRows: w.rand.Int64N(40), MaxWhole: 100, SpoolDir: t.TempDir(),
-		Heartbeat: 200 * time.Millisecond, MinRetry: time.Millisecond, MaxRetry: 5 * time.Millisecond, Attempts: -1,
+		Feed: kind, IncludeDocs: true, BatchRows: 1 + w.rand.IntN(30), SeqInterval: w.rand.IntN(5), PageRows: w.rand.Int64N(40),
+		Heartbeat: 200 * time.Millisecond,
 	}
+	config.MaxWhole, config.SpoolDir = 100, t.TempDir()
 	db, err := couchdb.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() *changes.Follower { return follow(t, db, o) }
+	open := func() *follower { return follow(t, db, o) }
 	f := open()
 	// step reads a batch, or starts again where it stood.
 	step := func() {
@@ -175,9 +176,6 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 		}
 		if w.rand.IntN(10) == 0 { // a crash: what was not confirmed comes again
 			o.Since, o.Instance = f.Position(), f.Instance()
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
 			f = open()
 		}
 	}
@@ -205,14 +203,14 @@ func TestSelector(t *testing.T) {
 		if _, err := db.BulkDocs(t.Context(), [][]byte{[]byte(`{"_id":"a","n":1}`), []byte(`{"_id":"b","n":2}`)}, true); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := read(t, follow(t, db, changes.Options{Selector: []byte(`{"n":2}`)})); got != "b" || err != io.EOF {
+		if got, err := read(t, follow(t, db, changes.Options{Filter: changes.Filter{Selector: []byte(`{"n":2}`)}})); got != "b" || err != io.EOF {
 			t.Errorf("%s: got %q and %v", name, got, err)
 		}
 		missing, err := couchdb.Open(couchdb.Config{URL: url + "-missing"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := read(t, follow(t, missing, changes.Options{Selector: []byte(`{"n":2}`)})); !errors.Is(err, couchdb.ErrNotFound) {
+		if _, err := read(t, follow(t, missing, changes.Options{Filter: changes.Filter{Selector: []byte(`{"n":2}`)}})); !errors.Is(err, couchdb.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -240,11 +238,8 @@ func TestPages(t *testing.T) {
 			{changes.Options{PageRows: 5}, 25, 6}, // the last is empty
 			{changes.Options{PageRows: 25}, 25, 2},
 			{changes.Options{PageRows: 26}, 25, 1},
-			{changes.Options{PageRows: 10, Limit: 15}, 15, 2},
-			{changes.Options{PageRows: 10, Limit: 20}, 20, 2},
-			{changes.Options{PageRows: 10, Limit: 5}, 5, 1},
 			{changes.Options{PageRows: 10, SeqInterval: 10, IncludeDocs: true}, 25, 3},
-			{changes.Options{PageRows: 5, DocIDs: []string{"d1", "d2", "d3"}}, 3, 1},
+			{changes.Options{PageRows: 5, Filter: changes.Filter{DocIDs: []string{"d1", "d2", "d3"}}}, 3, 1},
 		} {
 			f := follow(t, db, c.o)
 			got, err := read(t, f)
@@ -274,20 +269,22 @@ func TestOptions(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	if got := ids(changes.Options{DocIDs: []string{"d3", "d5", "nope"}}); !slices.Equal(got, []string{"d3", "d5"}) {
+	if got := ids(changes.Options{Filter: changes.Filter{DocIDs: []string{"d3", "d5", "nope"}}}); !slices.Equal(got, []string{"d3", "d5"}) {
 		t.Errorf("%q", got)
 	}
-	if got := ids(changes.Options{Selector: []byte(`{"n":7}`)}); !slices.Equal(got, []string{"d7"}) {
+	if got := ids(changes.Options{Filter: changes.Filter{Selector: []byte(`{"n":7}`)}}); !slices.Equal(got, []string{"d7"}) {
 		t.Errorf("%q", got)
 	}
 	pending, err := changes.Pending(t.Context(), db, changes.Options{})
 	if err != nil || pending != 10 {
 		t.Errorf("%d are pending, %v", pending, err)
 	}
-	f := follow(t, db, changes.Options{Limit: 4})
-	if _, err := read(t, f); err != io.EOF {
-		t.Error(err)
+	f := follow(t, db, changes.Options{BatchRows: 4})
+	b, err := f.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	f.Confirm(b)
 	if pending, err = changes.Pending(t.Context(), db, changes.Options{Since: f.Position()}); err != nil || pending != 6 {
 		t.Errorf("%d are pending, %v", pending, err)
 	}

@@ -97,7 +97,6 @@ func TestFixtures(t *testing.T) {
 	const dir = "testdata/couchdb-3.5.2/"
 	live, poll := changes.Options{Feed: changes.Continuous}, changes.Options{Feed: changes.LongPoll}
 	options := map[string]changes.Options{ // what the answer was asked for with
-		"03-changes-limit2-pending":                   {Limit: 2},
 		"05-changes-seq_interval3":                    {SeqInterval: 3},
 		"12-conflict-all_docs-include_docs-conflicts": {AllDocs: true, IncludeDocs: true},
 		"14-deleted-include_docs":                     {IncludeDocs: true},

@@ -6,220 +6,166 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// ErrRecreated means that the database was deleted and created again, or replaced.
-// Positions in the old database are not valid in the new one.
+// ErrRecreated means that the database was deleted and created again, or replaced. Positions in the
+// old database are not valid in the new one.
 var ErrRecreated = errors.New("database was deleted and created again: follow it from its beginning")
 
-var errClosed = errors.New("follower is closed")
+var (
+	errCut     = errors.New("feed ends without last sequence")
+	errEmpty   = errors.New("server ends the feed at once instead of waiting for changes")
+	errSilence = errors.New("filtered feed is silent")
+)
 
 // Stats has the counts of a Follower.
 type Stats struct {
-	Rows       int64 // delivered rows
-	Bytes      int64 // bytes of responses read
-	Requests   int64 // requests for the feed, including reconnects
-	Reconnects int64 // reconnects after a failure
-	Malformed  int64 // malformed rows
+	Rows     int64 // rows in batches
+	Requests int64 // requests for the feed
 }
 
-// A Follower reads a changes feed. Its methods, except Next, may be called
-// concurrently.
+// A Follower reads a changes feed. Its methods must not be called concurrently.
 type Follower struct {
-	db      *couchdb.DB
-	options Options
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	start   sync.Once
-	stopped chan struct{} // closed when run has returned
-	arrived chan struct{} // signals a change of ready or err
-	taken   chan struct{} // signals that ready is nil again
-
-	mu       sync.Mutex
-	ready    *Batch   // returned by the next call of Next; may still grow
-	err      error    // returned after ready
-	handed   []*Batch // returned and not confirmed, in order
-	position json.RawMessage
+	db       *couchdb.DB
+	options  Options
 	instance string
 	info     couchdb.Info
 	stats    Stats
+
+	since     json.RawMessage // the last position read
+	noPost    bool            // the server requires the selector in the URL
+	eager     bool            // request a sequence with each row
+	catchUp   bool            // the next request only finds the position
+	malformed malformedState
+	warned    bool // about the absence of rows
+
+	response
+	lines  lineReader
+	batch  *Batch // being filled; may be nil
+	handle func(*Batch) error
 }
 
-// New returns a Follower of db. It makes no request. The caller must close the Follower.
+// A malformedState is how malformed rows are handled.
+type malformedState int
+
+const (
+	none      malformedState = iota // there was none
+	rereading                       // one was requested again
+	reread                          // they are delivered, up to the end of the response
+)
+
+// New returns a Follower of db. It makes no request.
 func New(db *couchdb.DB, o Options) (*Follower, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("follow changes of %s: %w", db.URL(), err)
 	}
-	f := &Follower{
-		db: db, options: o, position: o.Since, instance: o.Instance,
-		stopped: make(chan struct{}), arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1),
-	}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	return f, nil
+	lines := lineReader{json: jsonscan.NewReader(nil), maxWhole: db.MaxWhole(), spoolDir: db.SpoolDir()}
+	return &Follower{db: db, options: o, since: o.Since, instance: o.Instance, lines: lines}, nil
 }
 
-// Next waits for the next rows and returns them, or a batch without rows if only the
-// position has changed. It returns io.EOF at the end of a Normal feed and after Limit
-// rows. The error matches ErrRecreated if the database was replaced, and
-// couchdb.ErrNotFound if it does not exist. It is [couchdb.Permanent] if the server
-// refuses the credentials, the position or the filter, or its certificate is invalid.
-// After other errors the follower reconnects; when it has used up its attempts, Next
-// returns the last of them. Errors are final, except that of ctx.
-func (f *Follower) Next(ctx context.Context) (*Batch, error) {
-	f.start.Do(func() { go f.run() })
+// Follow calls handle with the rows of the feed, in batches, or with a batch without rows if only
+// the position has changed. It returns nil at the end of a Normal feed. handle owns its batch, which
+// must be closed; an error of handle ends Follow.
+//
+// After an error, Follow can be called again, and continues after the last batch. That is of no use
+// if the error matches ErrRecreated, because the database was replaced, or is [couchdb.Permanent]:
+// the database does not exist, or the server refuses the credentials, the position or the filter.
+func (f *Follower) Follow(ctx context.Context, handle func(*Batch) error) error {
+	f.handle = handle
 	for {
-		if b, err := f.take(); b != nil || err != nil {
-			return b, err
-		}
-		select {
-		case <-f.arrived:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// take returns the batch that is ready, or the error after it.
-func (f *Follower) take() (*Batch, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b := f.ready
-	if b == nil {
-		return nil, f.err
-	}
-	f.ready = nil
-	f.handed = append(f.handed, b)
-	f.stats.Rows += int64(len(b.Rows))
-	signal(f.taken)
-	return b, nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// offer makes a batch ready for Next. It waits until there is room for the batch, and
-// takes ownership of it unless it returns an error.
-func (f *Follower) offer(b *Batch) error {
-	for {
-		f.mu.Lock()
+		began, before := time.Now(), f.since
+		done, err := f.connect(ctx)
 		switch {
-		case f.ready == nil:
-			f.ready = b
-		case f.ready.fits(len(b.Rows), b.bytes, &f.options):
-			f.ready.join(b)
-		default:
-			f.mu.Unlock()
-			select {
-			case <-f.taken:
-				continue
-			case <-f.ctx.Done():
-				return errClosed
-			}
-		}
-		f.mu.Unlock()
-		signal(f.arrived)
-		return nil
-	}
-}
-
-// run reads until the feed ends, an error is final or the follower is closed.
-func (f *Follower) run() {
-	defer close(f.stopped)
-	r := &run{f: f, since: f.position}
-	err := r.follow()
-	if f.ctx.Err() != nil {
-		err = errClosed
-	} else if err != io.EOF {
-		err = fmt.Errorf("follow changes of %s: %w", f.db.URL(), err)
-	}
-	f.mu.Lock()
-	f.err = err
-	f.mu.Unlock()
-	signal(f.arrived)
-}
-
-// Confirm confirms that all rows of b, and of the batches before it, have been
-// handled. It releases their documents and advances Position. Each batch must be
-// confirmed, or a later one.
-func (f *Follower) Confirm(b *Batch) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, handed := range f.handed {
-		if handed != b {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case done:
+			return nil
+		case err == errSilence:
 			continue
+		case err == nil && (f.rows > 0 || f.kind == Normal || time.Since(began) >= shortest):
+			continue // servers end live feeds now and then
+		case err == nil:
+			err = errEmpty
+		case f.rows > 0 && f.malformed != rereading && string(before) == string(f.since):
+			f.eager = true // otherwise each connection may break before the next sequence
 		}
-		for _, done := range f.handed[:i+1] {
-			done.release()
-		}
-		f.handed = append([]*Batch(nil), f.handed[i+1:]...)
-		if b.Seq != nil {
-			f.position = b.Seq
-		}
-		return
+		return fmt.Errorf("follow changes of %s: %w", f.db.URL(), err)
 	}
 }
 
-// Position returns the position after the last confirmed batch: initially
-// [Options.Since], and nil at the beginning of the feed.
-func (f *Follower) Position() json.RawMessage {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.position
-}
+// shortest is how long a server must wait for changes before it may end a feed without any.
+const shortest = 250 * time.Millisecond
 
-// Instance identifies the database, to recognize that it was deleted and created
-// again. Store it with the position. It is set when the first batch is returned:
-// [couchdb.Info.Instance]; or, with CouchDB before 3.3, the server's uuid and the
-// database's name (all nodes of a cluster must have the same uuid, according to its
-// documentation); or empty if the server sends neither (Cloudant, PouchDB Server).
-func (f *Follower) Instance() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.instance
-}
+// Instance identifies the database, to recognize that it was deleted and created again. Store it
+// with the position. It is set before the first batch: [couchdb.Info.Instance]; or, with CouchDB
+// before 3.3, the server's uuid and the database's name (all nodes of a cluster must have the same
+// uuid, according to its documentation); or empty if the server sends neither (Cloudant, PouchDB
+// Server).
+func (f *Follower) Instance() string { return f.instance }
 
-// Info returns the description of the database from when the follower last connected.
-// It is empty before the first batch.
-func (f *Follower) Info() couchdb.Info {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.info
-}
+// Info returns the description of the database from when the follower last connected. It is empty
+// before the first batch.
+func (f *Follower) Info() couchdb.Info { return f.info }
 
 // Stats returns the counts so far.
-func (f *Follower) Stats() Stats {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.stats
-}
+func (f *Follower) Stats() Stats { return f.stats }
 
-func (f *Follower) count(count func(*Stats)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	count(&f.stats)
-}
+// serverPrefix distinguishes a server's uuid from the instance of a database.
+const serverPrefix = "server "
 
-// Close closes the connection and releases batches that are not confirmed.
-func (f *Follower) Close() error {
-	f.cancel()
-	f.start.Do(func() { close(f.stopped) }) // it was never started
-	<-f.stopped
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err = errClosed
-	for _, b := range f.handed {
-		b.release()
+// identify returns ErrRecreated if the database is not the one followed so far.
+func (f *Follower) identify(ctx context.Context) (err error) {
+	if f.info, err = f.db.Info(ctx); err != nil {
+		return err
 	}
-	if f.ready != nil {
-		f.ready.release()
+	instance := f.info.Instance()
+	if instance == "" && len(f.info.Cluster) > 0 {
+		// CouchDB before 3.3: use the name of the database and the server's uuid.
+		server, err := f.db.Server(ctx)
+		if err != nil && !couchdb.Permanent(err) { // permanent if a proxy exposes only databases
+			return err
+		}
+		if server.UUID != "" {
+			instance = serverPrefix + server.UUID + "/" + f.db.Name()
+		}
 	}
-	f.handed, f.ready = nil, nil
+	switch {
+	case instance == "":
+	case f.instance == "", strings.HasPrefix(instance, serverPrefix) != strings.HasPrefix(f.instance, serverPrefix):
+		f.instance = instance // not comparable: first connection, or the server was upgraded
+	case f.instance != instance:
+		return fmt.Errorf("%w: instance was %s, is now %s", ErrRecreated, f.instance, instance)
+	}
 	return nil
+}
+
+// flush delivers the current batch.
+func (f *Follower) flush() error {
+	b := f.batch
+	if b == nil {
+		return nil
+	}
+	f.batch = nil
+	f.stats.Rows += int64(len(b.Rows))
+	defer func() { f.last = time.Now() }() // the feed was not silent meanwhile
+	return f.handle(b)
+}
+
+// A heardReader calls a function when something is received.
+type heardReader struct {
+	io.Reader
+	heard func()
+}
+
+func (h *heardReader) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		h.heard()
+	}
+	return n, err
 }

@@ -3,7 +3,6 @@ package changes
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ type Feed int
 
 // Kinds of feeds.
 const (
-	// Normal reads up to the current end of the feed. Then Next returns io.EOF.
+	// Normal reads up to the current end of the feed. Then Follow returns nil.
 	Normal Feed = iota
 	// Continuous stays connected and waits for further rows.
 	Continuous
@@ -33,19 +32,34 @@ const (
 
 func (f Feed) String() string { return [...]string{"normal", "continuous", "longpoll"}[f] }
 
+// A Filter is applied by the server (CouchDB documentation, "Filtering"). At most one of Name, View,
+// DocIDs and Selector may be set.
+//
+// A filtered feed is silent while nothing passes the filter. To advance its position, the follower
+// reads up to the end with a normal feed after each minute of silence, and then waits again.
+type Filter struct {
+	Name string `json:"name,omitempty"` // "design/name", or one of CouchDB's
+	View string `json:"view,omitempty"` // "design/name" of a view (filter=_view)
+	// DocIDs are the ids of documents (filter=_doc_ids). CouchDB reads up to 1,000 documents (100 in
+	// versions up to 3.3) without going through the whole feed.
+	DocIDs   []string        `json:"docIds,omitempty"`
+	Selector json.RawMessage `json:"selector,omitempty"` // of documents (filter=_selector)
+	// Query has parameters for the filter. Parameters that the follower sets, or that would break
+	// it, such as descending, are refused.
+	Query url.Values `json:"query,omitempty"`
+}
+
+// Picks reports whether the filter depends on the content of documents.
+func (f *Filter) Picks() bool { return f.Name != "" || f.View != "" || f.Selector != nil }
+
 // Options configure a [Follower]. The zero value reads the whole feed to its end.
 type Options struct {
 	Feed Feed
-	// Since is the position to start after: a stored [Batch.Seq] or
-	// [Follower.Position]. nil: the beginning.
+	// Since is the position to start after: a stored [Batch.Seq]. nil: the beginning.
 	Since json.RawMessage
-	// Instance is the [Follower.Instance] that was stored with Since. If the
-	// database has been replaced since, Next returns [ErrRecreated]. Empty: any
-	// database.
+	// Instance is the [Follower.Instance] that was stored with Since. If the database has been
+	// replaced since, Follow returns [ErrRecreated]. Empty: any database.
 	Instance string
-	// Limit ends the feed after this number of rows. 0: no limit.
-	Limit int64
-
 	// PageRows limits the rows of each response of a Normal feed, which is then read
 	// with several requests. It is for servers that buffer a whole response before they
 	// send its first byte, such as PouchDB Server. The feed ends with the first response
@@ -55,77 +69,35 @@ type Options struct {
 	// AllDocs requests all leaves of each document (style=all_docs). Otherwise
 	// a row has only the winning revision.
 	AllDocs bool
-	// Filter is the name of a filter: "design/name", or one of CouchDB's. At most
-	// one of Filter, DocIDs, Selector and View may be set.
-	//
-	// A filtered feed is silent while nothing passes the filter. To advance its
-	// position, the follower reads up to the end with a normal feed after each minute
-	// of silence, and then waits again.
-	Filter string
-	// DocIDs limits the feed to these documents (filter=_doc_ids), if it is not
-	// empty. CouchDB reads up to 1,000 documents (100 in versions up to 3.3) without
-	// going through the whole feed.
-	DocIDs []string
-	// Selector limits the feed to documents that match (filter=_selector).
-	Selector json.RawMessage
-	// View limits the feed to documents in a view: "design/name" (filter=_view).
-	View string
-	// Query has parameters for the filter. Parameters that the follower sets, or that
-	// would break it, such as descending, are refused.
-	Query url.Values
+	Filter
 
 	// IncludeDocs requests the winning revision with each row.
 	IncludeDocs bool
-	// SeqInterval requests a sequence only with every SeqInterval-th row, which is
-	// cheaper for the server. Rows after the last sequence are read again after a
-	// reconnect. 0: with each row.
+	// SeqInterval requests a sequence only with every SeqInterval-th row, which is cheaper for the
+	// server. Rows after the last sequence are read again after an error. 0: with each row.
 	SeqInterval int
 
-	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. A
-	// follower reads at most two batches ahead. 0: 1000 rows, 1 MiB.
+	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. 0:
+	// 1000 rows, 1 MiB.
 	BatchRows  int
 	BatchBytes int
-	// MaxWhole is the size in bytes up to which a document is held in memory. 0: 1 MiB.
-	// Larger ones are in a temporary file in SpoolDir (empty: [os.TempDir]).
-	MaxWhole int
-	SpoolDir string
 	// Heartbeat is the interval at which the server sends heartbeats, at most 1 min. If
-	// nothing is received for three intervals, the follower reconnects. 0: 10 s, which
+	// nothing is received for three intervals, Follow returns an error. 0: 10 s, which
 	// the protocol recommends.
 	Heartbeat time.Duration
-	// MinRetry and MaxRetry are the shortest and the longest pause before the follower
-	// reconnects. The pause doubles with each attempt, and is shortened by a random part
-	// of up to a half. 0: 250 ms and 30 s.
-	MinRetry, MaxRetry time.Duration
-	// Reconnect, if set, is called before each reconnect after a failure, with the
-	// position to continue from and the error. If it returns an error that is
-	// [couchdb.Retryable], that counts as another failure. Any other error ends the
-	// follower.
-	Reconnect func(ctx context.Context, since json.RawMessage, cause error) error
-	// Attempts is how often a follower reconnects without any progress. 0: 8 for
-	// Normal, and no limit otherwise; negative: no limit.
-	Attempts int
-	// Heard, if set, is called when a part of a response, such as a heartbeat, is
-	// received.
+	// Heard, if set, is called when a part of a response, such as a heartbeat, is received.
 	Heard func()
-	// Log receives the error before each reconnect. nil: errors are not logged.
+	// Log receives a warning about a feed without rows. nil: it is not logged.
 	Log *slog.Logger
 }
 
 func (o *Options) setDefaults() {
 	o.BatchRows = cmp.Or(o.BatchRows, 1000)
 	o.BatchBytes = cmp.Or(o.BatchBytes, 1<<20)
-	o.MaxWhole = cmp.Or(o.MaxWhole, 1<<20)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
-	o.MinRetry = cmp.Or(o.MinRetry, 250*time.Millisecond)
-	o.MaxRetry = cmp.Or(o.MaxRetry, 30*time.Second)
-	if o.Feed == Normal {
-		o.Attempts = cmp.Or(o.Attempts, 8)
-	} else {
-		o.Attempts = cmp.Or(o.Attempts, -1)
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Heard == nil {
+		o.Heard = func() {}
 	}
 }
 
@@ -133,7 +105,7 @@ func (o *Options) setDefaults() {
 func (o *Options) Check() error {
 	o.setDefaults()
 	filters := 0
-	for _, given := range [...]bool{o.Filter != "", len(o.DocIDs) > 0, o.Selector != nil, o.View != ""} {
+	for _, given := range [...]bool{o.Name != "", len(o.DocIDs) > 0, o.Selector != nil, o.View != ""} {
 		if given {
 			filters++
 		}
@@ -151,8 +123,6 @@ func (o *Options) Check() error {
 		return fmt.Errorf("invalid kind of feed %d", int(o.Feed))
 	case o.Heartbeat < time.Millisecond || o.Heartbeat > time.Minute:
 		return fmt.Errorf("invalid heartbeat %v: must be between 1 ms and 1 min", o.Heartbeat)
-	case o.MinRetry < 0 || o.MaxRetry < o.MinRetry:
-		return fmt.Errorf("invalid MinRetry %v and MaxRetry %v: must not be negative, nor MaxRetry the smaller", o.MinRetry, o.MaxRetry)
 	}
 	for _, name := range [...]string{
 		"attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id",
@@ -162,21 +132,14 @@ func (o *Options) Check() error {
 			return fmt.Errorf("invalid parameter %s: it is reserved for the follower, not for filters", name)
 		}
 	}
-	for name, n := range map[string]int64{
-		"Limit": o.Limit, "PageRows": o.PageRows, "SeqInterval": int64(o.SeqInterval), "BatchRows": int64(o.BatchRows),
-		"BatchBytes": int64(o.BatchBytes), "MaxWhole": int64(o.MaxWhole),
-	} {
-		if n < 0 {
-			return fmt.Errorf("%s must not be negative", name)
-		}
+	if min(o.PageRows, int64(o.SeqInterval), int64(o.BatchRows), int64(o.BatchBytes)) < 0 {
+		return errors.New("PageRows, SeqInterval, BatchRows and BatchBytes must not be negative")
 	}
 	return nil
 }
 
 // filtered reports whether the feed has a filter.
-func (o *Options) filtered() bool {
-	return o.Filter != "" || len(o.DocIDs) > 0 || o.Selector != nil || o.View != ""
-}
+func (o *Options) filtered() bool { return o.Picks() || len(o.DocIDs) > 0 }
 
 // request returns the request for a feed of this kind, starting after a position.
 func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchdb.Request, error) {
@@ -202,7 +165,7 @@ func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchd
 		query.Set("include_docs", "true")
 	}
 	q := couchdb.Request{Path: "_changes", Query: query, Once: true, IdleTimeout: 3 * o.Heartbeat}
-	body, err := o.filter(query)
+	body, err := o.addFilter(query)
 	if err != nil || body == nil {
 		return q, err
 	}
@@ -211,11 +174,11 @@ func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchd
 	return q, nil
 }
 
-// filter adds the filter to the query. It returns a request body if the filter needs one.
-func (o *Options) filter(query url.Values) ([]byte, error) {
+// addFilter adds the filter to the query. It returns a request body if the filter needs one.
+func (o *Options) addFilter(query url.Values) ([]byte, error) {
 	switch {
-	case o.Filter != "":
-		query.Set("filter", o.Filter)
+	case o.Name != "":
+		query.Set("filter", o.Name)
 	case o.View != "":
 		query.Set("filter", "_view")
 		query.Set("view", o.View)
@@ -229,8 +192,7 @@ func (o *Options) filter(query url.Values) ([]byte, error) {
 	return nil, nil
 }
 
-// seqText returns a sequence for use in a query: a string without its quotes, other
-// JSON unchanged.
+// seqText returns a sequence for use in a query: a string without its quotes, other JSON unchanged.
 func seqText(seq json.RawMessage) string {
 	if text, err := jsonscan.Unquote(bytes.TrimSpace(seq)); err == nil {
 		return text

@@ -30,6 +30,14 @@ type line struct {
 	reason  string
 }
 
+// serverError returns the error of the server that ends the feed, if the object is one.
+func (o *line) serverError() error {
+	if o.code == "" {
+		return nil
+	}
+	return fmt.Errorf("server ended the feed: %s: %s", o.code, o.reason)
+}
+
 // A lineReader reads the objects of a feed.
 type lineReader struct {
 	json     *jsonscan.Reader
@@ -42,9 +50,6 @@ type lineReader struct {
 func (l *lineReader) read() (line, error) {
 	out := line{pending: -1}
 	err := l.json.Object(func(name []byte) error { return l.member(&out, name) })
-	if err != nil {
-		out.row.Doc.Close()
-	}
 	return out, err
 }
 

@@ -31,31 +31,51 @@ func slow(body string, pause time.Duration) answer {
 // silent takes requests and says nothing to them.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// TestGivesUp: that a request takes long before it fails is no progress.
-func TestGivesUp(t *testing.T) {
+// TestFails: a connection without a row that fails is an error, however long it lasted.
+func TestFails(t *testing.T) {
 	for name, a := range map[string]answer{
 		"no answer": silent, "no rows": hang(`{"results":[`), "cut after a while": slow(`{"results":[`, time.Minute/2),
-		"cut while there are heartbeats": func(w http.ResponseWriter, _ *http.Request) {
-			for range 10 {
-				send(w, "\n")
-				time.Sleep(10 * time.Second)
-			}
-			panic(http.ErrAbortHandler)
-		},
+		"not JSON": text("<html>"), "truncated": text(`{"results":[`), "error": text(`{"error":"timeout","reason":"the shard is gone"}`),
+		"error after rows": text(`{"results":[],"error":"timeout","reason":"the shard is gone"}`),
 	} {
 		for _, kind := range []changes.Feed{changes.Normal, changes.Continuous, changes.LongPoll} {
-			if name == "cut while there are heartbeats" && kind != changes.Normal {
-				continue // it is well for that long, with nothing to say
-			}
 			inWorld(t, nil, func(t *testing.T, w *world) {
 				w.otherwise = a
-				f := follow(t, w.db, changes.Options{Feed: kind, Attempts: 3, MaxRetry: 10 * time.Second})
-				_, err := next(t, f, time.Hour)
-				if err == nil || !strings.Contains(err.Error(), "no progress in 3 attempts") {
-					t.Errorf("%s, %v: %v after %d requests", name, kind, err, len(w.queries()))
+				f, err := changes.New(w.db, changes.Options{Feed: kind})
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = f.Follow(t.Context(), func(b *changes.Batch) error {
+					t.Errorf("got %+v", b)
+					return nil
+				})
+				if err == nil || couchdb.Permanent(err) || strings.HasPrefix(name, "error") && kind != changes.Continuous && !strings.Contains(err.Error(), "timeout: the shard is gone") {
+					t.Errorf("%s, %v: %v", name, kind, err)
 				}
 			})
 		}
+	}
+}
+
+// TestHandlerFails: an error of the handler ends Follow, which can be called again.
+func TestHandlerFails(t *testing.T) {
+	for _, o := range []changes.Options{{BatchRows: 1}, {Feed: changes.Continuous}, {Feed: changes.LongPoll}} {
+		inWorld(t, nil, func(t *testing.T, w *world) {
+			w.otherwise = text(normal("a b", "sb"))
+			if o.Feed == changes.Continuous {
+				w.otherwise = beat(lines("a b"))
+			}
+			f, err := changes.New(w.db, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			failure := errors.New("no")
+			for n := range 2 {
+				if err := f.Follow(t.Context(), func(*changes.Batch) error { return failure }); !errors.Is(err, failure) || len(w.queries()) != n+1 {
+					t.Errorf("%+v: %v, %q", o, err, w.queries())
+				}
+			}
+		})
 	}
 }
 
@@ -64,7 +84,7 @@ func TestGivesUp(t *testing.T) {
 func TestReserved(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		for _, name := range []string{"feed", "since", "limit", "descending", "style", "heartbeat", "timeout", "filter", "last-event-id"} {
-			_, err := changes.New(w.db, changes.Options{Filter: "app/mine", Query: map[string][]string{name: {"1"}}})
+			_, err := changes.New(w.db, changes.Options{Filter: changes.Filter{Name: "app/mine", Query: map[string][]string{name: {"1"}}}})
 			if err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -93,7 +113,7 @@ func TestFewSequences(t *testing.T) {
 			}
 			cut(`{"results":[`+rows(strings.Join(names, " ")))(rw, r)
 		}
-		f := follow(t, w.db, changes.Options{SeqInterval: 10, Attempts: 3})
+		f := follow(t, w.db, changes.Options{SeqInterval: 10})
 		got, err := read(t, f)
 		if want := "1 2 3 4 5 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"; got != want || !errors.Is(err, io.EOF) {
 			t.Errorf("%s, %v\n%q", got, err, w.queries())
@@ -134,7 +154,7 @@ func TestNeverBetter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := follow(t, db, changes.Options{Feed: changes.Continuous, Attempts: 3})
+		f := follow(t, db, changes.Options{Feed: changes.Continuous})
 		if _, err = f.Next(t.Context()); err == nil || !strings.Contains(err.Error(), says) || f.Stats().Requests != 1 {
 			t.Errorf("%d requests, %v", f.Stats().Requests, err)
 		}
@@ -146,12 +166,9 @@ func TestHeartbeatsOnly(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		var log bytes.Buffer
 		w.otherwise = beat(`{"results":[`)
-		f := follow(t, w.db, changes.Options{Filter: "app/broken", Log: slog.New(slog.NewTextHandler(&log, nil))})
+		f := follow(t, w.db, changes.Options{Filter: changes.Filter{Name: "app/broken"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if _, err := next(t, f, 5*time.Minute); err == nil {
 			t.Error("there are rows")
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
 		}
 		if n := strings.Count(log.String(), "filter=app/broken"); n != 1 {
 			t.Errorf("%d warnings: %s", n, &log)

@@ -2,6 +2,7 @@ package changes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -191,23 +192,86 @@ func inWorld(t *testing.T, answers []answer, test func(t *testing.T, w *world)) 
 	})
 }
 
-func follow(t *testing.T, db *couchdb.DB, o changes.Options) *changes.Follower {
+// A follower follows a feed in a goroutine, and again after errors that are not permanent.
+type follower struct {
+	*changes.Follower
+	start    sync.Once
+	ctx      context.Context
+	batches  chan *changes.Batch
+	err      error           // why batches is closed
+	position json.RawMessage // of the last confirmed batch
+}
+
+func follow(t *testing.T, db *couchdb.DB, o changes.Options) *follower {
 	t.Helper()
-	f, err := changes.New(db, o)
+	inner, err := changes.New(db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := &follower{Follower: inner, batches: make(chan *changes.Batch), position: o.Since}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.ctx = ctx
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
+		cancel()
+		f.start.Do(func() { close(f.batches) })
+		for b := range f.batches {
+			b.Close()
 		}
 	})
 	return f
 }
 
+func (f *follower) run() {
+	defer close(f.batches)
+	for failed := 1; ; failed++ {
+		f.err = f.Follow(f.ctx, func(b *changes.Batch) error {
+			failed = 0
+			select {
+			case f.batches <- b:
+				return nil
+			case <-f.ctx.Done():
+				b.Close()
+				return f.ctx.Err()
+			}
+		})
+		if f.err == nil {
+			f.err = io.EOF
+			return
+		}
+		if f.ctx.Err() != nil || failed == 12 || couchdb.Permanent(f.err) || errors.Is(f.err, changes.ErrRecreated) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Next returns the next batch, or the error after the last: io.EOF at the end of the feed.
+func (f *follower) Next(ctx context.Context) (*changes.Batch, error) {
+	f.start.Do(func() { go f.run() })
+	select {
+	case b, ok := <-f.batches:
+		if !ok {
+			return nil, f.err
+		}
+		return b, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Confirm advances the position.
+func (f *follower) Confirm(b *changes.Batch) {
+	b.Close()
+	if b.Seq != nil {
+		f.position = b.Seq
+	}
+}
+
+func (f *follower) Position() json.RawMessage { return f.position }
+
 // read reads until there is an error, or nothing comes for an hour, and confirms
 // everything. It returns the names of the rows, and the error.
-func read(t *testing.T, f *changes.Follower) (string, error) {
+func read(t *testing.T, f *follower) (string, error) {
 	t.Helper()
 	var got []string
 	for {
@@ -236,7 +300,7 @@ func name(r changes.Row) string {
 var errNothing = errors.New("nothing came")
 
 // next returns the next batch, or errNothing if none comes for so long.
-func next(t *testing.T, f *changes.Follower, wait time.Duration) (*changes.Batch, error) {
+func next(t *testing.T, f *follower, wait time.Duration) (*changes.Batch, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
