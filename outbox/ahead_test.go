@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A pauser calls a function before a runner locks the feed for its nth batch.

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/internal/tcp"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A DB is a database with an outbox. Its methods may be called concurrently. They work

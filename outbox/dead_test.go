@@ -5,9 +5,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // The server knows which transactions may still make rows visible: each that has drawn an

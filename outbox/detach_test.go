@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // things returns the number of database objects that attach creates.

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A killer ends the connection that is about to be used for the nth statement.

@@ -15,11 +15,11 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // server is shared by the tests; each has its own database.

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A role with the documented rights can publish, and nothing else.

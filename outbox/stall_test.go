@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A runner that hangs in the middle of a transaction, or whose host has crashed, does not

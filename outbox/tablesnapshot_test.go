@@ -14,13 +14,13 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // read returns the entities of a snapshot, body by key.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/postgres"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 func newMigrate(a *app) *cobra.Command {

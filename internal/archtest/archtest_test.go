@@ -75,13 +75,13 @@ var rooms = map[string]room{
 	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 
 	// Package storage knows nothing of feeds.
-	"storage":                 {},
-	"storage/storagetest":     {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
-	"storage/observe":         {rooms: []string{"storage"}},
-	"storage/*":               {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "internal/tcp", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
-	"storage/stores":          {rooms: []string{"storage", "storage/..."}},
-	"storage/postgres":        {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "storage", "storage/postgres/schema"}},
-	"storage/postgres/schema": {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
+	"storage":             {},
+	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
+	"storage/observe":     {rooms: []string{"storage"}},
+	"storage/*":           {rooms: []string{"internal/backoff", "internal/filepart", "internal/regular", "internal/suggest", "internal/tcp", "storage"}, libraries: []string{"golang.org/x/sync", "golang.org/x/sys"}},
+	"storage/stores":      {rooms: []string{"internal/schema", "storage", "storage/..."}},
+	"storage/postgres":    {rooms: []string{"internal/backoff", "internal/tcp", "internal/pgerr", "internal/schema", "storage"}},
+	"internal/schema":     {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
@@ -94,7 +94,7 @@ var rooms = map[string]room{
 	},
 	"input": {rooms: []string{"feed", "page", "internal/jsonptr"}},
 	"outbox": {rooms: []string{
-		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "storage/postgres/schema", "internal/backoff", "internal/tcp",
+		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "internal/backoff", "internal/schema", "internal/tcp",
 	}},
 
 	// CouchDB, as source or target.
@@ -160,7 +160,7 @@ var drivers = map[string][]string{
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
-	"github.com/jackc/pgx/v5":             {"storage/postgres/...", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"github.com/jackc/pgx/v5":             {"storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/prometheus/client_golang": {"server", "internal/metrics", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"internal/cli", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},

@@ -23,7 +23,7 @@ var foreignJSON = map[string][]string{
 	"bridge/couchdb":       {"*"},                                                                     // CouchDB's protocol
 	"sink/couchdb":         {"*"},                                                                     // CouchDB's protocol
 	"storage/file/meta.go": {"content_type", "cache_control"},                                         // state of a store
-	"storage/postgres":     {"min_read", "min_write"},                                                 // columns of a table
+	"internal/schema":      {"min_read", "min_write"},                                                 // columns of a table
 	"sink/dir/batch.go":    {"content_type"},                                                          // files of earlier versions
 	"cmd/feedctl/json.go":  {"no_changes", "session_id", "source_last_seq", "replication_id_version"}, // CouchDB's replication protocol: "Replication Completed"
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/pgtest"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
+	"github.com/feedctl/feedctl/internal/schema"
 )
 
 // TestSnippets runs the documented programs for each language: a transaction that calls

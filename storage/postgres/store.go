@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/internal/tcp"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // A Store keeps objects in the tables of one schema. It implements

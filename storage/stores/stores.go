@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
 	"github.com/feedctl/feedctl/storage/postgres"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 	"github.com/feedctl/feedctl/storage/s3"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 func connect(t *testing.T, url string) (*pgx.ConnConfig, *pgx.Conn) {
