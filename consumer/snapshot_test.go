@@ -251,11 +251,12 @@ func TestSnapshotBroken(t *testing.T) {
 		err        error
 	}{
 		"type":         {"text/html", "{}", ErrMediaType},
-		"no JSON":      {"application/json", "{", snapshot.ErrInvalid},
+		"not JSON":     {"application/json", "{", snapshot.ErrInvalid},
 		"schema":       {"application/json", `{"id":"1","pages":[]}`, snapshot.ErrInvalid},
 		"relative URL": {"application/json", `{"id":"1","createdAt":"2024-01-01T00:00:00Z","pages":["/p/1"]}`, snapshot.ErrInvalid},
 		"foreign page": {"application/json", `{"id":"1","createdAt":"2024-01-01T00:00:00Z","pages":["http://x.test/p/1"]}`, ErrOrigin},
-		"too large":    {"application/json", `{"id":"` + strings.Repeat("x", maxIndex) + `"}`, ErrTooLarge},
+		"too large":    {"application/json", `{"id":"1","createdAt":"2024-01-01T00:00:00Z","pages":[` + strings.Repeat(" ", maxIndex) + `]}`, ErrTooLarge},
+		"large id":     {"application/json", `{"id":"` + strings.Repeat("x", 1<<20) + `"}`, snapshot.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			handler := func(rw http.ResponseWriter, _ *http.Request) {

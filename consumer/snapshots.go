@@ -73,18 +73,15 @@ func parseIndex(r *Response) (*snapshot.Index, error) {
 	if r.Index != nil {
 		return r.Index, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxIndex+1))
+	body := &io.LimitedReader{R: r.Body, N: maxIndex + 1}
+	x, err := snapshot.Parse(body)
 	switch {
-	case err != nil:
-		return nil, err
-	case len(data) > maxIndex:
+	case body.N == 0:
 		return nil, indexError(r.URL, fmt.Errorf("%w of %d bytes", ErrTooLarge, maxIndex))
-	}
-	x, err := snapshot.Parse(data)
-	if err != nil {
+	case errors.Is(err, snapshot.ErrInvalid):
 		return nil, indexError(r.URL, err)
 	}
-	return x, nil
+	return x, err
 }
 
 var errNoIndex = errors.New("response has no index")

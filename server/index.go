@@ -33,7 +33,7 @@ type indexResource struct {
 // while it is sent: head, the URLs of the pages, which differ only in their numbers, and tail.
 type servedIndex struct {
 	representation
-	head, page, tail string
+	head, page, tail []byte
 	pages            int
 }
 
@@ -98,21 +98,18 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 
 // prepare makes the index ready to be served.
 func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
-	index.Pages = []string{layout.SnapshotPagePath(x.name, x.id, 0)}
-	if err := resolve(&index.Index, x.base); err != nil {
+	if err := resolve(index.Feed, x.base); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(&index.Index)
+	head, tail, err := index.Frame()
 	if err != nil {
 		return nil, err
 	}
-	page, err := json.Marshal(index.Pages[0])
+	page, err := json.Marshal(x.base + layout.SnapshotPagePath(x.name, x.id, 0))
 	if err != nil {
 		return nil, err
 	}
-	const pages = `"pages":[` // in a string the quotes would have escapes
-	before, after, _ := strings.Cut(string(text), pages+string(page))
-	served := &servedIndex{head: before + pages, page: strings.TrimSuffix(string(page), `0"`), tail: after, pages: index.PageCount}
+	served := &servedIndex{head: head, page: bytes.TrimSuffix(page, []byte(`0"`)), tail: tail, pages: index.PageCount}
 	hash := sha256.New()
 	size, err := io.Copy(hash, served.body())
 	if err != nil {
@@ -145,42 +142,38 @@ func (b *indexBody) Read(p []byte) (int, error) {
 	const enough = 32 << 10
 	if b.buf.Len() == 0 {
 		if b.next == 0 && !b.ended {
-			b.buf.WriteString(b.index.head)
+			b.buf.Write(b.index.head)
 		}
 		for ; b.next < b.index.pages && b.buf.Len() < enough; b.next++ {
 			if b.next > 0 {
 				b.buf.WriteByte(',')
 			}
-			b.buf.WriteString(b.index.page)
+			b.buf.Write(b.index.page)
 			b.buf.Write(strconv.AppendInt(b.buf.AvailableBuffer(), int64(b.next), 10))
 			b.buf.WriteByte('"')
 		}
 		if b.next == b.index.pages && !b.ended {
-			b.buf.WriteString(b.index.tail)
+			b.buf.Write(b.index.tail)
 			b.ended = true
 		}
 	}
 	return b.buf.Read(p)
 }
 
-// resolve makes the references of an index absolute. A path in it begins at the
-// server's root, which may have a path itself.
-func resolve(index *snapshot.Index, base string) error {
-	u, err := url.Parse(base + "/")
-	if err != nil {
-		return err
+// resolve makes the references of a position absolute. A path in it begins at the server's root,
+// which may itself have a path.
+func resolve(position *snapshot.FeedPosition, base string) error {
+	if position == nil {
+		return nil
 	}
-	references := make([]*string, 0, len(index.Pages)+2)
-	for i := range index.Pages {
-		references = append(references, &index.Pages[i])
-	}
-	if index.Feed != nil {
-		references = append(references, &index.Feed.URL, &index.Feed.Page)
-	}
-	for _, reference := range references {
+	for _, reference := range []*string{&position.URL, &position.Page} {
 		if strings.HasPrefix(*reference, "/") && !strings.HasPrefix(*reference, "//") {
 			*reference = base + *reference
 		}
 	}
-	return index.Resolve(u)
+	u, err := url.Parse(base + "/")
+	if err != nil {
+		return err
+	}
+	return position.Resolve(u)
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,7 +65,7 @@ func TestSnapshots(t *testing.T) {
 			if string(newest.body) != string(byID.body) {
 				t.Errorf("newest index: %s\nby its id: %s", newest.body, byID.body)
 			}
-			index, err := snapshot.Parse(byID.body)
+			index, err := snapshot.Parse(bytes.NewReader(byID.body))
 			check(t, err)
 			var pages []string
 			for n := range 3 {
@@ -144,7 +145,7 @@ func TestIndexForOthers(t *testing.T) {
 	_, err = store.Replace(t.Context(), key, info.Version, storage.Meta{ContentType: info.Meta.ContentType}, storage.Bytes(data))
 	check(t, err)
 	c := inside(t, newServer(t, store, server.Config{}))
-	served, err := snapshot.Parse(c.get(t, "/snapshots/s").body)
+	served, err := snapshot.Parse(bytes.NewReader(c.get(t, "/snapshots/s").body))
 	check(t, err)
 	for n, page := range served.Pages {
 		if page != c.url+layout.SnapshotPagePath("s", index.ID, n) || c.get(t, page).StatusCode != http.StatusOK {
@@ -175,7 +176,7 @@ func TestLargeIndex(t *testing.T) {
 	check(t, err)
 	c := inside(t, newServer(t, store, server.Config{}))
 	whole := c.get(t, "/snapshots/s")
-	served, err := snapshot.Parse(whole.body)
+	served, err := snapshot.Parse(bytes.NewReader(whole.body))
 	check(t, err)
 	for n, page := range served.Pages {
 		if page != c.url+layout.SnapshotPagePath("s", index.ID, n) {

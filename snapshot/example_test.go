@@ -3,12 +3,13 @@ package snapshot_test
 import (
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/feedctl/feedctl/snapshot"
 )
 
 func ExampleParse() {
-	index, err := snapshot.Parse([]byte(`{
+	index, err := snapshot.Parse(strings.NewReader(`{
 		"id": "1",
 		"createdAt": "2023-11-27T20:52:17.000Z",
 		"pages": ["https://example.com/snapshots/zones/1/pages/0"],

@@ -12,8 +12,7 @@ type Index struct {
 	// enters the feed. It is not later than Feed.LastModified. Reading and writing
 	// round it down to a whole second.
 	CreatedAt time.Time
-	// Pages are absolute URLs. In an index in a store they may be relative; see
-	// [Decode] and [Index.Resolve].
+	// Pages are absolute URLs. In an index in a store they may be relative.
 	Pages []string
 	// Feed, if set, is the exact position in a feed that the snapshot
 	// corresponds to. It is the additional property "feed".

@@ -1,10 +1,10 @@
 package snapshot_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +25,7 @@ const specExample = `{
     ]
   }`
 
-// full has everything an index can have.
+// full returns an index with all properties.
 func full() *snapshot.Index {
 	return &snapshot.Index{
 		ID:        "341f9312",
@@ -42,8 +42,23 @@ func full() *snapshot.Index {
 	}
 }
 
-func TestDecodeExampleOfTheSpecification(t *testing.T) {
-	x, err := snapshot.Parse([]byte(specExample))
+// read reads an index whose URLs may be relative, and keeps them.
+func read(text []byte) (*snapshot.Index, error) {
+	pages := []string{}
+	x, err := snapshot.Read(bytes.NewReader(text), func(url string) error {
+		pages = append(pages, url)
+		return nil
+	})
+	if err == nil {
+		x.Pages = pages
+	}
+	return x, err
+}
+
+func parse(text []byte) (*snapshot.Index, error) { return snapshot.Parse(bytes.NewReader(text)) }
+
+func TestParseExampleOfTheSpecification(t *testing.T) {
+	x, err := parse([]byte(specExample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +102,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := snapshot.Parse(data)
+			got, err := parse(data)
 			if err != nil {
 				t.Fatalf("%s: %v", data, err)
 			}
@@ -101,14 +116,14 @@ func TestRoundTrip(t *testing.T) {
 // TestLowerCase: RFC 3339 allows t and z.
 func TestLowerCase(t *testing.T) {
 	want := time.Date(2023, 9, 27, 20, 52, 17, 0, time.UTC)
-	got, err := snapshot.Decode([]byte(`{"id":"x","createdAt":"2023-09-27t20:52:17.5z","pages":[]}`))
+	got, err := read([]byte(`{"id":"x","createdAt":"2023-09-27t20:52:17.5z","pages":[]}`))
 	if err != nil || !got.CreatedAt.Equal(want) {
 		t.Errorf("read as %+v, %v; want createdAt %v", got, err, want)
 	}
 }
 
-// TestRounding: createdAt is rounded down when written and when read, so that
-// no entity of that second is taken for older than the snapshot.
+// TestRounding: createdAt is rounded down when written and when read, so that no entity of that
+// second seems older than the snapshot.
 func TestRounding(t *testing.T) {
 	x := full()
 	x.CreatedAt = time.Date(2023, 11, 27, 21, 52, 17, 999_999_999, time.FixedZone("", 3600))
@@ -125,7 +140,7 @@ func TestRounding(t *testing.T) {
 	if x.Feed.LastModified.Nanosecond() != 912_999_999 {
 		t.Error("writing changed the index")
 	}
-	got, err := snapshot.Decode([]byte(`{"id":"x","createdAt":"2023-11-27T22:52:17.999+02:00","pages":[]}`))
+	got, err := read([]byte(`{"id":"x","createdAt":"2023-11-27T22:52:17.999+02:00","pages":[]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,80 +149,85 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+// TestInvalid reads what the schema rejects.
+func TestInvalid(t *testing.T) {
+	schema := openSchema(t)
 	for name, text := range map[string]string{
-		"nothing":           ``,
-		"no JSON":           `id: x`,
-		"cut":               `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[]`,
-		"two documents":     `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[]} {}`,
-		"no object":         `["id","createdAt","pages"]`,
-		"no id":             `{"createdAt":"2023-09-27T20:52:17Z","pages":[]}`,
-		"no createdAt":      `{"id":"x","pages":[]}`,
-		"no pages":          `{"id":"x","createdAt":"2023-09-27T20:52:17Z"}`,
-		"id is a number":    `{"id":1,"createdAt":"2023-09-27T20:52:17Z","pages":[]}`,
-		"names in capitals": `{"ID":"x","CREATEDAT":"2023-09-27T20:52:17Z","PAGES":[]}`,
-		"createdAt no time": `{"id":"x","createdAt":"yesterday","pages":[]}`,
-		"createdAt no zone": `{"id":"x","createdAt":"2023-09-27T20:52:17","pages":[]}`,
-		"createdAt no date": `{"id":"x","createdAt":"2023-02-30T20:52:17Z","pages":[]}`,
-		"createdAt seconds": `{"id":"x","createdAt":1695841775,"pages":[]}`,
-		"createdAt year -1": `{"id":"x","createdAt":"0000-01-01T00:00:00+00:01","pages":[]}`,
-		"pages no list":     `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":"https://a/b"}`,
-		"pages null":        `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":null}`,
-		"page no string":    `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https://a/b",7]}`,
+		"empty":                    ``,
+		"not JSON":                 `id: x`,
+		"truncated":                `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[]`,
+		"two documents":            `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[]} {}`,
+		"an array":                 `["id","createdAt","pages"]`,
+		"no id":                    `{"createdAt":"2023-09-27T20:52:17Z","pages":[]}`,
+		"no createdAt":             `{"id":"x","pages":[]}`,
+		"no pages":                 `{"id":"x","createdAt":"2023-09-27T20:52:17Z"}`,
+		"id is a number":           `{"id":1,"createdAt":"2023-09-27T20:52:17Z","pages":[]}`,
+		"names in capitals":        `{"ID":"x","CREATEDAT":"2023-09-27T20:52:17Z","PAGES":[]}`,
+		"createdAt not a time":     `{"id":"x","createdAt":"yesterday","pages":[]}`,
+		"createdAt without a zone": `{"id":"x","createdAt":"2023-09-27T20:52:17","pages":[]}`,
+		"createdAt not a date":     `{"id":"x","createdAt":"2023-02-30T20:52:17Z","pages":[]}`,
+		"createdAt seconds":        `{"id":"x","createdAt":1695841775,"pages":[]}`,
+		"createdAt year -1":        `{"id":"x","createdAt":"0000-01-01T00:00:00+00:01","pages":[]}`,
+		"pages not an array":       `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":"https://a/b"}`,
+		"pages null":               `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":null}`,
+		"page not a string":        `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https://a/b",7]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if x, err := snapshot.Decode([]byte(text)); !errors.Is(err, snapshot.ErrInvalid) {
+			if x, err := read([]byte(text)); !errors.Is(err, snapshot.ErrInvalid) {
 				t.Errorf("%+v, error %v; want ErrInvalid", x, err)
+			}
+			if isValid(schema, []byte(text)) && name != "createdAt year -1" {
+				t.Error("it is valid according to the schema")
 			}
 		})
 	}
 }
 
-func TestParseWantsAbsoluteURLs(t *testing.T) {
+func TestParseRequiresAbsoluteURLs(t *testing.T) {
 	for name, text := range map[string]string{
 		"path":          `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https://a/b","/c"]}`,
 		"no scheme":     `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["//a/b"]}`,
 		"no host":       `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https:///b"]}`,
 		"other scheme":  `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["file:///etc/passwd"]}`,
-		"no URL":        `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https://a b/"]}`,
+		"not a URL":     `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":["https://a b/"]}`,
 		"empty":         `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[""]}`,
 		"feed relative": `{"id":"x","createdAt":"2023-09-27T20:52:17Z","pages":[],"feed":{"url":"/f","lastModified":"2023-09-27T20:52:17Z"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if x, err := snapshot.Parse([]byte(text)); !errors.Is(err, snapshot.ErrInvalid) {
+			if x, err := parse([]byte(text)); !errors.Is(err, snapshot.ErrInvalid) {
 				t.Errorf("%+v, error %v; want ErrInvalid", x, err)
 			}
-			if _, err := snapshot.Decode([]byte(text)); err != nil {
-				t.Errorf("Decode minds too: %v", err)
+			if _, err := read([]byte(text)); err != nil {
+				t.Errorf("Read: %v", err)
 			}
 		})
 	}
 }
 
-// TestForeignProperties: additional properties are free. Those that have the
-// names of ours but not the form are kept as they are, too.
+// TestForeignProperties: additional properties are kept unchanged, including those with the names
+// of feedctl's own that do not have their form.
 func TestForeignProperties(t *testing.T) {
 	for name, properties := range map[string]string{
-		"feed a string":    `"feed":"https://example.com/feeds/zones"`,
-		"feed without URL": `"feed":{"lastModified":"2023-09-27T20:52:17Z"}`,
-		"feed no time":     `"feed":{"lastModified":"x","url":"https://a/b"}`,
-		"feed in year -1":  `"feed":{"lastModified":"0000-01-01T00:00:00+00:01","url":"https://a/b"}`,
-		"entities a list":  `"entities":[1]`,
-		"entities half":    `"entities":0.5`,
-		"entities less":    `"entities":-1`,
-		"others":           `"x":null,"y":{"z":1e400}`,
+		"feed a string":     `"feed":"https://example.com/feeds/zones"`,
+		"feed without URL":  `"feed":{"lastModified":"2023-09-27T20:52:17Z"}`,
+		"feed not a time":   `"feed":{"lastModified":"x","url":"https://a/b"}`,
+		"feed in year -1":   `"feed":{"lastModified":"0000-01-01T00:00:00+00:01","url":"https://a/b"}`,
+		"entities an array": `"entities":[1]`,
+		"entities half":     `"entities":0.5`,
+		"entities negative": `"entities":-1`,
+		"others":            `"x":null,"y":{"z":1e400}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := `{"id":"x","createdAt":"2023-09-27T20:52:17.000Z","pages":[],` + properties + `}`
-			x, err := snapshot.Parse([]byte(text))
+			x, err := parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if x.Feed != nil || x.Entities != 0 {
-				t.Errorf("taken for ours: %+v", x)
+				t.Errorf("read as feedctl's own: %+v", x)
 			}
 			if got, err := json.Marshal(x); err != nil || string(got) != text {
-				t.Errorf("%s comes back as %s, %v", text, got, err)
+				t.Errorf("%s is written as %s, %v", text, got, err)
 			}
 		})
 	}
@@ -228,7 +248,7 @@ func TestOwnPropertiesWin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := snapshot.Parse(data)
+	got, err := parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,56 +264,29 @@ func TestResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := full()
-	x.Pages = []string{"/snapshots/zones/1/pages/0", "zones/1/pages/1", "http://other.example/p"}
 	x.Feed.URL, x.Feed.Page = "/feeds/zones", "/feeds/zones/pages/7"
-	if err := x.Resolve(base); err != nil {
+	if err := x.Feed.Resolve(base); err != nil {
 		t.Fatal(err)
-	}
-	want := []string{
-		"https://example.com/snapshots/zones/1/pages/0",
-		"https://example.com/snapshots/zones/1/pages/1",
-		"http://other.example/p",
-	}
-	if diff := cmp.Diff(want, x.Pages); diff != "" {
-		t.Error(diff)
 	}
 	if x.Feed.URL != "https://example.com/feeds/zones" || x.Feed.Page != "https://example.com/feeds/zones/pages/7" {
 		t.Errorf("feed %+v", x.Feed)
 	}
-	if data, err := json.Marshal(x); err != nil {
-		t.Error(err)
-	} else if _, err := snapshot.Parse(data); err != nil {
-		t.Errorf("a resolved index is refused: %v", err)
-	}
-	for name, change := range map[string]func(*snapshot.Index){
-		"page":      func(x *snapshot.Index) { x.Pages[0] = "mailto:a@example.com" },
-		"feed":      func(x *snapshot.Index) { x.Feed.URL = "%zz" },
-		"feed page": func(x *snapshot.Index) { x.Feed.Page = "ftp://a/b" },
-	} {
-		x := full()
-		change(x)
-		if err := x.Resolve(base); !errors.Is(err, snapshot.ErrInvalid) {
-			t.Errorf("%s: error %v, want ErrInvalid", name, err)
+	for _, p := range []snapshot.FeedPosition{{URL: "%zz"}, {URL: "mailto:a@example.com"}, {URL: "/feeds/zones", Page: "ftp://a/b"}} {
+		if err := p.Resolve(base); !errors.Is(err, snapshot.ErrInvalid) {
+			t.Errorf("%+v: error %v, want ErrInvalid", p, err)
 		}
 	}
 }
 
-func TestSchemaIsShipped(t *testing.T) {
-	file, err := os.ReadFile("index.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := snapshot.Schema()
-	if string(schema) != string(file) || !json.Valid(schema) {
-		t.Error("Schema is not the file")
-	}
-	clear(schema)
-	if _, err := snapshot.Parse([]byte(specExample)); err != nil || string(snapshot.Schema()) != string(file) {
-		t.Errorf("a caller can change the schema: %v", err)
+// TestReadStops: the error of the function for pages is returned as it is.
+func TestReadStops(t *testing.T) {
+	stop := errors.New("stop")
+	if _, err := snapshot.Read(strings.NewReader(specExample), func(string) error { return stop }); err != stop {
+		t.Errorf("got %v", err)
 	}
 }
 
-func FuzzDecode(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add([]byte(specExample))
 	for _, seed := range []string{
 		`{"id":"x","createdAt":"2023-09-27T20:52:17.123456789+23:59","pages":["/a"],"feed":{"url":"u","lastModified":"2023-09-27T20:52:17Z"}}`,
@@ -302,19 +295,23 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	schema := openSchema(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		x, err := snapshot.Decode(data)
+		x, err := read(data)
 		if err != nil {
 			if !errors.Is(err, snapshot.ErrInvalid) {
 				t.Fatalf("error %v is not ErrInvalid", err)
 			}
 			return
 		}
+		if !isValid(schema, data) {
+			t.Fatalf("%q is invalid according to the schema, but was read", data)
+		}
 		text, err := json.Marshal(x)
 		if err != nil {
 			t.Fatalf("%q: %v", data, err)
 		}
-		again, err := snapshot.Decode(text)
+		again, err := read(text)
 		if err != nil {
 			t.Fatalf("%q: written as %s: %v", data, text, err)
 		}
@@ -333,7 +330,7 @@ var rawMessages = cmp.Transformer("JSON", func(m json.RawMessage) string {
 	return string(text)
 })
 
-func BenchmarkDecode(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	x := full()
 	for range 1000 {
 		x.Pages = append(x.Pages, "https://example.com/snapshots/zones/20231127T205217Z-1/pages/123456")
@@ -344,7 +341,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if _, err := snapshot.Decode(data); err != nil {
+		if _, err := read(data); err != nil {
 			b.Fatal(err)
 		}
 	}

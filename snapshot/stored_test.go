@@ -29,7 +29,7 @@ func TestReadStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index.Pages = []string{}
+	index.Pages = nil
 	if diff := cmp.Diff(&snapshot.Stored{Index: *index, PageCount: 3}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -68,12 +69,16 @@ func (v *visit) index(at string, response *http.Response) (*snapshot.Index, erro
 		return nil, nil
 	}
 	v.indexHeaders(at, response.Header, data)
-	index, err := snapshot.Decode(data)
+	var pages []string
+	index, err := snapshot.Read(bytes.NewReader(data), func(url string) error {
+		pages = append(pages, url)
+		return nil
+	})
 	if err != nil {
 		v.report.add(IndexSchema, at, "%v", err)
 		return nil, nil
 	}
-	for i, page := range index.Pages {
+	for i, page := range pages {
 		if absolute(page) {
 			v.pages.add(listed{url: page})
 			continue

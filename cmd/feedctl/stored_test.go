@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -425,7 +426,7 @@ func readStatic(t *testing.T, index string) *snapshot.Index {
 	if got := response.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("index has Content-Type %q", got)
 	}
-	x, err := snapshot.Parse(body)
+	x, err := snapshot.Parse(bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ var rooms = map[string]room{
 	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},
 	"internal/units":    {libraries: []string{"github.com/spf13/pflag"}},
 	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
-	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}, libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}},
 
 	// Package storage knows nothing of feeds.
 	"storage":             {},
@@ -310,7 +310,7 @@ func TestPureIsPure(t *testing.T) {
 		"layout":   nil,
 		"storage":  nil,
 		"feed":     {"github.com/tomnomnom/linkheader"},
-		"snapshot": {"github.com/tomnomnom/linkheader", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"},
+		"snapshot": {"github.com/tomnomnom/linkheader"},
 	}
 	for name, may := range libraries {
 		for _, dep := range all[module+name].Deps {

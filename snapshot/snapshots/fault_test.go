@@ -160,12 +160,16 @@ func collecting() path {
 // checkSnapshot reads a whole snapshot.
 func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 	t.Helper()
-	index, err := snapshot.Decode(readObject(t, store, layout.SnapshotIndex(testName, id)))
+	var pages []string
+	index, err := snapshot.Read(bytes.NewReader(readObject(t, store, layout.SnapshotIndex(testName, id))), func(url string) error {
+		pages = append(pages, url)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := 0
-	for n, ref := range index.Pages {
+	for n, ref := range pages {
 		if ref != layout.SnapshotPagePath(testName, id, n) {
 			t.Fatalf("page %d is at %s", n, ref)
 		}
