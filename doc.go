@@ -29,7 +29,7 @@
 //   - input: reads entities from lines of JSON, multipart and directories
 //   - outbox: publishes from PostgreSQL transactions
 //   - bridge, bridge/couchdb: publish the changes of databases; couchdb is a client for CouchDB
-//   - fold: makes a snapshot of the last state of each key of a feed
+//   - snapshot/fold: writes a snapshot of the last state of each key of a feed
 //
 // # Serving and consuming
 //

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot/fold"
 )
 
 type snapshotFromFeedFlags struct {

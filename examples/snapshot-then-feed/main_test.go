@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 

@@ -133,11 +133,11 @@ var rooms = map[string]room{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
-	"replica": {rooms: []string{"chain", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
-	"doctor":  {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"fold":    {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
-	"verify":  {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
-	"repair":  {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
+	"replica":       {rooms: []string{"chain", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
+	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
+	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
+	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
 	// On top: may import everything, is imported by none.
 	"bench":               top,
@@ -156,7 +156,7 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // is for one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},

@@ -49,7 +49,12 @@ func (s *Spool) Open() (io.ReadCloser, error) { return s.OpenFrom(0) }
 
 // OpenFrom opens the body at an offset.
 func (s *Spool) OpenFrom(offset int64) (io.ReadCloser, error) {
-	return io.NopCloser(io.NewSectionReader(s.file, offset, s.size-offset)), nil
+	return io.NopCloser(s.NewReader(offset)), nil
+}
+
+// NewReader returns a reader of the body from an offset on. It does not need to be closed.
+func (s *Spool) NewReader(offset int64) io.Reader {
+	return io.NewSectionReader(s.file, offset, s.size-offset)
 }
 
 // Remove closes the file and removes it.

@@ -1,6 +1,6 @@
 // Package snapshots reads and writes the snapshots in a store: it writes one from entities, lists
 // and deletes them, reads their indexes, and removes what interrupted writes left behind. To
-// write a snapshot of a feed, use package fold.
+// write a snapshot of a feed, use package snapshot/fold.
 package snapshots
 
 import (

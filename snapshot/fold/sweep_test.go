@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSweep: what a fold that was killed has left is removed, and what may be in use is not.
+// TestSweep: remains of a killed fold are removed, and files that may be in use are not.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	long := time.Now().Add(-2 * leftover)

@@ -17,19 +17,19 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/internal/inprocess"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
 const origin = "http://data.example"
 
-// world is a store with a feed and somebody who reads it over HTTP.
+// A world is a store with a feed and a consumer that reads it over HTTP.
 type world struct {
 	t      *testing.T
 	store  storage.Store
@@ -82,12 +82,12 @@ func (w *world) fold(c fold.Config) *snapshot.Index {
 		w.t.Fatal(err)
 	}
 	if left, err := os.ReadDir(c.TempDir); err != nil || len(left) > 0 {
-		w.t.Errorf("temporary files are left: %v, %v", left, err)
+		w.t.Errorf("temporary files remain: %v, %v", left, err)
 	}
 	return index
 }
 
-// state applies entities by hand: what a fold has to come to.
+// state returns the state after entities, which is that of their fold.
 func (w *world) state(from consumer.Start) (state map[string]string, ids []string) {
 	w.t.Helper()
 	state = map[string]string{}
@@ -155,7 +155,7 @@ func TestFoldIsTheLastState(t *testing.T) {
 	}
 }
 
-// Headers and media types survive, in order.
+// TestFoldKeepsHeaders: headers and media types are kept, in order.
 func TestFoldKeepsHeaders(t *testing.T) {
 	w := newWorld(t)
 	e := put("a", "<p>")
@@ -180,8 +180,8 @@ func TestFoldKeepsHeaders(t *testing.T) {
 	}
 }
 
-// What is published while the fold is running is neither lost nor doubled for a
-// consumer that takes the snapshot and then goes on in the feed.
+// TestPublishDuringFold: a consumer that reads the snapshot and continues in the feed misses no
+// entity that was published during the fold, and receives none twice.
 func TestPublishDuringFold(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {
@@ -203,7 +203,7 @@ func TestPublishDuringFold(t *testing.T) {
 	}))
 	at := slices.Index(all, index.Feed.ContentID)
 	if at < 0 || !slices.Equal(all[at+1:], rest) {
-		t.Fatalf("after the position come %d entities, want those after entity %d of %d", len(rest), at, len(all))
+		t.Fatalf("%d entities follow the position, want those after entity %d of %d", len(rest), at, len(all))
 	}
 	if n == 0 || len(rest) == 0 {
 		t.Fatalf("nothing was published during the fold: %d, %d", n, len(rest))
@@ -231,8 +231,8 @@ func TestPublishDuringFold(t *testing.T) {
 	}
 }
 
-// A feed that is folded, pruned and folded again keeps what was in the pages that
-// are gone.
+// TestFoldAfterPrune: a feed that is folded, pruned and folded again keeps the state of the pruned
+// pages.
 func TestFoldAfterPrune(t *testing.T) {
 	w := newWorld(t)
 	for i := range 50 {
@@ -263,13 +263,13 @@ func TestFoldAfterPrune(t *testing.T) {
 	}
 }
 
-// TestFoldOfNothing makes a snapshot of a feed whose things were all deleted, and
-// reads it and what comes after it.
+// TestFoldOfNothing writes a snapshot of a feed in which every key was deleted, and reads it and
+// the entities after it.
 func TestFoldOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.publish(put("a", "a"), remove("a"))
 	if index := w.fold(fold.Config{}); len(index.Pages) != 0 || index.Feed == nil {
-		t.Errorf("index %+v, want one without pages that says where in the feed it was made", index)
+		t.Errorf("index %+v, want one without pages and with a position in the feed", index)
 	}
 	w.publish(put("b", "b"))
 	state, ids := w.state(consumer.FromSnapshot(origin + layout.SnapshotPath("things")))

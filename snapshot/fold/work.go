@@ -18,12 +18,12 @@ import (
 	sqlitesink "github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// errMisfit means that a kept table cannot be used for this fold.
-var errMisfit = errors.New("table does not fit")
+// errMismatch means that a kept table cannot be used for this fold.
+var errMismatch = errors.New("table does not match")
 
-// misfit reports whether the fold may succeed with a new table.
-func misfit(err error) bool {
-	if errors.Is(err, errMisfit) {
+// isMismatch reports whether the fold may succeed with a new table.
+func isMismatch(err error) bool {
+	if errors.Is(err, errMismatch) {
 		return true
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {
@@ -46,7 +46,7 @@ func openTable(ctx context.Context, file string) (consumer.Sink, error) {
 	}
 	state, err := sqlitesink.Open(ctx, file, table)
 	if err != nil && !errors.Is(err, sink.ErrLocked) {
-		err = fmt.Errorf("%w: %w", errMisfit, err)
+		err = fmt.Errorf("%w: %w", errMismatch, err)
 	}
 	return state, err
 }
@@ -54,8 +54,7 @@ func openTable(ctx context.Context, file string) (consumer.Sink, error) {
 // sinkName is what errors of the sink call the table in a file.
 func sinkName(file string) string { return "sqlite:" + file + "?table=" + table }
 
-// renamed returns err with another name, which readers know, for what is made up or
-// temporary.
+// renamed returns err with the name of something temporary replaced by one that users know.
 func renamed(err error, name, other string) error {
 	if err == nil {
 		return nil
@@ -81,14 +80,14 @@ func removeTable(file string) error {
 	return nil
 }
 
-// A work is the state of a table besides its rows.
+// A work is what a fold knows of its table besides the rows.
 type work struct {
 	pages  *chain.Reader
 	file   string
 	origin tableOrigin
 }
 
-// tableVersion is changed with what is in a table.
+// tableVersion changes with the format of a table.
 const tableVersion = 1
 
 // A tableOrigin describes what a table was created from. It is stored in the table's file.
@@ -96,19 +95,19 @@ type tableOrigin struct {
 	Version    int
 	Feed       string
 	KeyPointer string
-	// Versions: it has a row for each version of a thing.
+	// Versions reports whether the table has a row for each version of a key.
 	Versions bool
-	// Page was the newest of the feed when the table was last worked on. Its boundary
-	// tells it from that of another feed of the same name.
+	// Page was the newest page of the feed when the table was last updated. Its boundary
+	// distinguishes it from a page of another feed of the same name.
 	Page     int64
 	Boundary string
-	// Whole: it is known that the feed's first pages are in the table, and were not pruned
-	// before they were read.
+	// Whole reports whether the feed's first pages are known to be in the table, and not to
+	// have been pruned before they were read.
 	Whole bool
 }
 
-// check compares the table with the feed, and returns errMisfit if they do not belong
-// together.
+// check compares the table with the feed, and returns errMismatch if it is not a table of this
+// feed.
 func (w *work) check(ctx context.Context) error {
 	was, err := w.load()
 	if err != nil {
@@ -116,31 +115,31 @@ func (w *work) check(ctx context.Context) error {
 	}
 	w.origin.Whole = was.Whole
 	if was.Version != w.origin.Version || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
-		return fmt.Errorf("%w: it is of feed %q with key %q", errMisfit, was.Feed, was.KeyPointer)
+		return fmt.Errorf("%w: it is of feed %q with key %q", errMismatch, was.Feed, was.KeyPointer)
 	}
 	if was.Versions != w.origin.Versions {
-		return fmt.Errorf("%w: that it has all versions of a thing is %v", errMisfit, was.Versions)
+		return fmt.Errorf("%w: it has a row for each version: %v", errMismatch, was.Versions)
 	}
 	page, err := w.pages.Stat(ctx, was.Page)
 	switch {
 	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrNoPage), errors.Is(err, chain.ErrPruned):
-		return fmt.Errorf("%w: %w", errMisfit, err)
+		return fmt.Errorf("%w: %w", errMismatch, err)
 	case err != nil:
 		return err
 	case page.Boundary != was.Boundary:
-		return fmt.Errorf("%w: it is of another feed of this name", errMisfit)
+		return fmt.Errorf("%w: it is of another feed of this name", errMismatch)
 	}
 	if pruned, err := w.pages.Pruned(ctx); err != nil || was.Whole || !pruned {
 		return err
 	}
-	return fmt.Errorf("%w: pages may have been pruned before it had them", errMisfit)
+	return fmt.Errorf("%w: pages may have been pruned before it had them", errMismatch)
 }
 
-// note writes what the table is made of.
+// note records the origin of the table.
 func (w *work) note(ctx context.Context) error {
 	newest, err := w.pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
-		return nil // reading it returns the error
+		return nil // reading the feed returns the error
 	}
 	if err != nil {
 		return err

@@ -3,14 +3,13 @@ package fold
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/draft"
 )
 
 // A VersionFunc returns the name of an entity's version of its key, and the names of the
@@ -24,7 +23,7 @@ type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []s
 type versions struct {
 	consumer.Sink
 	version VersionFunc
-	dir     string // for what must be read twice
+	dir     string // for bodies, which are read twice
 }
 
 // Begin begins a batch.
@@ -43,17 +42,18 @@ type versionBatch struct {
 
 // Apply applies an entity to the rows of its key. A DELETE is a version like others, since a
 // consumer of the snapshot has to know what it replaces.
-func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) (err error) {
+func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	row := *e
+	var body io.Reader = bytes.NewReader(e.Body)
 	if e.Stream != nil {
-		file, size, err := spool(b.versions.dir, e.Stream)
+		spool, err := draft.NewSpool(ctx, b.versions.dir, e, 0)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		row.Stream, row.Size = file, size
+		defer spool.Remove()
+		body, row.Stream, row.Size = spool.NewReader(0), spool.NewReader(0), spool.Size()
 	}
-	name, replaced, err := b.version(&row)
+	name, replaced, err := b.versions.version(&row, body)
 	if err != nil {
 		return fmt.Errorf("get version of entity %q: %w", e.ContentID, err)
 	}
@@ -71,23 +71,11 @@ func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) (err error) {
 	return b.Batch.Apply(ctx, &row)
 }
 
-// version returns the version of an entity whose stream, if any, is a file.
-func (b *versionBatch) version(e *feed.Entity) (name string, replaced []string, err error) {
-	file, ok := e.Stream.(*os.File)
-	if !ok {
-		return b.versions.version(e, bytes.NewReader(e.Body))
-	}
-	if name, replaced, err = b.versions.version(e, file); err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	return name, replaced, err
-}
-
 // versionRow returns the Content-Location of the row of a version, or of a key without
 // versions if the name is empty.
 func versionRow(key, name string) string {
 	if key == "" {
-		return "" // which the table refuses
+		return "" // the table rejects it
 	}
 	row := feed.EncodeKey(key)
 	if name != "" {
@@ -100,22 +88,4 @@ func versionRow(key, name string) string {
 func versionedKey(row string) string {
 	location, _, _ := strings.Cut(row, " ")
 	return location
-}
-
-// spool copies a stream into a file without a name.
-func spool(dir string, stream io.Reader) (_ *os.File, size int64, err error) {
-	file, err := os.CreateTemp(dir, ".feedctl-body-*")
-	if err != nil {
-		return nil, 0, fmt.Errorf("spool body: %w", err)
-	}
-	if err = os.Remove(file.Name()); err == nil {
-		size, err = io.Copy(file, stream)
-	}
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("spool body, after %d bytes: %w", size, err), file.Close())
-	}
-	return file, size, nil
 }

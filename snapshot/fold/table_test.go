@@ -17,10 +17,10 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
 )
@@ -62,8 +62,8 @@ func TestTableIsKept(t *testing.T) {
 	}
 }
 
-// TestTableDoesNotFit: a table that cannot be gone on with is made anew.
-func TestTableDoesNotFit(t *testing.T) {
+// TestTableMismatch: a table that cannot be used is created again.
+func TestTableMismatch(t *testing.T) {
 	for name, spoil := range map[string]func(w *world, c *fold.Config) *world{
 		"other key": func(w *world, c *fold.Config) *world {
 			c.KeyPointer = "/other"
@@ -107,7 +107,8 @@ func TestTableDoesNotFit(t *testing.T) {
 	}
 }
 
-// overwrite writes into the table's file from an offset on; nothing to write cuts it there.
+// overwrite writes to the file of the table at an offset, or truncates it there if there is
+// nothing to write.
 func overwrite(offset int64, data []byte) func(*world, *fold.Config) *world {
 	return func(w *world, c *fold.Config) *world {
 		f, err := os.OpenFile(c.Table, os.O_WRONLY, 0)
@@ -123,8 +124,8 @@ func overwrite(offset int64, data []byte) func(*world, *fold.Config) *world {
 	}
 }
 
-// TestTableAfterPrune: a table that has what was pruned is worth keeping; one that has not is
-// not, even if it has a position.
+// TestTableAfterPrune: a table with the state of the pruned pages is used; one without it is not,
+// even if it has a position.
 func TestTableAfterPrune(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
@@ -176,7 +177,7 @@ func TestTableAfterPrune(t *testing.T) {
 
 const killed = 25_000 // entities: more than two batches
 
-// TestKill kills a fold in its middle, and goes on.
+// TestKill kills a fold and resumes it.
 func TestKill(t *testing.T) {
 	if dir := os.Getenv("FOLD_KILL"); dir != "" {
 		foldForEver(t, dir)
@@ -231,7 +232,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// foldForEver folds up to the first commit.
+// foldForEver folds until the first commit.
 func foldForEver(t *testing.T, dir string) {
 	c := fold.Config{Table: filepath.Join(dir, "table"), Progress: func(consumer.Progress) {
 		fmt.Print("committed")
@@ -250,7 +251,7 @@ func openFile(t *testing.T, dir string) storage.Store {
 	return store
 }
 
-// TestLeftover: pages of a snapshot whose writer was killed long ago go with the next one.
+// TestLeftover: the next fold removes pages of a snapshot whose writer was killed long ago.
 func TestLeftover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

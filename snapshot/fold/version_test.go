@@ -12,13 +12,13 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot/fold"
 )
 
 var errNoVersion = errors.New("no version is told")
 
-// versionOf reads versions from bodies: the name, those that it replaces, and "|" before the rest.
+// versionOf reads versions from bodies: the name, the replaced names, and "|" before the rest.
 func versionOf(_ *feed.Entity, body io.Reader) (string, []string, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) checkVersions(want map[string][]string) {
 	}
 }
 
-// TestVersions: a snapshot has the versions of each thing that are not replaced, deletions too.
+// TestVersions: a snapshot has the versions of each key that are not replaced, including deletions.
 func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	large := strings.Repeat("large ", 500_000) // a stream
@@ -102,7 +102,7 @@ func TestVersions(t *testing.T) {
 	w.checkVersions(want)
 }
 
-// TestTableOfVersions: a table with versions and one without do not stand for each other.
+// TestTableOfVersions: a table with versions is not used for a fold without, or the other way round.
 func TestTableOfVersions(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table"), Version: versionOf}
@@ -116,7 +116,7 @@ func TestTableOfVersions(t *testing.T) {
 	}
 }
 
-// TestNoVersion: a fold ends with the error of who cannot tell a version.
+// TestNoVersion: a fold fails with the error of its VersionFunc.
 func TestNoVersion(t *testing.T) {
 	w := newWorld(t)
 	w.publish(put("a", "1|"), remove("a"))

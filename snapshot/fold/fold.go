@@ -74,9 +74,9 @@ var ErrPruned = errors.New("feed has been pruned")
 // table is the name of the table.
 const table = "state"
 
-// Feed writes a snapshot of the feed as it is now and returns its index. The
-// snapshot is empty if everything was deleted again. The error
-// for a feed that does not exist matches [consumer.ErrNotFound].
+// Feed writes a snapshot of the feed as it is now and returns its index. The snapshot is empty if
+// the last state of every key is deleted. If the feed does not exist, the error matches
+// [consumer.ErrNotFound].
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("fold feed: %w", err)
@@ -84,7 +84,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 	if c.Name == "" {
 		c.Name = name
 	}
-	index, err := makeIndex(ctx, store, name, c)
+	index, err := foldFeed(ctx, store, name, c)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not return the cause of an interrupt
 	}
@@ -94,19 +94,19 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *s
 	return index, nil
 }
 
-func makeIndex(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
+func foldFeed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
 	if c.Table != "" {
-		index, err := makeFrom(ctx, store, name, c.Table, c)
-		if !misfit(err) || ctx.Err() != nil {
+		index, err := foldWith(ctx, store, name, c.Table, c)
+		if !isMismatch(err) || ctx.Err() != nil {
 			return index, err
 		}
 		if c.Logger != nil {
-			c.Logger.Info("the table of an earlier fold is of no use, making it anew", "feed", name, "table", c.Table, "reason", err)
+			c.Logger.Info("table of an earlier fold cannot be used, creating it again", "feed", name, "table", c.Table, "reason", err)
 		}
 		if err := removeTable(c.Table); err != nil {
 			return nil, err
 		}
-		return makeFrom(ctx, store, name, c.Table, c)
+		return foldWith(ctx, store, name, c.Table, c)
 	}
 	sweep(cmp.Or(c.TempDir, os.TempDir()))
 	dir, err := os.MkdirTemp(c.TempDir, tempPrefix)
@@ -115,13 +115,13 @@ func makeIndex(ctx context.Context, store storage.Store, name string, c Config) 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "state.db")
-	index, err := makeFrom(ctx, store, name, file, c)
+	index, err := foldWith(ctx, store, name, file, c)
 	return index, renamed(err, sinkName(file), "the table")
 }
 
-// makeFrom brings the table in a file up to date and writes the snapshot from it. The table is
-// locked meanwhile.
-func makeFrom(ctx context.Context, store storage.Store, name, file string, c Config) (_ *snapshot.Index, err error) {
+// foldWith brings the table in a file up to date and writes the snapshot from it. It holds the
+// lock of the table.
+func foldWith(ctx context.Context, store storage.Store, name, file string, c Config) (_ *snapshot.Index, err error) {
 	state, err := openTable(ctx, file)
 	if err != nil {
 		return nil, err
@@ -132,16 +132,16 @@ func makeFrom(ctx context.Context, store storage.Store, name, file string, c Con
 		return nil, err
 	}
 	if c.Table != "" {
-		// Leftovers of killed folds. The snapshot is valid even if they cannot be removed.
+		// Remains of killed folds. The snapshot is valid even if they cannot be removed.
 		if _, err := snapshots.Collect(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
-			c.Logger.Warn("pages of snapshots that were never finished cannot be removed", "snapshot", c.Name, "error", err)
+			c.Logger.Warn("cannot remove pages of unfinished snapshots", "snapshot", c.Name, "error", err)
 		}
 	}
 	return write(ctx, store, file, c, at)
 }
 
 // leftover is the age from which pages of a snapshot without an index, and files of a fold,
-// are no longer being written.
+// are certain not to be written any more.
 const leftover = 24 * time.Hour
 
 const tempPrefix = "feedctl-fold-"
@@ -190,7 +190,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 		if from, pruned, err = start(ctx, client, source, store, name, c.Name); err != nil {
 			return nil, err
 		}
-		w.origin.Whole = pruned // it begins with a snapshot, or it is to be seen at the end
+		w.origin.Whole = pruned // then it begins with a snapshot; otherwise checkWhole decides
 	} else if err := w.check(ctx); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	}
 	if _, err := job.Run(ctx); err != nil {
 		if !before.IsZero() && lost(err) {
-			err = fmt.Errorf("%w: %w", errMisfit, err)
+			err = fmt.Errorf("%w: %w", errMismatch, err)
 		}
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if _, n, err := layout.ParseFeedPageURL(position.Page); err == nil {
 		page = layout.FeedPagePath(name, n)
 	}
-	return &snapshot.FeedPosition{ // with paths: the server completes them
+	return &snapshot.FeedPosition{ // with paths, which the server completes
 		URL:          layout.FeedPath(name),
 		Page:         page,
 		LastModified: position.LastModified,
@@ -249,7 +249,7 @@ func start(ctx context.Context, client *consumer.Client, source *fromstore.Sourc
 	case err != nil:
 		return consumer.Start{}, false, err
 	case index.Feed == nil || index.Feed.URL != source.Feed(name):
-		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q was not made of it", ErrPruned, floor, snapshotName)
+		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q is not one of this feed", ErrPruned, floor, snapshotName)
 	}
 	return consumer.FromSnapshot(indexURL), true, nil
 }

@@ -6,8 +6,8 @@ import (
 	"log"
 
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/fold"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
