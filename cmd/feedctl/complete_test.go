@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// complete returns what a shell offers for the last of the words.
-func complete(t *testing.T, words ...string) string {
+// completed returns what a shell offers for the last of the words.
+func completed(t *testing.T, words ...string) string {
 	t.Helper()
 	code, stdout, stderr := feedctl(t, "", append([]string{"__complete"}, words...)...)
 	if code != exit.OK {
@@ -67,7 +67,7 @@ func TestCompleteNames(t *testing.T) {
 		{"--config " + config + "-absent prune z", ""},
 		{"tail http://127.0.0.1:1/feeds/z", ""},
 	} {
-		if got := complete(t, strings.Split(test.line, " ")...); got != test.want {
+		if got := completed(t, strings.Split(test.line, " ")...); got != test.want {
 			t.Errorf("complete %q: got %q, want %q", test.line, got, test.want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestCompleteValues(t *testing.T) {
 		"tail zones --from=":                   "beginning latest",
 		"consume zones --into=jsonl:x --from ": "beginning latest snapshot",
 	} {
-		if got := complete(t, strings.Split(line, " ")...); got != want {
+		if got := completed(t, strings.Split(line, " ")...); got != want {
 			t.Errorf("complete %q: got %q, want %q", line, got, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestCompleteValues(t *testing.T) {
 
 func TestCompleteDescribes(t *testing.T) {
 	for _, flag := range []string{"--max-page-b", "--sto"} {
-		if got := complete(t, "publish", "zones", flag); strings.Contains(got, "`") || !strings.Contains(got, " ") {
+		if got := completed(t, "publish", "zones", flag); strings.Contains(got, "`") || !strings.Contains(got, " ") {
 			t.Errorf("flag %s is described as %q", flag, got)
 		}
 	}

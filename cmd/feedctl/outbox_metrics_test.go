@@ -64,7 +64,7 @@ func TestOutboxLag(t *testing.T) {
 	scrape(`waiting_rows{feed="orders"} 2`, `waiting_bytes{feed="orders"} 5`, `lag_seconds{feed="orders"} [1-9][0-9.]*`,
 		`quarantined_rows{feed="bad"} 1`, `oldest_transaction_seconds [1-9][0-9.]*`)
 	status(`(?s)orders +2 +5 B +[1-9].*open for [1-9].*idle in transaction`)
-	if got := complete(t, "outbox", "run", "--db", database, "--feed", ""); got != "bad orders" {
+	if got := completed(t, "outbox", "run", "--db", database, "--feed", ""); got != "bad orders" {
 		t.Errorf("completion offers %q", got)
 	}
 	if err := errors.Join(group.RunAll(t.Context()), a.printMoved(group)); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {

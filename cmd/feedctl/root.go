@@ -10,8 +10,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/complete"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // streams are what a command reads from and writes to.
@@ -140,7 +142,12 @@ func newRoot(a *app) *cobra.Command {
 		newVersion(a),
 		newGenDocs(),
 	)
-	a.addCompletions(root)
+	completer := complete.Completer{
+		SetFlags: func(c *cobra.Command) error { return cli.SetFlags(c, a.config) },
+		Store:    &a.store,
+		Open:     func(ctx context.Context, url string) (storage.Store, error) { return a.openStoreAt(ctx, url, access{}) },
+	}
+	completer.Add(root)
 	a.noteRun(root)
 	return root
 }

@@ -59,6 +59,7 @@ var rooms = map[string]room{
 	"internal/draft":      {rooms: []string{"feed", "page", "storage"}},
 	"internal/webserver":  {rooms: []string{"internal/tcp"}},
 	"internal/accesslog":  {},
+	"internal/complete":   {rooms: []string{"bridge/couchdb", "chain", "input", "internal/locate", "outbox", "snapshot/snapshots", "storage"}, libraries: []string{"github.com/spf13/pflag"}},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
@@ -162,7 +163,7 @@ var drivers = map[string][]string{
 	"github.com/aws/smithy-go":            {"storage/s3"},
 	"github.com/jackc/pgx/v5":             {"storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/prometheus/client_golang": {"server", "internal/metrics", "cmd/feedctl"},
-	"github.com/spf13/cobra":              {"internal/cli", "cmd/feedctl"},
+	"github.com/spf13/cobra":              {"internal/cli", "internal/complete", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},
 }
 
