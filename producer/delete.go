@@ -13,9 +13,9 @@ import (
 
 // A DeleteReport tells what was deleted of a feed.
 type DeleteReport struct {
-	Pages   int64 // pages that were deleted
-	Objects int64 // other objects: pages that a repair moved aside, and what a bridge put into quarantine
-	Bytes   int64 // the size of all
+	Pages   int64 `json:"pagesDeleted"`   // pages that were deleted
+	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair moved aside, and the quarantine of a bridge
+	Bytes   int64 `json:"bytesDeleted"`   // the size of all
 }
 
 // Delete deletes a feed, also one that is damaged. It ceases to exist for everybody at one

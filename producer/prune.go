@@ -42,11 +42,11 @@ type PrunePolicy struct {
 
 // A PruneReport tells what was pruned.
 type PruneReport struct {
-	Floor   int64 `json:"floor"`   // the oldest page that is left
-	Newest  int64 `json:"newest"`  // the newest page
-	Pages   int64 `json:"pages"`   // pages that were deleted
-	Bytes   int64 `json:"bytes"`   // their size
-	Limited bool  `json:"limited"` // more would have gone but for MinAge
+	Floor   int64 `json:"oldestPage"`   // the oldest page that is left
+	Newest  int64 `json:"newestPage"`   // the newest page
+	Pages   int64 `json:"pagesDeleted"` // pages that were deleted
+	Bytes   int64 `json:"bytesDeleted"` // their size
+	Limited bool  `json:"limited"`      // MinAge kept pages from being deleted
 }
 
 // Prune removes old pages from a feed. First it raises the floor, by which they

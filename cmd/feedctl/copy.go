@@ -25,21 +25,16 @@ func newCopy(a *app) *cobra.Command {
 		Use:   "copy STORE|STORE#NAME STORE",
 		Short: "Copy feeds and snapshots to another store while they are in use",
 		Long: `Copy copies the feed NAME and the snapshots of that name, or without NAME all feeds and
-snapshots of the store, to another store of any kind. It is a move to another store, and a
-backup.
+snapshots of the store, to another store of any kind, as a backup or to move to it. The copy
+has the same pages, positions and names: consumers and bridges continue with it where they
+were. At any moment it is an earlier state of the feed. Run the same command again to
+continue a copy that was interrupted, or to bring it up to date. Pages that were pruned from
+the source are pruned from the copy, too; snapshots that were deleted from the source stay.
 
-The copy has the same pages: the same bytes, Content-IDs, times and digests. Consumers
-continue with it where they were, and so do bridges, whose quarantine is copied too. The
-digests name the feed, so a copy keeps its name. At any moment the copy is an earlier state
-of the feed. An interrupted copy is continued by the same command; so is one that has fallen
-behind, which makes it a backup that is brought up to date. Pages that were pruned from the
-source are pruned from the copy, too; snapshots that were deleted from the source stay. Up
-to 16 MiB of pages are read ahead while others are written.
-
-With --follow, copy goes on until it is stopped. To switch over: stop publishing to the
-source, stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with
-status 0, and publish to the copy. A target that has other entities than the source is
-refused and left as it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
+With --follow, copy runs until it is stopped. To switch over: stop publishing to the source,
+stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with status 0, and
+publish to the copy. A target that has other entities than the source is refused and left as
+it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl copy file:/var/lib/feedctl file:/backup/feedctl
   feedctl copy file:/var/lib/feedctl#zones 's3://bucket/prefix?region=eu-central-1' --follow
   feedctl copy 'postgres://feedctl@db.example.org/shop' file:./copy --json`,

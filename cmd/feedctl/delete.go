@@ -26,14 +26,12 @@ func newDelete(a *app) *cobra.Command {
 		Short: "Delete a feed",
 		Long: `Delete removes FEED from the store: its pages, those that "feedctl repair" has moved aside,
 and the quarantine of a bridge. It asks for confirmation; without a terminal it needs --yes.
-Snapshots are kept: see "feedctl snapshot delete".
+Snapshots are kept: see "feedctl snapshot delete". If a deletion is interrupted, run it
+again; until then the feed accepts no entities.
 
-The feed ends at one moment for all readers and publishers. What is published later begins a
-new feed of the same name, whose page numbers continue after those of the old one, so that
-no URL of a page is used twice. If a deletion is interrupted, run it again; until then the
-feed accepts no entities. First stop producers of versions without this command: they do not
-notice at once that a feed is being deleted.` +
-			exit.Help(exit.NotFound, exit.Interrupted),
+What is published later begins a new feed of the same name, whose page numbers continue
+after those of the old one. First stop producers of versions without this command: they do
+not notice at once that a feed is being deleted.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl delete zones --dry-run
   feedctl delete s3://bucket/prefix#zones --yes`,
 		Args: cobra.ExactArgs(1),
@@ -60,13 +58,15 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err e
 	if err != nil {
 		return suggestFeed(ctx, store, name, err)
 	}
-	result := deletedFeedJSON{Feed: name, DryRun: dryRun, PagesDeleted: report.Pages, ObjectsDeleted: report.Objects, BytesDeleted: report.Bytes}
-	verb := "deleted"
-	if dryRun {
-		verb = "would delete"
-	}
-	return a.printf(result, "%s feed %s: %s and %s (%s)\n", verb, name, human.Plural(report.Pages, "page", "pages"),
+	return a.printf(deletedFeedJSON{name, dryRun, report}, "%s feed %s: %s and %s (%s)\n", deletedVerb(dryRun), name, human.Plural(report.Pages, "page", "pages"),
 		human.Plural(report.Objects, "other object", "other objects"), human.Bytes(report.Bytes))
+}
+
+func deletedVerb(dryRun bool) string {
+	if dryRun {
+		return "would delete"
+	}
+	return "deleted"
 }
 
 // confirmDelete asks whether to delete a feed. Only a terminal can answer.

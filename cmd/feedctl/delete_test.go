@@ -59,7 +59,7 @@ func TestDeleteFeed(t *testing.T) {
 		t.Errorf("consume from a position in the deleted feed: exit status %d: %s%s", code, stdout, stderr)
 	}
 	var result deletedFeedJSON
-	if err := json.Unmarshal([]byte(mustRun(t, "", "delete", feed, "--yes", "--json")), &result); err != nil || result.PagesDeleted != 1 || result.Feed != "zones" {
+	if err := json.Unmarshal([]byte(mustRun(t, "", "delete", feed, "--yes", "--json")), &result); err != nil || result.Pages != 1 || result.Feed != "zones" {
 		t.Errorf("delete: %+v, %v", result, err)
 	}
 }

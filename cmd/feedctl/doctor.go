@@ -35,13 +35,10 @@ func newDoctor(a *app) *cobra.Command {
 and how to fix them.
 
 In a store (by default that of --store) it checks permissions, the clock, range reads, and
-conditional writes, without which two producers would overwrite each other's entities. It
-writes a few small objects and removes them. For a directory it also checks the file system.
-
-For the URL of a feed, or of a server with feeds, it checks the connection: the certificate,
-the clock, whether a proxy or CDN removes Link, ETag or Last-Modified, caches the newest
-page, changes pages or compresses them wrongly, and whether long-polls work, which takes as
-long as --wait.
+conditional writes. It writes a few small objects and removes them. For a directory it also
+checks the file system. For the URL of a feed, or of a server with feeds, it checks the
+certificate, the clock, whether long-polls work, which takes as long as --wait, and whether
+a proxy or CDN removes headers, caches the newest page, or changes pages.
 
 A finding is "ok", "skipped" (it could not be tested), "warning" (it works, but could be
 better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Interrupted),
@@ -64,9 +61,6 @@ better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Int
 	return c
 }
 
-// errUnwell is wrapped by the error of an examination that found problems.
-var errUnwell = errors.New("something is wrong")
-
 func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error {
 	if f.wait < time.Second {
 		return exit.Usagef("--wait %v is less than a second", f.wait)
@@ -85,7 +79,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 		return err
 	}
 	if n := doctor.Problems(findings); n > 0 {
-		return fmt.Errorf("examine %s: %w: %s", target, errUnwell, human.Plural(int64(n), "problem", "problems"))
+		return fmt.Errorf("examine %s: something is wrong: %s", target, human.Plural(int64(n), "problem", "problems"))
 	}
 	return nil
 }
@@ -111,7 +105,7 @@ func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]
 	})
 }
 
-// examineStore examines a store. That it cannot be opened is a finding, too.
+// examineStore examines a store. It is a finding, too, if the store cannot be opened.
 func (a *app) examineStore(ctx context.Context, target string) (findings []doctor.Finding, err error) {
 	target, _, _ = strings.Cut(target, "#") // a feed in it is as well as the store is
 	store, err := a.openStoreAt(ctx, target, access{})
@@ -132,21 +126,17 @@ func (a *app) examineStore(ctx context.Context, target string) (findings []docto
 
 func (a *app) printFindings(findings []doctor.Finding) error {
 	return a.print(doctorJSON{doctor.Problems(findings), findings}, func(w io.Writer) error {
-		rows := make([][]string, len(findings))
+		rows, fixes := make([][]string, len(findings)), ""
 		for i, f := range findings {
 			rows[i] = []string{strings.ToUpper(string(f.Level)), f.Check, human.Printable(f.Found)}
+			if f.Fix != "" {
+				fixes += fmt.Sprintf("\n%s %s: %s\n  why: %s\n  fix: %s\n", f.Level, f.Check, human.Printable(f.Found), f.Why, human.Printable(f.Fix))
+			}
 		}
 		if err := human.WriteTable(w, []string{"RESULT", "CHECK", "FOUND"}, rows); err != nil {
 			return err
 		}
-		for _, f := range findings {
-			if f.Fix == "" {
-				continue
-			}
-			if _, err := fmt.Fprintf(w, "\n%s %s: %s\n  why: %s\n  fix: %s\n", f.Level, f.Check, human.Printable(f.Found), f.Why, human.Printable(f.Fix)); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := io.WriteString(w, fixes)
+		return err
 	})
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // The types in this file are what commands print with --json, one text a line on
@@ -37,15 +39,6 @@ type requestsJSON struct {
 	Requests map[string]uint64 `json:"requests,omitempty"`
 	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
 	HTTP map[string]uint64 `json:"http,omitempty"`
-}
-
-// versionJSON is printed by "version".
-type versionJSON struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from files that differ from the commit
-	Go       string `json:"go"`
-	Platform string `json:"platform"` // operating system and architecture, as "linux/amd64"
 }
 
 // publishJSON is printed by "publish".
@@ -136,11 +129,9 @@ type deletedJSON struct {
 
 // deletedFeedJSON is printed by "delete".
 type deletedFeedJSON struct {
-	Feed           string `json:"feed"`
-	DryRun         bool   `json:"dryRun"` // then nothing was deleted
-	PagesDeleted   int64  `json:"pagesDeleted"`
-	ObjectsDeleted int64  `json:"objectsDeleted"` // that are not pages of the feed
-	BytesDeleted   int64  `json:"bytesDeleted"`
+	Feed   string `json:"feed"`
+	DryRun bool   `json:"dryRun"` // then nothing was deleted
+	producer.DeleteReport
 }
 
 // collectedJSON is printed by "snapshot collect".
@@ -174,15 +165,11 @@ type feedJSON struct {
 
 // pruneJSON is printed by "prune".
 type pruneJSON struct {
-	Feed         string `json:"feed"`
-	DryRun       bool   `json:"dryRun"`     // then nothing was deleted
-	OldestPage   int64  `json:"oldestPage"` // of those that are left
-	NewestPage   int64  `json:"newestPage"`
-	PagesDeleted int64  `json:"pagesDeleted"`
-	BytesDeleted int64  `json:"bytesDeleted"`
-	Limited      bool   `json:"limited"`          // more would have gone, but was written in the last hour
-	Reason       string `json:"reason,omitempty"` // why no more pages went
-	BytesSwept   int64  `json:"bytesSwept"`       // that interrupted writes had left anywhere in the store
+	Feed   string `json:"feed"`
+	DryRun bool   `json:"dryRun"` // then nothing was deleted
+	producer.PruneReport
+	Reason     string `json:"reason,omitempty"` // why no more pages were deleted
+	BytesSwept int64  `json:"bytesSwept"`       // remains of interrupted writes, anywhere in the store
 }
 
 // doctorJSON is printed by "doctor".
@@ -239,18 +226,11 @@ type initJSON struct {
 	Made  bool   `json:"made"` // false: it was there
 }
 
-// migrateJSON is printed by "migrate".
+// migrateJSON is printed by "migrate". The versions are 0 for stores that have none.
 type migrateJSON struct {
-	Store  string          `json:"store"`
-	DryRun bool            `json:"dryRun"` // then nothing was done
-	From   int32           `json:"from"`   // version; 0 for stores that have none
-	To     int32           `json:"to"`
-	Steps  []migrationJSON `json:"steps"`
-}
-
-type migrationJSON struct {
-	Version int32  `json:"version"`
-	Name    string `json:"name"`
+	Store  string `json:"store"`
+	DryRun bool   `json:"dryRun"` // then nothing was done
+	schema.Plan
 }
 
 // copyJSON is printed by "copy". It counts what this run has written.

@@ -22,13 +22,12 @@ func newMigrate(a *app) *cobra.Command {
 		Short: "Bring the schema of a store to the version of this program",
 		Long: `Migrate migrates the tables and procedures of a store in PostgreSQL, including those of the
 outbox, to the newest version that this program knows, in one transaction. Directories and
-buckets have only one version and need no migration.
+buckets need no migration. The user must own the schema. With --dry-run, migrate prints the
+statements instead.
 
-No other command migrates. Programs that know the previous version can use a migrated store,
-and this program can use one that was not migrated, so servers and publishers can be updated
-one by one, before or after the migration. An error says if a migration is required.
-
-The user must own the schema. With --dry-run, migrate prints the statements instead.` + exit.Help(exit.NotFound, exit.Interrupted),
+No other command migrates; an error says if a migration is required. Servers and publishers
+can be updated one by one, before or after the migration: programs that know the previous
+version can use a migrated store, and this program one that was not migrated.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl' --dry-run
   feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),
@@ -41,7 +40,7 @@ The user must own the schema. With --dry-run, migrate prints the statements inst
 }
 
 func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
-	result := migrateJSON{Store: sink.Redact(rawURL), DryRun: dryRun, Steps: []migrationJSON{}}
+	result := migrateJSON{Store: sink.Redact(rawURL), DryRun: dryRun, Plan: schema.Plan{Steps: []schema.Migration{}}}
 	if !strings.HasPrefix(rawURL, "postgres:") && !strings.HasPrefix(rawURL, "postgresql:") {
 		if _, err := a.openStoreAt(ctx, rawURL, access{}); err != nil {
 			return err
@@ -59,26 +58,20 @@ func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
 		return hintInit(err, rawURL)
 	}
 	result.From, result.To = plan.From, plan.To
-	for _, step := range plan.Steps {
-		result.Steps = append(result.Steps, migrationJSON{Version: step.Version, Name: step.Name})
+	result.Steps = append(result.Steps, plan.Steps...)
+	switch {
+	case len(plan.Steps) == 0:
+		return a.printf(result, "%s needs no migration: it has version %d\n", result.Store, plan.From)
+	case !dryRun:
+		return a.printf(result, "migrated %s from version %d to %d\n", result.Store, plan.From, plan.To)
 	}
-	return a.print(result, func(w io.Writer) error { return writePlan(w, result, plan) })
-}
-
-func writePlan(w io.Writer, result migrateJSON, plan schema.Plan) error {
-	if len(plan.Steps) == 0 {
-		_, err := fmt.Fprintf(w, "%s needs no migration: it has version %d\n", result.Store, plan.From)
-		return err
-	}
-	if !result.DryRun {
-		_, err := fmt.Fprintf(w, "migrated %s from version %d to %d\n", result.Store, plan.From, plan.To)
-		return err
-	}
-	_, err := fmt.Fprintf(w, "-- would migrate %s from version %d to %d\n", result.Store, plan.From, plan.To)
-	for _, step := range plan.Steps {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "\n-- %s\n%s", step.Name, step.SQL)
+	return a.print(result, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "-- would migrate %s from version %d to %d\n", result.Store, plan.From, plan.To)
+		for _, step := range plan.Steps {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "\n-- %s\n%s", step.Name, step.SQL)
+			}
 		}
-	}
-	return err
+		return err
+	})
 }

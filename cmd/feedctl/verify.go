@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,15 +29,10 @@ func newVerify(a *app) *cobra.Command {
 specification: headers, order of times, links, loops, duplicate Content-IDs. In a store it
 also checks the chain, the digests of the pages, and that no page is missing.
 
-If the response for URL is JSON, it is taken for the index of a snapshot, and the snapshot
-is checked. With --index this is always so, and a name is that of a snapshot in the store.
-
-With --state FILE it also reports pages that have changed since the last run with the same
-FILE, other than by growing at the end.
-
-With --json it prints a report, which package verify documents. For a feed or snapshot in a
-store, its url is STORE#NAME.` +
-			exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+A snapshot is checked if the response for URL is JSON, or with --index, with which a name is
+that of a snapshot in the store. With --state FILE, verify also reports pages that have
+changed since the last run with the same FILE, other than by growing at the end. With --json
+it prints a report, which package verify documents.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
   feedctl verify s3://bucket/prefix#zones
@@ -112,18 +107,14 @@ func check(ctx context.Context, at *locate.Location, index bool, config verify.C
 }
 
 func (a *app) printReport(report *verify.Report) error {
-	return a.print(report, func(w io.Writer) error {
-		for i := range report.Violations {
-			if _, err := fmt.Fprintln(w, human.Printable(report.Violations[i].Error())); err != nil {
-				return err
-			}
-		}
-		found := "no violations"
-		if n := len(report.Violations) + report.Omitted; n > 0 {
-			found = human.Plural(int64(n), "violation", "violations")
-		}
-		_, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", report.URL, human.Plural(int64(report.Pages), "page", "pages"),
-			human.Plural(report.Entities, "entity", "entities"), human.Bytes(report.Bytes), found)
-		return err
-	})
+	var text strings.Builder
+	for i := range report.Violations {
+		fmt.Fprintln(&text, human.Printable(report.Violations[i].Error()))
+	}
+	found := "no violations"
+	if n := len(report.Violations) + report.Omitted; n > 0 {
+		found = human.Plural(int64(n), "violation", "violations")
+	}
+	return a.printf(report, "%s%s: %s, %s, %s: %s\n", &text, report.URL, human.Plural(int64(report.Pages), "page", "pages"),
+		human.Plural(report.Entities, "entity", "entities"), human.Bytes(report.Bytes), found)
 }

@@ -3,11 +3,10 @@ package main
 import (
 	_ "embed"
 	"io"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
@@ -37,32 +36,10 @@ func newVersion(a *app) *cobra.Command {
 }
 
 func (a *app) printVersion() error {
-	v := buildVersion()
+	v := cli.ThisVersion()
 	commit := ""
 	if v.Commit != "" {
 		commit = " (" + v.Commit + ")"
 	}
 	return a.printf(v, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
-}
-
-// buildVersion returns what the linker knows: a module version for a binary
-// made by "go install", a commit for one built in a checkout.
-func buildVersion() versionJSON {
-	v := versionJSON{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
-	return v
 }

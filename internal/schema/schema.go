@@ -172,15 +172,16 @@ func Create(ctx context.Context, config *pgx.ConnConfig, name string) error {
 
 // A Migration is a step from one version to the next.
 type Migration struct {
-	Version int32
-	Name    string // such as "004_write.sql"
-	SQL     string
+	Version int32  `json:"version"`
+	Name    string `json:"name"` // such as "004_write.sql"
+	SQL     string `json:"-"`
 }
 
 // A Plan is what [Migrate] would do, or has done.
 type Plan struct {
-	From, To int32
-	Steps    []Migration
+	From  int32       `json:"from"`
+	To    int32       `json:"to"`
+	Steps []Migration `json:"steps"`
 }
 
 // Migrate migrates an existing schema to the newest version, in one transaction like
