@@ -10,9 +10,9 @@ import (
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot"
-	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
 
 // The types in this file are what commands print with --json, one text a line on
