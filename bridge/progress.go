@@ -7,22 +7,22 @@ import (
 
 // Progress has the counts of a bridge since it was opened.
 type Progress struct {
-	Rows        int64 // rows of the source's changes read
-	Compared    int64 // revisions in them compared with the feed
-	Missing     int64 // revisions that the feed did not have
-	Read        int64 // documents read
-	Published   int64 // entities published
-	Bytes       int64 // bytes of their bodies, except streamed ones
-	Repeated    int64 // revisions received that were already in the feed
-	Rewinds     int64 // sequences of repeated revisions
-	Quarantined int64 // documents and rows put into quarantine
-	Superseded  int64 // revisions replaced before they were read
-	Requests    int64 // requests for changes
+	Rows        int64 `json:"-"`           // rows of the source's changes read
+	Compared    int64 `json:"-"`           // revisions in them compared with the feed
+	Missing     int64 `json:"-"`           // revisions that the feed did not have
+	Read        int64 `json:"-"`           // documents read
+	Published   int64 `json:"-"`           // entities published
+	Bytes       int64 `json:"-"`           // bytes of their bodies, except streamed ones
+	Repeated    int64 `json:"repeated"`    // revisions received that were already in the feed
+	Rewinds     int64 `json:"rewinds"`     // sequences of repeated revisions
+	Quarantined int64 `json:"quarantined"` // documents and rows put into quarantine
+	Superseded  int64 `json:"superseded"`  // revisions replaced before they were read
+	Requests    int64 `json:"-"`           // requests for changes
 	// Pending is the source's count of remaining rows, or -1 if it is unknown.
-	Pending int64
+	Pending int64 `json:"-"`
 	// LastPoll is when the source last sent a part of its changes, such as a heartbeat, and
 	// LastPublish is when entities were last published; zero if that has not happened yet.
-	LastPoll, LastPublish time.Time
+	LastPoll, LastPublish time.Time `json:"-"`
 }
 
 // After returns the progress of a bridge together with that of an earlier one to the same feed.

@@ -53,10 +53,10 @@ func (b *Bridge) Progress() bridge.Progress { return b.core.Meter.Now() }
 // A Report is the result of a run, in the terms of the protocol ("Replication Completed").
 type Report struct {
 	bridge.Progress
-	// NoChanges is set if there was nothing to publish.
-	NoChanges bool
 	// Log has the session at the head of its history.
-	Log couchdb.Log
+	couchdb.Log
+	// NoChanges is set if there was nothing to publish.
+	NoChanges bool `json:"no_changes,omitempty"`
 }
 
 // Run publishes the new changes of the source: those that exist now or, with Config.Follow,

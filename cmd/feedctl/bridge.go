@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
@@ -62,28 +61,26 @@ USER SECRET [ROLES]".`
 // sourceMemory is up to which size a document is held in memory, in bytes.
 const sourceMemory = 256 << 10
 
-// open returns a bridge from a database to a feed in a store.
-func (f *sourceFlags) open(ctx context.Context, a *app, rawURL string, at locate.Stored, store storage.Store, c couchdb.Config) (*couchdb.Bridge, error) {
+// config adds to c what a bridge from a database to a feed in a store needs.
+func (f *sourceFlags) config(a *app, rawURL string, at locate.Stored, store storage.Store, c couchdb.Config) (couchdb.Config, error) {
 	if _, err := locate.ParseURL(rawURL); err != nil {
-		return nil, err
+		return c, err
 	}
 	if f.maxDocument < 0 {
-		return nil, exit.Usagef("--max-document is %d, must not be negative", f.maxDocument)
+		return c, exit.Usagef("--max-document is %d, must not be negative", f.maxDocument)
 	}
 	auth, err := credential.ReadCouch(f.credentialsFile, "FEEDCTL_CREDENTIALS")
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: a.web}, URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
 	if err != nil {
-		return nil, exit.Usagef("%w", err)
+		return c, exit.Usagef("%w", err)
 	}
 	c.Target = at.Identity()
-	if c.Index, err = f.indexFile(c.Target); err != nil {
-		return nil, err
-	}
 	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, a.log, f.maxDocument
-	return couchdb.Open(ctx, c)
+	c.Index, err = f.indexFile(c.Target)
+	return c, err
 }
 
 // hintSource says what can be done about a server to which there is no connection.

@@ -9,22 +9,18 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot/fold"
-	"github.com/feedctl/feedctl/storage"
 )
 
 type bridgeCouchDBFlags struct {
@@ -115,20 +111,58 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err != nil {
 		return err
 	}
-	b := &bridging{app: a, flags: f, url: rawURL, at: at, store: store}
-	if err := a.serveMetrics(f.metrics, metrics.Bridge(b.progress)); err != nil {
+	if config, err = f.source.config(a, rawURL, at, store, config); err != nil {
 		return err
 	}
-	a.progress("bridge", b.status)
-	result, err := b.run(ctx, config)
+	job := &couchdb.Job{Config: config}
+	result := replicationJSON{Source: rawURL, Feed: at.Name}
+	if f.snapshot {
+		job.CaughtUp = func(ctx context.Context) (err error) {
+			result.Snapshot, err = a.snapshotOfBridge(ctx, config)
+			return err
+		}
+	}
+	if err := a.serveMetrics(f.metrics, metrics.Bridge(job.Progress)); err != nil {
+		return err
+	}
+	a.progress("bridge", func() progress.Status {
+		p := job.Progress()
+		return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
+	})
+	result.Report, err = job.Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		return hintSource(err)
 	}
-	printErr := a.print(result, func(w io.Writer) error { return result.write(w) })
+	result.OK = err == nil
+	printErr := a.print(result, result.write)
 	if err := cmp.Or(err, printErr); err != nil {
 		return err
 	}
-	return f.quarantine.check(result.Quarantined, result.published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return f.quarantine.check(result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+}
+
+// snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
+// not exist.
+func (a *app) snapshotOfBridge(ctx context.Context, c couchdb.Config) (*snapshotJSON, error) {
+	index, err := fold.Feed(ctx, c.Store, c.Feed, fold.Config{Table: c.Index + ".state", Version: versionsOf(c.Conflicts), Logger: a.log})
+	if c.Follow && errors.Is(err, consumer.ErrNotFound) {
+		a.log.Warn("no snapshot was made, because the feed is empty", "feed", c.Feed)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := snapshotResult(c.Feed, index, len(index.Pages))
+	return &made, nil
+}
+
+// versionsOf distinguishes the states that a document has at the same time in the feed of a
+// bridge: with conflicts each leaf revision is a state, otherwise there is one.
+func versionsOf(conflicts bool) fold.VersionFunc {
+	if conflicts {
+		return new(couchdb.RevisionReader).Revision
+	}
+	return nil
 }
 
 // config turns the flags into the settings of a bridge.
@@ -136,6 +170,7 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 	c := couchdb.Config{
 		Options:  f.options,
 		Filter:   f.filter,
+		Follow:   f.follow,
 		LongPoll: f.longPoll,
 		Attempts: f.retries,
 		Moved:    f.moved,
@@ -175,91 +210,9 @@ func (f *bridgeCouchDBFlags) config() (couchdb.Config, error) {
 	return c, nil
 }
 
-// bridging is one run of the command. It may need two bridges, one after the other.
-type bridging struct {
-	app     *app
-	flags   *bridgeCouchDBFlags
-	url     string
-	at      locate.Stored
-	store   storage.Store
-	current atomic.Pointer[attempt]
-}
-
-// An attempt is a bridge, and what those before it have done.
-type attempt struct {
-	bridge  *couchdb.Bridge
-	earlier bridge.Progress
-}
-
-func (b *bridging) progress() bridge.Progress {
-	if a := b.current.Load(); a != nil {
-		return a.bridge.Progress().After(a.earlier)
-	}
-	return bridge.Progress{Pending: -1}
-}
-
-func (b *bridging) status() progress.Status {
-	p := b.progress()
-	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
-}
-
-// run publishes and, if asked to, makes a snapshot before it waits for more.
-func (b *bridging) run(ctx context.Context, config couchdb.Config) (*replicationJSON, error) {
-	config.Follow = b.flags.follow && !b.flags.snapshot
-	result, err := b.publish(ctx, config)
-	if err != nil || !b.flags.snapshot {
-		return result, err
-	}
-	table, err := b.flags.source.indexFile(b.at.Identity())
-	if err != nil {
-		return result, err
-	}
-	index, err := fold.Feed(ctx, b.store, b.at.Name, fold.Config{Table: table + ".state", Version: versionsOf(config.Conflicts), Logger: b.app.log})
-	var made *snapshotJSON
-	switch {
-	case err == nil:
-		snapshot := snapshotResult(b.at.Name, index, len(index.Pages))
-		made = &snapshot
-	case b.flags.follow && errors.Is(err, consumer.ErrNotFound): // there is no feed
-		b.app.log.Warn("no snapshot is made, since there is nothing to make it of yet", "feed", b.at.Name)
-	default:
-		return result, err
-	}
-	if b.flags.follow {
-		config.Follow = true
-		earlier := result
-		result, err = b.publish(ctx, config)
-		result.after(earlier)
-	}
-	result.Snapshot = made
-	return result, err
-}
-
-// versionsOf returns what tells the states apart that documents have at once in the feed of
-// a bridge: in one with conflicts each leaf revision is a state, in others there is one.
-func versionsOf(conflicts bool) fold.VersionFunc {
-	if conflicts {
-		return new(couchdb.RevisionReader).Revision
-	}
-	return nil
-}
-
-func (b *bridging) publish(ctx context.Context, config couchdb.Config) (result *replicationJSON, err error) {
-	result = &replicationJSON{Source: b.url, Feed: b.at.Name}
-	opened, err := b.flags.source.open(ctx, b.app, b.url, b.at, b.store, config)
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
-	b.current.Store(&attempt{opened, b.progress()})
-	report, err := opened.Run(ctx)
-	result.fill(report, err == nil)
-	return result, err
-}
-
-// write writes what a person wants to know.
+// write writes the result as text.
 func (r *replicationJSON) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "published %s of %s to %s", human.Plural(r.published, "entity", "entities"), r.Source, r.Feed)
+	_, err := fmt.Fprintf(w, "published %s of %s to %s", human.Plural(r.Published, "entity", "entities"), r.Source, r.Feed)
 	for _, more := range []struct {
 		n    int64
 		what string

@@ -83,7 +83,11 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 
 // runRetry publishes what can be published now.
 func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.Stored, store storage.Store) (err error) {
-	b, err := f.source.open(ctx, a, f.retry, at, store, couchdb.Config{})
+	config, err := f.source.config(a, f.retry, at, store, couchdb.Config{})
+	if err != nil {
+		return err
+	}
+	b, err := couchdb.Open(ctx, config)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"time"
 
-	bridge "github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
-	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
@@ -178,46 +176,16 @@ type doctorJSON struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// replicationJSON is printed by "bridge couchdb": what CouchDB's replication protocol wants
-// to be told ("Replication Completed"), and more. The history has this run only: one session
-// or, if it went on after a snapshot, two, the later first. "bridge quarantine" prints a bridge.Quarantined on each line or, with
-// --retry, a bridge.RetryReport.
+// replicationJSON is printed by "bridge couchdb": the result of CouchDB's replication protocol
+// ("Replication Completed"), and more. The history has the sessions of this run, newest first: two
+// if it continued after a snapshot. "bridge quarantine" prints a bridge.Quarantined on each line
+// or, with --retry, a bridge.RetryReport.
 type replicationJSON struct {
-	OK            bool              `json:"ok"`
-	NoChanges     bool              `json:"no_changes,omitempty"`
-	SessionID     string            `json:"session_id"`
-	SourceLastSeq json.RawMessage   `json:"source_last_seq"`
-	Version       int               `json:"replication_id_version"`
-	History       []couchdb.Session `json:"history"`
-
-	Source      string        `json:"source"` // URL of the database
-	Feed        string        `json:"feed"`
-	Repeated    int64         `json:"repeated"`    // rows that the database sent again
-	Rewinds     int64         `json:"rewinds"`     // how often it began to
-	Quarantined int64         `json:"quarantined"` // put into quarantine by this run
-	Superseded  int64         `json:"superseded"`  // revisions that gave way to others before they were read
-	Snapshot    *snapshotJSON `json:"snapshot,omitempty"`
-
-	published int64
-}
-
-func (r *replicationJSON) fill(report bridge.Report, ok bool) {
-	r.OK, r.NoChanges = ok, report.NoChanges
-	r.SessionID, r.SourceLastSeq, r.Version = report.Log.SessionID, report.Log.SourceLastSeq, report.Log.Version
-	r.History = report.Log.History
-	r.Repeated, r.Rewinds, r.Quarantined, r.Superseded = report.Repeated, report.Rewinds, report.Quarantined, report.Superseded
-	r.published = report.Published
-}
-
-// after adds what was done before, by the same run.
-func (r *replicationJSON) after(earlier *replicationJSON) {
-	r.NoChanges = r.NoChanges && earlier.NoChanges
-	r.History = append(r.History, earlier.History...)
-	r.Repeated += earlier.Repeated
-	r.Rewinds += earlier.Rewinds
-	r.Quarantined += earlier.Quarantined
-	r.Superseded += earlier.Superseded
-	r.published += earlier.published
+	OK bool `json:"ok"`
+	couchdb.Report
+	Source   string        `json:"source"` // URL of the database
+	Feed     string        `json:"feed"`
+	Snapshot *snapshotJSON `json:"snapshot,omitempty"`
 }
 
 // initJSON is printed by "init".
