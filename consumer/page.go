@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -92,4 +93,33 @@ func newFeedPage(r *response) (*Page, error) {
 // newPage returns the page of a feed or snapshot that a response describes.
 func newPage(r *response) *Page {
 	return &Page{URL: r.URL, Header: r.Header, LastModified: r.LastModified, boundary: r.Boundary, etag: r.ETag}
+}
+
+// A Summary counts the entities of a page.
+type Summary struct {
+	Entities    int64
+	Bytes       int64     // of their bodies
+	First, Last time.Time // Last-Modified of the first and the last
+}
+
+// Summarize reads the page to its end.
+func (p *Page) Summarize() (s Summary, err error) {
+	for e, err := range p.Entities() {
+		if err != nil {
+			return s, err
+		}
+		if s.Entities++; s.Entities == 1 {
+			s.First = e.LastModified
+		}
+		s.Last = e.LastModified
+		s.Bytes += int64(len(e.Body))
+		if e.Stream != nil {
+			n, err := io.Copy(io.Discard, e.Stream)
+			if err != nil {
+				return s, err
+			}
+			s.Bytes += n
+		}
+	}
+	return s, nil
 }

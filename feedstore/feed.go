@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -215,6 +216,24 @@ func (f *Feed) Stat(ctx context.Context, n int64) (*chain.Page, error) {
 // StatNewest returns the current metadata of page n, which was the newest a moment ago.
 func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 	return f.reader.Stat(ctx, n)
+}
+
+// Pages yields the metadata of the pages from the floor to newest, the newest page, as returned
+// by [Reader.Look]. It skips pages that are pruned meanwhile.
+func (f *Feed) Pages(ctx context.Context, floor int64, newest *chain.Page) iter.Seq2[*chain.Page, error] {
+	return func(yield func(*chain.Page, error) bool) {
+		for n := floor; n < newest.Number; n++ {
+			f.r.source.statAhead(f, n+1, min(n+maxAhead, newest.Number-1))
+			p, err := f.Stat(ctx, n)
+			if errors.Is(err, chain.ErrPruned) {
+				continue
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+		yield(newest, nil)
+	}
 }
 
 // Crawl reads metadata ahead for a reader that goes back from page n, down to the floor.

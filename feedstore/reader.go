@@ -89,6 +89,23 @@ func New(store storage.Store, c Config) *Reader {
 	return r
 }
 
+// Limits of a Reader for the same process.
+const (
+	localReadAhead = 12 << 20 // bytes; enough for one reader
+	localWaiters   = 1000
+	localInterval  = time.Second
+)
+
+// NewLocal returns a Reader for use in the same process, without a cache on disk: a page is
+// usually read once. It reads ahead if the store is remote.
+func NewLocal(store storage.Store, logger *slog.Logger) *Reader {
+	c := Config{MaxWaiters: localWaiters, PollInterval: localInterval, Logger: logger}
+	if storage.PropertiesOf(store).Remote {
+		c.ReadAhead = localReadAhead
+	}
+	return New(store, c)
+}
+
 // Close ends all waiting and reading ahead, and waits until ctx ends for shared requests
 // under way. Open bodies remain readable.
 func (r *Reader) Close(ctx context.Context) {

@@ -81,10 +81,14 @@ func (s *source) lookUp(ctx context.Context, f *Feed, n int64) (*chain.Page, err
 
 // crawl fetches metadata ahead for a reader that crawls back from page n.
 func (s *source) crawl(f *Feed, n, floor int64) {
-	if s.buffers.limit == 0 || s.sequences.step(sequenceKey{pageKey{f, n}, true}) == 0 {
-		return
+	if s.buffers.limit > 0 && s.sequences.step(sequenceKey{pageKey{f, n}, true}) > 0 {
+		s.statAhead(f, max(floor, n-maxAhead), n-1)
 	}
-	for k := n - 1; k >= max(floor, n-maxAhead); k-- {
+}
+
+// statAhead fetches the metadata of pages that have a next page, the last one first.
+func (s *source) statAhead(f *Feed, first, last int64) {
+	for k := last; k >= first && s.buffers.limit > 0; k-- {
 		key := pageKey{f, k}
 		if _, ok := s.pages.Get(key); !ok {
 			s.metas.start(key, func(ctx context.Context) (*chain.Page, error) { return s.lookUp(ctx, f, k) })

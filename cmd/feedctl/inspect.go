@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
-	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/storage"
 )
 
 type inspectFlags struct {
@@ -65,22 +63,21 @@ func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err e
 	case f.index:
 		return a.inspectSnapshot(ctx, at)
 	case at.Store != nil:
-		return suggestSimilar(ctx, at, a.inspectPages(at, func(show func(pageJSON) error) error { return storedPages(ctx, at.Store, at.Name, show) }))
+		return suggestSimilar(ctx, at, a.inspectPages(at.Name, "BYTES", a.storedPages(ctx, at)))
 	default:
-		return suggestSimilar(ctx, at, a.inspectPages(at, func(show func(pageJSON) error) error { return servedPages(ctx, at, show) }))
+		return suggestSimilar(ctx, at, a.inspectPages(at.URL, "BODIES", servedPages(ctx, at)))
 	}
 }
 
-// inspectPages prints what each shows it, page by page: a feed may have more
-// pages than fit into memory.
-func (a *app) inspectPages(at *locate.Location, each func(show func(pageJSON) error) error) error {
-	total, size := feedJSON{Feed: at.Name}, "BYTES"
-	if at.Store == nil {
-		total.Feed, size = at.URL, "BODIES"
-	}
-	err := each(func(p pageJSON) error {
+// inspectPages prints pages one by one: a feed may have more than fit into memory.
+func (a *app) inspectPages(name, size string, pages iter.Seq2[pageJSON, error]) error {
+	total := feedJSON{Feed: name}
+	for p, err := range pages {
+		if err != nil {
+			return err
+		}
 		total.add(p)
-		return a.print(struct {
+		err := a.print(struct {
 			Page pageJSON `json:"page"`
 		}{p}, func(w io.Writer) error {
 			if total.Pages == 1 {
@@ -92,9 +89,9 @@ func (a *app) inspectPages(at *locate.Location, each func(show func(pageJSON) er
 				human.Time(p.First), human.Time(p.Last), p.links(), human.Printable(p.URL))
 			return err
 		})
-	})
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	return a.print(struct {
 		Feed feedJSON `json:"feed"`
@@ -107,83 +104,57 @@ func (a *app) inspectPages(at *locate.Location, each func(show func(pageJSON) er
 
 const pageRow = "%10s  %10s  %-20s  %-20s  %-9s  %s\n"
 
-// storedPages shows the pages of a feed in the store.
-func storedPages(ctx context.Context, store storage.Store, name string, show func(pageJSON) error) error {
-	reader := chain.NewReader(store, name)
-	newest, err := reader.Newest(ctx)
-	if err != nil {
-		return err
-	}
-	oldest, err := reader.Floor(ctx)
-	if err != nil {
-		return err
-	}
-	for n := oldest; n <= newest.Number; n++ {
-		p, err := reader.Stat(ctx, n)
-		if errors.Is(err, chain.ErrPruned) {
-			continue // by now
-		}
+// storedPages yields the pages of a feed in the store.
+func (a *app) storedPages(ctx context.Context, at *locate.Location) iter.Seq2[pageJSON, error] {
+	return func(yield func(pageJSON, error) bool) {
+		reader := feedstore.NewLocal(at.Store, a.log)
+		defer reader.Close(ctx)
+		f, newest, floor, err := reader.Look(ctx, at.Name)
 		if err != nil {
-			return err
+			yield(pageJSON{}, err)
+			return
 		}
-		row := pageJSON{
-			URL:      layout.FeedPagePath(name, n),
-			Entities: int64(p.Entities),
-			Bytes:    p.Size,
-			First:    p.First.UTC(),
-			Last:     p.Last.UTC(),
-		}
-		if n > oldest {
-			row.Prev = layout.FeedPagePath(name, n-1)
-		}
-		if n < newest.Number {
-			row.Next = layout.FeedPagePath(name, n+1)
-		}
-		if err := show(row); err != nil {
-			return err
+		for p, err := range f.Pages(ctx, floor, newest) {
+			if err != nil {
+				yield(pageJSON{}, err)
+				return
+			}
+			row := pageJSON{URL: layout.FeedPagePath(at.Name, p.Number), Entities: int64(p.Entities), Bytes: p.Size, First: p.First, Last: p.Last}
+			if p.Number > floor {
+				row.Prev = layout.FeedPagePath(at.Name, p.Number-1)
+			}
+			if p.Number < newest.Number {
+				row.Next = layout.FeedPagePath(at.Name, p.Number+1)
+			}
+			if !yield(row, nil) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
-// servedPages shows the pages of a feed on a server.
-func servedPages(ctx context.Context, at *locate.Location, show func(pageJSON) error) error {
-	client, err := consumer.New(at.Config)
-	if err != nil {
-		return err
-	}
-	for p, err := range client.Pages(ctx, at.URL, consumer.Beginning()) {
+// servedPages yields the pages of a feed on a server.
+func servedPages(ctx context.Context, at *locate.Location) iter.Seq2[pageJSON, error] {
+	return func(yield func(pageJSON, error) bool) {
+		client, err := consumer.New(at.Config)
 		if err != nil {
-			return err
+			yield(pageJSON{}, err)
+			return
 		}
-		row := pageJSON{URL: p.URL, Prev: p.Links.Prev, Next: p.Links.Next}
-		for e, err := range p.Entities() {
+		for p, err := range client.Pages(ctx, at.URL, consumer.Beginning()) {
+			var sum consumer.Summary
+			if err == nil {
+				sum, err = p.Summarize()
+			}
 			if err != nil {
-				return err
+				yield(pageJSON{}, err)
+				return
 			}
-			if row.Entities++; row.Entities == 1 {
-				row.First = e.LastModified
+			if !yield(pageJSON{p.URL, sum.Entities, sum.Bytes, sum.First, sum.Last, p.Links.Prev, p.Links.Next}, nil) {
+				return
 			}
-			row.Last = e.LastModified
-			size, err := bodySize(&e.Entity)
-			if err != nil {
-				return err
-			}
-			row.Bytes += size
-		}
-		if err := show(row); err != nil {
-			return err
 		}
 	}
-	return nil
-}
-
-// bodySize returns the size of an entity's body; it reads a stream to its end.
-func bodySize(e *feed.Entity) (int64, error) {
-	if e.Stream == nil {
-		return int64(len(e.Body)), nil
-	}
-	return io.Copy(io.Discard, e.Stream)
 }
 
 func (p pageJSON) links() string {

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -10,14 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/directory"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/snapshot"
-	"github.com/feedctl/feedctl/snapshot/snapshots"
-	"github.com/feedctl/feedctl/storage"
 )
 
 type listFlags struct {
@@ -76,17 +75,58 @@ func (f *listFlags) check() error {
 	return nil
 }
 
-func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err error) {
+func runList(ctx context.Context, a *app, rawURL string, f *listFlags) error {
 	store, err := a.openStoreAt(ctx, rawURL, access{})
 	if err != nil {
 		return err
 	}
-	l := &lister{app: a, store: store, now: time.Now(), left: f.limit}
-	if err := l.all(ctx, f.after); err != nil {
+	reader := feedstore.NewLocal(store, a.log)
+	defer reader.Close(ctx)
+	damaged, now := int64(0), time.Now()
+	l := &lister{app: a, left: cmp.Or(f.limit, -1), titles: fmt.Sprintf(listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE")}
+	for e, err := range reader.List(ctx, f.after) {
+		if err != nil {
+			return err
+		}
+		line := listJSON{Kind: kindOf(e.Snapshot), Name: e.Name, Pages: e.Pages, Newest: &newestJSON{e.Entities, e.Bytes, e.Time}}
+		text := fmt.Sprintf(listFormat, line.Kind, e.Name, human.Count(e.Pages), human.Count(e.Entities), human.Bytes(e.Bytes), human.Duration(now.Sub(e.Time)))
+		if e.Err != nil {
+			damaged++
+			line.Newest, line.Error = nil, e.Err.Error()
+			text = fmt.Sprintf(listedFormat, line.Kind, e.Name, human.Printable(line.Error))
+		}
+		if err := l.print(line, text); err != nil {
+			return err
+		}
+		if l.left == 0 {
+			break
+		}
+	}
+	if damaged > 0 {
+		return fmt.Errorf("list %s: %w: %s", sink.Redact(rawURL), errDamaged, human.Plural(damaged, "feed or snapshot", "feeds and snapshots"))
+	}
+	return nil
+}
+
+// listServer prints what a server lists.
+func listServer(ctx context.Context, a *app, rawURL string, f *listFlags) error {
+	base, err := locate.ParseURL(rawURL)
+	if err != nil {
 		return err
 	}
-	if l.damaged > 0 {
-		return fmt.Errorf("list %s: %w: %s", sink.Redact(rawURL), errDamaged, human.Plural(l.damaged, "feed or snapshot", "feeds and snapshots"))
+	config, err := f.client.config(a)
+	if err != nil {
+		return err
+	}
+	l := &lister{app: a, left: cmp.Or(f.limit, -1), titles: fmt.Sprintf(listedFormat, "KIND", "NAME", "URL")}
+	for e, err := range directory.Entries(ctx, config, base, f.limit, f.after) {
+		if err != nil {
+			return fmt.Errorf("list %s: %w", sink.Redact(rawURL), err)
+		}
+		kind := kindOf(e.Snapshot)
+		if err := l.print(listedJSON{kind, e.Name, e.URL}, fmt.Sprintf(listedFormat, kind, e.Name, human.Printable(e.URL))); err != nil || l.left == 0 {
+			return err
+		}
 	}
 	return nil
 }
@@ -94,127 +134,31 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) (err erro
 // errDamaged is wrapped by the error of a list with lines that say what is damaged.
 var errDamaged = fmt.Errorf("%w: see the lines with an error", chain.ErrCorrupt)
 
-// all prints all lines.
-func (l *lister) all(ctx context.Context, after string) error {
-	for name, err := range chain.Feeds(ctx, l.store, after) {
-		if err == nil {
-			err = l.feed(ctx, name)
-		}
-		if err != nil || l.done {
-			return err
-		}
+func kindOf(isSnapshot bool) string {
+	if isSnapshot {
+		return "snapshot"
 	}
-	for name, err := range snapshots.Names(ctx, l.store, after) {
-		if err == nil {
-			err = l.snapshot(ctx, name)
-		}
-		if err != nil || l.done {
-			return err
-		}
-	}
-	return nil
+	return "feed"
 }
+
+// The columns have a fixed width, since no line waits for the next.
+const (
+	listFormat   = "%-8s  %-40s  %10s  %15s  %12s  %s\n"
+	listedFormat = "%-8s  %-40s  %s\n"
+)
 
 // A lister prints line after line.
 type lister struct {
-	app     *app
-	store   storage.Store
-	now     time.Time
-	left    int   // lines to print; 0: no limit
-	lines   int   // printed
-	damaged int64 // of them with an error
-	done    bool
+	app    *app
+	titles string // printed above the first line, then ""
+	left   int    // lines to print; 0 after the last; negative: no limit
 }
 
-// print prints a line: as JSON, or as text writes it, below a line with the titles.
-func (l *lister) print(line any, titles string, text func(io.Writer) error) error {
-	if l.lines == 0 && !l.app.json {
-		if _, err := io.WriteString(l.app.out, titles); err != nil {
-			return err
-		}
-	}
-	l.lines++
-	l.done = l.lines == l.left
-	return l.app.print(line, text)
-}
-
-// stored prints the line of what is in a store.
-func (l *lister) stored(line listJSON) error {
-	titles := fmt.Sprintf(listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE")
-	return l.print(line, titles, func(w io.Writer) error {
-		if line.Error != "" {
-			_, err := fmt.Fprintf(w, listedFormat, line.Kind, line.Name, human.Printable(line.Error))
-			return err
-		}
-		_, err := fmt.Fprintf(w, listFormat, line.Kind, line.Name, human.Count(line.Pages), human.Count(line.Newest.Entities),
-			human.Bytes(line.Newest.Bytes), human.Duration(l.now.Sub(line.Newest.Time)))
+func (l *lister) print(line any, text string) error {
+	text, l.titles = l.titles+text, ""
+	l.left--
+	return l.app.print(line, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
-	})
-}
-
-// broken prints the line of what is damaged in a store, and does not hide what comes after it.
-func (l *lister) broken(kind, name string, err error) error {
-	l.damaged++
-	return l.stored(listJSON{Kind: kind, Name: name, Error: err.Error()})
-}
-
-// isDamaged reports whether an error is about what a store holds, and not about the way there.
-func isDamaged(err error) bool {
-	return exit.IsInvalid(err) || errors.Is(err, storage.ErrLayout)
-}
-
-// listFormat has columns of fixed width, since no line waits for the next.
-const listFormat = "%-8s  %-40s  %10s  %15s  %12s  %s\n"
-
-const listedFormat = "%-8s  %-40s  %s\n"
-
-// feed prints a feed. One without pages is not a feed.
-func (l *lister) feed(ctx context.Context, name string) error {
-	reader := chain.NewReader(l.store, name)
-	p, err := reader.Newest(ctx)
-	switch {
-	case errors.Is(err, chain.ErrNoFeed):
-		return nil
-	case isDamaged(err):
-		return l.broken("feed", name, err)
-	case err != nil:
-		return err
-	}
-	floor, err := reader.Floor(ctx)
-	switch {
-	case isDamaged(err):
-		return l.broken("feed", name, err)
-	case err != nil:
-		return err
-	}
-	return l.stored(listJSON{
-		Kind: "feed", Name: name, Pages: p.Number - floor + 1, Newest: &newestJSON{int64(p.Entities), p.Size, p.Last},
-	})
-}
-
-// snapshot prints the newest snapshot of a name.
-func (l *lister) snapshot(ctx context.Context, name string) error {
-	id, err := snapshots.Newest(ctx, l.store, name)
-	var index *snapshot.Stored
-	if err == nil {
-		index, err = snapshots.Read(ctx, l.store, name, id)
-	}
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil // only remains, or deleted meanwhile
-	case isDamaged(err):
-		return l.broken("snapshot", name, err)
-	case err != nil:
-		return err
-	}
-	bytes := int64(0)
-	for entry, err := range l.store.List(ctx, layout.SnapshotPages(name, id), "") {
-		if err != nil {
-			return err
-		}
-		bytes += entry.Size
-	}
-	return l.stored(listJSON{
-		Kind: "snapshot", Name: name, Pages: int64(index.PageCount), Newest: &newestJSON{index.Entities, bytes, index.CreatedAt},
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
@@ -33,18 +32,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Limits of reading.
-const (
-	// readAhead limits the memory for reading ahead from a remote store, in bytes. It is
-	// enough for one reader.
-	readAhead = 12 << 20
-	// maxWaiters is how many requests may wait for changes.
-	maxWaiters = 1000
-	// pollInterval is how often a feed is polled while requests wait for changes. A store
-	// that notifies of changes is polled less often.
-	pollInterval = time.Second
-)
-
 // A Source is a store that a [consumer.Client] reads.
 type Source struct {
 	name    string
@@ -54,12 +41,7 @@ type Source struct {
 
 // New returns a Source, which must be closed. [Source.Close] does not close the store.
 func New(store storage.Store, c Config) *Source {
-	properties := storage.PropertiesOf(store)
-	config := feedstore.Config{MaxWaiters: maxWaiters, PollInterval: pollInterval, Logger: c.Logger}
-	if properties.Remote {
-		config.ReadAhead = readAhead
-	}
-	return &Source{name: c.Name, reader: feedstore.New(store, config), watches: properties.Watches}
+	return &Source{name: c.Name, reader: feedstore.NewLocal(store, c.Logger), watches: storage.PropertiesOf(store).Watches}
 }
 
 // Close ends reading ahead. Open bodies remain readable.

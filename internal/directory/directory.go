@@ -30,10 +30,45 @@ const MaxNames = 1000
 // pageTime is how long a server may take for a page of its directory.
 const pageTime = 30 * time.Second
 
-// Pages returns the pages of the directory of the server at base, one after the other. They begin
-// after the feed with the name after, and have limit names at most, unless it is 0 or more than
-// [MaxNames]. Each request takes 30 s at most.
-func Pages(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[*server.Directory, error] {
+// An Entry is a feed or a name of snapshots that a server lists.
+type Entry struct {
+	server.DirectoryEntry
+	Snapshot bool
+}
+
+// Entries yields what the server at base lists, feeds before snapshots, both in the order of their
+// names, from the one that follows the name after. It asks for limit names at a time, unless that
+// is 0 or more than [MaxNames]. Each request takes 30 s at most.
+func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for page, err := range pages(ctx, c, base, limit, after) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range page.Feeds {
+				if !yield(Entry{e, false}, checkName("feed", e)) {
+					return
+				}
+			}
+			for _, e := range page.Snapshots {
+				if e.Name+"/" > after+"/" && !yield(Entry{e, true}, checkName("snapshot", e)) { // the order of keys
+					return
+				}
+			}
+		}
+	}
+}
+
+func checkName(kind string, e server.DirectoryEntry) error {
+	if err := layout.CheckName(e.Name); err != nil {
+		return fmt.Errorf("the server lists a %s: %v", kind, err) //nolint:errorlint // not the caller's name
+	}
+	return nil
+}
+
+// pages yields the pages of the directory.
+func pages(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[*server.Directory, error] {
 	return func(yield func(*server.Directory, error) bool) {
 		next := base.JoinPath("/")
 		query := url.Values{}

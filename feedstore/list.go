@@ -1,0 +1,89 @@
+package feedstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// An Entry summarizes a feed, or the newest snapshot with a name.
+type Entry struct {
+	Name     string
+	Snapshot bool  // it is a snapshot, not a feed
+	Pages    int64 // of the feed or the snapshot
+	// Entities, Bytes and Time are of the newest page of the feed: Time is the Last-Modified of
+	// its last entity. Of a snapshot they are those of all pages, and the time of its creation.
+	Entities, Bytes int64
+	Time            time.Time
+	// Err is set if the feed or the snapshot is damaged. It matches [chain.ErrCorrupt] or
+	// [storage.ErrLayout], and only Name and Snapshot are set.
+	Err error
+}
+
+// List yields the feeds, and after them the snapshots, whose names follow the name after,
+// which may be empty, in the order of [chain.Feeds]. It takes a few requests for each.
+func (r *Reader) List(ctx context.Context, after string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for name, err := range chain.Feeds(ctx, r.store, after) {
+			if !r.list(ctx, Entry{Name: name}, err, r.listFeed, yield) {
+				return
+			}
+		}
+		for name, err := range snapshots.Names(ctx, r.store, after) {
+			if !r.list(ctx, Entry{Name: name, Snapshot: true}, err, r.listSnapshot, yield) {
+				return
+			}
+		}
+	}
+}
+
+// list completes and yields an entry, unless it does not exist.
+func (r *Reader) list(ctx context.Context, e Entry, err error, complete func(context.Context, *Entry) error, yield func(Entry, error) bool) bool {
+	if err == nil {
+		err = complete(ctx, &e)
+	}
+	switch {
+	case err == nil:
+		return yield(e, nil)
+	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, ErrNoSnapshot):
+		return true
+	case errors.Is(err, chain.ErrCorrupt), errors.Is(err, storage.ErrLayout):
+		return yield(Entry{Name: e.Name, Snapshot: e.Snapshot, Err: err}, nil)
+	}
+	yield(Entry{}, err)
+	return false
+}
+
+func (r *Reader) listFeed(ctx context.Context, e *Entry) error {
+	_, newest, floor, err := r.Look(ctx, e.Name)
+	if err != nil {
+		return err
+	}
+	e.Pages, e.Entities, e.Bytes, e.Time = newest.Number-floor+1, int64(newest.Entities), newest.Size, newest.Last
+	return nil
+}
+
+func (r *Reader) listSnapshot(ctx context.Context, e *Entry) error {
+	id, err := r.NewestSnapshot(ctx, e.Name)
+	if err != nil {
+		return err
+	}
+	index, err := r.SnapshotIndex(ctx, e.Name, id)
+	if err != nil {
+		return err
+	}
+	e.Pages, e.Entities, e.Time = int64(index.PageCount), index.Entities, index.CreatedAt
+	for page, err := range r.store.List(ctx, layout.SnapshotPages(e.Name, id), "") {
+		if err != nil {
+			return err
+		}
+		e.Bytes += page.Size
+	}
+	return nil
+}
