@@ -1,122 +1,62 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"maps"
+	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A farStore is a store behind a network: each request takes its time, and is
-// counted. Of the optional interfaces it has [storage.Locator] and [storage.Counter].
+// A farStore is a store behind a network, where each request takes latency. Of the optional
+// interfaces it has only [storage.Locator].
 type farStore struct {
 	storage.Store
 	latency time.Duration
-
-	mu    sync.Mutex
-	sent  map[string]uint64 // by "Stat", "Get" and the like
-	byKey map[string]int    // by "Get KEY"
-	// gets is called before a Get, if it is set.
-	gets func(key string)
 }
 
-func far(store storage.Store, latency time.Duration) *farStore {
-	return &farStore{Store: store, latency: latency, sent: make(map[string]uint64), byKey: make(map[string]int)}
-}
-
-func (s *farStore) travel(operation, key string) {
-	s.mu.Lock()
-	s.sent[operation]++
-	s.byKey[operation+" "+key]++
-	s.mu.Unlock()
-	time.Sleep(s.latency)
-}
+func far(store storage.Store, latency time.Duration) *farStore { return &farStore{store, latency} }
 
 func (s *farStore) Stat(ctx context.Context, key string) (storage.Info, error) {
-	s.travel("Stat", key)
+	time.Sleep(s.latency)
 	return s.Store.Stat(ctx, key)
 }
 
 func (s *farStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
-	if s.gets != nil {
-		s.gets(key)
-	}
-	s.travel("Get", key)
+	time.Sleep(s.latency)
 	return s.Store.Get(ctx, key, offset, length)
 }
 
 // Remote implements [storage.Locator].
 func (s *farStore) Remote() bool { return true }
 
-// Requests implements [storage.Counter].
-func (s *farStore) Requests() map[string]uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.sent)
-}
-
-// reset begins to count anew.
-func (s *farStore) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.sent)
-	clear(s.byKey)
-}
-
-// total returns how many requests were sent, and of them those for pages' bodies.
-func (s *farStore) total() (all, gets uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.sent {
-		all += n
-	}
-	return all, s.sent["Get"]
-}
-
-// most returns the key of the operation that was asked for most often, and how often.
-func (s *farStore) most(operation string) (key string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k, count := range s.byKey {
-		if after, ok := strings.CutPrefix(k, operation+" "); ok && count > n {
-			key, n = after, count
-		}
-	}
-	return key, n
-}
-
-// fill publishes a feed of so many pages, each with a body of about so many bytes,
-// that all have a next page, and one page more, which is open.
+// fill publishes a feed of pages with a body of about size bytes each, which have a next page,
+// and one page more, which is open.
 func fill(t *testing.T, store storage.Store, name string, pages, size int) {
 	t.Helper()
-	body := func(i int) string { return strings.Repeat(fmt.Sprintf("%07d ", i), size/8) }
-	publishPages(t, store, name, 1, 0, pages, body)
-	publishPages(t, store, name, 2, pages, 1, body)
-}
-
-// publishPages publishes n entities in pages of so many, the first with the
-// Content-ID <from>.
-func publishPages(t *testing.T, store storage.Store, name string, perPage, from, n int, body func(i int) string) {
-	t.Helper()
-	f, err := producer.Open(context.Background(), store, name, producer.Config{MaxPageEntities: perPage, SpoolDir: t.TempDir()})
-	check(t, err)
-	defer f.Close()
-	for i := from; i < from+n; i++ {
-		e := entity(i)
-		e.Body = []byte(body(i))
-		_, err := f.Publish(context.Background(), e)
+	publish := func(perPage, from, n int) {
+		f, err := producer.Open(context.Background(), store, name, producer.Config{MaxPageEntities: perPage, SpoolDir: t.TempDir()})
 		check(t, err)
+		defer f.Close()
+		for i := from; i < from+n; i++ {
+			e := entity(i)
+			e.Body = []byte(strings.Repeat(fmt.Sprintf("%07d ", i), size/8))
+			_, err := f.Publish(context.Background(), e)
+			check(t, err)
+		}
 	}
+	publish(1, 0, pages)
+	publish(2, pages, 1)
 }
-
-func short(i int) string { return fmt.Sprintf("entity %d", i) }
 
 func openCache(t *testing.T, dir string, size int64) *pagecache.Cache {
 	t.Helper()
@@ -124,4 +64,29 @@ func openCache(t *testing.T, dir string, size int64) *pagecache.Cache {
 	check(t, err)
 	t.Cleanup(func() { cache.Close() })
 	return cache
+}
+
+// readPages reads pages one after the other. Page n has the entity <n-1>.
+func (s *site) readPages(t *testing.T, name string, from, to int64) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		got := s.get(t, layout.FeedPagePath(name, n))
+		if got.StatusCode != http.StatusOK || got.Header.Get("Repr-Digest") != reprDigest(got.body) || !bytes.Contains(got.body, fmt.Appendf(nil, "<%d>", n-1)) {
+			t.Fatalf("page %d: %s with %d bytes and %v", n, got.Status, len(got.body), got.Header)
+		}
+	}
+}
+
+// TestReadingMetrics: the metrics have the counts of the reader and its cache.
+func TestReadingMetrics(t *testing.T) {
+	store := far(memory.New(), 0)
+	fill(t, store, "f", 4, 1000)
+	c := inside(t, newServer(t, store, server.Config{Cache: openCache(t, t.TempDir(), 8<<20)}))
+	c.readPages(t, "f", 1, 4)
+	metrics := string(c.get(t, "/metrics").body)
+	for _, name := range []string{"page_cache_hits_total", "page_cache_misses_total", "page_cache_pages", "page_memory_bytes"} {
+		if !strings.Contains(metrics, "\nfeedctl_"+name+" ") {
+			t.Errorf("the metrics lack %s", name)
+		}
+	}
 }
