@@ -1,24 +1,21 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/producer"
 )
 
-// How much is published with one commit, in bytes of bodies. While a commit is pending, entities
-// are gathered up to commitMost; otherwise commitLeast is enough.
-const (
-	commitLeast = 512 << 10
-	commitMost  = 1 << 20
-)
+// maxCommit is how much is published with one commit, in bytes of bodies.
+const maxCommit = 1 << 20
 
 // A Source reads changes for a run.
 type Source interface {
@@ -41,7 +38,7 @@ type Piece struct {
 }
 
 // A Run publishes the changes that a source reads. It has three goroutines: the source's, one that
-// builds entities and begins to publish them, and one that waits until they are durable.
+// builds entities and begins to publish them, and the writer's, which waits until they are durable.
 type Run struct {
 	b             *Bridge
 	source        Source
@@ -52,27 +49,15 @@ type Run struct {
 
 	// Used only by the goroutine that publishes.
 	at       Checkpoint // the last one passed to the producer
-	out      *delivery  // to be published next
 	last     *producer.Publication
 	rejected map[string]bool // names of things put into quarantine, if the run is a retry
 
-	deliveries chan *delivery
-	underway   atomic.Int64  // deliveries that are not settled
-	idle       chan struct{} // signals that underway is 0
+	writer  *producer.Writer // its marks are pieces
+	durable []byte           // the checkpoint of the feed; used only when a batch is done
 
 	mu      sync.Mutex
 	start   json.RawMessage // the position in the source from which it is read
 	settled json.RawMessage // the position in the source up to which everything is in the feed
-}
-
-// A delivery is a set of entities that are published together. It may have only ends of pieces.
-type delivery struct {
-	entities    []*feed.Entity
-	versions    []Version
-	bytes       int64
-	pieces      []*Piece // that end with it
-	publication *producer.Publication
-	checkpoint  []byte // of the feed once the delivery is published
 }
 
 // NewRun returns a run that continues from a checkpoint, with a new session.
@@ -84,9 +69,7 @@ func (b *Bridge) NewRun(at Checkpoint, session string) *Run {
 func (b *Bridge) newRun(at Checkpoint) *Run {
 	at.Bridge, at.Source = b.config.Kind, b.config.Source
 	return &Run{
-		b: b, feed: at.Feed, session: at.Session, at: at, start: at.Since, settled: at.Since, out: new(delivery),
-		deliveries: make(chan *delivery, 64),
-		idle:       make(chan struct{}, 1),
+		b: b, feed: at.Feed, session: at.Session, at: at, durable: at.encoded, start: at.Since, settled: at.Since,
 	}
 }
 
@@ -113,26 +96,25 @@ func (r *Run) Do(ctx context.Context, source Source) error {
 	unhurried := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var reading, settling sync.WaitGroup
+	var reading sync.WaitGroup
 	pieces := make(chan *Piece, 1)
 	var read error
 	reading.Go(func() {
 		defer close(pieces)
 		read = source.Read(ctx, pieces)
 	})
-	var failed error
-	settling.Go(func() {
-		for d := range r.deliveries {
-			// After a failed delivery, later ones fail, too. Wait for all of them.
-			if err := r.settle(unhurried, d); err != nil && failed == nil {
-				failed = err
+	r.writer = producer.NewWriter(r.begin, producer.WriterOptions{
+		MaxEntities: math.MaxInt, MaxBytes: maxCommit, Ahead: 64,
+		Done: func(o producer.Outcome) error {
+			err := r.settle(unhurried, o)
+			if err != nil {
 				cancel(err)
 			}
-		}
+			return err
+		},
 	})
 	ended, err := r.publish(ctx, pieces)
-	close(r.deliveries)
-	settling.Wait()
+	failed := r.writer.Close()
 	if failed != nil {
 		err = failed // the others ended because of it
 	}
@@ -150,13 +132,13 @@ func (r *Run) publish(ctx context.Context, pieces <-chan *Piece) (ended bool, er
 		select {
 		case p, ok := <-pieces:
 			if !ok { // even after an error of the source
-				return true, r.flush(ctx)
+				return true, r.writer.Flush(ctx)
 			}
 			if err := r.publishPiece(ctx, p); err != nil {
 				return false, err
 			}
-		case <-r.idle:
-			if err := r.flush(ctx); err != nil {
+		case <-r.writer.Idle():
+			if err := r.writer.Flush(ctx); err != nil {
 				return false, err
 			}
 		case <-ctx.Done():
@@ -172,14 +154,16 @@ func (r *Run) publishPiece(ctx context.Context, p *Piece) error {
 	if err := p.Publish(ctx); err != nil {
 		return err
 	}
-	r.out.pieces = append(r.out.pieces, p)
+	r.writer.Mark(p)
 	if !r.aside {
 		r.at.Since = p.After
 	}
-	if r.underway.Load() == 0 {
-		return r.flush(ctx)
+	select {
+	case <-r.writer.Idle():
+		return r.writer.Flush(ctx)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Reject puts something into quarantine.
@@ -199,118 +183,88 @@ func (r *Run) Reject(ctx context.Context, thing Quarantined) error {
 	return nil
 }
 
-// Add adds an entity to be published. An entity with a stream is published at once, after those
-// added before. The error is a [*StreamError] if its stream fails.
-func (r *Run) Add(ctx context.Context, v Version, e *feed.Entity) error {
+// Add adds an entity of [Version.Entity] to be published. An entity with a stream is published at
+// once, after those added before. The error is a [*StreamError] if its stream fails.
+func (r *Run) Add(ctx context.Context, e *feed.Entity) error {
 	if e.Stream != nil {
-		return r.addStream(ctx, v, e)
+		return r.addStream(ctx, e)
 	}
-	r.add(v, e)
-	if r.out.bytes >= commitMost || r.out.bytes >= commitLeast && r.underway.Load() == 0 {
-		return r.flush(ctx)
-	}
-	return nil
+	return r.writer.Add(ctx, e)
 }
 
-func (r *Run) add(v Version, e *feed.Entity) {
-	r.out.entities = append(r.out.entities, e)
-	r.out.versions = append(r.out.versions, v)
-	r.out.bytes += int64(len(e.Body))
-}
-
-// flush begins to publish the current delivery.
-func (r *Run) flush(ctx context.Context) error {
-	d := r.out
-	if len(d.entities) == 0 && len(d.pieces) == 0 {
-		return nil
+// begin begins to publish a batch with the next checkpoint.
+func (r *Run) begin(ctx context.Context, b producer.Batch) (func() (producer.Receipt, error), error) {
+	next := r.at
+	next.Commit++
+	encoded, err := next.encode(r.source.State())
+	if err != nil {
+		return nil, err
 	}
-	r.out = new(delivery)
-	if len(d.entities) > 0 {
-		next := r.at
-		next.Commit++
-		encoded, err := next.encode(r.source.State())
-		if err != nil {
-			return err
-		}
-		// That of the reader's ctx is not enough to give up what others wait for.
-		d.publication, err = r.b.feed.Begin(ctx, producer.Batch{
-			Entities: d.entities, Checkpoint: encoded, Previous: r.at.encoded, After: r.last,
-		})
-		if err != nil {
-			return err
-		}
-		next.encoded = encoded
-		r.at, r.last = next, d.publication
+	b.Checkpoint, b.Previous, b.After = encoded, r.at.encoded, r.last
+	p, err := r.b.feed.Begin(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	d.checkpoint = r.at.encoded
-	r.underway.Add(1)
-	r.deliveries <- d
-	return nil
+	next.encoded = encoded
+	r.at, r.last = next, p
+	return func() (producer.Receipt, error) {
+		receipt, err := p.Wait()
+		r.durable = encoded
+		return receipt, err
+	}, nil
 }
 
 // SettleAll publishes what has been added, and waits until all of it is in the feed and in
 // the index.
 func (r *Run) SettleAll(ctx context.Context) error {
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	for r.underway.Load() > 0 {
-		select {
-		case <-r.idle:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return context.Cause(ctx) // the error of a failed delivery, or nil
+	return cmp.Or(r.writer.Wait(ctx), context.Cause(ctx))
 }
 
-// settle waits until a delivery is durable and updates the index.
-func (r *Run) settle(ctx context.Context, d *delivery) error {
-	defer func() {
-		if r.underway.Add(-1) == 0 {
-			select {
-			case r.idle <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	if d.publication != nil {
-		if err := r.settlePublication(d); err != nil {
+// settle updates the index after a batch.
+func (r *Run) settle(ctx context.Context, o producer.Outcome) error {
+	if o.Err != nil {
+		return o.Err
+	}
+	if len(o.Entities) > 0 {
+		if err := r.settleEntities(o); err != nil {
 			return err
 		}
 	}
-	if len(d.pieces) == 0 {
+	if len(o.Marks) == 0 {
 		return nil
 	}
-	since := d.pieces[len(d.pieces)-1].After
+	since := o.Marks[len(o.Marks)-1].(*Piece).After
 	if !r.aside {
 		r.mu.Lock()
 		r.settled = since
 		r.mu.Unlock()
 	}
-	for _, p := range d.pieces {
-		p.Settled(ctx)
+	for _, p := range o.Marks {
+		p.(*Piece).Settled(ctx)
 	}
-	if r.aside || d.publication != nil || d.checkpoint == nil {
+	if r.aside || len(o.Entities) > 0 || r.durable == nil {
 		return nil
 	}
-	return r.b.Index.rest(resting{Checkpoint: d.checkpoint, Selection: r.b.config.Selection, Since: since, Session: r.session})
+	return r.b.Index.rest(resting{Checkpoint: r.durable, Selection: r.b.config.Selection, Since: since, Session: r.session})
 }
 
-func (r *Run) settlePublication(d *delivery) error {
-	receipt, err := d.publication.Wait()
-	if err != nil {
-		return err
+func (r *Run) settleEntities(o producer.Outcome) error {
+	versions, bytes := make([]Version, 0, len(o.Entities)), int64(0)
+	for _, e := range o.Entities {
+		v, _ := VersionOf(e.ContentLocation, e.Header[0].Value) // as Version.Entity has made them
+		versions = append(versions, v)
+		bytes += int64(len(e.Body))
 	}
+	receipt := o.Receipt
 	r.b.Meter.Count(func(p *Progress) {
 		p.Published += int64(receipt.Published)
 		p.LastPublish = time.Now()
-		p.Bytes += d.bytes
+		p.Bytes += bytes
 	})
 	if receipt.Duplicates > 0 {
 		// Another producer has published some of the entities since the index was filled, and
 		// maybe others that the index does not have.
 		return fmt.Errorf("%w: %d entities were in the feed already", producer.ErrCheckpoint, receipt.Duplicates)
 	}
-	return r.b.Index.add(d.versions, place{Feed: r.feed, Page: receipt.Page, ContentID: receipt.ContentID})
+	return r.b.Index.add(versions, place{Feed: r.feed, Page: receipt.Page, ContentID: receipt.ContentID})
 }

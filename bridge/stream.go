@@ -26,14 +26,13 @@ func (e *StreamError) Unwrap() error { return e.Err }
 
 // addStream publishes an entity whose body is a stream, at once, because the stream is only
 // valid now. Entities added before are published first.
-func (r *Run) addStream(ctx context.Context, v Version, e *feed.Entity) error {
-	if err := r.flush(ctx); err != nil {
+func (r *Run) addStream(ctx context.Context, e *feed.Entity) error {
+	if err := r.writer.Flush(ctx); err != nil {
 		return err
 	}
 	source := &guard{r: e.Stream, limit: r.b.config.MaxEntity, text: e.ContentType == "application/json"}
 	e.Stream = source
-	r.add(v, e)
-	err := r.flush(ctx)
+	err := r.writer.Add(ctx, e)
 	if err != nil && source.err != nil && ctx.Err() == nil {
 		return &StreamError{source.err}
 	}

@@ -113,15 +113,7 @@ func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	select {
-	case <-p.request.done:
-	case <-ctx.Done():
-		if f.queue.withdraw(p.request) {
-			p.request.release()
-			return Receipt{}, fmt.Errorf("publish to feed %q: wait for the commit: %w", f.name, context.Cause(ctx))
-		}
-	}
-	return p.Wait()
+	return p.wait(ctx)
 }
 
 // A Publication is a batch that is being published.
@@ -150,6 +142,20 @@ func (p *Publication) Wait() (Receipt, error) {
 		return Receipt{}, fmt.Errorf("publish to feed %q: %w", p.feed.name, err)
 	}
 	return p.request.receipt, nil
+}
+
+// wait does what Wait does, but withdraws the batch if ctx ends before its commit has begun.
+func (p *Publication) wait(ctx context.Context) (Receipt, error) {
+	select {
+	case <-p.request.done:
+	case <-ctx.Done():
+		err := fmt.Errorf("publish to feed %q: wait for the commit: %w", p.feed.name, context.Cause(ctx))
+		if p.feed.queue.withdraw(p.request, err) {
+			p.request.release()
+			return Receipt{}, err
+		}
+	}
+	return p.Wait()
 }
 
 // begin waits for room and puts the batch in line.

@@ -86,14 +86,16 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// withdraw takes r out, and reports false if it was not there any more.
-func (q *queue) withdraw(r *request) bool {
+// withdraw removes r, which fails with err for those that are to come after it. It reports
+// false if r was not waiting any more.
+func (q *queue) withdraw(r *request, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, w := range q.waiting {
 		if w == r {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
 			q.load = q.load.minus(r.load())
+			r.err = err
 			return true
 		}
 	}

@@ -3,88 +3,301 @@ package producer
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// WriterOptions limit how much a [Writer] gathers before it publishes.
+// WriterOptions limit what a [Writer] holds. The zero value of each is its default.
 type WriterOptions struct {
-	// MaxEntities and MaxBytes end a batch. An entity counts with its body, and 512 bytes
-	// for the rest. They default to 1000 and 1 MiB.
+	// MaxEntities and MaxBytes limit a batch; bytes are those of bodies. A larger entity is a
+	// batch by itself. They default to 1000 and 1 MiB.
 	MaxEntities int
 	MaxBytes    int64
-	// Memory, if set, is what several writers may gather together, in bytes. An entity for which
-	// there is no room is published at once, so that writers never wait for one another.
+	// Ahead is how many batches may be under way when a method of the writer returns. With 0,
+	// batches are durable by then.
+	Ahead int
+	// Memory, if set, limits in bytes what several writers hold together, from Add until an
+	// entity is durable. An entity counts with its body, and 768 bytes for the rest. Writers
+	// never wait for one another: an entity for which there is no room is published at once,
+	// when nothing else of its writer is under way.
 	Memory *semaphore.Weighted
-	// Published, if set, is called with the receipt of each batch, in order.
-	Published func(Receipt)
+	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, not
+	// after the first that failed. If it returns an error, the writer has failed.
+	Done func(Outcome) error
 }
 
-// entityWeight is the memory of an entity besides its body, in bytes.
-const entityWeight = 512
+// An Outcome is what became of a batch of a [Writer].
+type Outcome struct {
+	Entities []*Entity
+	Marks    []any // those of [Writer.Mark]
+	Receipt  Receipt
+	Err      error // that of the publication
+}
 
-// A Writer publishes entities in order, in batches. Its methods may not be called
-// concurrently.
+// A BeginFunc begins to publish a batch after those of all earlier calls, of which it may be the
+// first: it ignores Batch.After. It reads all Streams before it returns. The returned function
+// waits until the batch is durable; an error of an earlier batch must be one of this batch, too.
+type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error), err error)
+
+// entityOverhead estimates the memory of an entity besides its body, in bytes: the header as
+// read and as on the page, and bookkeeping.
+const entityOverhead = 768
+
+// A Writer publishes entities in order, in batches. It gathers entities until a batch is full, and
+// begins to publish it while it gathers the next. Its methods may be called concurrently.
+//
+// A writer has failed if a batch could not be published. All methods then return the error, and
+// nothing more is published. Errors are those of [Feed.Publish].
 type Writer struct {
-	feed    *Feed
+	begin   BeginFunc
 	options WriterOptions
-	receipt Receipt
-	batch   []*Entity
-	bytes   int64 // weight of the batch, as far as memory is reserved for it
+
+	adding sync.Mutex // held while a batch is gathered and begun
+	next   *writing
+	closed bool
+
+	mu       sync.Mutex
+	underway []*writing    // in order
+	idle     chan struct{} // closed while nothing is under way
+	settled  chan struct{} // receives after a batch was settled
+	receipt  Receipt
+	err      error // why the writer has failed
+	broken   bool  // a batch that had begun has failed
 }
 
-// Writer returns a writer to the feed. Call [Writer.Discard] when it is not used any more.
-func (f *Feed) Writer(o WriterOptions) *Writer {
+// A writing is a batch of a writer.
+type writing struct {
+	entities []*Entity
+	marks    []any
+	bytes    int64 // of the bodies
+	reserved int64 // of the memory
+	wait     func() (Receipt, error)
+}
+
+// NewWriter returns a writer that publishes by begin. Call [Writer.Close] when it is not used any
+// more.
+func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	o.MaxEntities, o.MaxBytes = cmp.Or(o.MaxEntities, 1000), cmp.Or(o.MaxBytes, 1<<20)
-	return &Writer{feed: f, options: o}
+	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{}), settled: make(chan struct{}, 1)}
+	close(w.idle)
+	return w
 }
 
-// Add adds an entity to the batch. If the batch is full then, or the entity has a Stream, Add
-// publishes the batch and returns when it is durable. Errors are those of [Feed.Publish]; the
-// batch is discarded then.
+// Writer returns a writer to the feed. Call [Writer.Close] when it is not used any more. A batch whose
+// commit has not begun when the context ends with which it was published is not published.
+func (f *Feed) Writer(o WriterOptions) *Writer {
+	var last *Publication
+	return NewWriter(func(ctx context.Context, b Batch) (func() (Receipt, error), error) {
+		b.After = last
+		p, err := f.Begin(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		last = p
+		return func() (Receipt, error) { return p.wait(ctx) }, nil
+	}, o)
+}
+
+// Add adds an entity to the batch. If it does not fit any more, the batch is published first. If the
+// entity has a Stream, the batch is published at once, and Add returns when the stream has been read;
+// if that fails, the batch is dropped, but the writer has not failed.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
-	weight := int64(len(e.Body)) + entityWeight
-	reserved := w.options.Memory == nil || w.options.Memory.TryAcquire(weight)
-	if reserved {
-		w.bytes += weight
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	if err := w.usable(); err != nil {
+		return err
 	}
-	w.batch = append(w.batch, e)
-	if !reserved || e.Stream != nil || w.bytes >= w.options.MaxBytes || len(w.batch) >= w.options.MaxEntities {
-		return w.Flush(ctx)
+	size := int64(len(e.Body))
+	if n := len(w.next.entities); n >= w.options.MaxEntities || n > 0 && w.next.bytes+size > w.options.MaxBytes {
+		if err := w.publish(ctx, w.options.Ahead > 0); err != nil {
+			return err
+		}
 	}
-	return nil
-}
-
-// Flush publishes the batch and returns when it is durable. Errors are those of [Feed.Publish];
-// the batch is discarded then.
-func (w *Writer) Flush(ctx context.Context) error {
-	if len(w.batch) == 0 {
-		return nil
-	}
-	receipt, err := w.feed.Publish(ctx, w.batch...)
-	w.Discard()
+	reserved, err := w.reserve(size + entityOverhead)
 	if err != nil {
 		return err
 	}
-	w.receipt.Published += receipt.Published
-	w.receipt.Duplicates += receipt.Duplicates
-	if receipt.Page > 0 {
-		w.receipt.Page, w.receipt.ContentID = receipt.Page, receipt.ContentID
-	}
-	if w.options.Published != nil {
-		w.options.Published(receipt)
+	w.next.entities = append(w.next.entities, e)
+	w.next.bytes += size
+	if !reserved || e.Stream != nil {
+		return w.publish(ctx, false)
 	}
 	return nil
 }
 
-// Discard drops the batch without publishing it, and releases its memory.
-func (w *Writer) Discard() {
-	if w.options.Memory != nil {
-		w.options.Memory.Release(w.bytes)
+// Mark adds a value to the batch, which may have no entities: it is passed to WriterOptions.Done
+// when all entities that were added before are durable.
+func (w *Writer) Mark(v any) {
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	w.next.marks = append(w.next.marks, v)
+}
+
+// Flush publishes the batch even if it is not full.
+func (w *Writer) Flush(ctx context.Context) error {
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	if err := w.usable(); err != nil {
+		return err
 	}
-	clear(w.batch)
-	w.batch, w.bytes = w.batch[:0], 0
+	return w.publish(ctx, false)
+}
+
+// Wait does what Flush does, and returns when everything that was added is durable.
+func (w *Writer) Wait(ctx context.Context) error {
+	if err := w.Flush(ctx); err != nil {
+		return err
+	}
+	return w.await(0)
+}
+
+// Idle returns a channel that is closed when nothing is under way, so that a batch that is not full
+// might as well be published. It is nil if nothing has been added to the batch.
+func (w *Writer) Idle() <-chan struct{} {
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	if len(w.next.entities) == 0 && len(w.next.marks) == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.idle
+}
+
+// Close drops the batch that has not begun, waits for those under way, and returns the error if the
+// writer has failed. Later calls of other methods return [ErrClosed].
+func (w *Writer) Close() error {
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	w.closed = true
+	w.release(w.next)
+	w.next = &writing{}
+	return w.await(0)
 }
 
 // Receipt returns the receipts of all batches so far as one.
-func (w *Writer) Receipt() Receipt { return w.receipt }
+func (w *Writer) Receipt() Receipt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.receipt
+}
+
+func (w *Writer) usable() error {
+	if w.closed {
+		return ErrClosed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// reserve reserves memory. It returns false if there is none, even with nothing under way.
+func (w *Writer) reserve(weight int64) (bool, error) {
+	if w.options.Memory == nil {
+		return true, nil
+	}
+	for !w.options.Memory.TryAcquire(weight) {
+		w.mu.Lock()
+		n := len(w.underway)
+		w.mu.Unlock()
+		if n == 0 {
+			return false, nil
+		}
+		if err := w.await(n - 1); err != nil {
+			return false, err
+		}
+	}
+	w.next.reserved += weight
+	return true, nil
+}
+
+func (w *Writer) release(b *writing) {
+	if w.options.Memory != nil {
+		w.options.Memory.Release(b.reserved)
+	}
+}
+
+// publish begins to publish the batch. The caller holds adding.
+func (w *Writer) publish(ctx context.Context, more bool) (err error) {
+	b := w.next
+	if len(b.entities) == 0 && len(b.marks) == 0 {
+		return nil
+	}
+	w.next = &writing{entities: make([]*Entity, 0, len(b.entities))}
+	if len(b.entities) > 0 {
+		if b.wait, err = w.begin(ctx, Batch{Entities: b.entities, More: more}); err != nil {
+			w.release(b)
+			if b.entities[len(b.entities)-1].Stream == nil {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.err = cmp.Or(w.err, err)
+			}
+			return err
+		}
+	}
+	w.mu.Lock()
+	if w.underway = append(w.underway, b); len(w.underway) == 1 {
+		w.idle = make(chan struct{})
+		go w.settle()
+	}
+	w.mu.Unlock()
+	return w.await(w.options.Ahead)
+}
+
+// await waits until at most n batches are under way.
+func (w *Writer) await(n int) error {
+	for {
+		w.mu.Lock()
+		underway, err := len(w.underway), w.err
+		w.mu.Unlock()
+		if underway <= n {
+			return err
+		}
+		<-w.settled
+	}
+}
+
+// settle waits for one batch after another until nothing is under way.
+func (w *Writer) settle() {
+	for more := true; more; {
+		w.mu.Lock()
+		b, broken := w.underway[0], w.broken
+		w.mu.Unlock()
+		o := Outcome{Entities: b.entities, Marks: b.marks}
+		if b.wait != nil {
+			o.Receipt, o.Err = b.wait()
+		}
+		var err error
+		if !broken {
+			err = w.done(o)
+		}
+		w.release(b)
+		w.mu.Lock()
+		w.err, w.broken = cmp.Or(w.err, err), broken || err != nil
+		w.receipt.add(o.Receipt)
+		w.underway[0] = nil
+		w.underway = w.underway[1:]
+		if more = len(w.underway) > 0; !more {
+			close(w.idle)
+		}
+		signal(w.settled)
+		w.mu.Unlock()
+	}
+}
+
+func (w *Writer) done(o Outcome) error {
+	if w.options.Done == nil {
+		return o.Err
+	}
+	return cmp.Or(o.Err, w.options.Done(o))
+}
+
+// add adds the receipt of a later batch.
+func (r *Receipt) add(later Receipt) {
+	r.Published += later.Published
+	r.Duplicates += later.Duplicates
+	if later.Page > 0 {
+		r.Page, r.ContentID = later.Page, later.ContentID
+	}
+}

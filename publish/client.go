@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -279,21 +280,46 @@ func mayRepeat(err error) bool {
 }
 
 // Ordered returns a target for an [Import]. Sending more while a server is busy with a batch
-// gains nothing, so Begin waits. After an error nothing more is sent, so that no entity gets
-// into the feed before one that failed. When ctx ends, the current request is finished but not
-// retried.
-func (c *Client) Ordered() Target { return &ordered{client: c} }
+// gains nothing, so Begin waits for the previous request. After an error nothing more is sent, so
+// that no entity gets into the feed before one that failed. When ctx ends, the current request is
+// finished but not retried.
+func (c *Client) Ordered() Target {
+	previous := &sending{done: make(chan struct{})}
+	close(previous.done)
+	return &ordered{c, previous}
+}
 
 type ordered struct {
-	client *Client
-	failed error // of an earlier batch
+	client   *Client
+	previous *sending
+}
+
+// A sending is a batch that is being sent.
+type sending struct {
+	done    chan struct{} // closed when the rest is set
+	receipt Receipt
+	err     error
+}
+
+func (s *sending) wait() (Receipt, error) {
+	<-s.done
+	return s.receipt, s.err
 }
 
 func (o *ordered) Begin(ctx context.Context, entities []*feed.Entity, _ bool) (func() (Receipt, error), error) {
-	var receipt Receipt
-	if o.failed == nil {
-		receipt, o.failed = o.client.publish(ctx, context.WithoutCancel(ctx), entities)
+	if _, err := o.previous.wait(); err != nil {
+		return nil, err
 	}
-	err := o.failed
-	return func() (Receipt, error) { return receipt, err }, nil
+	s := &sending{done: make(chan struct{})}
+	o.previous = s
+	send := func() {
+		defer close(s.done)
+		s.receipt, s.err = o.client.publish(ctx, context.WithoutCancel(ctx), entities)
+	}
+	if slices.ContainsFunc(entities, func(e *feed.Entity) bool { return e.Stream != nil }) {
+		send() // reads the stream
+	} else {
+		go send()
+	}
+	return s.wait, nil
 }

@@ -5,15 +5,18 @@ import (
 	"context"
 	"iter"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/producer"
 )
 
 // A Target makes entities durable, in order: [Client.Ordered], or a feed in a store.
 type Target interface {
 	// Begin starts to publish entities after those of all earlier calls, if these
-	// succeed. More means that another call follows at once. The returned function
-	// waits until the entities are durable. A batch that was begun is not interrupted
-	// when ctx ends.
+	// succeed. It reads all Streams before it returns. More means that another call
+	// follows at once. The returned function waits until the entities are durable. A batch
+	// that was begun is not interrupted when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
 }
 
@@ -52,118 +55,134 @@ type Result struct {
 	Last Receipt
 }
 
-// importing is one run of an Import.
-type importing struct {
-	*Import
-	queue  *queue
-	result Result
-}
+// Limits of a batch.
+const (
+	batchEntities = 4096
+	batchBytes    = 1 << 20
+)
 
 // Run publishes the input and returns when it is durable. When ctx ends, Run finishes the
 // batches that were begun, so that their outcome is known; it does not wait for a blocked
 // read of the input.
 func (im *Import) Run(ctx context.Context) (Result, error) {
-	p := &importing{Import: im}
-	p.queue = newQueue(cmp.Or(im.Memory, 4<<20))
-	if im.State != nil {
-		p.result.Skipped = im.State.Published
-		p.queue.fit(cmp.Or(im.PageEntities, 10_000), cmp.Or(im.PageBytes, 1<<20))
-	}
-	err := p.run(ctx)
-	return p.result, err
-}
-
-func (p *importing) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := p.queue
-	defer q.watch(ctx)()
-	if p.Tell != nil {
-		p.Tell(q.reads)
+	var result Result
+	if im.State != nil {
+		result.Skipped = im.State.Published
 	}
-	skip := p.result.Skipped
-	go p.read(ctx, skip)
-	begun := make(chan publication, 64)
-	var end error // of the input, or of a batch that could not begin
-	go func() {
-		defer close(begun)
-		end = p.begin(ctx, begun)
-	}()
-	var failed error
-	for b := range begun {
-		receipt, err := b.wait()
-		if err == nil && failed == nil {
-			err = p.finish(b.entities, receipt)
+	options := im.options()
+	options.Done = func(o producer.Outcome) error {
+		err := o.Err
+		if err == nil {
+			err = im.done(&result, o)
 		}
-		if err != nil && failed == nil {
-			failed = err
+		if err != nil {
 			cancel()
 		}
+		return err
 	}
-	if failed != nil {
-		return failed
-	}
-	return end
-}
-
-// A publication is a batch that was begun.
-type publication struct {
-	entities []*feed.Entity
-	wait     func() (Receipt, error)
-}
-
-// begin begins one batch after another until the input or ctx ends.
-func (p *importing) begin(ctx context.Context, begun chan<- publication) error {
-	for {
-		batch, more, err := p.queue.take(ctx)
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		wait, err := p.To.Begin(ctx, batch, more)
+	w := producer.NewWriter(func(ctx context.Context, b producer.Batch) (func() (producer.Receipt, error), error) {
+		wait, err := im.To.Begin(ctx, b.Entities, b.More)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		begun <- publication{batch, wait}
+		return func() (producer.Receipt, error) {
+			receipt, err := wait()
+			if err == nil {
+				result.Last = receipt
+			}
+			return producer.Receipt{}, err
+		}, nil
+	}, options)
+	ended := make(chan error, 1)
+	go func() { ended <- im.read(ctx, cancel, w, result.Skipped) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
+	if failed := w.Close(); failed != nil {
+		err = failed
+	}
+	return result, err
 }
 
-// read adds the entities after the first skip ones of the input to the queue.
-func (p *importing) read(ctx context.Context, skip int64) {
-	q, n := p.queue, int64(0)
-	for e, err := range p.Entities {
+// options returns the limits of the writer.
+func (im *Import) options() producer.WriterOptions {
+	o := producer.WriterOptions{
+		MaxEntities: batchEntities, MaxBytes: batchBytes, Ahead: 64,
+		Memory: semaphore.NewWeighted(cmp.Or(im.Memory, 4<<20) + batchBytes),
+	}
+	if im.State == nil {
+		return o
+	}
+	// Entities published before a crash are recognized when they are published again, after any
+	// number of crashes and with other batches, if all batches at a time are on the newest pages.
+	// Pages may be half full, and an entity has up to half a KiB of headers.
+	const pages, batches = 16, 8
+	entities, bytes := int64(cmp.Or(im.PageEntities, 10_000)), cmp.Or(im.PageBytes, 1<<20)
+	entities = min(pages*entities, pages*bytes/(2*512))
+	o.MaxEntities = min(o.MaxEntities, int(max(1, entities/batches)))
+	o.MaxBytes = min(o.MaxBytes, max(1, pages*bytes/2/batches))
+	o.Ahead = batches - 2 // one more is gathered, and one begins
+	return o
+}
+
+// read adds the entities after the first skip ones of the input, and waits until they are durable.
+func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, skip int64) error {
+	waits := func(busy bool) {
+		if !busy && w.Flush(ctx) != nil {
+			stop() // the input may not end; Close returns the error
+		}
+	}
+	if im.Tell != nil {
+		im.Tell(waits)
+	}
+	n := int64(0)
+	var broken error // the input is
+	for e, err := range im.Entities {
 		if n++; err == nil && n <= skip {
-			err = p.State.check(n, e)
+			err = im.State.check(n, e)
 		}
 		if err != nil {
-			q.close(err)
-			return
-		}
-		if n > skip && !q.add(ctx, e) {
+			broken = err
 			break
 		}
+		if n <= skip {
+			continue
+		}
+		if err := w.Add(ctx, e); err != nil {
+			return err
+		}
+		if im.Tell == nil {
+			waits(false)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
-	err := ctx.Err()
-	if err == nil && p.State != nil {
-		err = p.State.checkEnd(n, skip)
+	if broken == nil && im.State != nil {
+		broken = im.State.checkEnd(n, skip)
 	}
-	q.close(err)
+	return cmp.Or(w.Wait(ctx), broken)
 }
 
-// finish records that a batch is durable.
-func (p *importing) finish(batch []*feed.Entity, receipt Receipt) error {
-	p.queue.published(batch)
-	r := &p.result
-	r.Bytes += bodies(batch)
-	r.Published += int64(receipt.Published)
-	r.Duplicates += int64(receipt.Duplicates)
-	r.Acknowledged += int64(len(batch))
-	r.Last = receipt
-	var err error
-	if p.State != nil {
-		err = p.State.save(r.Skipped+r.Acknowledged, batch[len(batch)-1])
+// done adds the outcome of a batch to the result.
+func (im *Import) done(r *Result, o producer.Outcome) error {
+	for _, e := range o.Entities {
+		r.Bytes += int64(len(e.Body))
 	}
-	if p.Progress != nil {
-		p.Progress(*r)
+	r.Published += int64(r.Last.Published)
+	r.Duplicates += int64(r.Last.Duplicates)
+	r.Acknowledged += int64(len(o.Entities))
+	var err error
+	if im.State != nil {
+		err = im.State.save(r.Skipped+r.Acknowledged, o.Entities[len(o.Entities)-1])
+	}
+	if im.Progress != nil {
+		im.Progress(*r)
 	}
 	return err
 }

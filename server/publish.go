@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,12 +69,13 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	defer release()
 	writer := f.Writer(producer.WriterOptions{
 		Memory: s.readAhead,
-		Published: func(r producer.Receipt) {
-			s.metrics.published.WithLabelValues(name).Add(float64(r.Published))
-			s.metrics.duplicates.WithLabelValues(name).Add(float64(r.Duplicates))
+		Done: func(o producer.Outcome) error {
+			s.metrics.published.WithLabelValues(name).Add(float64(o.Receipt.Published))
+			s.metrics.duplicates.WithLabelValues(name).Add(float64(o.Receipt.Duplicates))
+			return nil
 		},
 	})
-	err = p.run(r.Context(), writer, entities)
+	err = cmp.Or(p.run(r.Context(), writer, entities), writer.Close())
 	done := writer.Receipt()
 	if done.Page > 0 {
 		s.reader.Notify(name)
@@ -198,18 +200,17 @@ func (p *publication) releaseLengthy() {
 // small request is published as a whole or not at all.
 func (p *publication) run(ctx context.Context, w *producer.Writer, entities iter.Seq2[*feed.Entity, error]) error {
 	defer p.releaseLengthy()
-	defer w.Discard()
 	for e, err := range entities {
 		if err == nil {
 			err = w.Add(ctx, e)
 		}
 		if err == nil && p.lengthy { // others wait for it
-			err = w.Flush(ctx)
+			err = w.Wait(ctx)
 		}
 		if err != nil {
 			return err
 		}
 		p.releaseLengthy()
 	}
-	return w.Flush(ctx)
+	return w.Wait(ctx)
 }

@@ -69,7 +69,7 @@ func (s *run) publishBody(ctx context.Context, p bridge.Version, contentID strin
 	if err != nil {
 		return s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: err.Error()})
 	}
-	err = s.Add(ctx, p, e)
+	err = s.Add(ctx, e)
 	if broken, ok := errors.AsType[*bridge.StreamError](err); ok {
 		if errors.Is(err, bridge.ErrTooLarge) || errors.Is(err, bridge.ErrNotUTF8) {
 			return s.reject(ctx, bridge.Quarantined{ID: p.ID, Rev: p.Rev, Reason: err.Error()})
