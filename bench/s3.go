@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/s3fault"
@@ -270,31 +271,18 @@ func requestsOf(store storage.Store) (n uint64) {
 	return n
 }
 
-// publishAll begins batch after batch. No more of them wait than the producer lets in.
+// publishAll publishes all entities. No more of them wait than the producer lets in.
 func (s *s3Bench) publishAll(f *producer.Feed) error {
-	count, batch := s.s3Entities()
-	begun := make(chan *producer.Publication, count/s3Batch+1)
-	var ended errgroup.Group
-	ended.Go(func() error {
-		for p := range begun {
-			if _, err := p.Wait(); err != nil {
-				return err
-			}
+	w := f.Writer(producer.WriterOptions{MaxEntities: s3Batch, MaxBytes: math.MaxInt64, Ahead: math.MaxInt})
+	for e, err := range s.sequence() {
+		if err == nil {
+			err = w.Add(s.ctx, e)
 		}
-		return nil
-	})
-	var last *producer.Publication
-	for n := 0; n*s3Batch < count; n++ {
-		p, err := f.Begin(s.ctx, producer.Batch{Entities: batch(n), After: last, More: (n+1)*s3Batch < count})
 		if err != nil {
-			close(begun)
-			return errors.Join(err, ended.Wait())
+			return cmp.Or(err, w.Close())
 		}
-		begun <- p
-		last = p
 	}
-	close(begun)
-	return ended.Wait()
+	return cmp.Or(w.Wait(s.ctx), w.Close())
 }
 
 // snapshotStore writes a snapshot.

@@ -35,3 +35,42 @@ func Example() {
 	// published 1, duplicates 0
 	// published 0, duplicates 1
 }
+
+// A writer publishes many entities in batches, and gathers the next while some are under way.
+func ExampleFeed_Writer() {
+	ctx := context.Background()
+	squares, err := producer.Open(ctx, memory.New(), "squares", producer.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer squares.Close()
+	w := squares.Writer(producer.WriterOptions{
+		MaxEntities: 400,
+		Ahead:       8,
+		Done: func(o producer.Outcome) error {
+			fmt.Println(len(o.Entities), "entities are durable")
+			return nil
+		},
+	})
+	defer w.Close()
+	for n := range 1000 {
+		err := w.Add(ctx, &feed.Entity{
+			Operation:       feed.Put,
+			ContentType:     "text/plain",
+			ContentLocation: fmt.Sprint(n),
+			Body:            fmt.Append(nil, n*n),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := w.Wait(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(w.Receipt().Published, "published")
+	// Output:
+	// 400 entities are durable
+	// 400 entities are durable
+	// 200 entities are durable
+	// 1000 published
+}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
@@ -208,4 +209,47 @@ func TestWriterFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Batches that wait for the commit of others are not published if the context ends.
+func TestWriterWithdraws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		store := memory.New()
+		f, err := producer.Open(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+			if op.Verb == fault.Create {
+				<-hold
+			}
+			return fault.Pass
+		}), testFeed, producer.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := f.Begin(t.Context(), producer.Batch{Entities: entities(ids(1, 1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // its page is being written
+		ctx, cancel := context.WithCancel(t.Context())
+		w := f.Writer(producer.WriterOptions{MaxEntities: 1, Ahead: 9})
+		for _, e := range entities(ids(2, 4)) {
+			if err := w.Add(ctx, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		if err := w.Close(); !errors.Is(err, context.Canceled) || errors.Is(err, producer.ErrUnknown) {
+			t.Errorf("got %v", err)
+		}
+		close(hold)
+		if _, err := first.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 1)) {
+			t.Errorf("the feed has %v", got)
+		}
+	})
 }
