@@ -211,7 +211,8 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// Batches that wait for the commit of others are not published if the context ends.
+// A batch that waits for the commit of others is not published if its context ends, nor are those
+// after it.
 func TestWriterWithdraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -232,16 +233,24 @@ func TestWriterWithdraws(t *testing.T) {
 		synctest.Wait() // its page is being written
 		ctx, cancel := context.WithCancel(t.Context())
 		w := f.Writer(producer.WriterOptions{MaxEntities: 1, Ahead: 9})
-		for _, e := range entities(ids(2, 4)) {
-			if err := w.Add(ctx, e); err != nil {
+		add := func(ctx context.Context, from, to int) {
+			for _, e := range entities(ids(from, to)) {
+				if err := w.Add(ctx, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
+		add(ctx, 2, 2)
+		add(t.Context(), 3, 4)
 		cancel()
+		synctest.Wait()
+		close(hold)
 		if err := w.Close(); !errors.Is(err, context.Canceled) || errors.Is(err, producer.ErrUnknown) {
 			t.Errorf("got %v", err)
 		}
-		close(hold)
 		if _, err := first.Wait(); err != nil {
 			t.Error(err)
 		}
