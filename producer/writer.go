@@ -60,7 +60,7 @@ type Writer struct {
 	mu       sync.Mutex
 	underway []*writing    // in order
 	idle     chan struct{} // closed while nothing is under way
-	settled  chan struct{} // receives after a batch was settled
+	settled  sync.Cond     // a batch was settled
 	receipt  Receipt
 	err      error // why the writer has failed
 	broken   bool  // a batch that had begun has failed
@@ -79,7 +79,8 @@ type writing struct {
 // more.
 func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	o.MaxEntities, o.MaxBytes = cmp.Or(o.MaxEntities, 1000), cmp.Or(o.MaxBytes, 1<<20)
-	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{}), settled: make(chan struct{}, 1)}
+	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{})}
+	w.settled.L = &w.mu
 	close(w.idle)
 	return w
 }
@@ -247,15 +248,12 @@ func (w *Writer) publish(ctx context.Context, more bool) (err error) {
 
 // await waits until at most n batches are under way.
 func (w *Writer) await(n int) error {
-	for {
-		w.mu.Lock()
-		underway, err := len(w.underway), w.err
-		w.mu.Unlock()
-		if underway <= n {
-			return err
-		}
-		<-w.settled
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.underway) > n {
+		w.settled.Wait()
 	}
+	return w.err
 }
 
 // settle waits for one batch after another until nothing is under way.
@@ -281,7 +279,7 @@ func (w *Writer) settle() {
 		if more = len(w.underway) > 0; !more {
 			close(w.idle)
 		}
-		signal(w.settled)
+		w.settled.Broadcast()
 		w.mu.Unlock()
 	}
 }

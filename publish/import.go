@@ -130,7 +130,7 @@ func (im *Import) options() producer.WriterOptions {
 	return o
 }
 
-// read adds the entities after the first skip ones of the input, and waits until they are durable.
+// read publishes the entities after the first skip ones of the input.
 func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, skip int64) error {
 	waits := func(busy bool) {
 		if !busy && w.Flush(ctx) != nil {
@@ -166,7 +166,7 @@ func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, ski
 	if broken == nil && im.State != nil {
 		broken = im.State.checkEnd(n, skip)
 	}
-	return cmp.Or(w.Wait(ctx), broken)
+	return cmp.Or(w.Flush(ctx), broken)
 }
 
 // done adds the outcome of a batch to the result.

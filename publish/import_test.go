@@ -198,6 +198,13 @@ func TestImportEnds(t *testing.T) {
 			synctest.Wait()
 			close(to.ended)
 		}, 2, context.Canceled},
+		"context after the input": {func(cancel func(), to *recorder, in *input) {
+			close(in.entities)
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			close(to.ended)
+		}, 2, nil},
 		"batch": {func(_ func(), to *recorder, _ *input) {
 			to.end[0] <- nil
 			to.end[1] <- broken
@@ -224,7 +231,9 @@ func TestImportEnds(t *testing.T) {
 				if result.Acknowledged != stop.result || !errors.Is(err, stop.err) {
 					t.Errorf("%+v, %v", result, err)
 				}
-				close(in.entities)
+				if err != nil {
+					close(in.entities)
+				}
 			})
 		})
 	}
