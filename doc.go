@@ -1,4 +1,4 @@
-// Package feedctl holds no code: it is the map of the packages below it, which publish, serve and
+// Package feedctl has no code. It lists the packages of this module, which publish, serve and
 // consume data feeds over plain HTTP as specified by datareplication.io. The command is cmd/feedctl.
 //
 // docs/library.md has three complete programs, docs/life-of-an-entity.md follows an entity
@@ -15,8 +15,7 @@
 // # Stores
 //
 //   - storage: the interface of a store; storage/storagetest is its contract as a test suite
-//   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers; storage/stores
-//     opens a store of any kind by its URL
+//   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers
 //   - storage/stores: opens any store by its URL
 //   - chain, feedstore: read the feeds and snapshots of a store
 //   - pagecache: a cache of pages on disk
@@ -37,8 +36,8 @@
 //   - consumer: reads feeds and snapshots, in order and exactly once; consumer/fromstore reads them
 //     in a store
 //   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
-//   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write without any code;
-//     sink/sinks opens one of any kind by its name
+//   - sink/postgres, sink/sqlite, sink/couchdb, sink/jsonl, sink/dir: write to tables, databases and
+//     files of their own
 //   - sink/sinks: opens any sink by its name
 //   - sink/sinktest: the contract of a sink as a test suite
 //
