@@ -78,33 +78,13 @@ func (a *app) configure(c *cobra.Command, _ []string) error {
 	if err := cli.SetFlags(c, a.config); err != nil {
 		return err
 	}
-	handler, err := a.logHandler()
+	handler, err := console.LogHandler(a.err, a.logFormat, a.logLevel, a.terminal)
 	if err != nil {
 		return err
 	}
 	a.log = slog.New(metrics.CountLog(handler, &a.logged))
 	cli.WarnUnknownVariables(c.Root(), a.log, credentialVariables...)
 	return nil
-}
-
-func (a *app) logHandler() (slog.Handler, error) {
-	var level slog.Level
-	switch {
-	case a.logLevel != "":
-		if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-			return nil, fmt.Errorf("--log-level %q is not one of debug, info, warn, error", a.logLevel)
-		}
-	case a.terminal:
-		level = slog.LevelWarn
-	}
-	options := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "text":
-		return slog.NewTextHandler(a.err, options), nil
-	case "json":
-		return slog.NewJSONHandler(a.err, options), nil
-	}
-	return nil, fmt.Errorf("--log-format %q is not one of text, json", a.logFormat)
 }
 
 // print writes a result to stdout: v with --json, else what text writes.

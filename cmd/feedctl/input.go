@@ -70,6 +70,14 @@ func (f *inputFlags) check() (err error) {
 	return nil
 }
 
+// fileOf returns the optional second argument, the input.
+func fileOf(args []string) string {
+	if len(args) == 2 {
+		return args[1]
+	}
+	return "-"
+}
+
 // open opens the input named on the command line; "-" is standard input.
 func (f *inputFlags) open(ctx context.Context, a *app, name string) (src *input.Source, err error) {
 	f.MaxWhole = maxWhole

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +11,6 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
@@ -27,56 +26,36 @@ CDN; with --presign 24h, presigned URLs that anyone may use for that time. S3 li
 "feedctl serve" always serves its own URLs.`
 
 // publicFlags say how a snapshot in a bucket can be read without feedctl.
-type publicFlags struct {
-	publicURL string
-	presign   time.Duration
-}
+type publicFlags struct{ snapshots.Config }
 
 func (f *publicFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.publicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
-	units.DurationVar(flags, &f.presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
+	flags.StringVar(&f.PublicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
+	units.DurationVar(flags, &f.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
 	c.MarkFlagsMutuallyExclusive("public-url", "presign")
 }
 
 func (f *publicFlags) check() error {
-	if f.publicURL != "" {
-		if u, err := locate.ParseURL(f.publicURL); err != nil {
+	if f.PublicURL != "" {
+		if u, err := locate.ParseURL(f.PublicURL); err != nil {
 			return err
 		} else if u.RawQuery != "" {
-			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.publicURL))
+			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(f.PublicURL))
 		}
 	}
-	if f.presign < 0 || f.presign%time.Second != 0 {
-		return exit.Usagef("--presign %v is not a positive number of seconds", f.presign)
+	if f.Presign < 0 || f.Presign%time.Second != 0 {
+		return exit.Usagef("--presign %v is not a positive number of seconds", f.Presign)
 	}
 	return nil
 }
 
-// checkStore finds out, before anything is read or written, whether the store can
-// do what is asked for.
+// checkStore checks, before anything is read or written, that the store can presign.
 func (f *publicFlags) checkStore(ctx context.Context, store storage.Store, name string) error {
-	if f.presign == 0 {
-		return nil
-	}
-	presigner, ok := storage.As[storage.Presigner](store)
-	if !ok {
-		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", snapshots.ErrPresign)
-	}
-	if _, err := presigner.Presign(ctx, layout.SnapshotIndexes(name)+"index", f.presign); err != nil {
-		return fmt.Errorf("--presign %v: %w", f.presign, err)
+	switch _, err := f.IndexURL(ctx, store, name, "index"); {
+	case errors.Is(err, snapshots.ErrPresign):
+		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", err)
+	case err != nil:
+		return fmt.Errorf("--presign %v: %w", f.Presign, err)
 	}
 	return nil
-}
-
-// indexURL returns where the index of a snapshot can be read; "" if only by feedctl.
-func (f *publicFlags) indexURL(ctx context.Context, store storage.Store, name, id string) (string, error) {
-	key := layout.SnapshotIndex(name, id)
-	if f.publicURL != "" {
-		return url.JoinPath(f.publicURL, key)
-	}
-	if presigner, ok := storage.As[storage.Presigner](store); ok && f.presign > 0 {
-		return presigner.Presign(ctx, key, f.presign)
-	}
-	return "", nil
 }

@@ -68,11 +68,7 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
   feedctl publish 's3://bucket/prefix?region=eu-central-1#zones' data/zones.ndjson --key /id -v`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			file := "-"
-			if len(args) == 2 {
-				file = args[1]
-			}
-			return runPublish(c.Context(), a, &f, args[0], file)
+			return runPublish(c.Context(), a, &f, args[0], fileOf(args))
 		},
 	}
 	flags := c.Flags()
@@ -88,19 +84,12 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 	return c
 }
 
-// A publisher publishes to a feed until it is closed.
-type publisher struct {
-	publish.Target
-	close  func() error
-	memory int64 // that what is on its way may take
-}
-
-// How much memory, in bytes, what is on its way may take. A store behind a network
-// takes long to answer, and many pages at a time: with entities of 1 KB these are
-// eleven. The process stays small; see memoryLimit.
+// Limits of the memory for entities being published, in bytes. A remote store takes long to
+// answer, so many pages are written at a time: eleven of entities of 1 KB. The process stays
+// small; see memoryLimit.
 const (
-	roomNear = 4 << 20
-	roomFar  = 16 << 20
+	localMemory  = 4 << 20
+	remoteMemory = 16 << 20
 )
 
 func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) (err error) {
@@ -115,7 +104,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err := f.check(); err != nil {
 		return err
 	}
-	im := &publish.Import{PageEntities: f.pages.entities, PageBytes: f.pages.bytes}
+	im := &publish.Import{PageEntities: f.pages.entities, PageBytes: f.pages.bytes, Memory: localMemory}
 	if f.resume != "" {
 		where, err := f.identity(at)
 		if err != nil {
@@ -125,16 +114,19 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 			return stateAdvice(err)
 		}
 	}
-	to, err := f.openPublisher(ctx, a, at)
+	if f.to != "" {
+		im.To, err = f.openClient(a, name)
+	} else {
+		err = f.openFeed(ctx, a, at, im)
+	}
 	if err != nil {
 		return err
 	}
-	a.atEnd(to.close, "feed "+name)
 	src, err := f.input.open(ctx, a, file)
 	if err != nil {
 		return err
 	}
-	im.To, im.Memory, im.Entities, im.Tell = to, to.memory, src.Entities, src.Tell
+	im.Entities, im.Tell = src.Entities, src.Tell
 
 	var published, bytes atomic.Int64
 	im.Progress = func(r publish.Result) {
@@ -165,7 +157,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		human.Plural(result.Duplicates, "duplicate", "duplicates"))
 }
 
-// stateAdvice adds to the error of a resume file that is of another feed or input what to do.
+// stateAdvice says what to do if a resume file is of another feed or input.
 func stateAdvice(err error) error {
 	state, ok := errors.AsType[*publish.StateError](err)
 	if !ok {
@@ -188,7 +180,7 @@ func (f *publishFlags) parse(a *app, arg string) (locate.Stored, error) {
 		fmt.Sprintf("feedctl publish %s --to %s", name, base))
 }
 
-// check finds what is wrong with the flags before anything is read.
+// check checks the flags before anything is read.
 func (f *publishFlags) check() error {
 	if f.to != "" && f.retries == 0 {
 		return exit.Usagef("--retries 0 must be positive, or negative for no limit")
@@ -212,13 +204,11 @@ func (f *publishFlags) identity(at locate.Stored) (string, error) {
 	return u.JoinPath(layout.FeedPath(at.Name)).String(), nil
 }
 
-func (f *publishFlags) openPublisher(ctx context.Context, a *app, at locate.Stored) (*publisher, error) {
-	if f.to != "" {
-		return f.openClient(a, at.Name)
-	}
+// openFeed has an import publish to a feed in a store.
+func (f *publishFlags) openFeed(ctx context.Context, a *app, at locate.Stored, im *publish.Import) error {
 	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	feed, err := producer.Open(ctx, store, at.Name, producer.Config{
 		MaxPageBytes:    f.pages.bytes,
@@ -226,17 +216,18 @@ func (f *publishFlags) openPublisher(ctx context.Context, a *app, at locate.Stor
 		Logger:          a.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open feed %s: %w", at.Name, err)
+		return fmt.Errorf("open feed %s: %w", at.Name, err)
 	}
-	to := &publisher{&storeTarget{name: at.Name, feed: feed}, feed.Close, roomNear}
+	a.atEnd(feed.Close, "feed "+at.Name)
+	im.To = &storeTarget{name: at.Name, feed: feed}
 	if storage.PropertiesOf(store).Remote {
-		to.memory = roomFar
+		im.Memory = remoteMemory
 	}
-	return to, nil
+	return nil
 }
 
-// openClient returns a publisher to the server at --to.
-func (f *publishFlags) openClient(a *app, name string) (*publisher, error) {
+// openClient returns what publishes to the server at --to.
+func (f *publishFlags) openClient(a *app, name string) (publish.Target, error) {
 	u, err := locate.ParseURL(f.to)
 	if err != nil {
 		return nil, err
@@ -254,7 +245,8 @@ func (f *publishFlags) openClient(a *app, name string) (*publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &publisher{client.Ordered(), client.Close, roomNear}, nil
+	a.atEnd(client.Close, "feed "+name)
+	return client.Ordered(), nil
 }
 
 // A storeTarget publishes to a feed in the store.

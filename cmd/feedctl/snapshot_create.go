@@ -39,11 +39,7 @@ interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
   feedctl snapshot create s3://bucket/data#zones data/zones.ndjson --key /id --presign 24h`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			file := "-"
-			if len(args) == 2 {
-				file = args[1]
-			}
-			return runSnapshotCreate(c.Context(), a, &f, args[0], file)
+			return runSnapshotCreate(c.Context(), a, &f, args[0], fileOf(args))
 		},
 	}
 	f.input.add(c.Flags())
@@ -75,10 +71,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	}
 	var c counter
 	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
-	index, err := snapshots.Write(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), snapshots.Config{
-		PublicURL: f.public.publicURL,
-		Presign:   f.public.presign,
-	})
+	index, err := snapshots.Write(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), f.public.Config)
 	if err != nil {
 		return err
 	}
@@ -89,7 +82,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 func (a *app) printSnapshot(ctx context.Context, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
 	result := snapshotResult(name, index, len(index.Pages))
 	var err error
-	if result.URL, err = public.indexURL(ctx, store, name, index.ID); err != nil {
+	if result.URL, err = public.IndexURL(ctx, store, name, index.ID); err != nil {
 		return fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
 	}
 	return a.print(result, func(w io.Writer) error {

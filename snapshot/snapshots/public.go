@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,22 +36,33 @@ func (w *writer) checkURLs(ctx context.Context) error {
 
 // pageURL returns the URL of a page for the index.
 func (w *writer) pageURL(ctx context.Context, n int) (string, error) {
-	key := layout.SnapshotPage(w.name, w.id, n)
+	ref, err := w.config.url(ctx, w.store, layout.SnapshotPage(w.name, w.id, n))
+	return cmp.Or(ref, layout.SnapshotPagePath(w.name, w.id, n)), err
+}
+
+// IndexURL returns the URL at which readers without a server find the index of a snapshot; ""
+// if c has neither a PublicURL nor Presign.
+func (c Config) IndexURL(ctx context.Context, store storage.Store, name, id string) (string, error) {
+	return c.url(ctx, store, layout.SnapshotIndex(name, id))
+}
+
+// url returns the absolute URL of an object, or "".
+func (c Config) url(ctx context.Context, store storage.Store, key string) (string, error) {
 	switch {
-	case w.config.Presign > 0:
-		presigner, ok := storage.As[storage.Presigner](w.store)
+	case c.Presign > 0:
+		presigner, ok := storage.As[storage.Presigner](store)
 		if !ok {
 			return "", ErrPresign
 		}
-		ref, err := presigner.Presign(ctx, key, w.config.Presign)
+		ref, err := presigner.Presign(ctx, key, c.Presign)
 		if err != nil {
 			return "", fmt.Errorf("presign URL of %s: %w", key, err)
 		}
 		return ref, nil
-	case w.config.PublicURL != "":
-		return join(w.config.PublicURL, key)
+	case c.PublicURL != "":
+		return join(c.PublicURL, key)
 	}
-	return layout.SnapshotPagePath(w.name, w.id, n), nil
+	return "", nil
 }
 
 // feedPosition returns the position in the feed for the index. Readers without a server need
