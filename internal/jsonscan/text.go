@@ -15,13 +15,28 @@ var ErrNotString = errors.New("value is not a string")
 // Unquote returns the text of a JSON string, which must be valid JSON. Invalid UTF-8 is
 // kept; an escaped unpaired surrogate becomes U+FFFD. The error is [ErrNotString].
 func Unquote(b []byte) (string, error) {
+	text, _, err := unquote(b)
+	return text, err
+}
+
+// Halved reports whether a JSON string has an escaped unpaired surrogate, for which its text has
+// U+FFFD.
+func Halved(quoted []byte, text string) bool {
+	if !strings.ContainsRune(text, utf8.RuneError) {
+		return false
+	}
+	_, halved, _ := unquote(quoted)
+	return halved
+}
+
+func unquote(b []byte) (text string, halved bool, err error) {
 	if len(b) < 2 || b[0] != '"' {
-		return "", ErrNotString
+		return "", false, ErrNotString
 	}
 	b = b[1 : len(b)-1]
 	i := bytes.IndexByte(b, '\\')
 	if i < 0 {
-		return string(b), nil
+		return string(b), false, nil
 	}
 	out := append(make([]byte, 0, len(b)), b[:i]...)
 	for i < len(b) {
@@ -29,6 +44,9 @@ func Unquote(b []byte) (string, error) {
 			out = append(out, b[i])
 			i++
 			continue
+		}
+		if i+1 == len(b) || b[i+1] == 'u' && i+6 > len(b) {
+			return "", false, ErrNotString // it is not valid
 		}
 		switch c := b[i+1]; c {
 		case 'u':
@@ -41,6 +59,8 @@ func Unquote(b []byte) (string, error) {
 				}
 				if r = pair; pair != utf8.RuneError {
 					i += 6
+				} else {
+					halved = true
 				}
 			}
 			out = utf8.AppendRune(out, r)
@@ -60,15 +80,7 @@ func Unquote(b []byte) (string, error) {
 		}
 		i += 2
 	}
-	return string(out), nil
-}
-
-// Halved reports whether a JSON string has an escaped unpaired surrogate, for which its text has
-// U+FFFD.
-func Halved(quoted []byte, text string) bool {
-	const replacement = "\uFFFD"
-	return strings.Contains(text, replacement) &&
-		!bytes.Contains(quoted, []byte(replacement)) && !bytes.Contains(bytes.ToLower(quoted), []byte(`\ufffd`))
+	return string(out), halved, nil
 }
 
 // hex4 returns the value of four hexadecimal digits.
@@ -89,36 +101,68 @@ func hex4(b []byte) rune {
 }
 
 // Members yields the names, with quotes and escapes, and the values of an object, which
-// must be valid JSON, in order. It yields nothing for any other type.
+// should be valid JSON, in order. It stops at what is not valid, and yields nothing for any
+// other type.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		i := skipSpace(object, 0)
-		if i == len(object) || object[i] != '{' {
-			return
-		}
-		var v value
-		next := func() []byte {
-			i = skipSpace(object, i)
-			v.reset()
-			n, _ := v.scan(object[i:]) // it is valid
-			i += n
-			return object[i-n : i]
-		}
-		for {
-			i = skipSpace(object, i+1) // after '{' or ','
-			if object[i] == '}' {
+		e := elements{rest: object}
+		for more := e.enter('{'); more; more = e.skip(',') {
+			name := e.next()
+			if !e.skip(':') || len(name) == 0 || name[0] != '"' {
 				return
 			}
-			name := next()
-			i = skipSpace(object, i) + 1 // after ':'
-			if !yield(name, next()) {
-				return
-			}
-			if i = skipSpace(object, i); object[i] == '}' {
+			if value := e.next(); value == nil || !yield(name, value) {
 				return
 			}
 		}
 	}
+}
+
+// Elements yields the elements of an array, which should be valid JSON. It stops at what is
+// not valid, and yields nothing for any other type.
+func Elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		e := elements{rest: array}
+		for more := e.enter('['); more; more = e.skip(',') {
+			if value := e.next(); value == nil || !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// elements are what is in an object or array.
+type elements struct {
+	rest []byte
+	v    value
+}
+
+// skip skips a byte and the white space before it, if it is there.
+func (e *elements) skip(c byte) bool {
+	i := skipSpace(e.rest, 0)
+	if i == len(e.rest) || e.rest[i] != c {
+		return false
+	}
+	e.rest = e.rest[i+1:]
+	return true
+}
+
+// enter skips the beginning, and reports whether there is an element.
+func (e *elements) enter(kind byte) bool {
+	return e.skip(kind) && !e.skip(kind+2) // ASCII has '}' and ']' there
+}
+
+// next cuts off a value. It returns nil if it is not valid.
+func (e *elements) next() []byte {
+	e.rest = e.rest[skipSpace(e.rest, 0):]
+	e.v.reset()
+	n, err := e.v.scan(e.rest)
+	if err != nil || !e.v.atEnd() {
+		return nil
+	}
+	found := e.rest[:n]
+	e.rest = e.rest[n:]
+	return found
 }
 
 func skipSpace(b []byte, i int) int {
@@ -126,30 +170,4 @@ func skipSpace(b []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// Elements yields the elements of an array, which must be valid JSON. It yields nothing
-// for any other type.
-func Elements(array []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		i := skipSpace(array, 0)
-		if i == len(array) || array[i] != '[' {
-			return
-		}
-		var v value
-		for {
-			i = skipSpace(array, i+1) // after '[' or ','
-			if array[i] == ']' {
-				return
-			}
-			v.reset()
-			n, _ := v.scan(array[i:]) // it is valid
-			if !yield(array[i : i+n]) {
-				return
-			}
-			if i = skipSpace(array, i+n); array[i] == ']' {
-				return
-			}
-		}
-	}
 }

@@ -37,122 +37,97 @@ type value struct {
 	hex   int    // digits that a \u still needs
 	rest  string // of a literal
 	lines bool   // it must be on one line
-	stack []byte // of '[' and '{'
+	// compact makes scan stop before white space outside of strings, and limits the nesting
+	// to MaxDepth.
+	compact bool
+	stack   []byte // of '[' and '{'
 }
 
 func (v *value) reset() { *v = value{stack: v.stack[:0], lines: v.lines} }
 
-// plain holds the bytes that stand for themselves in a string.
-var plain = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c >= 0x20 && c != '"' && c != '\\'
-	}
-	return table
-}()
-
 // scan returns the number of bytes of b that belong to the value. Once v.state is ended,
 // the value is complete.
 func (v *value) scan(b []byte) (int, error) {
-	for i := 0; i < len(b); {
-		switch c := b[i]; v.state {
-		case inString:
-			for plain[b[i]] {
-				if i++; i == len(b) {
-					return i, nil
-				}
-			}
-			switch b[i] {
-			case '"':
-				v.endString()
-			case '\\':
-				v.state = inEscape
-			default:
-				return i, fmt.Errorf("control character %#02x in a string", b[i])
+	i := 0
+	for i < len(b) && v.state != ended {
+		c := b[i]
+		if v.state <= afterValue && space(c) && (c != '\n' || !v.lines) {
+			if v.compact {
+				return i, nil
 			}
 			i++
+			continue
+		}
+		switch v.state {
+		case inString:
+			if i += plain(b[i:]); i == len(b) {
+				return i, nil
+			}
+			switch {
+			case b[i] == '\\':
+				v.state = inEscape
+			case b[i] != '"':
+				return i, fmt.Errorf("control character %#02x in a string", b[i])
+			case v.key:
+				v.state = beforeColon
+			default:
+				v.end()
+			}
 		case inEscape, inHex:
 			if !v.escape(c) {
 				return i, fmt.Errorf("invalid escape %q in a string", c)
 			}
-			i++
 		case inLiteral:
 			if c != v.rest[0] {
 				return i, fmt.Errorf("invalid character %q in a literal", c)
 			}
-			i++
 			if v.rest = v.rest[1:]; v.rest == "" {
 				v.end()
 			}
 		case afterMinus, afterZero, inInteger, afterPoint, inFraction, afterE, afterESign, inExponent:
-			switch next, ok := number(v.state, c); {
-			case ok:
-				v.state = next
-				i++
-			case v.state == afterMinus || v.state == afterPoint || v.state == afterE || v.state == afterESign:
-				return i, fmt.Errorf("invalid character %q in a number", c)
-			default:
-				v.end() // what follows a number ends it
-			}
-		default:
-			if space(c) && (c != '\n' || !v.lines) {
-				i++
-				continue
-			}
-			if err := v.structure(c); err != nil {
+			n, err := v.number(b[i:])
+			if i += n; err != nil {
 				return i, err
 			}
-			i++
+			continue
+		case beforeColon:
+			if c != ':' {
+				return i, fmt.Errorf("invalid character %q after a member's name", c)
+			}
+			v.state = beforeValue
+		case beforeKeyOrEnd, beforeKey:
+			switch {
+			case c == '"':
+				v.state, v.key = inString, true
+			case c == '}' && v.state == beforeKeyOrEnd:
+				v.pop()
+			default:
+				return i, fmt.Errorf("invalid character %q where a member's name must be", c)
+			}
+		case afterValue:
+			switch inside := v.stack[len(v.stack)-1]; {
+			case c == ',' && inside == '{':
+				v.state = beforeKey
+			case c == ',':
+				v.state = beforeValue
+			case c == inside+2: // ASCII has '}' and ']' there
+				v.pop()
+			default:
+				return i, fmt.Errorf("invalid character %q after a value", c)
+			}
+		default: // beforeValue, beforeValueOrEnd
+			if c == ']' && v.state == beforeValueOrEnd {
+				v.pop()
+			} else if err := v.begin(c); err != nil {
+				return i, err
+			}
 		}
-		if v.state == ended {
-			return i, nil
-		}
+		i++
 	}
-	return len(b), nil
+	return i, nil
 }
 
 func space(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
-
-// structure takes a byte outside of strings, numbers and literals.
-func (v *value) structure(c byte) error {
-	switch v.state {
-	case beforeValueOrEnd:
-		if c == ']' {
-			v.pop()
-			return nil
-		}
-		return v.begin(c)
-	case beforeValue:
-		return v.begin(c)
-	case beforeKeyOrEnd, beforeKey:
-		if c == '}' && v.state == beforeKeyOrEnd {
-			v.pop()
-			return nil
-		}
-		if c == '"' {
-			v.state, v.key = inString, true
-			return nil
-		}
-		return fmt.Errorf("invalid character %q where a member's name must be", c)
-	case beforeColon:
-		if c == ':' {
-			v.state = beforeValue
-			return nil
-		}
-		return fmt.Errorf("invalid character %q after a member's name", c)
-	}
-	inside := v.stack[len(v.stack)-1]
-	switch {
-	case c == ',' && inside == '[':
-		v.state = beforeValue
-	case c == ',':
-		v.state = beforeKey
-	case c == ']' && inside == '[', c == '}' && inside == '{':
-		v.pop()
-	default:
-		return fmt.Errorf("invalid character %q after a value", c)
-	}
-	return nil
-}
 
 // begin takes the first byte of a value.
 func (v *value) begin(c byte) error {
@@ -182,8 +157,8 @@ func (v *value) begin(c byte) error {
 }
 
 func (v *value) push(c byte, next state) error {
-	if len(v.stack) == maxDepth {
-		return fmt.Errorf("nested deeper than %d", maxDepth)
+	if len(v.stack) == maxDepth || v.compact && len(v.stack) == MaxDepth {
+		return fmt.Errorf("nested deeper than %d", len(v.stack))
 	}
 	v.stack = append(v.stack, c)
 	v.state = next
@@ -201,14 +176,6 @@ func (v *value) end() {
 	if len(v.stack) == 0 {
 		v.state = ended
 	}
-}
-
-func (v *value) endString() {
-	if v.key {
-		v.state = beforeColon
-		return
-	}
-	v.end()
 }
 
 // escape takes a byte after a backslash, and reports whether it may be there.
@@ -234,38 +201,37 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// number returns the state after a byte in a number, if the byte is allowed.
-func number(s state, c byte) (state, bool) {
-	digit := '0' <= c && c <= '9'
-	switch s {
-	case afterMinus:
-		if c == '0' {
-			return afterZero, true
-		}
-		return inInteger, digit
-	case inInteger, afterZero:
+// number returns how many bytes of b belong to the number that v is in.
+func (v *value) number(b []byte) (int, error) {
+	s := v.state
+	for i, c := range b {
 		switch {
-		case digit && s == inInteger:
-			return inInteger, true
-		case c == '.':
-			return afterPoint, true
-		case c == 'e' || c == 'E':
-			return afterE, true
+		case '0' <= c && c <= '9' && s != afterZero:
+			switch s {
+			case afterMinus:
+				if s = inInteger; c == '0' {
+					s = afterZero
+				}
+			case afterPoint:
+				s = inFraction
+			case afterE, afterESign:
+				s = inExponent
+			}
+		case c == '.' && (s == inInteger || s == afterZero):
+			s = afterPoint
+		case (c == 'e' || c == 'E') && (s == inInteger || s == afterZero || s == inFraction):
+			s = afterE
+		case (c == '+' || c == '-') && s == afterE:
+			s = afterESign
+		case s == afterMinus || s == afterPoint || s == afterE || s == afterESign:
+			return i, fmt.Errorf("invalid character %q in a number", c)
+		default: // what follows a number ends it
+			v.end()
+			return i, nil
 		}
-	case afterPoint, inFraction:
-		if s == inFraction && (c == 'e' || c == 'E') {
-			return afterE, true
-		}
-		return inFraction, digit
-	case afterE:
-		if c == '+' || c == '-' {
-			return afterESign, true
-		}
-		return inExponent, digit
-	case afterESign, inExponent:
-		return inExponent, digit
 	}
-	return s, false
+	v.state = s
+	return len(b), nil
 }
 
 // atEnd reports whether the value is complete if the input ends, like a number.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // maxHead limits a document in multipart/related that is parsed, in bytes: CouchDB's own
@@ -142,7 +142,7 @@ func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Rea
 // withoutEncoding removes the members that describe the compression from the attachments
 // of a document. Their length is already that of the decompressed content.
 func withoutEncoding(doc []byte) []byte {
-	text, ok := jsontext.AppendCompact(nil, doc)
+	text, ok := jsonscan.AppendCompact(nil, doc)
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return doc
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/internal/content"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
 const (
@@ -64,7 +63,7 @@ func edit(value []byte, change func(member) []byte) []byte {
 // whose content is present: inline, or, with follow, in the parts that follow. It returns
 // false if the document is not valid.
 func split(document []byte, follow bool) (own, attachments []byte, ok bool) {
-	text, ok := jsontext.AppendCompact(nil, document)
+	text, ok := jsonscan.AppendCompact(nil, document)
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return nil, nil, false
 	}
@@ -109,7 +108,7 @@ func join(list, text []byte) []byte {
 
 // appendAbout appends the members of metaMember that a PATCH leaves alone.
 func appendAbout(dst []byte, e *feed.Entity) []byte {
-	dst = jsontext.AppendText(append(dst, `"contentType":`...), e.ContentType)
+	dst = jsonscan.AppendText(append(dst, `"contentType":`...), e.ContentType)
 	return content.AppendHeaders(append(dst, `,"headers":`...), e.Header)
 }
 
@@ -138,7 +137,7 @@ func (t *target) size(c *change) int64 {
 // document returns the document of c, without a revision.
 func (t *target) document(c *change) ([]byte, error) {
 	var err error
-	doc := jsontext.AppendString([]byte(`{"_id":`), c.id)
+	doc := jsonscan.AppendString([]byte(`{"_id":`), c.id)
 	if c.deleted {
 		doc = append(doc, `,"_deleted":true`...)
 	}
@@ -164,7 +163,7 @@ func (t *target) appendMembers(doc []byte, c *change) ([]byte, error) {
 		return nil, err
 	}
 	brace := len(doc)
-	doc, _ = jsontext.AppendCompact(doc, text) // it was valid when it was applied
+	doc, _ = jsonscan.AppendCompact(doc, text) // it was valid when it was applied
 	if len(doc) == brace+len("{}") {
 		return doc[:brace], nil
 	}
@@ -196,7 +195,7 @@ func (t *target) appendAttachments(doc []byte, c *change) (_ []byte, err error) 
 		return doc, nil
 	}
 	doc = append(doc, `,"`+attachmentsMember+`":{"`+bodyName+`":{"content_type":`...)
-	doc = jsontext.AppendText(doc, c.attachmentType())
+	doc = jsonscan.AppendText(doc, c.attachmentType())
 	if !c.inline() {
 		doc = strconv.AppendInt(append(doc, `,"follows":true,"length":`...), c.body.size, 10)
 		return append(doc, "}}"...), nil
@@ -223,7 +222,7 @@ func withRev(doc []byte, rev string) []byte {
 	if rev == "" {
 		return doc
 	}
-	with := jsontext.AppendString(append(make([]byte, 0, len(doc)+len(rev)+10), `{"_rev":`...), rev)
+	with := jsonscan.AppendString(append(make([]byte, 0, len(doc)+len(rev)+10), `{"_rev":`...), rev)
 	return append(append(with, ','), doc[1:]...)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/internal/content"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
 // A form is how a document holds a body.
@@ -25,7 +24,7 @@ func formOf(r *jsonscan.Reader, buf []byte, contentType string, body []byte) (fo
 	if !content.IsJSON(contentType) {
 		return asAttachment, nil
 	}
-	text, ok := jsontext.AppendCompact(buf, body)
+	text, ok := jsonscan.AppendCompact(buf, body)
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return asAttachment, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"mime"
 	"mime/multipart"
 
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // inlined converts a document in multipart/related to JSON with its attachments in base64, so
@@ -25,7 +25,7 @@ func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	text, ok := jsontext.AppendCompact(nil, head)
+	text, ok := jsonscan.AppendCompact(nil, head)
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return nil, false
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
@@ -98,7 +98,7 @@ func (t *target) stored(ctx context.Context, id string) (was current, err error)
 		m.Headers = json.RawMessage("{}")
 	}
 	was.contentType = m.ContentType
-	was.about = append(jsontext.AppendString([]byte(`"contentType":`), m.ContentType), `,"headers":`...)
+	was.about = append(jsonscan.AppendString([]byte(`"contentType":`), m.ContentType), `,"headers":`...)
 	was.about = append(was.about, m.Headers...)
 	if m.Body == "" {
 		was.body = own

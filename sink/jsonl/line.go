@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/internal/content"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
 // A buffer of lines is written once it has flushSize bytes. It exceeds that by one
@@ -96,18 +96,18 @@ func appendHead(dst []byte, e *feed.Entity) []byte {
 	if operation == "" {
 		operation = feed.Put
 	}
-	dst = jsontext.AppendText(dst, string(operation))
+	dst = jsonscan.AppendText(dst, string(operation))
 	return content.AppendFields(append(dst, ','), e)
 }
 
 // appendBody appends a body of at least one byte.
 func appendBody(dst []byte, contentType string, body []byte) []byte {
 	if content.IsJSON(contentType) {
-		if line, ok := jsontext.AppendCompact(append(dst, `,"body":`...), body); ok {
+		if line, ok := jsonscan.AppendCompact(append(dst, `,"body":`...), body); ok {
 			return line
 		}
 	} else if content.IsText(contentType) && utf8.Valid(body) {
-		return jsontext.AppendString(append(dst, `,"body":`...), body)
+		return jsonscan.AppendString(append(dst, `,"body":`...), body)
 	}
 	dst = base64.StdEncoding.AppendEncode(append(dst, `,"bodyBase64":"`...), body)
 	return append(dst, '"')

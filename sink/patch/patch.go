@@ -8,7 +8,7 @@ import (
 	"mime"
 	"strings"
 
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // The content types of patches.
@@ -66,11 +66,11 @@ func Apply(document []byte, contentType string, patch []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %q", ErrContentType, contentType)
 	}
 	// applyMerge and applyJSON rely on well-formed JSON of bounded depth.
-	document, ok := jsontext.AppendCompact(nil, document)
+	document, ok := jsonscan.AppendCompact(nil, document)
 	if !ok {
 		return nil, fmt.Errorf("%w: the document is not valid JSON", ErrNoFit)
 	}
-	patch, ok = jsontext.AppendCompact(nil, patch)
+	patch, ok = jsonscan.AppendCompact(nil, patch)
 	if !ok {
 		return nil, fmt.Errorf("%w: it is not valid JSON", ErrInvalid)
 	}

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
@@ -161,7 +161,7 @@ func (t *target) contents(body []byte, isJSON bool) {
 
 // isJSON reports whether PostgreSQL's json accepts a text. PostgreSQL limits the depth, too.
 func (t *target) isJSON(text []byte) (ok bool) {
-	t.buf, ok = jsontext.AppendCompact(t.buf[:0], text)
+	t.buf, ok = jsonscan.AppendCompact(t.buf[:0], text)
 	return ok
 }
 

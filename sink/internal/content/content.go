@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/sink/internal/jsontext"
 )
 
 // IsJSON reports whether a content type is application/json or has the suffix
@@ -64,16 +64,16 @@ func AppendHeaders(dst []byte, fields []feed.Field) []byte {
 			dst = append(dst, ',')
 		}
 		empty = false
-		dst = jsontext.AppendText(dst, f.Name)
+		dst = jsonscan.AppendText(dst, f.Name)
 		dst = append(dst, ':', '[')
-		dst = jsontext.AppendText(dst, f.Value)
+		dst = jsonscan.AppendText(dst, f.Value)
 		for rest := fields[i+1:]; ; {
 			n := indexName(rest, f.Name)
 			if n < 0 {
 				break
 			}
 			dst = append(dst, ',')
-			dst = jsontext.AppendText(dst, rest[n].Value)
+			dst = jsonscan.AppendText(dst, rest[n].Value)
 			rest = rest[n+1:]
 		}
 		dst = append(dst, ']')
@@ -94,7 +94,7 @@ func indexName(fields []feed.Field, name string) int {
 // UTF-8.
 func AppendKey(dst []byte, key string) []byte {
 	if utf8.ValidString(key) {
-		return jsontext.AppendString(append(dst, `"key":`...), key)
+		return jsonscan.AppendString(append(dst, `"key":`...), key)
 	}
 	dst = base64.StdEncoding.AppendEncode(append(dst, `"keyBase64":"`...), []byte(key))
 	return append(dst, '"')
@@ -104,13 +104,13 @@ func AppendKey(dst []byte, key string) []byte {
 // "contentType" and "headers".
 func AppendFields(dst []byte, e *feed.Entity) []byte {
 	dst = AppendEvent(dst, e)
-	dst = jsontext.AppendText(append(dst, `,"contentType":`...), e.ContentType)
+	dst = jsonscan.AppendText(append(dst, `,"contentType":`...), e.ContentType)
 	return AppendHeaders(append(dst, `,"headers":`...), e.Header)
 }
 
 // AppendEvent appends the members "contentId" and "lastModified".
 func AppendEvent(dst []byte, e *feed.Entity) []byte {
-	dst = jsontext.AppendText(append(dst, `"contentId":`...), e.ContentID)
+	dst = jsonscan.AppendText(append(dst, `"contentId":`...), e.ContentID)
 	return AppendTime(append(dst, `,"lastModified":`...), e.LastModified)
 }
 

@@ -1,5 +1,4 @@
-// Package jsontext appends JSON (RFC 8259) to byte slices without allocating.
-package jsontext
+package jsonscan
 
 import "unicode/utf8"
 
