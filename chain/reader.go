@@ -12,6 +12,10 @@ import (
 // A Reader finds the pages of one feed. It remembers the newest page it has
 // seen, so that finding the newest again costs one or two requests to the store. Its
 // methods may be called concurrently.
+//
+// A Reader is for those who write to the feed, or need its state as it is now: producers, bridges,
+// the outbox, copies and repairs. To read pages for others, use package feedstore, which shares
+// requests, reads ahead and verifies bodies.
 type Reader struct {
 	store storage.Store
 	feed  string

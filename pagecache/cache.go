@@ -1,5 +1,7 @@
 // Package pagecache caches pages of feeds on a local disk, for readers of a store that
-// is slow or charges for requests.
+// is slow or charges for requests. It is a layer below package feedstore, which decides what
+// to cache and proves that it is still of the feed. A consumer of a store has no cache: it reads
+// a page once.
 //
 // Only pages that have a next page are cached, since they never change. The key of a
 // page is its digest in the chain of its feed ([chain.Page.Digest]). An entry therefore

@@ -95,7 +95,9 @@ func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) 
 }
 
 // servedOrigin is the origin of the server in this process that serves the store: links in
-// responses are HTTP URLs (specification, section "Pagination").
+// responses are HTTP URLs (specification, section "Pagination"). A consumer.Source would need no
+// origin, but verify would then share the code that turns what is stored into links and entities
+// with those that it checks, and would not see what package server gets wrong.
 const servedOrigin = "http://localhost"
 
 // served runs check against a server in this process. URLs in the report begin with base.
