@@ -23,6 +23,8 @@ type distant struct {
 	creates, others atomic.Int64
 }
 
+func (d *distant) Remote() bool { return true }
+
 func (d *distant) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
 	d.creates.Add(1)
 	time.Sleep(time.Second)
@@ -55,6 +57,36 @@ func TestRoundTrips(t *testing.T) {
 			t.Errorf("%d calls of Create and %d others", c, o)
 		}
 	})
+}
+
+// TestConcurrency counts the pages that are written, and held in memory, at the same time: fewer
+// in a store that is not remote.
+func TestConcurrency(t *testing.T) {
+	for name, c := range map[string]struct {
+		store func(*distant) storage.Store
+		want  int64
+	}{
+		"remote": {func(d *distant) storage.Store { return d }, 24},
+		"local":  {func(d *distant) storage.Store { return struct{ storage.Store }{d} }, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &distant{Store: memory.New()}
+				done := make(chan error, 1)
+				go func() {
+					_, err := snapshots.Write(t.Context(), c.store(store), testName, snapshotEntities(100), snapshots.Config{MaxPageBytes: 1})
+					done <- err
+				}()
+				synctest.Wait()
+				if got := store.creates.Load(); got != c.want {
+					t.Errorf("%d pages are being written, want %d", got, c.want)
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // TestCollectSkipsUnknownKeys: an object beside the pages of snapshots remains, and is not counted.

@@ -50,8 +50,8 @@ type Config struct {
 	// MaxPageBytes closes a page before it becomes larger, in bytes, unless it has a single
 	// entity. Defaults to 1 MiB.
 	MaxPageBytes int64
-	// Concurrency is how many pages are written, and held in memory, at the same
-	// time. Defaults to 24.
+	// Concurrency is how many pages are written, and held in memory, at the same time.
+	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 12.
 	Concurrency int
 	// MaxEntity is the largest body of an entity, in bytes. Defaults to no limit.
 	MaxEntity int64
@@ -80,7 +80,12 @@ func Write(ctx context.Context, store storage.Store, name string, entities iter.
 		return nil, fmt.Errorf("write snapshot: %w", err)
 	}
 	c.MaxPageBytes = cmp.Or(c.MaxPageBytes, 1<<20)
-	c.Concurrency = cmp.Or(c.Concurrency, 24)
+	if c.Concurrency == 0 {
+		c.Concurrency = 12
+		if storage.PropertiesOf(store).Remote {
+			c.Concurrency = 24
+		}
+	}
 	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
 	c.SpoolDir = cmp.Or(c.SpoolDir, os.TempDir())
 	c.CreatedAt = cmp.Or(c.CreatedAt, time.Now())
