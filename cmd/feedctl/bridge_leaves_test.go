@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// A copyRig is a database that goes through a feed into others.
+// A copyRig is a database that is replicated through a feed into others.
 type copyRig struct {
 	t           *testing.T
 	from, store string
@@ -25,7 +25,8 @@ func newCopyRig(t *testing.T) *copyRig {
 	return &copyRig{t, couchtest.NewDB(t), "file:" + filepath.Join(t.TempDir(), "store") + "#copy"}
 }
 
-// write stores revisions, each of which is "ID REV [ANCESTOR...]", with more members of the document.
+// write stores revisions, each given as "ID REV [ANCESTOR...]", with further members of the
+// document.
 func (r *copyRig) write(more string, revisions ...string) {
 	r.t.Helper()
 	docs := make([]string, len(revisions))
@@ -49,7 +50,7 @@ func (r *copyRig) write(more string, revisions ...string) {
 	}
 }
 
-// bridge publishes what is new, with everything that a second CouchDB needs.
+// bridge publishes new changes, with everything that another CouchDB needs.
 func (r *copyRig) bridge(more ...string) {
 	r.t.Helper()
 	mustRun(r.t, "", append([]string{
@@ -57,8 +58,8 @@ func (r *copyRig) bridge(more ...string) {
 	}, more...)...)
 }
 
-// check fills a new database from the newest snapshot and then the feed, and compares it with the
-// source. It returns how many entities the snapshot has.
+// check fills a new database from the newest snapshot and then the feed, and compares it
+// with the source. It returns the number of entities in the snapshot.
 func (r *copyRig) check() int64 {
 	r.t.Helper()
 	to := couchtest.NewDB(r.t)
@@ -74,12 +75,12 @@ func (r *copyRig) check() int64 {
 	return *snapshots[len(snapshots)-1].Entities
 }
 
-// TestSnapshotOfConflicts: a database that is filled from a snapshot is equal to the source, also in
-// what has lost and what was deleted.
+// TestSnapshotOfConflicts: a database filled from a snapshot equals the source, including
+// conflicts and deleted documents.
 func TestSnapshotOfConflicts(t *testing.T) {
 	r := newCopyRig(t)
 	const deleted, attached = `,"_deleted":true`, `,"_attachments":{"a":{"content_type":"text/plain","data":"aGVsbG8="}}`
-	large := fmt.Sprintf(`,"text":%q`, strings.Repeat("x", 3<<20)) // a stream for who reads it
+	large := fmt.Sprintf(`,"text":%q`, strings.Repeat("x", 3<<20)) // streamed to the reader
 	r.write("", "plain 1-a", "conflict 2-b 1-a", "conflict 2-c 1-a", "loser-deleted 2-b 1-a", "loser-deleted 2-c 1-a",
 		"winner-deleted 2-b 1-a", "winner-deleted 2-c 1-a", "recreated 1-a", "gone 1-a", "changed 1-a", "_design/d 1-a")
 	r.write(attached, "files 2-b 1-a", "files 2-c 1-a")
@@ -113,7 +114,7 @@ func TestSnapshotOfConflicts(t *testing.T) {
 	mustRun(t, "", "verify", r.store)
 }
 
-// TestSnapshotOfConflictsWithoutRevs: which revisions are leaves is known from _revisions only.
+// TestSnapshotOfConflictsWithoutRevs: leaves are known only from _revisions.
 func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 	r := newCopyRig(t)
 	r.write("", "doc 2-b 1-a", "doc 2-c 1-a")
@@ -133,7 +134,7 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 			t.Errorf("%q: exit status %d: %s", c.args, code, stderr)
 		}
 	}
-	// With winners only, the last one counts, whatever else it says.
+	// With winners only, the last one counts, whatever its other members.
 	mustRun(t, "", "bridge", "couchdb", r.from, r.store+"-winners", "--revs", "--snapshot")
 	out := filepath.Join(t.TempDir(), "out")
 	mustRun(t, "", "consume", r.store+"-winners", "--from", "snapshot", "--into", "jsonl:"+out)
@@ -142,7 +143,7 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfRetried: a feed that begins with what was in quarantine has its leaves too.
+// TestSnapshotOfRetried: a feed that begins with quarantined entities has its leaves, too.
 func TestSnapshotOfRetried(t *testing.T) {
 	r := newCopyRig(t)
 	r.write("", "doc 2-b 1-a", "doc 2-c 1-a")

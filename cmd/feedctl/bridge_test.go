@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// bridgeRig is a source, and a directory with all that the commands leave behind.
+// A bridgeRig is a source, and a directory with the files of the commands.
 type bridgeRig struct {
 	t    *testing.T
 	fake *couchtest.Fake
@@ -37,10 +37,10 @@ func newBridgeRig(t *testing.T) *bridgeRig {
 	return r
 }
 
-// env has indexes be in the directory.
+// env puts the indexes into the directory.
 func (r *bridgeRig) env() { r.t.Setenv("XDG_CACHE_HOME", filepath.Join(r.dir, "cache")) }
 
-// command runs "feedctl bridge ..." and returns what it printed, as JSON.
+// command runs "feedctl bridge ..." and returns its output, as JSON.
 func (r *bridgeRig) command(want int, v any, args ...string) (stderr string) {
 	r.t.Helper()
 	r.env()
@@ -57,7 +57,7 @@ func (r *bridgeRig) command(want int, v any, args ...string) (stderr string) {
 	return stderr
 }
 
-// TestBridgeStatistics: what is printed has the protocol's shape ("Replication Completed").
+// TestBridgeStatistics: the output has the form of the protocol ("Replication Completed").
 func TestBridgeStatistics(t *testing.T) {
 	r := newBridgeRig(t)
 	var result struct {
@@ -101,8 +101,8 @@ func TestBridgeStatistics(t *testing.T) {
 	}
 }
 
-// TestBridgeSnapshotAndFollow: the snapshot is made once, of what there was. What comes later
-// follows in the feed, for whoever began with the snapshot.
+// TestBridgeSnapshotAndFollow: the snapshot is written once. Later changes are in the feed,
+// for consumers that began with the snapshot.
 func TestBridgeSnapshotAndFollow(t *testing.T) {
 	r := newBridgeRig(t)
 	live := make(chan struct{})
@@ -138,7 +138,7 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	}
 }
 
-// TestBridgeSnapshotOfNothing: who follows a database that is still empty waits for what comes.
+// TestBridgeSnapshotOfNothing: following an empty database waits for changes.
 func TestBridgeSnapshotOfNothing(t *testing.T) {
 	r := newBridgeRig(t)
 	r.url = r.fake.NewDB(t)
@@ -173,7 +173,7 @@ func TestBridgeSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// TestBridgeText: a person is told the same numbers.
+// TestBridgeText: the text output has the same numbers.
 func TestBridgeText(t *testing.T) {
 	r := newBridgeRig(t)
 	r.env()
@@ -234,7 +234,7 @@ func TestBridgeErrors(t *testing.T) {
 	r.command(exit.Usage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
 }
 
-// TestBridgeNobodyThere: who bridges once from a server that is not there learns it at once.
+// TestBridgeNobodyThere: bridging once from an unreachable server fails immediately.
 func TestBridgeNobodyThere(t *testing.T) {
 	r := newBridgeRig(t)
 	r.fake.Close()
@@ -251,7 +251,7 @@ func TestBridgeNobodyThere(t *testing.T) {
 	}
 }
 
-// TestBridgeNeverBetter: who waits for changes learns what waiting does not mend.
+// TestBridgeNeverBetter: errors that waiting does not fix are reported even with --follow.
 func TestBridgeNeverBetter(t *testing.T) {
 	r := newBridgeRig(t)
 	secure := httptest.NewTLSServer(http.NotFoundHandler())

@@ -19,7 +19,7 @@ func completed(t *testing.T, words ...string) string {
 	if code != exit.OK {
 		t.Errorf("complete %q: exit status %d, %s", words, code, stderr)
 	}
-	offered := stdout[:strings.LastIndex(stdout, ":")] // without what is for the script of the shell
+	offered := stdout[:strings.LastIndex(stdout, ":")] // without the directives to the shell's script
 	return strings.Join(strings.Fields(offered), " ")
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestCopyMetrics has the time at which the copy was last complete.
+// TestCopyMetrics: the metrics have the time at which the copy was last complete.
 func TestCopyMetrics(t *testing.T) {
 	from, to := memory.New(), memory.New()
 	c := replica.New(from, to, replica.Config{})
@@ -66,7 +66,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s has\n%s, want\n%s", way[i], got, want)
 		}
 	}
-	// What is new is appended.
+	// New entities are appended.
 	mustRun(t, zones, "publish", first+"#zones", "--key", "/name")
 	if got := mustRun(t, "", "copy", first+"#zones", last+"#zones"); !strings.Contains(got, "copied 3 entities") {
 		t.Errorf("copy of what is new: %s", got)
@@ -74,7 +74,7 @@ func TestCopy(t *testing.T) {
 	if tail(first) != tail(last) {
 		t.Error("the copy differs")
 	}
-	// The first did not get what the last did.
+	// The first copy is unchanged.
 	mustRun(t, zones, "publish", last+"#zones", "--key", "/name")
 	for _, test := range []struct {
 		args []string

@@ -14,13 +14,13 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// TestDeleteWhileFollowed deletes a feed that a consumer follows, over HTTP while a request is
-// held, and from the store; and publishes a new feed of the same name, before or after the
-// consumer notices. The consumer ends with an error that says what has become of the feed, and
-// its sink has nothing of the new one.
+// TestDeleteWhileFollowed deletes a feed that a consumer follows, over HTTP during a
+// long-poll or in the store, and publishes a new feed with the same name, before or after
+// the consumer notices. The consumer must end with an error that describes the deletion,
+// and its sink must have nothing of the new feed.
 func TestDeleteWhileFollowed(t *testing.T) {
 	for name, test := range map[string]struct {
-		web, again, early bool // the feed is published again; the consumer looks only then
+		web, again, early bool // the feed is published again before the consumer polls
 		codes             []int
 		want              []string
 	}{
@@ -70,8 +70,8 @@ func TestDeleteWhileFollowed(t *testing.T) {
 	}
 }
 
-// holdPolls serves a store and tells when a request that asks to be held has come. It goes on
-// when it may proceed.
+// holdPolls serves a store, reports when a long-poll has arrived, and delays it until it
+// may proceed.
 func holdPolls(t *testing.T, url string, held chan<- struct{}, proceed <-chan struct{}) string {
 	t.Helper()
 	store, err := stores.Open(t.Context(), url, stores.Options{})

@@ -37,7 +37,8 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	return keyboard, terminal
 }
 
-// TestDeleteAsks: on a terminal, delete says what would go and asks. Only "y" and "yes" delete.
+// TestDeleteAsks: on a terminal, delete describes what it would delete and asks. Only "y"
+// and "yes" confirm.
 func TestDeleteAsks(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
@@ -52,7 +53,7 @@ func TestDeleteAsks(t *testing.T) {
 		{"\x04", exit.Error, "not confirmed, nothing was deleted"}, // the end of the input
 		{"", exit.Interrupted, "interrupted"},
 		{" Yes \n", exit.OK, ""},
-		{"y\n", exit.NotFound, "it was deleted"}, // before it asks
+		{"y\n", exit.NotFound, "it was deleted"}, // before the prompt
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		keyboard, terminal := openTerminal(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestDocumentedCommands parses every command line of feedctl that the documents and the
-// examples of the help show: its commands and flags must exist, and their arguments be
-// of the right form and number.
+// TestDocumentedCommands parses every feedctl command line in the documents and in the
+// examples of the help: its commands and flags must exist, and its arguments must have the
+// right form and number.
 func TestDocumentedCommands(t *testing.T) {
 	found := map[string][]string{} // places of each command line
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -68,8 +68,8 @@ var (
 	indented = regexp.MustCompile(`(?m)^ {4}.*\n`)
 )
 
-// shownCommands returns the command lines of feedctl in the code of a Markdown text. Those
-// in the middle of a sentence end in "…", since they need not be complete.
+// shownCommands returns the feedctl command lines in the code of a Markdown text. Those
+// within a sentence end in "…", since they may be incomplete.
 func shownCommands(text string) []string {
 	text = joinLines(text)
 	blocks := strings.Join(fence.FindAllString(text, -1), "\n")
@@ -87,8 +87,8 @@ func shownCommands(text string) []string {
 
 func joinLines(text string) string { return strings.ReplaceAll(text, "\\\n", " ") }
 
-// unquotedOnly hides what would end a command line where it is quoted or part of a word;
-// restore shows it again.
+// unquotedOnly hides shell separators that are quoted or part of a word; restore restores
+// them.
 func unquotedOnly(text string) string {
 	return regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"|\S#`).ReplaceAllStringFunc(text, func(s string) string { return hidden.Replace(s) })
 }
@@ -99,8 +99,8 @@ func restore(text string) string {
 	return strings.NewReplacer("\x01", "|", "\x02", "&", "\x03", ";", "\x04", "#", "\x05", ">", "\x06", "<").Replace(text)
 }
 
-// parseCommand does what feedctl does with its arguments before it acts on them. Arguments
-// may be missing where there is an ellipsis.
+// parseCommand parses arguments as feedctl does. Arguments may be missing where there is an
+// ellipsis.
 func parseCommand(line string) error {
 	var args []string
 	complete := true

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// A watched is a stream that tells when a text was written to it.
+// A watched is a stream that reports when a text was written to it.
 type watched struct {
 	io.Writer
 	text string
@@ -29,8 +29,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFollowMissing follows feeds that do not exist, until SIGTERM: people are told of it, and
-// which feed they may have meant.
+// TestFollowMissing follows feeds that do not exist, until SIGTERM. A message says so, and
+// suggests a name.
 func TestFollowMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)

@@ -14,14 +14,14 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// evil has what a terminal obeys: escape sequences with ESC and with the C1 character for
-// it, the start of a line, and characters that turn the direction of text around.
+// evil has everything that controls a terminal: escape sequences with ESC and with its C1
+// equivalent, carriage returns, and characters that change the text direction.
 const evil = "\x1b[2J\u009b31m\rfeedctl: all is well\nfeedctl: \u202etxet\u2066\u2028\x7f"
 
-// evilJSON is evil as it is written in JSON.
+// evilJSON is evil as a JSON string.
 const evilJSON = `\u001b[2J\u009b31m\rfeedctl: all is well\nfeedctl: \u202etxet\u2066\u2028\u007f`
 
-// hostile answers requests with evil in all that a client may show.
+// hostile responds to requests with evil in everything that a client may show.
 func hostile(w http.ResponseWriter, r *http.Request) {
 	self := fmt.Sprintf("<http://%s%s>; rel=self", r.Host, r.URL.Path)
 	switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {
@@ -59,7 +59,7 @@ func hostile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestHostileServer has every command that talks to a server talk to a hostile one.
+// TestHostileServer runs every command that talks to a server against a hostile one.
 func TestHostileServer(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(hostile))
 	t.Cleanup(web.Close)
@@ -109,7 +109,7 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// obeyed returns where text has what a terminal obeys, or -1.
+// obeyed returns the index of the first character that controls a terminal, or -1.
 func obeyed(text string) int {
 	for i, r := range text {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) ||
@@ -120,7 +120,7 @@ func obeyed(text string) int {
 	return -1
 }
 
-// Entities on their way into a file or a pipe stay as they are; those on a terminal do not.
+// Entities written to a file or a pipe are unchanged; those on a terminal are escaped.
 func TestEntitiesOnTerminal(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(hostile))
 	t.Cleanup(web.Close)

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestReadersCreateNothing runs every command that reads at the URL of a store that is
-// not there. Each says so, and how to make one, and nothing is made.
+// TestReadersCreateNothing runs every command that reads with the URL of a missing store.
+// Each must say so, name the remedy, and create nothing.
 func TestReadersCreateNothing(t *testing.T) {
 	dir := t.TempDir()
 	database := pgtest.Start(t).URL("none")
@@ -53,7 +53,7 @@ func TestReadersCreateNothing(t *testing.T) {
 	}
 }
 
-// TestWritersCreate: the commands that write make the store that they need.
+// TestWritersCreate: commands that write create the store.
 func TestWritersCreate(t *testing.T) {
 	for _, args := range [][]string{{"publish", "zones", "--key", "/name"}, {"snapshot", "create", "zones", "--key", "/name"}} {
 		store := "file:" + filepath.Join(t.TempDir(), "new", "store")

@@ -41,7 +41,7 @@ func TestListDamaged(t *testing.T) {
 	}
 }
 
-// TestListServer lists what a server serves.
+// TestListServer lists the contents of a server.
 func TestListServer(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	for _, name := range []string{"a", "b", "c"} {
@@ -52,7 +52,7 @@ func TestListServer(t *testing.T) {
 	base := serveStore(t, store)
 	for _, test := range []struct {
 		args string
-		want []string // by line: its beginning
+		want []string // prefix of each line
 	}{
 		{"", []string{"feed a", "feed b", "feed c", "snapshot a", "snapshot c"}},
 		{"--after b", []string{"feed c", "snapshot c"}},
@@ -76,8 +76,8 @@ func TestListServer(t *testing.T) {
 	}
 }
 
-// TestListPages lists what a server says on several pages, and refuses to follow it
-// elsewhere, or for ever.
+// TestListPages lists a directory of several pages, which may neither lead elsewhere nor be
+// endless.
 func TestListPages(t *testing.T) {
 	answers := map[string]string{
 		"":        `{"feeds":[{"name":"a","url":"/feeds/a"}],"next":"/?after=feeds%2Fa"}`,

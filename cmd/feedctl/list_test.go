@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestList lists feeds and snapshots, one damaged, all at once and line by line.
+// TestList lists feeds and snapshots, one of them damaged, as a document and line by line.
 func TestList(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		for _, name := range []string{"a", "b", "c"} {

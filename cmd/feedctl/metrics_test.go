@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/metrics"
 )
 
-// TestMetrics counts what failed and was tried again, whatever the log shows.
+// TestMetrics: failures and retries are counted, whatever the log level.
 func TestMetrics(t *testing.T) {
 	failures := 2
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// old returns a database with a store of the first version that must stay usable, and a
+// old returns a database with a store of the first version, which must remain usable, and a
 // connection to it. The dump has a feed "zones" of three entities on two pages, and a
 // snapshot of it.
 func old(t *testing.T, server *pgtest.TestServer, name string) (database string, conn *pgx.Conn) {
@@ -42,7 +42,7 @@ func exec(t *testing.T, conn *pgx.Conn, sql string) {
 	}
 }
 
-// columns returns all that a catalog says of the schema, and its version.
+// columns returns the catalog's description of the schema, and its version.
 func columns(t *testing.T, conn *pgx.Conn) (all []string) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `
@@ -58,8 +58,8 @@ func columns(t *testing.T, conn *pgx.Conn) (all []string) {
 	return all
 }
 
-// TestOldSchema reads, writes and deletes in a store that another version has made. Its
-// schema stays as it is. A user that may only read needs no more than that.
+// TestOldSchema reads, writes and deletes in a store created by another version, without
+// changing its schema. Reading only needs the right to read.
 func TestOldSchema(t *testing.T) {
 	database, conn := old(t, pgtest.StartOwn(t), "a")
 	before := columns(t, conn)
@@ -87,8 +87,8 @@ func TestOldSchema(t *testing.T) {
 	}
 }
 
-// TestMigrate: a schema that is too old to be written can be read, says what to run, and
-// is migrated by that only.
+// TestMigrate: a schema that is too old to be written can be read. The error names the
+// command to migrate it.
 func TestMigrate(t *testing.T) {
 	database, conn := old(t, pgtest.Start(t), "a")
 	before := columns(t, conn)
@@ -125,7 +125,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestNewerSchema: a schema that a newer program has migrated says what this one may do.
+// TestNewerSchema: the error for a schema migrated by a newer version says what this
+// version can do.
 func TestNewerSchema(t *testing.T) {
 	database, conn := old(t, pgtest.Start(t), "a")
 	exec(t, conn, `ALTER TABLE feedctl.schema_version ADD min_read int, ADD min_write int`)

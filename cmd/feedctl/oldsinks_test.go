@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestOldSinks resumes sinks that an earlier version has filled from the feed in
-// file-store-1: what is there stays, and only what the feed got since comes.
+// TestOldSinks resumes sinks that an earlier version filled from the feed in file-store-1:
+// existing rows stay, and only new entities are added.
 func TestOldSinks(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + filepath.Join(dir, "store")

@@ -30,7 +30,7 @@ func shop(t *testing.T) (database string, exec func(sql string)) {
 	}
 }
 
-// Status names what is wrong with a captured table, and says what mends it.
+// Status names the problem of a captured table, and the remedy.
 func TestOutboxCapturedTables(t *testing.T) {
 	database, exec := shop(t)
 	outbox := func(want int, args ...string) string {
@@ -72,7 +72,7 @@ func TestOutboxCapturedTables(t *testing.T) {
 	outbox(exit.Usage, "detach")
 }
 
-// A patient writer keeps what is written, and calls done when a command begins to wait.
+// A patient writer records its input, and calls done when a command begins to wait.
 type patientWriter struct {
 	bytes.Buffer
 	done func()
@@ -85,7 +85,7 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// A server that cannot be reached is not a thing that does not exist, and is waited for.
+// An unreachable server is not reported as missing, and is waited for.
 func TestNoDatabase(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, url := range []string{"postgres://ann:secret@/d?host=" + t.TempDir(), "postgres://ann:secret@127.0.0.1:1/d"} {

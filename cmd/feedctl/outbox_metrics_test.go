@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// What waits in the outbox, for how long, and the oldest transaction that keeps rows from being
-// moved, are metrics, and status shows them.
+// Metrics and status show the rows in the outbox, their age, and the oldest transaction
+// that keeps rows from being moved.
 func TestOutboxLag(t *testing.T) {
 	database, exec := shop(t)
 	db, err := outbox.Create(t.Context(), database)
@@ -34,7 +34,7 @@ func TestOutboxLag(t *testing.T) {
 	scrape := func(wants ...string) {
 		t.Helper()
 		body := ""
-		for !strings.Contains(body, "\nfeedctl_outbox_oldest_transaction_seconds ") { // the database may take longer than a scrape waits
+		for !strings.Contains(body, "\nfeedctl_outbox_oldest_transaction_seconds ") { // the database may be slower than the timeout of a scrape
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			body = w.Body.String()
@@ -80,10 +80,10 @@ func TestOutboxLag(t *testing.T) {
 		}
 	}
 	scrape(`oldest_transaction_seconds 0`)
-	db.Close() // a scrape tells that the database does not answer
+	db.Close() // a scrape shows that the database does not respond
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if strings.Contains(w.Body.String(), "feedctl_outbox_waiting_rows") {
-		t.Errorf("metrics of a database that is not there:\n%s", w.Body)
+		t.Errorf("metrics of an unreachable database:\n%s", w.Body)
 	}
 }

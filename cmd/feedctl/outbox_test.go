@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 )
 
-// Errors that need somebody say what to do, and have an exit status to tell them by.
+// Errors that need intervention name the remedy, and have their own exit status.
 func TestOutboxHints(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -22,7 +22,7 @@ func TestOutboxHints(t *testing.T) {
 		{outbox.ErrNotCaptured, exit.NotFound, "outbox status"},
 		{outbox.ErrSetup, exit.Error, ""},
 	} {
-		// As a command returns it.
+		// As returned by a command.
 		err := outboxHint(fmt.Errorf("feed %q: %w", "orders", c.err))
 		if got := exit.Status(err); got != c.code {
 			t.Errorf("%v: exit status %d, want %d", err, got, c.code)
@@ -33,7 +33,7 @@ func TestOutboxHints(t *testing.T) {
 	}
 }
 
-// What is wrong with a URL is the user's to mend, and does not show a password.
+// Errors of a URL are usage errors, and do not show the password.
 func TestWrongDatabases(t *testing.T) {
 	for url, want := range map[string]string{
 		"shop.db":                                    "postgres://USER@HOST/DATABASE",

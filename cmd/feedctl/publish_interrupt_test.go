@@ -11,8 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// After a signal, a request that fails is not repeated, however often it might be: the
-// server may be away for long.
+// After a signal, a failed request is not retried, whatever --retries says.
 func TestPublishIsInterrupted(t *testing.T) {
 	ctx, signal := context.WithCancelCause(t.Context())
 	tries := 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPublishTime: the result says when it was, for a monitor of runs.
+// TestPublishTime: the result has the time, for monitoring.
 func TestPublishTime(t *testing.T) {
 	var result publishJSON
 	stdout := mustRun(t, `{"id":1}`+"\n", "publish", "file:"+t.TempDir()+"#f", "--key", "/id", "--json")

@@ -48,7 +48,7 @@ func TestQuarantineLimit(t *testing.T) {
 	}
 }
 
-// One wrong type in --columns puts everything into quarantine, which is not success.
+// A wrong type in --columns quarantines all entities, which is not success.
 func TestConsumeIntoQuarantine(t *testing.T) {
 	database := pgtest.Start(t).URL("quarantine")
 	store := "file:" + t.TempDir() + "/store#zones"

@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/repair"
 )
 
-// TestRepairSeveral: one run examines several feeds, or all of a store, has a result for each,
-// and tells by its status whether something is left. A feed that cannot be repaired does not
-// keep others from it.
+// TestRepairSeveral: one run examines several feeds, or all of a store, and prints a result
+// for each. Its status says whether something is left to repair. A feed that cannot be
+// repaired does not affect the others.
 func TestRepairSeveral(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	store := "file:" + dir
@@ -37,7 +37,7 @@ func TestRepairSeveral(t *testing.T) {
 	remove(object("ill", "pages/000000000002@meta"))
 	remove(object("lost", "pages/*@meta"))
 	remove(object("worse", "pages/000000000001@meta"))
-	// What is to be written is a directory for the time being.
+	// For now, a directory blocks the path of a file to be written.
 	blocked := object("worse", "pages/000000000001@meta")
 
 	run := func(code int, args ...string) (results map[string]repair.Report, stderr string) {

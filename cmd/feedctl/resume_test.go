@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// A file that tells of another feed or input must not make anybody believe that his
-// input was published.
+// A resume file for another feed or input is an error, since the input has not been
+// published.
 func TestResumeOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
@@ -40,7 +40,7 @@ func TestResumeOfAnother(t *testing.T) {
 		}
 	}
 	if code, _, _ := feedctl(t, "", "inspect", "b", "--store", store); code != exit.NotFound {
-		t.Errorf("a feed was made: exit status %d", code)
+		t.Errorf("a feed was created: exit status %d", code)
 	}
 	if code, stderr := publish("a", "1\n2\n3\n4\n"); code != exit.OK {
 		t.Errorf("the same input, longer: exit status %d: %s", code, stderr)
@@ -50,7 +50,7 @@ func TestResumeOfAnother(t *testing.T) {
 	}
 }
 
-// A file of an earlier version says only how much was published.
+// A file of an earlier version has only the number of published entities.
 func TestResumeOfEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
@@ -58,7 +58,7 @@ func TestResumeOfEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustRun(t, "1\n2\n3\n", "publish", store+"#a", "--resume", state); got != "published 1 entity to a, 0 duplicates\n" {
-		t.Errorf("it printed %q", got)
+		t.Errorf("stdout is %q", got)
 	}
 	if code, _, stderr := feedctl(t, "1\n2\n3\n", "publish", store+"#b", "--resume", state); code != exit.Usage {
 		t.Errorf("another feed: exit status %d: %s", code, stderr)

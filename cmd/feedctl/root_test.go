@@ -124,8 +124,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// Whoever is told that the command line is wrong is told where it is explained, or
-// what is wanted.
+// Usage errors name the help, or what is expected.
 func TestUsageErrorsHelp(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"publish", "Try: feedctl publish --help\n"},
@@ -150,7 +149,7 @@ func TestUsageErrorsHelp(t *testing.T) {
 	}
 }
 
-// A table is not begun before there is anything to put into it.
+// A table is not printed before its first row.
 func TestInspectNothing(t *testing.T) {
 	code, stdout, stderr := feedctl(t, "", "inspect", "zones", "--store", "file:"+t.TempDir())
 	if code != exit.NotFound || stdout != "" {
@@ -158,7 +157,7 @@ func TestInspectNothing(t *testing.T) {
 	}
 }
 
-// A server that cannot serve must not say that it does.
+// A server that fails to start must not report that it is ready.
 func TestServeWithoutCertificate(t *testing.T) {
 	dir := t.TempDir()
 	garbage, ready := filepath.Join(dir, "garbage.pem"), filepath.Join(dir, "ready")
@@ -220,7 +219,7 @@ func TestGenDocs(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, data)
 		}
 	}
-	// Every link leads to a file.
+	// Every link in the documentation names a file.
 	files, _ := filepath.Glob(filepath.Join(dir, "*.md"))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
@@ -233,7 +232,7 @@ func TestGenDocs(t *testing.T) {
 	}
 }
 
-// A full disk must not make anybody believe that he has a text.
+// With a full disk, commands that print must fail.
 func TestOutputThatFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestSecretsInArguments has secrets where they should not be, and mistakes beside them. The
-// command line may show them to other users; logs and bug reports need not.
+// TestSecretsInArguments puts secrets where they do not belong, with other mistakes. Other
+// users may see the command line, but logs and bug reports must not show them.
 func TestSecretsInArguments(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, arg := range []string{
@@ -47,7 +47,7 @@ func TestSecretsInArguments(t *testing.T) {
 	}
 }
 
-// The case of a scheme does not count (RFC 3986, section 3.1).
+// Schemes are case-insensitive (RFC 3986, section 3.1).
 func TestSchemeCase(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, zones, "publish", "FILE:"+dir+"/store#zones", "--key", "/name")

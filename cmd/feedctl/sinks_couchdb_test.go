@@ -44,8 +44,8 @@ func TestConsumeIntoCouchDB(t *testing.T) {
 	}
 }
 
-// TestCouchDBToCouchDB copies a database through a feed, with a target that wants a
-// password, which nothing shows.
+// TestCouchDBToCouchDB copies a database through a feed to a target with a password, which
+// must never be shown.
 func TestCouchDBToCouchDB(t *testing.T) {
 	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPost, from+"/_bulk_docs", `{"new_edits":false,"docs":[
@@ -95,7 +95,7 @@ func TestCouchDBToCouchDB(t *testing.T) {
 	}
 }
 
-// TestConsumeUnreachable has a database at an address where nobody answers.
+// TestConsumeUnreachable: no server listens at the address of the database.
 func TestConsumeUnreachable(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
@@ -108,7 +108,7 @@ func TestConsumeUnreachable(t *testing.T) {
 	}
 }
 
-// TestConsumeRefused has a database that does not take one of the documents.
+// TestConsumeRefused: the database rejects one of the documents.
 func TestConsumeRefused(t *testing.T) {
 	to := couchtest.NewDB(t)
 	store := "file:" + filepath.Join(t.TempDir(), "store")
@@ -123,15 +123,15 @@ func TestConsumeRefused(t *testing.T) {
 	})
 	code, out, stderr := feedctl(t, "", "consume", store+"#a", "--into", "couchdb:"+at)
 	if want := ", which refused 1 document\n"; code != exit.Quarantine || !strings.HasSuffix(out, want) {
-		t.Errorf("exit status %d: it prints %q, want %q at the end", code, out, want)
+		t.Errorf("exit status %d: stdout is %q, want suffix %q", code, out, want)
 	}
 	if want := " refused 1 document, which it does not have now:\n  good: forbidden: no\n"; !strings.Contains(stderr, want) {
-		t.Errorf("it says %q, want %q", stderr, want)
+		t.Errorf("stderr is %q, want %q", stderr, want)
 	}
 }
 
-// TestConsumeStubs has a feed with the names of attachments only, so that a database
-// takes none of the documents that have some.
+// TestConsumeStubs: the feed has only stubs of attachments, so a database rejects the
+// documents that have some.
 func TestConsumeStubs(t *testing.T) {
 	from := couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPut, from+"/plain", `{}`)
@@ -147,7 +147,7 @@ func TestConsumeStubs(t *testing.T) {
 	}
 	for _, want := range []string{" refused 5 documents, ", "\n  doc0: missing_stub", "\n  and 2 more: see the log\n", "--attachments inline"} {
 		if !strings.Contains(stderr, want) {
-			t.Errorf("it does not say %q:\n%s", want, stderr)
+			t.Errorf("stderr does not contain %q:\n%s", want, stderr)
 		}
 	}
 	var result consumeJSON
@@ -160,12 +160,12 @@ func TestConsumeStubs(t *testing.T) {
 	}
 }
 
-// behindPassword returns another URL of a database, which needs user and secret.
+// behindPassword returns another URL of a database, which requires a user and a password.
 func behindPassword(t *testing.T, db string) string {
 	return proxy(t, db, func(w http.ResponseWriter, r *http.Request) bool {
 		user, password, ok := r.BasicAuth()
 		if ok && user == "user" && password == "secret" {
-			r.Header.Del("Authorization") // the server behind does not know the user
+			r.Header.Del("Authorization") // the database server does not know the user
 			return false
 		}
 		w.WriteHeader(http.StatusUnauthorized)
@@ -174,7 +174,7 @@ func behindPassword(t *testing.T, db string) string {
 	})
 }
 
-// proxy returns another URL of a database, with a handler that may answer itself.
+// proxy returns another URL of a database, whose handler may respond itself.
 func proxy(t *testing.T, db string, answers func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	u, err := url.Parse(db)

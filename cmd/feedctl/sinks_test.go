@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestConsumePostgres copies a feed into columns of a table. What does not fit is put aside, or
-// ends the command.
+// TestConsumePostgres copies a feed into columns of a table. Unsuitable entities are
+// quarantined, or end the command.
 func TestConsumePostgres(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store") + "#zones"
 	database := pgtest.Start(t).URL("a") + "&password=secret"

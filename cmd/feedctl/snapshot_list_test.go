@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// TestForeignIndexes has objects among the indexes of snapshots that are somebody else's.
+// TestForeignIndexes: objects of others among the indexes of snapshots are ignored.
 func TestForeignIndexes(t *testing.T) {
 	url := "file:" + filepath.Join(t.TempDir(), "store")
 	var made snapshotJSON
@@ -43,11 +43,11 @@ func TestForeignIndexes(t *testing.T) {
 		}
 		for _, name := range foreign {
 			if !strings.Contains(stderr, layout.SnapshotIndex("zones", name)) {
-				t.Errorf("it does not say %s:\n%s", name, stderr)
+				t.Errorf("stderr does not contain %s:\n%s", name, stderr)
 			}
 		}
 	}
-	// The newest is the newest of the snapshots.
+	// The newest of the snapshots is found.
 	mustRun(t, "", "consume", url+"#zones", "--from", "snapshot", "--into", "jsonl:"+filepath.Join(t.TempDir(), "out"))
 	if store, err = stores.Open(t.Context(), url, stores.Options{}); err != nil {
 		t.Fatal(err)
@@ -61,6 +61,6 @@ func TestForeignIndexes(t *testing.T) {
 		left = append(left, strings.TrimPrefix(entry.Key, layout.SnapshotIndexes("zones")))
 	}
 	if want := append(foreign, made.ID); !slices.Equal(slices.Sorted(slices.Values(left)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("there is %q", left)
+		t.Errorf("left: %q", left)
 	}
 }

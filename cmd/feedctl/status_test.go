@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestStatus shows where the consumers of all kinds of sinks stand, and makes none.
+// TestStatus shows the positions of the consumers of all kinds of sinks, and creates none.
 func TestStatus(t *testing.T) {
 	dir := t.TempDir()
 	feed := "file:" + filepath.ToSlash(dir) + "/store#zones"
@@ -65,8 +65,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusAsksWithoutCredentials: where a feed is comes from the sink, so its server is given
-// no credentials. What it does not tell, and what an earlier version did not write, is left out.
+// TestStatusAsksWithoutCredentials: the URL of a feed comes from the sink, so its server
+// gets no credentials. Missing values, such as those that an earlier version did not write,
+// are omitted.
 func TestStatusAsksWithoutCredentials(t *testing.T) {
 	asked := 0
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 )
 
-// What is read from a store is called by where it is, not by what it is called inside.
+// Feeds read from a store are named by their URL, not by the name inside.
 func TestNamesOfStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
@@ -48,7 +48,7 @@ func TestNamesOfStored(t *testing.T) {
 	})
 }
 
-// So are the places of violations.
+// So are the locations of violations.
 func TestViolationsOfStored(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir

@@ -36,13 +36,13 @@ const zones = `{"name":"Europe/Zürich","offset":1}
 {"name":"UTC","offset":0}
 `
 
-// eachStore runs a test over a directory and a bucket.
+// eachStore runs a test on a directory and on a bucket.
 func eachStore(t *testing.T, test func(t *testing.T, store string)) {
 	t.Run("file", func(t *testing.T) { test(t, "file:"+filepath.Join(t.TempDir(), "store")) })
 	t.Run("s3", func(t *testing.T) { test(t, s3test.Start(t).URL("some/prefix")) })
 }
 
-// mustRun runs a command line that has to succeed, and returns what it prints.
+// mustRun runs a command line that must succeed, and returns its output.
 func mustRun(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := feedctl(t, stdin, args...)
@@ -78,7 +78,7 @@ func TestConsumeStore(t *testing.T) {
 		if lines(t, out) != 6 || result.Entities != 3 || result.Gaps != 0 {
 			t.Errorf("%d lines, %+v", lines(t, out), result)
 		}
-		// Where the store is, and nothing of how it is reached.
+		// The name has the location of the store, but not how to access it.
 		u, err := url.Parse(store)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestConsumeStore(t *testing.T) {
 		if result.Position.Feed != want || result.URL != want {
 			t.Errorf("feed is called %q and %q, want %q", result.Position.Feed, result.URL, want)
 		}
-		// The same from the store of the flag, and by the other commands.
+		// The same with --store, and with other commands.
 		mustRun(t, "", "consume", "zones", "--store", store, "--into", into)
 		if lines(t, out) != 6 {
 			t.Errorf("%d lines", lines(t, out))
@@ -122,7 +122,7 @@ func TestConsumeStore(t *testing.T) {
 		}
 		mustRun(t, "", "verify", "--index", name("zones"))
 		mustRun(t, "", "prune", name("zones"), "--keep-pages", "1")
-		// Another feed in the place of this one is a gap.
+		// Replacing the feed by another one is a gap.
 		mustRun(t, zones, "publish", name("zones2"), "--key", "/name")
 		if code, _, stderr := feedctl(t, "", "consume", name("zones2"), "--into", into); code != exit.Gap {
 			t.Errorf("exit status %d\n%s", code, stderr)
@@ -130,7 +130,7 @@ func TestConsumeStore(t *testing.T) {
 	})
 }
 
-// TestMovedStore: a sink goes on with the feed at another place.
+// TestMovedStore: a sink continues with a feed that has moved.
 func TestMovedStore(t *testing.T) {
 	dir := t.TempDir()
 	into := "jsonl:" + filepath.Join(dir, "out.jsonl")
@@ -146,8 +146,7 @@ func TestMovedStore(t *testing.T) {
 	}
 }
 
-// TestFollowStore: what is published later is found, also in a store that does not
-// tell of it.
+// TestFollowStore: later entities are found, even in a store without notifications.
 func TestFollowStore(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
@@ -164,7 +163,7 @@ func TestFollowStore(t *testing.T) {
 			if !scan.Scan() {
 				t.Fatalf("ended after %d entities", n)
 			}
-			if n == 2 { // all there is
+			if n == 2 { // all entities
 				mustRun(t, zones, "publish", store+"#zones", "--key", "/name", "--max-page-entities", "1")
 			}
 		}
@@ -296,8 +295,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestStaticSnapshot reads snapshots in a bucket by plain HTTP, with no feedctl
-// server: presigned, and at a public URL.
+// TestStaticSnapshot reads snapshots in a bucket by plain HTTP, without a feedctl server,
+// with presigned and with public URLs.
 func TestStaticSnapshot(t *testing.T) {
 	store := s3test.Start(t).URL("static")
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name", "--max-page-entities", "2")
@@ -322,8 +321,8 @@ func TestStaticSnapshot(t *testing.T) {
 		}
 		mustRun(t, "", "verify", made.URL)
 	}
-	// With the snapshot from the bucket, and the feed from the store: the index does
-	// not have to know where that is.
+	// The snapshot comes from the bucket and the feed from the store, whose location the
+	// index need not have.
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	mustRun(t, "", "consume", store+"#zones", "--into", "jsonl:"+out, "--from", "snapshot")
 	if lines(t, out) != 3 {
@@ -342,8 +341,8 @@ func TestStaticSnapshot(t *testing.T) {
 	if got := readByConsumer(t, made.URL); len(got) != 3 {
 		t.Errorf("consumer reads %v", got)
 	}
-	// From the snapshot in the public bucket to the feed on a server elsewhere, which
-	// the index does not know of, and without repetition.
+	// From the snapshot in the public bucket to the feed on another server, which the index
+	// does not name, without repeating entities.
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 	out = filepath.Join(t.TempDir(), "both.jsonl")
 	mustRun(t, "", "consume", feeds+"/feeds/zones", "--into", "jsonl:"+out, "--from", "snapshot:"+made.URL)
@@ -368,8 +367,8 @@ func TestStaticSnapshot(t *testing.T) {
 	}
 }
 
-// publicBucket returns the URL of a proxy under which everybody can read the objects
-// of a store, below /data, and nothing else; and that of a server of its feeds.
+// publicBucket returns the URL of a proxy that serves only the objects of a store, publicly
+// below /data, and that of a server of its feeds.
 func publicBucket(t *testing.T, rawURL string) (public, feeds string) {
 	t.Helper()
 	store, err := stores.Open(t.Context(), rawURL, stores.Options{})
@@ -403,8 +402,8 @@ func publicBucket(t *testing.T, rawURL string) (public, feeds string) {
 	return bucket.URL, web.URL
 }
 
-// readStatic reads an index and its pages as any client does, and checks what a
-// static host has to say about them.
+// readStatic reads an index and its pages as any client does, and checks the headers of a
+// static host.
 func readStatic(t *testing.T, index string) *snapshot.Index {
 	t.Helper()
 	get := func(url string) (*http.Response, []byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestStoreStarts begins a follower and a command of one shot while the server of the
-// store is stopped. Both read the feed when it has started.
+// TestStoreStarts runs consume with and without --follow while the server of the store is
+// stopped. Both read the feed once it has started.
 func TestStoreStarts(t *testing.T) {
 	server := pgtest.StartOwn(t)
 	store := server.URL("a")

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag for a size or a time takes units.
+// Every flag for a size or a duration accepts units.
 func TestFlagsTakeUnits(t *testing.T) {
 	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestWrongInput: an error of a wrong input says once what is wrong, where, and what to do.
+// TestWrongInput: errors of invalid input say once what is wrong, where, and what to do.
 func TestWrongInput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("AWS_ACCESS_KEY_ID", "feedctl")
@@ -39,7 +39,7 @@ func TestWrongInput(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		want string // in the error
-		once string // in the error, but no more than that
+		once string // in the error, exactly once
 	}{
 		{"publish file:st#zones in.ndjson --format csv --key /id", `--format "csv" is not one of ndjson, multipart, dir, raw` + "\n", "--format"},
 		{"publish file:st#zones in.ndjson --format ndjsn --key /id", `did you mean "ndjson"?`, "--format"},
