@@ -65,7 +65,7 @@ public final class Producer {
     producer.server.start();
     System.out.println(producer.base);
     while (in.read() >= 0) {
-      // until whoever started it closes the pipe
+      // until the parent closes the pipe
     }
     producer.server.stop(0);
   }
