@@ -107,8 +107,8 @@ func (s *sick) Probe(context.Context) ([]storage.Check, error) {
 
 func denied(verb string) error { return fmt.Errorf("%s: %w", verb, storage.ErrPermission) }
 
-// TestSickStores: each fault is reported by its own check only.
-func TestSickStores(t *testing.T) {
+// TestFaultyStores: each fault is reported by its own check only.
+func TestFaultyStores(t *testing.T) {
 	broken := errors.New("connection refused")
 	for name, test := range map[string]struct {
 		make func(*sick)

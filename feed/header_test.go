@@ -92,7 +92,7 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheckErrors(t *testing.T) {
 	field := func(name, value string) func(*feed.Entity) {
 		return func(e *feed.Entity) { e.Header = []feed.Field{{name, value}} }
 	}

@@ -73,7 +73,7 @@ func TestParseLinks(t *testing.T) {
 	}
 }
 
-func TestParseLinksRefuses(t *testing.T) {
+func TestParseLinksErrors(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"no URL":           {`<http://[::1>; rel="next"`},
 		"control":          {"<a\x7fb>; rel=prev"},

@@ -108,7 +108,7 @@ func TestParseReuse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	without := func(name string) []string {
 		var lines []string
 		for _, line := range fullHeader {
@@ -167,8 +167,8 @@ func TestParseDelete(t *testing.T) {
 	}
 }
 
-// TestParseSameLength: two equal Content-Lengths are accepted.
-func TestParseSameLength(t *testing.T) {
+// TestParseRepeatedLength: two equal Content-Lengths are accepted.
+func TestParseRepeatedLength(t *testing.T) {
 	var e feed.Entity
 	if err := feed.Parse(&e, &page.Part{Header: header(append(slices.Clip(fullHeader), "content-length: 5", "Content-Length: 5")...)}, true); err != nil {
 		t.Error(err)

@@ -31,7 +31,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-func TestParseTimeRefuses(t *testing.T) {
+func TestParseTimeErrors(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"2023-10-05T03:00:13Z",
@@ -92,8 +92,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingKeepsOrder: rounding preserves order, on which starting at a time depends.
-func TestRoundingKeepsOrder(t *testing.T) {
+// TestRoundingPreservesOrder: rounding preserves order, on which starting at a time depends.
+func TestRoundingPreservesOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		a := time.Unix(r.Int64N(8e9)-4e9, r.Int64N(1e9))

@@ -118,8 +118,8 @@ func check(t *testing.T, err error, where string, cause error) {
 	}
 }
 
-// TestNDJSONSays: errors name the mistake and its position.
-func TestNDJSONSays(t *testing.T) {
+// TestNDJSONErrorText: errors name the mistake and its position.
+func TestNDJSONErrorText(t *testing.T) {
 	for line, want := range map[string]string{
 		"{\"id\":\"b\x00\"}":              `byte 9: invalid character '\x00' in string literal`,
 		`{"id":"a"} {"id":"b"}`:           "byte 12: invalid character '{' after top-level value",

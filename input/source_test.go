@@ -9,7 +9,7 @@ import (
 )
 
 // A source reports when it waits for input. Files are never waited for.
-func TestSourceTells(t *testing.T) {
+func TestSourceReportsWaiting(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(name, []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)

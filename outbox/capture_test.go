@@ -231,7 +231,7 @@ func TestDetach(t *testing.T) {
 	w.attach(outbox.Capture{Table: "products"})
 }
 
-func TestCannotBeCaptured(t *testing.T) {
+func TestAttachErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE no_key (id int);
@@ -298,7 +298,7 @@ func TestVirtualColumns(t *testing.T) {
 }
 
 // Another trigger of the table that changes the row again must not reorder the events.
-func TestTriggersOfTheTable(t *testing.T) {
+func TestOtherTriggers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v int, touched bool);

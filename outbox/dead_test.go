@@ -12,7 +12,7 @@ import (
 
 // The server knows which transactions may still make rows visible: each that has drawn an
 // id, until it ends in any way.
-func TestMarkOnTheServer(t *testing.T) {
+func TestMarkOfTransactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var m outbox.Watermark
@@ -65,7 +65,7 @@ func TestMarkOnTheServer(t *testing.T) {
 
 // Rows are not read repeatedly while an old snapshot prevents the removal of deleted rows,
 // nor are those after the batch.
-func TestRowsAreNotReadAgainAndAgain(t *testing.T) {
+func TestRowsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	const backlog, moves = 3000, 30
 	w := newWorld(t)

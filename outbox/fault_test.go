@@ -135,9 +135,9 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestOthersPublishAfterACrash: a runner crashes after writing the first pages of a batch,
+// TestOthersPublishAfterCrash: a runner crashes after writing the first pages of a batch,
 // and others fill more pages than a producer looks back.
-func TestOthersPublishAfterACrash(t *testing.T) {
+func TestOthersPublishAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	want := []string{"1", "2", "3", "4", "5"}
@@ -175,7 +175,7 @@ func TestOthersPublishAfterACrash(t *testing.T) {
 }
 
 // Runners make progress although their connections end at random.
-func TestConnectionsEndAllTheTime(t *testing.T) {
+func TestRandomConnectionLoss(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
 		c.MaxRows = 5
@@ -210,7 +210,7 @@ func TestConnectionsEndAllTheTime(t *testing.T) {
 }
 
 // A recorded row is published when its batch is resumed, whatever the limit is then.
-func TestLowerLimitAfterACrash(t *testing.T) {
+func TestLowerLimitAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	w.publish("1", "a long one", "3")

@@ -31,7 +31,7 @@ func places(t *testing.T, test func(t *testing.T, w *world, c outbox.Config, sto
 	})
 }
 
-func TestEverythingArrives(t *testing.T) {
+func TestMove(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
 		w.exec(`SELECT feedctl.publish('things', 'a/b ü')`)
@@ -80,7 +80,7 @@ func TestEverythingArrives(t *testing.T) {
 }
 
 // Invalid events are refused when they are inserted, by the function and by the table.
-func TestBadEventsAreRefused(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, bad := range []struct{ column, value, want string }{
@@ -131,7 +131,7 @@ func TestBadEventsAreRefused(t *testing.T) {
 }
 
 // Values of the maximum length can be published.
-func TestLimitsFitTogether(t *testing.T) {
+func TestMaximumLengths(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`SELECT feedctl.publish('things', repeat('ü', 2048), 'PUT', '', repeat('a', 256),
@@ -302,7 +302,7 @@ func TestForeignFeed(t *testing.T) {
 }
 
 // Entities published by others without a checkpoint do no harm.
-func TestOthersPublishToo(t *testing.T) {
+func TestOtherPublishers(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	publishDirectly(t, store, "first")

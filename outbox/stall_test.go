@@ -70,7 +70,7 @@ func (p *staller) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQ
 func (p *staller) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // A lease written with a wrong clock does not block others.
-func TestLeaseOfTheFuture(t *testing.T) {
+func TestFutureLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.publish("1")

@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 }
 
 // Status names the oldest transaction whose rows wait, open or prepared.
-func TestStatusNamesTheTransaction(t *testing.T) {
+func TestStatusOfTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	other := w.begin()

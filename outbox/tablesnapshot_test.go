@@ -318,7 +318,7 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 }
 
 // Reading survives settings of the database that end long transactions.
-func TestSnapshotTakesLong(t *testing.T) {
+func TestSlowSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)

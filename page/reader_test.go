@@ -96,7 +96,7 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-func TestRefusal(t *testing.T) {
+func TestErrors(t *testing.T) {
 	const first = "--B\r\n\r\nx\r\n" // 10 bytes
 	for _, test := range []struct {
 		name   string
@@ -259,7 +259,7 @@ func TestIterations(t *testing.T) {
 }
 
 // The iteration does not read beyond the closing delimiter.
-func TestEpilogueIsLeft(t *testing.T) {
+func TestEpilogueIsUnread(t *testing.T) {
 	src := io.MultiReader(strings.NewReader("--B\r\n\r\n1\r\n--B--\r\n"), strings.NewReader("epilogue"))
 	if _, err := readAll(t, page.NewReader(src, "B", page.ReaderOptions{})); err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func TestNoAllocations(t *testing.T) {
 }
 
 // A stream can be abandoned at any point.
-func TestStreamReadInPart(t *testing.T) {
+func TestAbandonedStream(t *testing.T) {
 	const data = "--B\r\nA: b\r\n\r\n0123456789\r\n--B\r\nC: d\r\n\r\nabcdefghij\r\n--B--"
 	for n := range 11 {
 		r := page.NewReader(strings.NewReader(data), "B", page.ReaderOptions{MaxWhole: 1})

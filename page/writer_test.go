@@ -34,7 +34,7 @@ func TestAppendPartHeader(t *testing.T) {
 	}
 }
 
-func TestAppendPartRefuses(t *testing.T) {
+func TestAppendPartErrors(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		boundary string
@@ -123,7 +123,7 @@ func TestWriterWithoutParts(t *testing.T) {
 }
 
 // A stream that is rejected leaves a page that no reader takes for complete.
-func TestWriteStreamRefuses(t *testing.T) {
+func TestWriteStreamErrors(t *testing.T) {
 	cause := errors.New("disk is gone")
 	for _, test := range []struct {
 		name string
@@ -159,7 +159,7 @@ func TestWriteStreamRefuses(t *testing.T) {
 	}
 }
 
-func TestWriterPassesErrorsOn(t *testing.T) {
+func TestWriterErrors(t *testing.T) {
 	cause := errors.New("no space left")
 	for n := range 5 {
 		w := page.NewWriter(&failingWriter{left: n, err: cause}, "B")

@@ -68,7 +68,7 @@ func files(t *testing.T, dir string) []string {
 	return paths
 }
 
-func TestKeepsAndSurvivesRestart(t *testing.T) {
+func TestSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, pagecache.MinSize)
 	p, body := newPage(1, 5000)
@@ -153,7 +153,7 @@ func TestDamage(t *testing.T) {
 }
 
 // A body that does not match the page's digest is not cached.
-func TestVerifiesBeforeKeeping(t *testing.T) {
+func TestVerifiesBeforeCaching(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, pagecache.MinSize)
 	p, body := newPage(1, 5000)
@@ -238,7 +238,7 @@ func diskUse(t *testing.T, dir string) (total int64) {
 }
 
 // A smaller size takes effect when the cache is opened, and pages being written count, too.
-func TestRoom(t *testing.T) {
+func TestSmallerSize(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, 4*pagecache.MinSize)
 	for n := range int64(30) {
@@ -311,9 +311,9 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDiskRefuses: disk errors cause one warning and no failures, and caching resumes
+// TestDiskErrors: disk errors cause one warning and no failures, and caching resumes
 // afterwards.
-func TestDiskRefuses(t *testing.T) {
+func TestDiskErrors(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, refuse := range map[string]func(t *testing.T, dir string) (allow func()){
 		"directory is a file": func(t *testing.T, dir string) func() {

@@ -214,8 +214,8 @@ func TestLostObjects(t *testing.T) {
 	}
 }
 
-// TestNothingWrong repairs an intact feed.
-func TestNothingWrong(t *testing.T) {
+// TestIntactFeed repairs an intact feed.
+func TestIntactFeed(t *testing.T) {
 	store := memory.New()
 	if _, err := repair.Feed(t.Context(), store, "zones", repair.Config{Apply: true}); !errors.Is(err, chain.ErrNoFeed) {
 		t.Errorf("no feed: %v", err)

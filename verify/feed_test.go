@@ -432,8 +432,8 @@ func TestFeedRules(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce: one pass finds all violations, including several of one entity.
-func TestAllAtOnce(t *testing.T) {
+// TestManyViolations: one pass finds all violations, including several of one entity.
+func TestManyViolations(t *testing.T) {
 	s, pages := newFeed(t)
 	pages[0].entities[0].header = []string{"Content-Length: 9", "Operation-Type: POST"}
 	pages[1].header.Set("Content-Type", "text/plain")

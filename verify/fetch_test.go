@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestCredentialsStayAtHome: requests to another origin, after a link or a redirect, have
+// TestCredentialsOfOrigin: requests to another origin, after a link or a redirect, have
 // neither credentials nor headers.
-func TestCredentialsStayAtHome(t *testing.T) {
+func TestCredentialsOfOrigin(t *testing.T) {
 	for name, lead := range map[string]func(s *site, elsewhere string){
 		"link": func(s *site, elsewhere string) {
 			s.pages[path(1)].header["Link"] = []string{"<" + path(1) + ">; rel=self", "<" + elsewhere + ">; rel=prev", "<" + path(2) + ">; rel=next"}
@@ -96,7 +96,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := newFeed(t)
 	if _, err := verify.Feed(t.Context(), s.url("/feeds/zones"), verify.Config{TempDir: dir}); err != nil {

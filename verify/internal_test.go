@@ -54,7 +54,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestDuplicatesWithoutRoom(t *testing.T) {
+func TestDuplicatesFullDisk(t *testing.T) {
 	seen := newIDs(t.TempDir()+"/none", 1)
 	if err := seen.add([]byte("a"), 0, 0, 0); err != nil {
 		t.Fatal(err)

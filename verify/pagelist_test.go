@@ -50,7 +50,7 @@ func TestPageList(t *testing.T) {
 	}
 }
 
-func TestPageListWithoutRoom(t *testing.T) {
+func TestPageListFullDisk(t *testing.T) {
 	l := pageList{dir: t.TempDir() + "/none"}
 	for i := range 2 * listBlock {
 		l.add(listed{url: fmt.Sprint(i)})

@@ -163,7 +163,7 @@ func TestMovedPage(t *testing.T) {
 	}
 }
 
-func TestStateRefusesNonsense(t *testing.T) {
+func TestReadStateErrors(t *testing.T) {
 	for _, text := range []string{`{"pages":[{"sha256":"abc"}]}`, `{"pages":[{"digest":"zz"}]}`, `{"pages":[{"digest":7}]}`} {
 		var s verify.State
 		if err := json.Unmarshal([]byte(text), &s); err == nil {

@@ -138,8 +138,8 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	}
 }
 
-// TestBridgeSnapshotOfNothing: following an empty database waits for changes.
-func TestBridgeSnapshotOfNothing(t *testing.T) {
+// TestBridgeSnapshotOfEmptyDatabase: following an empty database waits for changes.
+func TestBridgeSnapshotOfEmptyDatabase(t *testing.T) {
 	r := newBridgeRig(t)
 	r.url = r.fake.NewDB(t)
 	r.env()
@@ -234,8 +234,8 @@ func TestBridgeErrors(t *testing.T) {
 	r.command(exit.Usage, nil, "couchdb", strings.Replace(r.url, "://", "://ann:hunter2@", 1), "docs")
 }
 
-// TestBridgeNobodyThere: bridging once from an unreachable server fails immediately.
-func TestBridgeNobodyThere(t *testing.T) {
+// TestBridgeUnreachable: bridging once from an unreachable server fails immediately.
+func TestBridgeUnreachable(t *testing.T) {
 	r := newBridgeRig(t)
 	r.fake.Close()
 	for _, url := range []string{r.url, "http://no-such-host.invalid/db"} {
@@ -251,8 +251,8 @@ func TestBridgeNobodyThere(t *testing.T) {
 	}
 }
 
-// TestBridgeNeverBetter: errors that waiting does not fix are reported even with --follow.
-func TestBridgeNeverBetter(t *testing.T) {
+// TestBridgePermanentErrors: errors that waiting does not fix are reported even with --follow.
+func TestBridgePermanentErrors(t *testing.T) {
 	r := newBridgeRig(t)
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()

@@ -34,7 +34,7 @@ func TestOutboxHints(t *testing.T) {
 }
 
 // Errors of a URL are usage errors, and do not show the password.
-func TestWrongDatabases(t *testing.T) {
+func TestInvalidDatabases(t *testing.T) {
 	for url, want := range map[string]string{
 		"shop.db":                                    "postgres://USER@HOST/DATABASE",
 		"mysql://ann:secret@h/d":                     "postgres://USER@HOST/DATABASE",

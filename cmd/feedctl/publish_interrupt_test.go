@@ -12,7 +12,7 @@ import (
 )
 
 // After a signal, a failed request is not retried, whatever --retries says.
-func TestPublishIsInterrupted(t *testing.T) {
+func TestPublishInterrupted(t *testing.T) {
 	ctx, signal := context.WithCancelCause(t.Context())
 	tries := 0
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,7 @@ import (
 
 // A resume file for another feed or input is an error, since the input has not been
 // published.
-func TestResumeOfAnother(t *testing.T) {
+func TestResumeOtherInput(t *testing.T) {
 	dir := t.TempDir()
 	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
 	publish := func(feed, input string, args ...string) (code int, stderr string) {

@@ -150,7 +150,7 @@ func TestUsageErrorsHelp(t *testing.T) {
 }
 
 // A table is not printed before its first row.
-func TestInspectNothing(t *testing.T) {
+func TestInspectErrors(t *testing.T) {
 	code, stdout, stderr := feedctl(t, "", "inspect", "zones", "--store", "file:"+t.TempDir())
 	if code != exit.NotFound || stdout != "" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout, stderr)
@@ -233,7 +233,7 @@ func TestGenDocs(t *testing.T) {
 }
 
 // With a full disk, commands that print must fail.
-func TestOutputThatFails(t *testing.T) {
+func TestFailingOutput(t *testing.T) {
 	full := errors.New("no space left")
 	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {
 		var stderr bytes.Buffer

@@ -62,7 +62,7 @@ func TestConsumePostgres(t *testing.T) {
 	}
 }
 
-func TestWrongSinks(t *testing.T) {
+func TestInvalidSinks(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store") + "#zones"
 	mustRun(t, zones, "publish", store, "--key", "/name")
 	for _, c := range []struct {

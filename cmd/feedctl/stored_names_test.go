@@ -12,7 +12,7 @@ import (
 )
 
 // Feeds read from a store are named by their URL, not by the name inside.
-func TestNamesOfStored(t *testing.T) {
+func TestStoredNames(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 		mustRun(t, zones, "publish", store+"#bare")
@@ -49,7 +49,7 @@ func TestNamesOfStored(t *testing.T) {
 }
 
 // So are the locations of violations.
-func TestViolationsOfStored(t *testing.T) {
+func TestStoredViolations(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name", "--max-page-entities", "2")

@@ -173,7 +173,7 @@ func TestFollowStore(t *testing.T) {
 	})
 }
 
-func TestWrongStores(t *testing.T) {
+func TestInvalidStores(t *testing.T) {
 	file := "file:" + t.TempDir()
 	mustRun(t, "", "init", file)
 	server := s3test.Start(t)

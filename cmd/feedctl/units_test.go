@@ -8,7 +8,7 @@ import (
 )
 
 // Every flag for a size or a duration accepts units.
-func TestFlagsTakeUnits(t *testing.T) {
+func TestFlagUnits(t *testing.T) {
 	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			value, _ := pflag.UnquoteUsage(f)

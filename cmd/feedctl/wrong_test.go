@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestWrongInput: errors of invalid input say once what is wrong, where, and what to do.
-func TestWrongInput(t *testing.T) {
+// TestInvalidInput: errors of invalid input say once what is wrong, where, and what to do.
+func TestInvalidInput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("AWS_ACCESS_KEY_ID", "feedctl")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -361,8 +361,8 @@ func storageAssertions(set *token.FileSet, file *ast.File) (places []string) {
 	return places
 }
 
-// TestAssertionsAreSeen tests storageAssertions.
-func TestAssertionsAreSeen(t *testing.T) {
+// TestStorageAssertions tests storageAssertions.
+func TestStorageAssertions(t *testing.T) {
 	const text = `package p
 import (
 	s "github.com/feedctl/feedctl/storage"
@@ -387,8 +387,8 @@ func f(store s.Store) {
 	}
 }
 
-// TestTheTableCanFail tests the helpers that interpret the table.
-func TestTheTableCanFail(t *testing.T) {
+// TestTableHelpers tests the helpers that interpret the table.
+func TestTableHelpers(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string
 		want          bool

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestNoAnswer: a request without a response is sent again.
-func TestNoAnswer(t *testing.T) {
+// TestNoResponse: a request without a response is sent again.
+func TestNoResponse(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if requests.Add(1) < attempts {

@@ -112,7 +112,7 @@ func TestTransportPanics(t *testing.T) {
 	}
 }
 
-func TestTransportHasNoBodyWhereThereIsNone(t *testing.T) {
+func TestTransportWithoutBody(t *testing.T) {
 	client := handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/304" {
 			w.WriteHeader(http.StatusNotModified)
@@ -142,9 +142,9 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return copy(p, "data"), nil
 }
 
-// TestTransportHandsOver: the client reads what a handler sends from a reader, but not
+// TestTransportReadsFromSource: the client reads what a handler sends from a reader, but not
 // after the handler has returned, even if the client disconnects meanwhile.
-func TestTransportHandsOver(t *testing.T) {
+func TestTransportReadsFromSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, after atomic.Bool
 		sent := make(chan error, 1)

@@ -105,7 +105,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-func TestCompileRefuses(t *testing.T) {
+func TestCompileErrors(t *testing.T) {
 	for _, pointer := range []string{"id", "#/id", "/a~", "/a~2", "/~", "/a/~x/b"} {
 		if _, err := jsonptr.Compile(pointer); !errors.Is(err, jsonptr.ErrSyntax) {
 			t.Errorf("Compile(%q) = %v, want ErrSyntax", pointer, err)

@@ -265,9 +265,9 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestForgottenMark: an element that began before the bytes kept is skipped from where it
+// TestDroppedMark: an element that began before the bytes kept is skipped from where it
 // is invalid.
-func TestForgottenMark(t *testing.T) {
+func TestDroppedMark(t *testing.T) {
 	many := strings.Repeat(`"name":"`+strings.Repeat("x", 1000)+`",`, 12000)
 	r := NewReader(strings.NewReader("[\n{" + many + "x:1}\n,2]"))
 	if err := r.Enter('['); err != nil {
@@ -425,9 +425,9 @@ func TestResyncAfterRest(t *testing.T) {
 	}
 }
 
-// TestResyncAfterMuch: an element of many small values is truncated, and together with the
+// TestResyncAfterDroppedMark: an element of many small values is truncated, and together with the
 // next one it is so long that its mark is dropped.
-func TestResyncAfterMuch(t *testing.T) {
+func TestResyncAfterDroppedMark(t *testing.T) {
 	name := `"name":"` + strings.Repeat("x", 1000) + `",`
 	first := "{" + strings.Repeat(name, maxMarked/len(name)-100) + `"y":`
 	second := "{" + strings.Repeat(name, 200) + `"z":1}`

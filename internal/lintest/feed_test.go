@@ -54,8 +54,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedCanFail: broken stores, publishers and readers are detected.
-func TestFeedCanFail(t *testing.T) {
+// TestFeedDetectsFaults: broken stores, publishers and readers are detected.
+func TestFeedDetectsFaults(t *testing.T) {
 	sometimes := func(seed uint64) func() bool {
 		var mu sync.Mutex
 		random := rand.New(rand.NewPCG(seed, 3<<32))

@@ -272,8 +272,8 @@ func (s lister) List(ctx context.Context, prefix, after string) iter.Seq2[storag
 	}
 }
 
-// TestObjectsCanFail: stores that violate the contract are detected.
-func TestObjectsCanFail(t *testing.T) {
+// TestObjectsDetectsFaults: stores that violate the contract are detected.
+func TestObjectsDetectsFaults(t *testing.T) {
 	for name, corrupt := range map[string]func(*liar) storage.Store{
 		"stale reads":            func(l *liar) storage.Store { return stale{l} },
 		"two winners":            func(l *liar) storage.Store { return doubleWinner{l} },

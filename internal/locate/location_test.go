@@ -21,8 +21,8 @@ func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
 	return storage.Info{}, context.Cause(ctx)
 }
 
-// TestCloseOfStuckStore: after a signal, Close does not wait for a store that does not answer.
-func TestCloseOfStuckStore(t *testing.T) {
+// TestCloseStuckStore: after a signal, Close does not wait for a store that does not answer.
+func TestCloseStuckStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stuck{memory.New()}
 		at := Stored{"memory:", "zones"}.Open(store, layout.FeedPath, consumer.Config{})

@@ -40,7 +40,7 @@ func TestEstimator(t *testing.T) {
 }
 
 // The rate is that of recent samples, and a long run does not accumulate samples.
-func TestEstimatorForgets(t *testing.T) {
+func TestEstimatorWindow(t *testing.T) {
 	var e estimator
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for range 1000 {

@@ -3,7 +3,7 @@ package s3test
 import "testing"
 
 // Another server that took the port of a started one is not mistaken for it.
-func TestAnswers(t *testing.T) {
+func TestTakenPort(t *testing.T) {
 	t.Setenv(Variable, "")
 	u := Start(t).url
 	endpoint := u.Query().Get("endpoint")

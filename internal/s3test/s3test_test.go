@@ -33,7 +33,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestNamedByTheEnvironment(t *testing.T) {
+func TestServerOfEnvironment(t *testing.T) {
 	t.Setenv(s3test.Variable, "s3://bucket/prefix?region=eu-central-1")
 	one, two := s3test.Start(t).URL("a"), s3test.Start(t).URL("a")
 	for _, u := range []string{one, two} {

@@ -263,9 +263,9 @@ func TestBusy(t *testing.T) {
 	write(t, k, entity("a", "text/plain", "a"))
 }
 
-// TestApplyToTheEnd: the context ends while an entity is applied. Applying takes
+// TestCancelDuringApply: the context ends while an entity is applied. Applying takes
 // microseconds; interrupting it would lose the whole batch.
-func TestApplyToTheEnd(t *testing.T) {
+func TestCancelDuringApply(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.db")
 	k := open(t, path, "t")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -347,9 +347,9 @@ func BenchmarkStraight(b *testing.B) {
 	execute("COMMIT")
 }
 
-// TestUnopened opens databases whose files cannot be created. The error has the system's
+// TestOpenErrors opens databases whose files cannot be created. The error has the system's
 // reason.
-func TestUnopened(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	for dir, want := range map[string]error{filepath.Join(t.TempDir(), "none"): fs.ErrNotExist, "/dev/null": syscall.ENOTDIR} {
 		_, err := sqlite.Open(t.Context(), filepath.Join(dir, "x.db"), "t")
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), dir) {

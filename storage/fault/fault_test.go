@@ -236,7 +236,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestLateOfRead(t *testing.T) {
+func TestLateRead(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("a late read did not panic")

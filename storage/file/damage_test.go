@@ -192,9 +192,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestBodyCutWhileOpen truncates the file of an open body. The reader must not return
+// TestTruncatedWhileOpen truncates the file of an open body. The reader must not return
 // io.EOF.
-func TestBodyCutWhileOpen(t *testing.T) {
+func TestTruncatedWhileOpen(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes(make([]byte, 1000))); err != nil {
 		t.Fatal(err)
@@ -224,9 +224,9 @@ func TestBodyCutWhileOpen(t *testing.T) {
 	}
 }
 
-// TestLockElsewhere cancels a write that waits for a lock held by another process, for
+// TestForeignLock cancels a write that waits for a lock held by another process, for
 // which the test stands in with its own file descriptor.
-func TestLockElsewhere(t *testing.T) {
+func TestForeignLock(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes())
 	if err != nil {

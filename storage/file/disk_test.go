@@ -126,8 +126,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 }
 
-// TestCut appends after an interrupted append, whose space is reclaimed.
-func TestCut(t *testing.T) {
+// TestInterruptedAppend appends after an interrupted append, whose space is reclaimed.
+func TestInterruptedAppend(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes([]byte("body")))
 	if err != nil {

@@ -116,9 +116,9 @@ func runTraced(verb string) string {
 	return class(err)
 }
 
-// TestRootBelowNothing: New does not create the target of a dangling link, whose disk may
+// TestDanglingRoot: New does not create the target of a dangling link, whose disk may
 // not be mounted.
-func TestRootBelowNothing(t *testing.T) {
+func TestDanglingRoot(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(filepath.Join(dir, "unmounted"), link); err != nil {

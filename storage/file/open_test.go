@@ -51,9 +51,9 @@ func TestOpenCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestStoreAway moves the directory of an open store away, puts another store in its place,
+// TestReplacedStore moves the directory of an open store away, puts another store in its place,
 // and moves it back, like disks that are unmounted and mounted.
-func TestStoreAway(t *testing.T) {
+func TestReplacedStore(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil {
 		t.Fatal(err)

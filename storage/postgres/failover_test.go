@@ -130,9 +130,9 @@ func TestSerializable(t *testing.T) {
 	}
 }
 
-// TestOtherLanguage: errors are recognized even if the server's messages are in another
+// TestMessagesInOtherLanguage: errors are recognized even if the server's messages are in another
 // language.
-func TestOtherLanguage(t *testing.T) {
+func TestMessagesInOtherLanguage(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
 	p, conn := pgtest.StartProxy(t, url, strings.NewReplacer("SERROR\x00", "SERREU\x00")), connect(t, url)

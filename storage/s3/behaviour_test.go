@@ -125,10 +125,10 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestTornReads has writers increment a counter while others read it. Every read must
+// TestConsistentReads has writers increment a counter while others read it. Every read must
 // return one state, and every increment must count. The lengths of the states differ
 // widely, so that a mixture would be detected.
-func TestTornReads(t *testing.T) {
+func TestConsistentReads(t *testing.T) {
 	server := s3test.Start(t)
 	type count struct {
 		N      int
@@ -245,9 +245,9 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPlainComesBack replaces a plain object that was deleted and created again with the
+// TestPlainRecreated replaces a plain object that was deleted and created again with the
 // same bytes, and therefore has the same ETag.
-func TestPlainComesBack(t *testing.T) {
+func TestPlainRecreated(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "plain")
 	ctx := t.Context()
 	for verb, write := range map[string]func(storage.Version) (storage.Version, error){
@@ -346,9 +346,9 @@ func objectOf(server *s3test.Server, prefix, key string) *string {
 	return aws.String(path + "/" + key)
 }
 
-// TestNoRoom opens more objects than fit into memory. They must be read correctly, and
+// TestMemoryExhausted opens more objects than fit into memory. They must be read correctly, and
 // closing them must free their memory.
-func TestNoRoom(t *testing.T) {
+func TestMemoryExhausted(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "room", func(c *s3.Config) { c.Memory = 16_000 })
 	client, bucket := rawClient(t, server)

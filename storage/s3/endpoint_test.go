@@ -102,9 +102,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestMoved: the server redirects every request with status 307, and the request is sent
+// TestRedirected: the server redirects every request with status 307, and the request is sent
 // again with its body.
-func TestMoved(t *testing.T) {
+func TestRedirected(t *testing.T) {
 	server := s3test.Start(t)
 	var moved atomic.Int32
 	there := before(t, server, false, func(s3fault.Request) s3fault.Fault {
@@ -165,9 +165,9 @@ func TestRenewedCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreAwaited: the source of credentials may be unavailable for a moment when
+// TestCredentialsUnavailable: the source of credentials may be unavailable for a moment when
 // they expire.
-func TestCredentialsAreAwaited(t *testing.T) {
+func TestCredentialsUnavailable(t *testing.T) {
 	server := s3test.Start(t)
 	good := must[aws.Credentials](t)(must[aws.Config](t)(awsconfig.LoadDefaultConfig(t.Context())).Credentials.Retrieve(t.Context()))
 	var asked atomic.Int32

@@ -14,9 +14,9 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestAnswers checks the errors for a server that sends the same response to every request.
+// TestErrorResponses checks the errors for a server that sends the same response to every request.
 // Writes fail when they read the outcome of the probe, or later.
-func TestAnswers(t *testing.T) {
+func TestErrorResponses(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	errNone := errors.New("matches none of package storage")
@@ -94,9 +94,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestKeyServiceIsBusy: transient errors of KMS are retried, and are not reported as
+// TestKMSErrors: transient errors of KMS are retried, and are not reported as
 // missing permissions if they persist.
-func TestKeyServiceIsBusy(t *testing.T) {
+func TestKMSErrors(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for code, status := range map[string]int{"KMS.ThrottlingException": 400, "KMS.KMSInternalException": 500} {
@@ -181,8 +181,8 @@ func TestNoS3(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: the driver gives up on a server that does not respond.
-func TestNoAnswer(t *testing.T) {
+// TestNoResponse: the driver gives up on a server that does not respond.
+func TestNoResponse(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))

@@ -84,8 +84,8 @@ func hasKey(path, key string) bool {
 	return len(path) > len(key) && path[len(path)-len(key)-1:] == "/"+key
 }
 
-// TestTorn: the headers of responses to reads are those of the previous state.
-func TestTorn(t *testing.T) {
+// TestMixedStates: the headers of responses to reads are those of the previous state.
+func TestMixedStates(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()
 	long := noise(1, 5000)

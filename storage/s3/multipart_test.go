@@ -170,8 +170,8 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// TestSweptAtWork: a writer whose upload is aborted by a sweep starts over.
-func TestSweptAtWork(t *testing.T) {
+// TestSweepActiveUpload: a writer whose upload is aborted by a sweep starts over.
+func TestSweepActiveUpload(t *testing.T) {
 	server := s3test.Start(t)
 	sweeper := newStore(t, server, "parts")
 	var swept atomic.Bool

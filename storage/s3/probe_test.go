@@ -58,8 +58,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeAtOnce: several processes use a new prefix concurrently.
-func TestProbeAtOnce(t *testing.T) {
+// TestConcurrentProbes: several processes use a new prefix concurrently.
+func TestConcurrentProbes(t *testing.T) {
 	server := s3test.Start(t)
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -78,9 +78,9 @@ func TestProbeAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnfit writes to servers that ignore conditions or reject them, simulated by a
+// TestUnsafeServer writes to servers that ignore conditions or reject them, simulated by a
 // transport that strips headers from some requests or responds to them.
-func TestUnfit(t *testing.T) {
+func TestUnsafeServer(t *testing.T) {
 	server := s3test.Start(t)
 	strip := func(method, header string) s3fault.Fault {
 		return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {

@@ -46,10 +46,10 @@ func TestNotReadWhileReplaced(t *testing.T) {
 	}
 }
 
-// TestRefusedWhileSending: versitygw rejects a condition and closes the connection before
+// TestRejectedWhileSending: versitygw rejects a condition and closes the connection before
 // it has read a long body, so its response may be lost. A body that was not sent completely
 // was not written, so the outcome is known nonetheless.
-func TestRefusedWhileSending(t *testing.T) {
+func TestRejectedWhileSending(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "refused")
 	body := storage.Bytes(pattern(12 << 20))
 	old := must[storage.Version](t)(s.Create(t.Context(), "a", storage.Meta{}, body))
