@@ -211,7 +211,7 @@ type Prober interface {
 
 // A Check is the result of one test by a [Prober].
 type Check struct {
-	Name   string // the expected behaviour, such as "If-None-Match: * refuses what exists"
+	Name   string // the expected behaviour, such as "If-None-Match: * protects an existing object"
 	OK     bool
 	Detail string // the observed behaviour, and the remedy if it is not OK
 }

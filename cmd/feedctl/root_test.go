@@ -137,8 +137,8 @@ func TestUsageErrorsHelp(t *testing.T) {
 		{"publish http://h:1/data/feeds/x", "feedctl: \"http://h:1/data/feeds/x\" is on a server, to which --to publishes\nTry: feedctl publish x --to http://h:1/data\n"},
 		{"publish http://ann:secret@h/feeds/x", "with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"\n"},
 		{"publish http://h/x", "is on a server: want NAME, in the store of --store, or STORE#NAME\n"},
-		{"tail postgres://u:se#cret@h/db#feed", "feedctl: \"postgres://u:xxxxx@h/db#feed\" has more than one \"#\": in the URL of STORE it is written %23\n"},
-		{"inspect a --store s3://bucket:prefix", "is not a URL: want " + stores.Forms + "; in a path \"%\" is written %25\n"},
+		{"tail postgres://u:se#cret@h/db#feed", "feedctl: \"postgres://u:xxxxx@h/db#feed\" has more than one \"#\": write it as %23 in the URL of STORE\n"},
+		{"inspect a --store s3://bucket:prefix", "is not a URL: want " + stores.Forms + "; write \"%\" as %25 in a path\n"},
 		{"publish a --to 127.0.0.1:8080", "feedctl: URL \"127.0.0.1:8080\" must begin with http:// or https://\n"},
 		{"publish a --to localhost:8080", "feedctl: URL \"localhost:8080\" must begin with http:// or https://\n"},
 	} {

@@ -82,7 +82,7 @@ func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
 	}
 	if u, err := url.Parse(s.Path); err == nil && u.User != nil {
 		return couch.Config{}, exit.WithHint(
-			exit.Usagef("sink couchdb:%s has credentials in it, for all users of this machine to see", sink.Redact(s.Path)),
+			exit.Usagef("sink couchdb:%s contains credentials, which other users of this machine can see", sink.Redact(s.Path)),
 			"--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 		)
 	}

@@ -188,7 +188,7 @@ func TestInvalidStores(t *testing.T) {
 		code int
 		want string
 	}{
-		{file, exit.Usage, "say what is meant"},
+		{file, exit.Usage, "name a feed or snapshot in it"},
 		{file + "#", exit.Usage, "names nothing"},
 		{file + "#a/b", exit.Usage, "invalid name"},
 		{file + "#a#b", exit.Usage, "more than one"},

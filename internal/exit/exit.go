@@ -43,7 +43,7 @@ var meanings = map[int]string{
 	Gap:         "the feed no longer has the entities that come next, or was restored to an older state",
 	Invalid:     "the feed or snapshot breaks the specification",
 	Quarantine:  "too many entities went into quarantine, or were refused",
-	Interrupted: "interrupted by a signal; what was begun is finished or undone",
+	Interrupted: "interrupted by a signal; work in progress was finished or rolled back",
 }
 
 // Help returns the last section of a command's help: the statuses that all commands have, and
@@ -104,13 +104,13 @@ func isNotFound(err error) bool {
 		return status == http.StatusNotFound || status == http.StatusGone
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return false // a socket that does not exist is a server that does not run
+		return false // a missing socket means that the server is not running
 	}
 	return isAny(err, consumer.ErrNotFound, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
 		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound)
 }
 
-// HTTPStatus returns the status of the HTTP response that err is about, or 0.
+// HTTPStatus returns the status of the HTTP response that caused err, or 0.
 func HTTPStatus(err error) int {
 	if e, ok := errors.AsType[*consumer.StatusError](err); ok {
 		return e.StatusCode

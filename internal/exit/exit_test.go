@@ -60,8 +60,8 @@ func TestExitCode(t *testing.T) {
 		{"limit", &consumer.PageError{Err: consumer.ErrTooLarge}, Error, ""},
 		{"other origin", &consumer.PageError{Err: consumer.ErrOrigin}, Error, ""},
 		{"malformed input", &page.Error{Err: page.ErrTruncated}, Error, ""},
-		{"full", storage.ErrFull, Error, "freeing room"},
-		{"full in the middle", fmt.Errorf("%w: %w", producer.ErrUnknown, storage.ErrFull), Error, "freeing room"},
+		{"full", storage.ErrFull, Error, "freeing space"},
+		{"full in the middle", fmt.Errorf("%w: %w", producer.ErrUnknown, storage.ErrFull), Error, "freeing space"},
 		{"server that only reads", &consumer.StatusError{Method: "POST", StatusCode: 405}, Error, "serve --writable"},
 		{"server without HEAD", &consumer.StatusError{StatusCode: 405}, Error, ""},
 		{"denied", storage.ErrPermission, Error, "feedctl doctor"},
@@ -95,7 +95,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	cancel(ErrInterrupted)
 	if err := Signal(ctx, nil, false); err != nil {
-		t.Errorf("of a command that ended well: %v", err)
+		t.Errorf("of a successful command: %v", err)
 	}
 	for err, want := range map[error]string{
 		context.Canceled: "interrupted",
@@ -111,7 +111,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// SIGTERM is the end of a command that runs until it is ended; other errors stay errors.
+// SIGTERM ends a follower without an error; other errors remain errors.
 func TestTerminated(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrTerminated)

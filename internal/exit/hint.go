@@ -30,25 +30,25 @@ func Hint(err error) string {
 	response, _ := errors.AsType[*consumer.StatusError](err)
 	switch status := HTTPStatus(err); {
 	case errors.Is(err, consumer.ErrTimeline):
-		return "\"feedctl verify URL\" until it finds no page of before, then --on-gap replay, or a new sink"
+		return "\"feedctl verify URL\" until it finds no page of the earlier timeline, then --on-gap replay, or a new sink"
 	case consumer.IsGap(err):
-		return "--on-gap replay, to apply again what is left from that time on, or --on-gap snapshot"
+		return "--on-gap replay, to apply the remaining entities from that time again, or --on-gap snapshot"
 	case response != nil && status == http.StatusForbidden && strings.Contains(response.URL, "X-Amz-Signature="):
-		return "a new snapshot: presigned URLs, as the index of this one has, are valid for a limited time"
+		return "a new snapshot: the index of this one has presigned URLs, which expire"
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return "--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS"
 	case response != nil && response.Method == http.MethodPost && status == http.StatusMethodNotAllowed:
-		return "a server that takes entities: \"feedctl serve --writable\""
+		return "a server that accepts entities: \"feedctl serve --writable\""
 	case isAny(err, couchdb.ErrUnauthorized, couchdb.ErrForbidden):
 		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
 	case errors.Is(err, couchdb.ErrNotFound):
 		return "another URL: the server has no database of this name, or no such filter or view"
 	case isAny(err, storage.ErrUnsafe, storage.ErrPermission):
-		return "\"feedctl doctor STORE\", which finds out what the store allows and keeps"
+		return "\"feedctl doctor STORE\", which checks the permissions and guarantees of the store"
 	case errors.Is(err, snapshots.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
 	case errors.Is(err, storage.ErrFull): // before ErrUnknown, which may wrap it
-		return "freeing room, or \"feedctl prune\", and the same again; nothing that was acknowledged is lost"
+		return "freeing space, or \"feedctl prune\", and then the same command again; acknowledged entities are not lost"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"
 	}

@@ -42,7 +42,7 @@ func Signal(ctx context.Context, err error, follower bool) error {
 	return &interruptedError{err}
 }
 
-// OnlyEnded reports whether err says only that a context ended.
+// OnlyEnded reports whether err has no cause but the end of a context.
 func OnlyEnded(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // every layer is examined
 	case interface{ Unwrap() []error }:

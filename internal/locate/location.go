@@ -85,7 +85,7 @@ func (l *Location) Snapshot(spec string) (string, error) {
 	where, _, _ := strings.Cut(Stored{store, name}.Identity(), "#")
 	switch {
 	case whole && (where != l.Base() || !stores.IsURL(store)), !whole && IsURL(spec):
-		return "", exit.Usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; one elsewhere goes with the feed's URL there", sink.Redact(spec), l.Base())
+		return "", exit.Usagef("snapshot %q is not in the feed's store %s: want snapshot:NAME; for one on a server, use the feed's URL there", sink.Redact(spec), l.Base())
 	case !whole:
 		name = spec
 	}
@@ -104,7 +104,7 @@ func snapshotOf(feedURL string) (string, error) {
 			return u.String(), nil
 		}
 	}
-	return "", exit.Usagef("the snapshot of %s cannot be guessed: give it as snapshot:URL", feedURL)
+	return "", exit.Usagef("the snapshot of %s is unknown: name it with snapshot:URL", feedURL)
 }
 
 // Suggest adds the name of a similar feed to the error of a feed that does not exist.

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A stuck store does not answer.
+// A stuck store does not respond.
 type stuck struct{ storage.Store }
 
 func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
@@ -21,7 +21,7 @@ func (stuck) Stat(ctx context.Context, _ string) (storage.Info, error) {
 	return storage.Info{}, context.Cause(ctx)
 }
 
-// TestCloseStuckStore: after a signal, Close does not wait for a store that does not answer.
+// TestCloseStuckStore: after a signal, Close does not wait for an unresponsive store.
 func TestCloseStuckStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := stuck{memory.New()}
@@ -29,7 +29,7 @@ func TestCloseStuckStore(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, signal)
 		if _, err := at.source.Get(ctx, consumer.Request{URL: at.URL}); err == nil {
-			t.Error("a store that does not answer has a page")
+			t.Error("an unresponsive store has a page")
 		}
 		before := time.Now()
 		if err := errors.Join(at.Close(), store.Close()); err != nil {

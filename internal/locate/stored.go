@@ -30,13 +30,13 @@ func Parse(arg, storeURL string) (Stored, error) {
 	case ok && name == "":
 		return Stored{}, exit.Usagef("%q names nothing after the \"#\": want STORE#NAME", sink.Redact(arg))
 	case ok && strings.Contains(name, "#"):
-		return Stored{}, exit.Usagef("%q has more than one \"#\": in the URL of STORE it is written %%23", sink.Redact(arg))
+		return Stored{}, exit.Usagef("%q has more than one \"#\": write it as %%23 in the URL of STORE", sink.Redact(arg))
 	case ok:
 		at = Stored{store, name}
 	case IsWeb(arg):
 		return Stored{}, exit.Usagef("%q is on a server: want NAME, in the store of --store, or STORE#NAME", sink.Redact(arg))
 	case stores.IsURL(arg):
-		return Stored{}, exit.Usagef("%q is a store: say what is meant in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
+		return Stored{}, exit.Usagef("%q is a store: name a feed or snapshot in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
 	if err := layout.CheckName(at.Name); err != nil {
 		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a URL with a mistake in it, and perhaps a secret
@@ -65,7 +65,7 @@ func CheckStore(rawURL string) error {
 		return exit.Usagef("--store %q is not %s%s", sink.Redact(rawURL), stores.Forms, DirectoryHint(rawURL, ""))
 	}
 	if strings.Contains(rawURL, "#") {
-		return exit.Usagef("--store %q has a \"#\": STORE#NAME is for arguments; in a path \"#\" is written %%23", sink.Redact(rawURL))
+		return exit.Usagef("--store %q has a \"#\": STORE#NAME is for arguments; write \"#\" as %%23 in a path", sink.Redact(rawURL))
 	}
 	if strings.HasPrefix(strings.ToLower(rawURL), "postgres") {
 		_, err := ParseDatabase("store", rawURL)
@@ -73,7 +73,7 @@ func CheckStore(rawURL string) error {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return exit.Usagef("store %q is not a URL: want %s; in a path \"%%\" is written %%25", sink.Redact(rawURL), stores.Forms)
+		return exit.Usagef("store %q is not a URL: want %s; write \"%%\" as %%25 in a path", sink.Redact(rawURL), stores.Forms)
 	}
 	if err := stores.Check(u); err != nil {
 		return exit.Usagef("store %q: %w", sink.Redact(rawURL), err)

@@ -22,13 +22,13 @@ func ParseURL(raw string) (*url.URL, error) {
 		return nil, exit.Usagef("URL %q cannot be parsed", sink.Redact(raw))
 	case u.User != nil:
 		return nil, exit.WithHint(
-			exit.Usagef("URL %q has credentials in it, for all users of this machine to see", sink.Redact(raw)),
+			exit.Usagef("URL %q contains credentials, which other users of this machine can see", sink.Redact(raw)),
 			"--credentials-file FILE, or the variable FEEDCTL_CREDENTIALS, with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"",
 		)
 	case u.Host == "":
 		return nil, exit.Usagef("URL %q has no host", sink.Redact(raw))
 	case u.Fragment != "":
-		return nil, exit.Usagef("URL %q has a fragment (\"#%s\"): leave it out", sink.Redact(raw), u.Fragment)
+		return nil, exit.Usagef("URL %q has a fragment (\"#%s\"): remove it", sink.Redact(raw), u.Fragment)
 	}
 	return u, nil
 }

@@ -20,7 +20,7 @@ func TestParseURL(t *testing.T) {
 		"http://a b/":                          "cannot be parsed",
 		"http://h/%zz":                         "cannot be parsed",
 		"http://h/feeds/a#top":                 "has a fragment",
-		"https://ann:hunter2@data.example.org": "has credentials in it",
+		"https://ann:hunter2@data.example.org": "contains credentials",
 	} {
 		_, err := ParseURL(raw)
 		switch {

@@ -29,7 +29,7 @@ func TestWaitForSink(t *testing.T) {
 		"comes":          {errs: []error{away, away, away}, follow: true, opened: 4},
 		"not followed":   {errs: []error{away}, want: sink.ErrUnavailable, opened: 1},
 		"locked":         {errs: []error{sink.ErrLocked}, follow: true, want: sink.ErrLocked, opened: 1},
-		"comes, refuses": {errs: []error{away, sink.ErrSpec}, follow: true, want: sink.ErrSpec, opened: 2},
+		"available, then refuses": {errs: []error{away, sink.ErrSpec}, follow: true, want: sink.ErrSpec, opened: 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
@@ -53,7 +53,7 @@ func TestWaitForSink(t *testing.T) {
 		defer cancel()
 		_, err := Wait(ctx, slog.New(slog.DiscardHandler), ForSink("couchdb:there", true), func() (consumer.Sink, error) { return nil, away })
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("Wait returned %v", err)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestWaitForStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		if _, err := Wait(ctx, log, ForStore("file:a", true), away); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("Wait returned %v", err)
 		}
 	})
 }

@@ -42,8 +42,7 @@ const (
 )
 
 const unsafeAdvice = "use a server, or a version of it, that honours If-Match and If-None-Match on writes" +
-	" and has room for the 2 KB of metadata of S3;" +
-	" if there is a proxy in between, have it pass them on"
+	" and stores 2 KB of metadata, as S3 does; a proxy in between must forward them"
 
 // A probeState is what this process knows about the server.
 type probeState struct {
@@ -154,7 +153,7 @@ func (s *Store) Probe(ctx context.Context) ([]storage.Check, error) {
 	return checks, nil
 }
 
-// A try tests the behaviour of the server with objects of its own.
+// A try tests the behaviour of the server with scratch objects.
 type try struct {
 	ctx    context.Context
 	s      *Store
@@ -241,7 +240,7 @@ func (t *try) put(key, body string, metadata map[string]string, at *version) (he
 		return false, nil
 	}
 	if notDone(err) && t.plain(in, body) == nil {
-		t.note("writes may have conditions", false, "PutObject was rejected with a condition, and accepted without: %v", err)
+		t.note("conditional writes are supported", false, "PutObject was rejected with a condition, and accepted without: %v", err)
 		return false, errNoConditions
 	}
 	return err == nil, err
@@ -313,19 +312,19 @@ func (t *try) create() error {
 	if err != nil {
 		return err
 	}
-	t.note("a read shows what was written before", body == "first", "GetObject after PutObject showed %q", body)
-	detail := fmt.Sprintf("%d bytes came back as %q", len(value), metadata[metaName])
+	t.note("a read returns the last write", body == "first", "GetObject after PutObject returned %q", body)
+	detail := fmt.Sprintf("%d bytes were returned as %q", len(value), metadata[metaName])
 	if tooLarge {
-		detail = fmt.Sprintf("%d bytes were refused as MetadataTooLarge", len(value))
+		detail = fmt.Sprintf("%d bytes were rejected as MetadataTooLarge", len(value))
 	}
-	t.note("metadata of nearly 2 KB come back as they were", metadata[metaName] == value, "%s", detail)
+	t.note("metadata of nearly 2 KB is kept", metadata[metaName] == value, "%s", detail)
 	held, err := t.put(key, "second", nil, nil)
 	if err != nil {
 		return err
 	}
 	body, _, _, err = t.get(key, is("first"))
-	t.note("If-None-Match: * refuses what exists", !held && body == "first",
-		"the second PutObject with it was answered as done, and the object is %q", body)
+	t.note("If-None-Match: * protects an existing object", !held && body == "first",
+		"the second PutObject with it succeeded, and the object is %q", body)
 	return err
 }
 
@@ -347,14 +346,14 @@ func (t *try) replace() error {
 	if err != nil {
 		return err
 	}
-	t.note("If-Match replaces the version that it names", body == "second", "the object is %q afterwards", body)
+	t.note("If-Match replaces the given version", body == "second", "the object is then %q", body)
 	held, err := t.put(key, "third", nil, &at)
 	if err != nil {
 		return err
 	}
 	body, _, _, err = t.get(key, is("second"))
-	t.note("If-Match refuses another version", !held && body == "second",
-		"PutObject with the ETag of the version before was answered as done, and the object is %q", body)
+	t.note("If-Match protects another version", !held && body == "second",
+		"PutObject with the ETag of the previous version succeeded, and the object is %q", body)
 	return err
 }
 
@@ -366,7 +365,7 @@ func (t *try) absent() error {
 		return err
 	}
 	body, _, _, err := t.get(key, is(""))
-	t.note("If-Match refuses what does not exist", !held && body == "", "PutObject with it created the object")
+	t.note("If-Match does not create an object", !held && body == "", "PutObject with it created the object")
 	return err
 }
 
@@ -395,8 +394,8 @@ func (t *try) race() error {
 	body, _, _, err := t.get(key, func(body string, _ map[string]string) bool { return len(body) == 1 })
 	n := winners.Load()
 	// A proxy may have retried a request that succeeded, and got a 412.
-	t.note("of several that create at once, one succeeds", n == 1 || n == 0 && (unknown.Load() > 0 || body != ""),
-		"%d of %d PutObject with If-None-Match: * were answered as done, and the object is %q", n, creators, body)
+	t.note("one of several concurrent creates succeeds", n == 1 || n == 0 && (unknown.Load() > 0 || body != ""),
+		"%d of %d PutObject with If-None-Match: * succeeded, and the object is %q", n, creators, body)
 	return err
 }
 
@@ -412,7 +411,7 @@ func (t *try) multipart() error {
 	} {
 		held, err := t.upload(key, at)
 		if errors.Is(err, errNoConditions) {
-			t.note(name+" holds for uploads in parts", false, "%v", err)
+			t.note(name+" applies to multipart uploads", false, "%v", err)
 			continue
 		}
 		if err != nil {
@@ -422,8 +421,8 @@ func (t *try) multipart() error {
 		if err != nil {
 			return err
 		}
-		t.note(name+" holds for uploads in parts", !held && body == "first",
-			"CompleteMultipartUpload with a condition that does not hold was answered as done, and the object is %q", body)
+		t.note(name+" applies to multipart uploads", !held && body == "first",
+			"CompleteMultipartUpload succeeded although the condition does not hold, and the object is %q", body)
 	}
 	return nil
 }
@@ -466,7 +465,7 @@ func (t *try) upload(key string, at *version) (held bool, err error) {
 	return err == nil, nil
 }
 
-// sweepProbes deletes what probes have written that died.
+// sweepProbes deletes what killed probes left behind.
 func (s *Store) sweepProbes(ctx context.Context, until time.Time) (freed int64, err error) {
 	in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(triesPrefix)}
 	for {

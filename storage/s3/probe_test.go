@@ -110,14 +110,14 @@ func TestUnsafeServer(t *testing.T) {
 		check  string
 		detail string
 	}{
-		"no-If-None-Match": {refuse(http.MethodPut, "If-None-Match"), "writes may have conditions", "NotImplemented"},
-		"no-If-Match":      {refuse(http.MethodPut, "If-Match"), "writes may have conditions", "NotImplemented"},
-		"no-parts":         {refuse(http.MethodPost, "If-None-Match"), "If-None-Match: * holds for uploads in parts", "NotImplemented"},
-		"If-None-Match":    {strip(http.MethodPut, "If-None-Match"), "If-None-Match: * refuses what exists", "answered as done"},
-		"If-Match":         {strip(http.MethodPut, "If-Match"), "If-Match refuses another version", "answered as done"},
-		"parts":            {strip(http.MethodPost, "If-None-Match"), "If-None-Match: * holds for uploads in parts", "answered as done"},
-		"metadata":         {strip(http.MethodPut, "X-Amz-Meta-Feedctl"), "metadata of nearly 2 KB", `came back as ""`},
-		"no-room":          {tooLarge, "metadata of nearly 2 KB", "refused as MetadataTooLarge"},
+		"no-If-None-Match": {refuse(http.MethodPut, "If-None-Match"), "conditional writes are supported", "NotImplemented"},
+		"no-If-Match":      {refuse(http.MethodPut, "If-Match"), "conditional writes are supported", "NotImplemented"},
+		"no-parts":         {refuse(http.MethodPost, "If-None-Match"), "If-None-Match: * applies to multipart uploads", "NotImplemented"},
+		"If-None-Match":    {strip(http.MethodPut, "If-None-Match"), "If-None-Match: * protects an existing object", "succeeded"},
+		"If-Match":         {strip(http.MethodPut, "If-Match"), "If-Match protects another version", "succeeded"},
+		"parts":            {strip(http.MethodPost, "If-None-Match"), "If-None-Match: * applies to multipart uploads", "succeeded"},
+		"metadata":         {strip(http.MethodPut, "X-Amz-Meta-Feedctl"), "metadata of nearly 2 KB", `were returned as ""`},
+		"no-room":          {tooLarge, "metadata of nearly 2 KB", "rejected as MetadataTooLarge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, server, "unfit/"+name, func(config *s3.Config) {
