@@ -102,7 +102,7 @@ func restoreBehindNginx(t *testing.T, store storage.Store, at string, flags ...s
 		for n := range 80 {
 			want = append(want, eventID(1000+n))
 		}
-		torn := false
+		mixed := false
 		for _, consumer := range []string{"middle", "end", "fresh"} {
 			text, code := run(t, "consume", url, "--into", "jsonl:"+sink(consumer))
 			switch {
@@ -115,13 +115,13 @@ func restoreBehindNginx(t *testing.T, store storage.Store, at string, flags ...s
 			case c.purged && c.restarted && consumer == "fresh":
 				t.Errorf("%s: %s: %s", name, consumer, text)
 			}
-			torn = torn || strings.Contains(text, "two timelines")
+			mixed = mixed || strings.Contains(text, "two timelines")
 		}
 		text, code := run(t, "verify", url)
-		if c.purged && c.restarted && code != 0 || torn && (code != 5 || !strings.Contains(text, "timeline")) {
+		if c.purged && c.restarted && code != 0 || mixed && (code != 5 || !strings.Contains(text, "timeline")) {
 			t.Errorf("%s: verify: status %d: %s", name, code, text)
 		}
-		if !c.purged && !torn {
+		if !c.purged && !mixed {
 			t.Errorf("%s: no consumer received a page from the cache", name)
 		}
 	}

@@ -72,8 +72,8 @@ func readText(body io.Reader, size int64) (*text, error) {
 	reader := page.NewReader(io.MultiReader(buffered, strings.NewReader(string(closing))), boundary, page.ReaderOptions{MaxWhole: maxWhole, Strict: true})
 	for part, err := range reader.Parts() {
 		if err != nil {
-			var torn *page.Error
-			if errors.As(err, &torn) {
+			var incomplete *page.Error
+			if errors.As(err, &incomplete) {
 				return t.done(size, closing, false), nil
 			}
 			return nil, fmt.Errorf("read body: %w", err)

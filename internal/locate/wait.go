@@ -12,36 +12,36 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Patience is how a command waits for a server that is not available when the command begins.
-type Patience struct {
+// A RetryPolicy is how a command waits for a server that is unavailable when the command starts.
+type RetryPolicy struct {
 	kind      string        // "store" or "sink", for the log
 	name      string        // without a password
-	transient error         // matches the errors after which it tries again
+	transient error         // matched by errors after which to retry
 	limit     time.Duration // negative: until the context ends
 	pause     time.Duration // the longest between attempts; a failed attempt takes some time, too
 }
 
-// ForStore returns the patience for the store at a URL: 30 s or, to follow it, without limit.
-func ForStore(rawURL string, follow bool) Patience {
-	p := Patience{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
+// ForStore returns the policy for the store at a URL: wait 30 s or, to follow it, without limit.
+func ForStore(rawURL string, follow bool) RetryPolicy {
+	p := RetryPolicy{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
 	if follow {
 		p.limit = -1
 	}
 	return p
 }
 
-// ForSink returns the patience for a sink: none or, to follow a feed, without limit.
-func ForSink(spec string, follow bool) Patience {
-	p := Patience{kind: "sink", name: sink.Redact(spec), transient: sink.ErrUnavailable, pause: 10 * time.Second}
+// ForSink returns the policy for a sink: do not wait or, to follow a feed, wait without limit.
+func ForSink(spec string, follow bool) RetryPolicy {
+	p := RetryPolicy{kind: "sink", name: sink.Redact(spec), transient: sink.ErrUnavailable, pause: 10 * time.Second}
 	if follow {
 		p.limit = -1
 	}
 	return p
 }
 
-// Wait calls open until it succeeds, its error is not that of a server that is not available, or
-// the patience ends.
-func Wait[T any](ctx context.Context, log *slog.Logger, p Patience, open func() (T, error)) (T, error) {
+// Wait calls open until it succeeds, fails for another reason than an unavailable server, or the
+// policy's limit has passed.
+func Wait[T any](ctx context.Context, log *slog.Logger, p RetryPolicy, open func() (T, error)) (T, error) {
 	for begun := time.Now(); ; {
 		v, err := open()
 		if err == nil || !errors.Is(err, p.transient) || ctx.Err() != nil || p.limit >= 0 && time.Since(begun) >= p.limit {

@@ -25,10 +25,10 @@ func TestWaitForSink(t *testing.T) {
 		want   error
 		opened int
 	}{
-		"there":          {follow: true, opened: 1},
-		"comes":          {errs: []error{away, away, away}, follow: true, opened: 4},
-		"not followed":   {errs: []error{away}, want: sink.ErrUnavailable, opened: 1},
-		"locked":         {errs: []error{sink.ErrLocked}, follow: true, want: sink.ErrLocked, opened: 1},
+		"there":                   {follow: true, opened: 1},
+		"comes":                   {errs: []error{away, away, away}, follow: true, opened: 4},
+		"not followed":            {errs: []error{away}, want: sink.ErrUnavailable, opened: 1},
+		"locked":                  {errs: []error{sink.ErrLocked}, follow: true, want: sink.ErrLocked, opened: 1},
 		"available, then refuses": {errs: []error{away, sink.ErrSpec}, follow: true, want: sink.ErrSpec, opened: 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {

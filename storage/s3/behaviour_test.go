@@ -142,7 +142,7 @@ func TestConsistentReads(t *testing.T) {
 		return storage.Meta{Data: data}
 	}
 	const writers, steps = 6, 20
-	first := newStore(t, server, "torn")
+	first := newStore(t, server, "mixed")
 	must[storage.Version](t)(first.Create(t.Context(), "n", meta(0, nil, false), text("")))
 	var all, readers sync.WaitGroup
 	done := make(chan struct{})
@@ -160,7 +160,7 @@ func TestConsistentReads(t *testing.T) {
 		return o.Version, body, c
 	}
 	for w := range writers {
-		s := newStore(t, server, "torn")
+		s := newStore(t, server, "mixed")
 		all.Go(func() {
 			for i := 0; i < steps; {
 				version, body, c := load(s)
@@ -181,7 +181,7 @@ func TestConsistentReads(t *testing.T) {
 		})
 	}
 	for range 3 {
-		s := newStore(t, server, "torn")
+		s := newStore(t, server, "mixed")
 		readers.Go(func() {
 			for last := 0; ; {
 				select {

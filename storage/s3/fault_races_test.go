@@ -110,13 +110,13 @@ func TestMixedStates(t *testing.T) {
 			store := bed.open(t, nth(n, s3fault.Headers(header)))
 			got, err := store.Get(ctx, key, 0, -1)
 			if err != nil {
-				t.Errorf("request %d is torn: %v", n, err)
+				t.Errorf("request %d mixes states: %v", n, err)
 				continue
 			}
 			body, err := io.ReadAll(got.Body)
 			got.Body.Close()
 			if is := (&faultState{got.Meta, body}); err != nil || !same(is, test.now) {
-				t.Errorf("request %d is torn: read %v, want %v; %v", n, is, test.now, err)
+				t.Errorf("request %d mixes states: read %v, want %v; %v", n, is, test.now, err)
 			}
 		}
 	}
