@@ -28,7 +28,7 @@ func reprDigests(h http.Header) (digests, error) {
 		text, closed := strings.CutSuffix(text, ":")
 		sum, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || !opened || !closed {
-			return digests{}, fmt.Errorf("its Repr-Digest %.200q is not like sha-256=:AAAA: with Base64 between the colons", member)
+			return digests{}, fmt.Errorf("its Repr-Digest %.200q is not of the form sha-256=:BASE64:", member)
 		}
 		*target = sum
 	}
@@ -43,7 +43,7 @@ func (d digests) check(report *Report, url string, sha256, sha512 hash.Hash) {
 		got  hash.Hash
 	}{{"sha-256", d.sha256, sha256}, {"sha-512", d.sha512, sha512}} {
 		if got := c.got.Sum(nil); c.want != nil && !bytes.Equal(c.want, got) {
-			report.add(ReprDigest, url, "its Repr-Digest says %s is %x, and it is %x", c.name, c.want, got)
+			report.add(ReprDigest, url, "its Repr-Digest has %s %x, but its body has %x", c.name, c.want, got)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 			"its body has a line, at byte %d, that begins with the page's delimiter: readers that search for delimiters see a different body", line)
 	}
 	if hasLength && string(declared) != strconv.FormatInt(size, 10) {
-		at.violates(ContentLength, "its Content-Length is %q, its body has %d bytes", declared, size)
+		at.violates(ContentLength, "its Content-Length is %q, but its body has %d bytes", declared, size)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func copyBody(w io.Writer, part *page.Part) (size int64, err error) {
 // finish makes the checks that need the whole page.
 func (c *pageCheck) finish() {
 	if c.isFeed() && c.whole && c.dated && !c.now.LastModified.IsZero() && !c.now.LastModified.Equal(c.newest) {
-		c.report.add(PageTime, c.url, "its Last-Modified is %s, that of its newest entity %s",
+		c.report.add(PageTime, c.url, "its Last-Modified is %s, but that of its newest entity is %s",
 			feed.FormatTime(c.now.LastModified), feed.FormatTime(c.newest))
 	}
 	if c.known && (c.whole || c.was.Final) {
@@ -196,11 +196,11 @@ func (c *partCheck) modified() {
 		return
 	}
 	if day, ok := weekday(string(value), t); !ok {
-		c.violates(EntityHeader, "its Last-Modified is %.100q, and that day is a %s", value, day)
+		c.violates(EntityHeader, "its Last-Modified is %.100q, but that day is a %s", value, day)
 	}
 	c.report.saw(t)
 	if c.isFeed() && t.Before(c.last) {
-		c.violates(TimeOrder, "its Last-Modified is %s, that of the entity before it %s", feed.FormatTime(t), feed.FormatTime(c.last))
+		c.violates(TimeOrder, "its Last-Modified is %s, earlier than that of the previous entity, %s", feed.FormatTime(t), feed.FormatTime(c.last))
 	}
 	c.last = t
 	if t.After(c.newest) {

@@ -57,7 +57,7 @@ func (v *visit) head(url string) (seen, error) {
 	}
 	full, err := v.ask(http.MethodGet, url)
 	if err == nil && full.links.Self != "" {
-		v.report.add(Head, url, "HEAD gives no rel=self link, GET gives %s", full.links.Self)
+		v.report.add(Head, url, "HEAD has no rel=self link, but GET has %s", full.links.Self)
 	}
 	return full, err
 }
@@ -91,7 +91,7 @@ func (w *feedWalk) crawl(entry string) error {
 	for s.links.Prev != "" {
 		prev := s.links.Prev
 		if w.pages.count >= w.most {
-			w.report.add(Loop, at, "it is %d pages from the entry point, and its rel=prev leads to an even older one", w.pages.count)
+			w.report.add(Loop, at, "it is %d pages from the entry point, but its rel=prev leads to an even older one", w.pages.count)
 			w.cut = true
 			break
 		}
@@ -195,14 +195,14 @@ func (w *feedWalk) walk() error {
 func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
 	p := w.pages.at(i)
 	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
-		w.report.add(Timeline, p.url, "it follows a page with the digest %s, and %s before it has %s", now.Prev, w.pages.at(i-1).url, before.Self)
+		w.report.add(Timeline, p.url, "it follows a page with the digest %s, but the page before it, %s, has %s", now.Prev, w.pages.at(i-1).url, before.Self)
 	}
 	if before.Self != "" && now.Prev == "" && now.Self != "" {
-		w.report.add(Timeline, p.url, "it does not name the digest of the page before it")
+		w.report.add(Timeline, p.url, "it does not have the digest of the previous page")
 	}
 	for _, d := range [...]struct{ name, head, get string }{{"self", p.chain.Self, now.Self}, {"prev", p.chain.Prev, now.Prev}} {
 		if d.head != "" && d.get != "" && d.head != d.get {
-			w.report.add(Timeline, p.url, "HEAD gives %s=%s as its digest in the chain, GET gives %s", d.name, d.head, d.get)
+			w.report.add(Timeline, p.url, "HEAD has the chain digest %s=%s, but GET has %s", d.name, d.head, d.get)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 	if s, err := w.head(url); err != nil || s.links.Prev != prev {
 		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
 	} else if prev != "" {
-		w.report.add(Symmetry, url, "its rel=prev is %s, and the page before it is %s", prev, link(want))
+		w.report.add(Symmetry, url, "its rel=prev is %s, but the page before it is %s", prev, link(want))
 	}
 }
 
@@ -240,14 +240,14 @@ func (w *feedWalk) checkNext(i int, next string) {
 	url := w.pages.at(i).url
 	if i+1 < w.pages.count {
 		if after := w.pages.at(i + 1); next != after.url && (next == "" || !after.nameless) {
-			w.report.add(Symmetry, url, "its rel=next is %s, and the page that names it as prev is %s", link(next), after.url)
+			w.report.add(Symmetry, url, "its rel=next is %s, but the page that names it as prev is %s", link(next), after.url)
 		}
 		return
 	}
 	switch {
 	case next == "":
 	case !w.pages.has(next) && w.pages.count >= w.most:
-		w.report.add(Loop, url, "it is the last of %d pages, and its rel=next leads to an even newer one", w.pages.count)
+		w.report.add(Loop, url, "it is the last of %d pages, but its rel=next leads to a newer one", w.pages.count)
 	case !w.pages.has(next):
 		w.pages.add(listed{url: next})
 	case !w.cut: // else the loop was found on the way back

@@ -128,7 +128,7 @@ func (l *pageList) load(number int) {
 	}
 	b := make([]byte, end-l.starts[number])
 	if _, err := l.file.ReadAt(b, l.starts[number]); err != nil {
-		l.err = fmt.Errorf("read the list of pages back: %w", err)
+		l.err = fmt.Errorf("read the list of pages: %w", err)
 		return
 	}
 	l.number, l.block = number, l.block[:0]

@@ -90,11 +90,11 @@ func (r Rule) Remedy() string {
 	case Reachable:
 		return "make the server answer 200 for this URL, and run again"
 	case MediaType:
-		return `serve pages as multipart/mixed; boundary="..." and indexes as application/json, with the coding that was asked for`
+		return `serve pages as multipart/mixed; boundary="..." and indexes as application/json, with a requested content coding`
 	case PageHeader:
 		return "add Last-Modified to the page, as an HTTP date"
 	case PageFormat:
-		return "write the page as RFC 2046, section 5.1 says, up to the closing delimiter; do not serve incomplete pages"
+		return "write the page as specified in RFC 2046, section 5.1, up to the closing delimiter; do not serve incomplete pages"
 	case EntityHeader:
 		return "make the producer write the header, once, in the form of the specification"
 	case OperationType:
@@ -102,7 +102,7 @@ func (r Rule) Remedy() string {
 	case ContentLength:
 		return "write the number of bytes of the body, or no Content-Length"
 	case ReprDigest:
-		return "find what changes pages on their way (proxy, cache, disk); the digest is that of the bytes as served"
+		return "find out what changes pages in between (proxy, cache, disk); the digest must be that of the bytes served"
 	case Changed:
 		return "restore the page from a copy; consumers that have read it will not read it again"
 	case LinkSyntax:
@@ -118,11 +118,11 @@ func (r Rule) Remedy() string {
 	case Head:
 		return "answer HEAD with the headers of GET; check for a cache that holds an old response"
 	case TimeOrder:
-		return "check the producer's clock; if it is behind, a new entity must get the time of the one before it"
+		return "check the producer's clock; if it is slow, a new entity must have the time of the previous one"
 	case PageTime:
 		return "give the page the Last-Modified of its last entity"
 	case DuplicateID:
-		return "make sure that Content-IDs name events, not the things they are about, and that a retry does not publish twice"
+		return "make sure that Content-IDs identify events, not their keys, and that retries do not publish twice"
 	case Caching:
 		return "send Cache-Control: immutable only with a page that has a next link; purge caches that hold the page"
 	case IndexSchema:

@@ -52,7 +52,7 @@ func Snapshot(ctx context.Context, url string, c Config) (report *Report, err er
 		}
 	}
 	if index.Entities > 0 && v.whole == v.pages.count && v.report.Entities != index.Entities {
-		v.report.add(EntityCount, url, "it says %d entities, but its pages have %d", index.Entities, v.report.Entities)
+		v.report.add(EntityCount, url, "it names %d entities, but its pages have %d", index.Entities, v.report.Entities)
 	}
 	return v.report, v.finish()
 }

@@ -52,7 +52,7 @@ func change(was, now PageState, prefix Sum) string {
 	case !was.Final && now.Entities < was.Entities:
 		return fmt.Sprintf("it had %d entities on an earlier visit, but has %d", was.Entities, now.Entities)
 	case !was.Final && prefix != was.Digest:
-		return fmt.Sprintf("its first %d entities are not what they were on an earlier visit", was.Entities)
+		return fmt.Sprintf("its first %d entities have changed since an earlier visit", was.Entities)
 	}
 	return ""
 }
@@ -80,7 +80,7 @@ func (v *visit) compareOrder(since *State) {
 	for _, was := range since.Pages[kept:] {
 		switch n := numbers[was.URL]; {
 		case n == 0:
-			v.report.add(Changed, was.URL, "it existed on an earlier visit and is gone, but an older page still exists")
+			v.report.add(Changed, was.URL, "it existed on an earlier visit and has been removed, but an older page still exists")
 		case n < before:
 			v.report.add(Changed, was.URL, "it was after page %s on an earlier visit, but is before it now", v.pages.at(before-1).url)
 		default:

@@ -163,7 +163,7 @@ func (s *storeCheck) check(ctx context.Context) error {
 		case n < s.floor:
 			continue
 		case n > s.newest+chain.Ahead:
-			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is further away than a killed producer can have left it", s.newest)
+			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is farther away than a killed producer can leave an orphan", s.newest)
 			return nil // reported once: all pages that follow are lost for the same reason
 		case n > s.newest:
 			if err := s.orphan(ctx, n); err != nil {
@@ -324,7 +324,7 @@ func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 		}
 	}
 	if want := page.ContentType(p.Boundary); info.Meta.ContentType != want {
-		s.report.add(Metadata, info.Key, "its Content-Type is %.200q, and should be %q", info.Meta.ContentType, want)
+		s.report.add(Metadata, info.Key, "its Content-Type is %.200q, but should be %q", info.Meta.ContentType, want)
 	}
 }
 
@@ -344,13 +344,13 @@ func (s *storeCheck) link(key string, before, p *chain.Page) {
 	}
 	switch {
 	case p.Number == 1 && p.Prev != "":
-		s.report.add(Chain, key, "it is the first page, but names %s as the page before it", p.Prev)
+		s.report.add(Chain, key, "it is the first page, but has the digest %s of a previous page", p.Prev)
 	case p.Number > 1 && p.Prev == "":
-		s.report.add(Chain, key, "it does not name the page before it")
+		s.report.add(Chain, key, "it does not have the digest of the previous page")
 	case before != nil && p.Prev != before.Digest():
-		s.report.add(Chain, key, "it names %s as the page before it, which is %s", p.Prev, before.Digest())
+		s.report.add(Chain, key, "it has %s as the digest of the previous page, which is %s", p.Prev, before.Digest())
 	}
 	if before != nil && p.First.Before(before.Last) {
-		s.report.add(Metadata, key, "its first entity is from %v, the last one before it from %v", p.First, before.Last)
+		s.report.add(Metadata, key, "its first entity is from %v, but the previous page ends at %v", p.First, before.Last)
 	}
 }

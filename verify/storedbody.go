@@ -40,7 +40,7 @@ func (c *bodyCheck) body(stored io.Reader) error {
 		c.report.add(BodyDigest, c.key, "its body should have %d bytes, but has %d", c.page.Size, source.size)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != c.page.SHA256 {
-		c.report.add(BodyDigest, c.key, "its metadata says SHA-256 %s, its body has %s", c.page.SHA256, got)
+		c.report.add(BodyDigest, c.key, "its metadata has the SHA-256 %s, but its body has %s", c.page.SHA256, got)
 	}
 	if whole {
 		c.compare()
@@ -93,15 +93,15 @@ func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 func (c *bodyCheck) compare() {
 	p := c.page
 	if p.Entities != c.entities {
-		c.report.add(Metadata, c.key, "its metadata says %d entities, but it has %d", p.Entities, c.entities)
+		c.report.add(Metadata, c.key, "its metadata has %d entities, but its body has %d", p.Entities, c.entities)
 	}
 	if !c.first.IsZero() && !feed.Truncate(p.First).Equal(c.first) {
-		c.report.add(Metadata, c.key, "its metadata says that the first entity is from %v, but it is from %v", p.First, c.first)
+		c.report.add(Metadata, c.key, "its metadata has %v as the time of the first entity, but it is from %v", p.First, c.first)
 	}
 	if !c.last.IsZero() && !feed.Truncate(p.Last).Equal(c.last) {
-		c.report.add(Metadata, c.key, "its metadata says that the last entity is from %v, but it is from %v", p.Last, c.last)
+		c.report.add(Metadata, c.key, "its metadata has %v as the time of the last entity, but it is from %v", p.Last, c.last)
 	}
 	if !bytes.Equal(c.lastID, []byte(p.LastContentID)) {
-		c.report.add(Metadata, c.key, "its metadata says that the last Content-ID is %q, but it is %q", p.LastContentID, c.lastID)
+		c.report.add(Metadata, c.key, "its metadata has %q as the last Content-ID, but it is %q", p.LastContentID, c.lastID)
 	}
 }

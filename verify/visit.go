@@ -182,7 +182,7 @@ func (c *pageCheck) lastModified(h http.Header) time.Time {
 	if err != nil {
 		c.report.add(PageHeader, c.url, "%v", err)
 	} else if day, ok := weekday(value, t); !ok {
-		c.report.add(PageHeader, c.url, "its Last-Modified is %.100q, and that day is a %s", value, day)
+		c.report.add(PageHeader, c.url, "its Last-Modified is %.100q, but that day is a %s", value, day)
 	}
 	return t
 }
@@ -202,7 +202,7 @@ func (c *pageCheck) selfLink(self string, answered *url.URL) {
 // boundary returns the boundary of a page, if it is multipart.
 func (c *pageCheck) boundary(h http.Header) (string, bool) {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		c.report.add(MediaType, c.url, "it has Content-Encoding %q, which was not asked for", coding)
+		c.report.add(MediaType, c.url, "it has Content-Encoding %q, which was not requested", coding)
 		return "", false
 	}
 	boundary, err := page.Boundary(h.Get("Content-Type"))
