@@ -24,7 +24,7 @@ func (r *Report) String() string {
 	case len(r.Steps) == 0:
 		fmt.Fprintf(&b, "%s: %s: nothing to repair\n", r.Feed, pageRange(r.Oldest, r.Newest))
 	case r.Newest == 0:
-		fmt.Fprintf(&b, "%s: no page is left\n", r.Feed)
+		fmt.Fprintf(&b, "%s: no pages are left\n", r.Feed)
 	case r.Applied:
 		fmt.Fprintf(&b, "%s has %s\n", r.Feed, pageRange(r.Oldest, r.Newest))
 	default:
@@ -50,20 +50,20 @@ func (s *Step) describe() string {
 	case s.Action == RaiseFloor:
 		return fmt.Sprintf("make page %d the oldest one", s.Page)
 	case s.To == "":
-		return fmt.Sprintf("remove what is left of page %d, which has no body", s.Page)
+		return fmt.Sprintf("remove the rest of page %d, which has no body", s.Page)
 	}
 	return fmt.Sprintf("move page %d to %s", s.Page, s.To)
 }
 
 func (l *Loss) describe() string {
-	text := fmt.Sprintf("lost of page %d: ", l.Page)
+	text := fmt.Sprintf("lost from page %d: ", l.Page)
 	if l.Entities < 0 {
 		text += "all entities"
 	} else {
 		text += human.Plural(int64(l.Entities), "entity", "entities")
 	}
 	if !l.First.IsZero() || !l.Last.IsZero() {
-		text += fmt.Sprintf(" of %s to %s", formatBound(l.First), formatBound(l.Last))
+		text += fmt.Sprintf(" from %s to %s", formatBound(l.First), formatBound(l.Last))
 	}
 	switch {
 	case l.FirstID != "":
