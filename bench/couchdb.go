@@ -62,7 +62,6 @@ func (b *bench) withCouchDB(use func(server string) error) error {
 	return use(server.URL())
 }
 
-// couchDocuments measures many small documents.
 func (b *bench) couchDocuments(server string) error {
 	db, err := b.newCouchDB(server, "feedctl-bench")
 	if err != nil {
@@ -95,7 +94,6 @@ func (b *bench) couchDocuments(server string) error {
 	return nil
 }
 
-// A bridging is a run of the bridge.
 type bridging struct {
 	*process
 	took time.Duration
@@ -126,7 +124,6 @@ func (b *bench) besideCurl(db, changes string, flags ...string) (ours bridging, 
 	return ours, curl, nil
 }
 
-// couchAttachments measures documents with one attachment each.
 func (b *bench) couchAttachments(server string) error {
 	db, err := b.newCouchDB(server, "feedctl-bench-attachments")
 	if err != nil {

@@ -93,7 +93,6 @@ func (b *bench) follow(s *server) error {
 	return nil
 }
 
-// postLine publishes one entity through the server.
 func postLine(s *server, n int) error {
 	response, err := http.Post(s.url+layout.FeedPath("bench")+"?key=/id", "application/x-ndjson", bytes.NewReader(append(newEntity(n).Body, '\n')))
 	if err != nil {
@@ -119,7 +118,6 @@ type crowd struct {
 	err         error
 }
 
-// join adds a follower.
 func (c *crowd) join(s *server) error {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -208,7 +206,6 @@ func (c *crowd) leave() {
 	c.members.Wait()
 }
 
-// cpuTime returns the CPU time of a process.
 func cpuTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -45,7 +45,6 @@ func (b *bench) memory() error {
 
 func (b *bench) hugeName() string { return fmt.Sprintf("one entity of %g MiB", mib(b.huge)) }
 
-// makeHuge creates a sparse file.
 func makeHuge(name string, size int64) error {
 	file, err := os.Create(name)
 	if err != nil {

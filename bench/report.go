@@ -56,7 +56,6 @@ func newReport(out io.Writer) *report {
 	return &report{out: out, results: []result{}}
 }
 
-// add prints and records a result.
 func (p *report) add(name, unit string, ours, other float64, otherName string, t target) {
 	r := result{Name: name, Unit: unit, Ours: ours, Other: other, OtherName: otherName, Target: t.text}
 	if other != 0 {

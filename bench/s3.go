@@ -158,7 +158,6 @@ func (s *s3Bench) writes() error {
 	return nil
 }
 
-// A putting is the result of putting bytes.
 type putting struct {
 	took     time.Duration
 	requests uint64
@@ -168,7 +167,6 @@ type putting struct {
 // rate returns how many MB of something were put in a second.
 func (p putting) rate(bytes int64) float64 { return float64(bytes) / 1e6 / p.took.Seconds() }
 
-// putObjects writes plain objects.
 func (s *s3Bench) putObjects(size int64) (putting, error) {
 	client, data := s.client(), bytes.Repeat(newEntity(1).Body, s3Object/entitySize+1)[:s3Object]
 	s.run++
@@ -231,7 +229,6 @@ func (s *s3Bench) s3Entities() (count int, batch func(n int) []*feed.Entity) {
 	}
 }
 
-// publishStore publishes into one feed, in order.
 func (s *s3Bench) publishStore() (put putting, err error) {
 	store, err := s.open()
 	if err != nil {
@@ -285,7 +282,6 @@ func (s *s3Bench) publishAll(f *producer.Feed) error {
 	return cmp.Or(w.Wait(s.ctx), w.Close())
 }
 
-// snapshotStore writes a snapshot.
 func (s *s3Bench) snapshotStore() (put putting, err error) {
 	store, err := s.open()
 	if err != nil {

@@ -79,7 +79,6 @@ func skipped(found string) result      { return result{Skipped, found, ""} }
 func warning(found, fix string) result { return result{Warning, found, fix} }
 func problem(found, fix string) result { return result{Problem, found, fix} }
 
-// finding completes a result.
 func finding(check, why string, r result) Finding {
 	f := Finding{Check: check, Level: r.level, Found: r.found}
 	if r.level == Warning || r.level == Problem {

@@ -19,7 +19,6 @@ type visit struct {
 	entry  *answer  // the newest page, without a content coding
 }
 
-// A check tests one thing.
 type check struct {
 	name string
 	why  string // why it matters

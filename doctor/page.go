@@ -94,7 +94,6 @@ func (v *visit) checkBody(context.Context) result {
 	return fine(fmt.Sprintf("%d bytes", body.size))
 }
 
-// links returns the links of the newest page.
 func (v *visit) links() (feed.Links, error) { return feed.ParseLinks(v.entry.url, v.entry.header) }
 
 const linkFix = "have proxy and CDN forward the server's Link header unchanged; a bucket alone has none: put \"feedctl serve\" in front of it"

@@ -90,7 +90,6 @@ func (v *visit) get(ctx context.Context, u *url.URL) (*answer, error) {
 	return v.do(ctx, http.MethodGet, u, fields{identity})
 }
 
-// readEntry gets the newest page again.
 func (v *visit) readEntry(ctx context.Context) error {
 	a, err := v.get(ctx, v.feed)
 	if err == nil && a.status != http.StatusOK {

@@ -14,7 +14,6 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// An answer is the result of a request.
 type answer struct {
 	url    *url.URL
 	status int
@@ -144,5 +143,4 @@ func (c *counter) Write(b []byte) (int, error) {
 // text returns "200 OK".
 func (a *answer) text() string { return fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)) }
 
-// etag returns the entity tag.
 func (a *answer) etag() string { return a.header.Get("Etag") }

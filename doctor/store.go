@@ -22,7 +22,6 @@ const scratch = "feedctl doctor: this object can be deleted\n"
 // cleanupTime limits the removal of the scratch object at the end.
 const cleanupTime = 30 * time.Second
 
-// A storeVisit is one examination of a store.
 type storeVisit struct {
 	store   storage.Store
 	key     string          // of the scratch object
@@ -32,7 +31,6 @@ type storeVisit struct {
 	failed  bool // further checks are pointless
 }
 
-// A storeCheck tests one thing.
 type storeCheck struct {
 	name string
 	why  string // why it matters

@@ -53,7 +53,6 @@ func (p *process) start() {
 	}(p.cmd, p.exited)
 }
 
-// ended reports whether the process has exited.
 func (p *process) ended() bool {
 	select {
 	case <-p.exited:

@@ -15,7 +15,6 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// header returns a header with the given lines.
 func header(lines ...string) page.Header {
 	var h page.Header
 	for _, line := range lines {

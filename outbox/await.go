@@ -85,7 +85,6 @@ func (p *poller) all() []*waiter {
 	return list
 }
 
-// wake wakes the waiters in list.
 func (p *poller) wake(list []*waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +129,6 @@ func (p *poller) run() {
 	}
 }
 
-// pollTimeout limits one poll.
 const pollTimeout = 10 * time.Second
 
 // pause returns how long to wait before the next poll.

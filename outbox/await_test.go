@@ -15,7 +15,6 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A recorder records the statements of a pool.
 type recorder struct{ statements chan string }
 
 func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {

@@ -208,7 +208,6 @@ func drain(ctx context.Context, db *outbox.DB, c outbox.Config) (outbox.Stats, e
 	return runner.Stats(), err
 }
 
-// running is an active runner.
 type running struct {
 	*outbox.Runner
 	stop func() error
@@ -254,7 +253,6 @@ func (w *world) await() {
 	}
 }
 
-// entities returns all entities of the feed, in order.
 func entities(t testing.TB, store storage.Store) []*feed.Entity {
 	t.Helper()
 	return entitiesOf(t, store, testFeed)

@@ -22,7 +22,6 @@ type mover interface {
 	close()
 }
 
-// moved is the result of one move.
 type moved struct {
 	rows  int
 	bytes int64 // of bodies

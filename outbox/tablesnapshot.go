@@ -238,7 +238,6 @@ func (r *reading) close(ctx context.Context) {
 	}
 }
 
-// entities yields the rows.
 func (r *reading) entities(ctx context.Context) func(yield func(*feed.Entity, error) bool) {
 	return func(yield func(*feed.Entity, error) bool) {
 		for {

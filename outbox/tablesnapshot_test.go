@@ -158,7 +158,6 @@ func (w *world) table() map[string]string {
 	return state
 }
 
-// after returns the entities after the one with the given Content-ID.
 func after(t *testing.T, all []*feed.Entity, id string) []*feed.Entity {
 	t.Helper()
 	for n, e := range all {

@@ -72,7 +72,6 @@ func (t *txStore) leave() {
 	t.changed.Broadcast()
 }
 
-// fail ends the store.
 func (t *txStore) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -80,7 +80,6 @@ func (m *model) line(at int) []byte {
 	return m.page[at:]
 }
 
-// delimiter reports whether a line is a delimiter line.
 func (m *model) delimiter(line []byte) (is, closing bool) {
 	rest, is := bytes.CutPrefix(line, []byte("--"+m.boundary))
 	if !is {

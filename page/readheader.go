@@ -37,7 +37,6 @@ func (r *Reader) knownFields() Header {
 	return r.header
 }
 
-// parseHeader parses the header at the start of the window.
 func (r *Reader) parseHeader(length, blank int) (Header, error) {
 	header := r.window.bytes()[:length+blank]
 	if bad := badControl(header); bad >= 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// zeros reads n zero bytes.
 func zeros(n int64) io.Reader {
 	return io.LimitReader(readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }), n)
 }

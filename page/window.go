@@ -37,7 +37,6 @@ func (w *window) kept() []byte { return w.buf[w.pos-w.keep : w.pos] }
 // ended reports whether the page is known to end with the window.
 func (w *window) ended() bool { return w.err == io.EOF }
 
-// offset returns the offset of the window in the page.
 func (w *window) offset() int64 { return w.base + int64(w.pos) }
 
 // size returns the number of bytes of the page that have been read.

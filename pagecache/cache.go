@@ -97,7 +97,6 @@ type place struct {
 	number int64
 }
 
-// An entry is a cached page.
 type entry struct {
 	place
 	digest   string // in the chain

@@ -21,7 +21,6 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// errDamaged is matched by errors of damaged files.
 var errDamaged = errors.New("file is damaged")
 
 // The end of a file: the SHA-256 of the metadata, its length and magic.
@@ -32,7 +31,6 @@ const (
 	endSize   = lengthEnd + len(magic)
 )
 
-// fileName returns the name of a page's file.
 func (e *entry) fileName() string { return fmt.Sprintf("%s@%012d@%s", e.feed, e.number, e.digest) }
 
 func (c *Cache) path(e *entry) string { return filepath.Join(c.dir, pageDir, e.fileName()) }

@@ -14,7 +14,6 @@ import (
 // them as well.
 const queued = 16
 
-// defaultMemory is the default of [Config.Memory].
 const defaultMemory = 16 << 20
 
 func newMemory(size int64) *semaphore.Weighted { return semaphore.NewWeighted(max(size, inMemory)) }
@@ -41,7 +40,6 @@ type loaded struct {
 	held   int64 // reserved memory, in bytes
 }
 
-// release releases the memory.
 func (l *loaded) release() { l.memory.Release(l.held) }
 
 // read starts to read pages. The caller must call stop.

@@ -88,7 +88,6 @@ func objects(t *testing.T, store storage.Store) map[string]string {
 	return all
 }
 
-// equal compares two stores.
 func equal(t *testing.T, from, to storage.Store) {
 	t.Helper()
 	want, got := objects(t, from), objects(t, to)

@@ -203,7 +203,6 @@ func (c *Copy) update(change func(*Report)) {
 	}
 }
 
-// names returns the names of the feeds and snapshots to copy.
 func (c *Copy) names(ctx context.Context) (feeds, snapshotNames []string, err error) {
 	if c.config.Name == "" {
 		for name, err := range chain.Feeds(ctx, c.from, "") {

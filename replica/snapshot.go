@@ -88,7 +88,6 @@ func copyPages(ctx context.Context, from, to storage.Store, name, id string, pag
 	return Stats{Pages: copied.Load(), Bytes: written.Load()}, err
 }
 
-// readIndex returns the index of a snapshot, and its bytes.
 func readIndex(ctx context.Context, from storage.Store, name, id string) (storage.Info, *snapshot.Stored, []byte, error) {
 	o, err := from.Get(ctx, layout.SnapshotIndex(name, id), 0, -1)
 	if err != nil {
@@ -102,7 +101,6 @@ func readIndex(ctx context.Context, from storage.Store, name, id string) (storag
 	return o.Info, index, data, err
 }
 
-// copyPage copies page n of a snapshot.
 func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int) (size int64, err error) {
 	meta, source, content, err := fetch(ctx, from, key, func(info storage.Info) (string, error) {
 		about, err := snapshot.DecodePage(id, n, info.Meta.Data)

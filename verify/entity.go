@@ -15,7 +15,6 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A pageCheck checks one page.
 type pageCheck struct {
 	*visit
 	url   string
@@ -115,7 +114,6 @@ func appendFramed(dst []byte, h page.Header) []byte {
 	return dst
 }
 
-// copyBody writes a body to w and returns its size.
 func copyBody(w io.Writer, part *page.Part) (size int64, err error) {
 	if part.Stream != nil {
 		return io.Copy(w, part.Stream)

@@ -45,7 +45,6 @@ type pageList struct {
 	err    error
 }
 
-// add appends a page.
 func (l *pageList) add(p listed) {
 	l.seen.add(p.url)
 	l.count++
@@ -57,7 +56,6 @@ func (l *pageList) add(p listed) {
 // reverse reverses the list: its oldest page was added last.
 func (l *pageList) reverse() { l.backward = l.count }
 
-// has reports whether a page with this URL is in the list.
 func (l *pageList) has(url string) bool { return l.seen.has(url) }
 
 // at returns the i-th page, from 0 for the oldest.

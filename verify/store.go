@@ -264,7 +264,6 @@ func (s *storeCheck) gap(n, end int64) {
 	}
 }
 
-// page checks one page of the chain.
 func (s *storeCheck) page(ctx context.Context, n int64) error {
 	before := s.before
 	s.before = nil

@@ -50,7 +50,6 @@ func newStore(t *testing.T, n int) *memory.Store {
 	return store
 }
 
-// rewrite replaces one page.
 func rewrite(t *testing.T, store storage.Store, n int64, change func(p *chain.Page, body []byte) []byte) {
 	t.Helper()
 	o, err := store.Get(t.Context(), layout.FeedPage("zones", n), 0, -1)

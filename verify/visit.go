@@ -149,7 +149,6 @@ func (b *bodyReader) drain() {
 	}
 }
 
-// headers checks the headers of a page.
 func (c *pageCheck) headers(response *http.Response) seen {
 	var s seen
 	s.modified = c.lastModified(response.Header)
@@ -199,7 +198,6 @@ func (c *pageCheck) selfLink(self string, answered *url.URL) {
 	}
 }
 
-// boundary returns the boundary of a page, if it is multipart.
 func (c *pageCheck) boundary(h http.Header) (string, bool) {
 	if coding := h.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		c.report.add(MediaType, c.url, "it has Content-Encoding %q, which was not requested", coding)

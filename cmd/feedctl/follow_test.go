@@ -62,7 +62,6 @@ func TestFollowMissing(t *testing.T) {
 	}
 }
 
-// serveStore serves a store and returns the URL.
 func serveStore(t *testing.T, url string) string {
 	t.Helper()
 	store, err := stores.Open(t.Context(), url, stores.Options{})

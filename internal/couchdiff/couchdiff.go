@@ -79,7 +79,6 @@ func (c *comparison) compare(ctx context.Context) error {
 	return nil
 }
 
-// document compares all leaves of a document.
 func (c *comparison) document(ctx context.Context, id string) error {
 	inA, err := c.a.leaves(ctx, id)
 	if err != nil {

@@ -219,7 +219,6 @@ func (o overlay) Create(ctx context.Context, key string, meta storage.Meta, body
 	return o.over.Create(ctx, key, meta, body)
 }
 
-// flipped returns data with one bit changed.
 func flipped(data []byte, bit int) []byte {
 	data = bytes.Clone(data)
 	data[bit/8] ^= 1 << (bit % 8)

@@ -456,7 +456,6 @@ func TestResyncAfterDroppedMark(t *testing.T) {
 	}
 }
 
-// readMembers reads an object.
 func readMembers(r *Reader, value func(*Reader) error) error {
 	err := r.Enter('{')
 	for err == nil {

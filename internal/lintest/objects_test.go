@@ -24,7 +24,6 @@ var (
 	longer    = flag.Int("longer", 1, "factor for the number of histories")
 )
 
-// seeds returns the seeds of that many histories.
 func seeds(t *testing.T, histories int) (all []uint64) {
 	if *firstSeed == 0 {
 		*firstSeed = rand.Uint64N(1 << 32)

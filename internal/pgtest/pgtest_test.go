@@ -15,7 +15,6 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// query returns the single value of a query.
 func query(t *testing.T, url, sql string, args ...any) (value string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

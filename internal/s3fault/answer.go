@@ -142,7 +142,6 @@ func answer(status int, what errorBody, header http.Header) Fault {
 	}
 }
 
-// response returns a response to r with the given body.
 func response(r *http.Request, status int, header http.Header, body []byte) *http.Response {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))

@@ -32,7 +32,6 @@ type change struct {
 	Staged int `json:"staged,omitempty"`
 }
 
-// writeRecord writes a new position file, before it is renamed.
 func (t *target) writeRecord(path string, h head, changes map[string]int) error {
 	file, err := t.fs.Open(path, os.O_CREATE|os.O_TRUNC)
 	if err != nil {

@@ -248,7 +248,6 @@ func testStrict(t *testing.T, w *world) {
 	}
 }
 
-// testPatchColumns patches the column with the document.
 func testPatchColumns(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=/id:int,doc=:json,price=/price:numeric"})
 	write(t, k, entity(1, "a", `{"id":1,"price":1.50}`), change(2, "a", `{"price":2.50}`), change(3, "none", `{}`))

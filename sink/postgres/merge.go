@@ -46,7 +46,6 @@ func (t *target) stored(ctx context.Context, key string) (c current, err error) 
 	return c, err
 }
 
-// row selects the row of a key.
 func (t *target) row(ctx context.Context, key string) (c current, err error) {
 	var size int64
 	err = t.selectRow(ctx, key, &c, &size)

@@ -48,7 +48,6 @@ func (s *spool) begin(fields int) {
 
 func (s *spool) null() { s.mem = append(s.mem, 0xff, 0xff, 0xff, 0xff) }
 
-// field appends a field.
 func (s *spool) field(value []byte) {
 	s.mem = append(binary.BigEndian.AppendUint32(s.mem, uint32(len(value))), value...)
 }

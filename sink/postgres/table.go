@@ -22,7 +22,6 @@ const (
 	fieldLastModified = "@last_modified"
 )
 
-// A column is a column of the table.
 type column struct {
 	name   string
 	define string // its type and constraints, for CREATE TABLE

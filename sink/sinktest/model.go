@@ -27,7 +27,6 @@ func number(id string) int {
 	return n
 }
 
-// entity returns the nth entity of a feed.
 func entity(n int, operation feed.Operation, key, contentType, body string) *feed.Entity {
 	return &feed.Entity{
 		ContentID:       contentID(n),

@@ -60,7 +60,6 @@ func readTable(path, table string) (records []sinktest.Record, err error) {
 	return records, err
 }
 
-// value returns the single value of a query.
 func value(t *testing.T, path, query string) (text string) {
 	t.Helper()
 	conn, err := connect(path)

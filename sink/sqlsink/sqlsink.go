@@ -133,7 +133,6 @@ func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	return at, nil
 }
 
-// detect returns the backend of a database.
 func detect(ctx context.Context, conn *sql.Conn) (backend, error) {
 	var version string
 	lite := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)

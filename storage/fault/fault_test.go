@@ -69,7 +69,6 @@ func key(verb fault.Verb) string {
 	return "key"
 }
 
-// prepare returns a store with an object, and its version.
 func prepare(t *testing.T) (*memory.Store, storage.Version) {
 	t.Helper()
 	s := memory.New()

@@ -97,7 +97,6 @@ func leave(t *testing.T, dir, key string) {
 	}
 }
 
-// bodyFiles returns the paths of all body files of key.
 func bodyFiles(t *testing.T, dir, key string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "objects", filepath.FromSlash(key)) + "@[A-Z2-7]*")

@@ -143,7 +143,6 @@ func traced(t *testing.T, dir, verb string, args ...string) trace {
 	return trace{text: string(text), result: string(output)}
 }
 
-// calls returns the lines of the trace with calls of the given name.
 func (tr trace) calls(name string) []string {
 	return regexp.MustCompile(`(?m)^\d+ +`+name+`\(.*$`).FindAllString(tr.text, -1)
 }

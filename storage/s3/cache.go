@@ -67,7 +67,6 @@ func (c *bodyCache) put(n *cachedBody) {
 	}
 }
 
-// has reports whether the cache holds a body of key.
 func (c *bodyCache) has(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +74,6 @@ func (c *bodyCache) has(key string) bool {
 	return ok
 }
 
-// drop removes the body of key.
 func (c *bodyCache) drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

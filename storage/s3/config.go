@@ -156,7 +156,6 @@ func isAWS(endpoint string) bool {
 	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") || strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
 }
 
-// check returns an error if the configuration is invalid.
 func (c *Config) check() error {
 	if c.Bucket == "" {
 		return errors.New("open store without bucket")

@@ -146,7 +146,6 @@ func (c call) redundant() bool {
 	return c.own || c.large || strings.Contains(c.name, " ") && c.want == nil
 }
 
-// noise returns pseudorandom bytes for a seed.
 func noise(seed byte, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(b)

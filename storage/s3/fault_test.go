@@ -66,7 +66,6 @@ func newFaultBed(t *testing.T) *faultBed {
 	return bed
 }
 
-// decide returns the fault for a request, by its key.
 func (b *faultBed) decide(r s3fault.Request) s3fault.Fault {
 	key := faultKey.FindString(r.Path + r.Prefix)
 	if decide, ok := b.faults.Load(key); ok {
@@ -97,7 +96,6 @@ func openOver(ctx context.Context, config s3.Config, decide func(s3fault.Request
 // pass injects no fault.
 func pass(s3fault.Request) s3fault.Fault { return nil }
 
-// key returns a new key.
 func (b *faultBed) key() string { return fmt.Sprintf("key/%06d", b.keys.Add(1)) }
 
 // A faultState is an object; nil if there is none.

@@ -108,7 +108,6 @@ func (s *Store) listings(ctx context.Context, prefix, after, delimiter string) i
 	}
 }
 
-// key returns the key of an object.
 func (s *Store) key(object *string) string {
 	return strings.TrimPrefix(aws.ToString(object), *s.object(""))
 }

@@ -99,7 +99,6 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 	return u, release, nil
 }
 
-// readWhole reads the body into memory.
 func (u *upload) readWhole(begun *cachedBody, body storage.Body, trailer []byte) error {
 	u.state = sha256.New()
 	if begun != nil {
@@ -141,7 +140,6 @@ func (u *upload) finish(state hash.Hash, trailer []byte) error {
 	return nil
 }
 
-// readBody copies a body to w.
 func readBody(w io.Writer, body storage.Body) error {
 	r, err := storage.OpenExact(body)
 	if err != nil {
@@ -217,7 +215,6 @@ type source struct {
 	closed bool
 }
 
-// openSource opens size bytes of a body at an offset.
 func openSource(body storage.Body, offset, size int64) (*source, error) {
 	r, err := storage.OpenFrom(body, offset)
 	if err != nil {

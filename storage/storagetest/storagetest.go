@@ -133,7 +133,6 @@ func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Op
 	}
 }
 
-// runner returns a function that tests a new store.
 func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
 	return func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
 		t.Run(name, func(t *testing.T) {

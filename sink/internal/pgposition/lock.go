@@ -53,7 +53,6 @@ func (k *Keeper) pooled(ctx context.Context) (bool, error) {
 	return *k.Writer.pooled, nil
 }
 
-// lockSession takes the lock in the session that writes.
 func (k *Keeper) lockSession(ctx context.Context) error {
 	if err := k.Step(); err != nil {
 		return err
