@@ -69,7 +69,6 @@ func received(ctx context.Context, request *http.Request) *http.Request {
 	return r
 }
 
-// A pipeWriter is the ResponseWriter of a [transport].
 type pipeWriter struct {
 	body   *handover
 	header http.Header
@@ -156,7 +155,6 @@ func (w *pipeWriter) response(request *http.Request, body io.ReadCloser) *http.R
 	}
 }
 
-// A pipeBody is the body of a response.
 type pipeBody struct {
 	pipe   *handover
 	cancel context.CancelFunc

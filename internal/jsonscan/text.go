@@ -83,7 +83,6 @@ func unquote(b []byte) (text string, halved bool, err error) {
 	return string(out), halved, nil
 }
 
-// hex4 returns the value of four hexadecimal digits.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {

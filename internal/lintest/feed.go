@@ -84,7 +84,6 @@ func (l FeedLoad) Check(ctx context.Context, handles []storage.Store, readers []
 	return log.check()
 }
 
-// again retries an operation that may fail.
 func again(do func() error) (err error) {
 	for range retries {
 		if err = do(); err == nil {
@@ -94,7 +93,6 @@ func again(do func() error) (err error) {
 	return err
 }
 
-// A publisher publishes its batches with one producer after another.
 type publisher struct {
 	load    FeedLoad
 	log     *feedLog
@@ -148,7 +146,6 @@ func (p *publisher) publish(ctx context.Context, ids []string) (err error) {
 	return err
 }
 
-// A feedLog records publications and reads.
 type feedLog struct {
 	history *history
 	turn    chan struct{} // holds a value after each read
@@ -251,7 +248,6 @@ func (l *feedLog) check() error {
 	return explain(logModel, l.history.operations)
 }
 
-// A logCall publishes one entity, or reads all.
 type logCall struct {
 	publish bool
 	id      string

@@ -11,7 +11,6 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// An objectCall is the request of a client.
 type objectCall struct {
 	verb   fault.Verb
 	key    string
@@ -22,7 +21,6 @@ type objectCall struct {
 	length int64           // of Get
 }
 
-// An objectResult is the response to a client.
 type objectResult struct {
 	outcome outcome
 	version storage.Version // of successful calls

@@ -121,7 +121,6 @@ func (r *recorder) list(ctx context.Context, keys []string) {
 	}
 }
 
-// padding varies the length of bodies.
 func padding(random *rand.Rand) string {
 	return string(bytes.Repeat([]byte("."), random.IntN(3)*random.IntN(40)))
 }

@@ -106,7 +106,6 @@ func output(name string, args ...string) (string, error) {
 
 var licence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 
-// texts returns the licences and notices in a directory.
 func texts(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

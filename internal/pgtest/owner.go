@@ -69,7 +69,6 @@ func (o *owner) command(dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command to completion.
 func (o *owner) run(dir, name string, args ...string) error {
 	cmd := o.command(dir, name, args...)
 	var output bytes.Buffer

@@ -141,7 +141,6 @@ func (s *Server) start() error {
 	return errors.New("versitygw does not start")
 }
 
-// program returns the path of versitygw.
 func program() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -90,7 +90,6 @@ func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	return &cut, name, nil
 }
 
-// migrations are the migrations that this program knows.
 type migrations struct {
 	sql    fs.FS
 	names  []string // "001_store.sql" and so on

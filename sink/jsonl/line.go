@@ -80,7 +80,6 @@ func (c *encoder) encodeLarge(stream io.Reader, size int64) error {
 	}
 }
 
-// flush writes the buffer to out.
 func (c *encoder) flush() error {
 	n, err := c.out.Write(c.buf)
 	c.wrote += int64(n)

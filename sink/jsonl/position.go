@@ -12,7 +12,6 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// A record is the content of the position file.
 type record struct {
 	// Version of this format: 1.
 	Version int `json:"version"`
@@ -75,7 +74,6 @@ func (t *target) Recover(context.Context) (feed.Position, error) {
 	return committed.Position, t.cutBack()
 }
 
-// initialize starts a new file.
 func (t *target) initialize() error {
 	size, err := t.size()
 	if err != nil {

@@ -38,7 +38,6 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 	return nil
 }
 
-// stage adds an entity to the batch.
 func (t *target) stage(ctx context.Context, e *feed.Entity) error {
 	key := e.Key()
 	if key == "" {
@@ -120,7 +119,6 @@ func (t *target) remove(key string, e *feed.Entity) error {
 	return t.spool.finish()
 }
 
-// put stages a whole entity.
 func (t *target) put(key string, e *feed.Entity) error {
 	body, stream, size, err := t.body.Read(e)
 	if err != nil {
@@ -148,7 +146,6 @@ func (t *target) put(key string, e *feed.Entity) error {
 	return t.spool.finish()
 }
 
-// contents appends body and bytes.
 func (t *target) contents(body []byte, isJSON bool) {
 	if isJSON {
 		t.spool.field(body)

@@ -38,7 +38,6 @@ var (
 	notNull  = regexp.MustCompile(`(?i)\s+not\s+null$`)
 )
 
-// parseColumns reads the columns of [Options.Columns].
 func parseColumns(text string) ([]projection, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

@@ -53,7 +53,6 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// existingColumns reads the columns of the table.
 func (t *target) existingColumns(ctx context.Context, tx pgx.Tx) (have map[string]existing, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.attname, format_type(a.atttypid, -1),

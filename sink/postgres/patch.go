@@ -13,7 +13,6 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// patch stages a patched document.
 func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if len(t.projections) > 0 && t.document < 0 {
 		return errNoDocument

@@ -137,7 +137,6 @@ func parseConfig(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// configure sets what the sink needs of its connection.
 func configure(config *pgx.ConnConfig) {
 	if _, ok := config.RuntimeParams["application_name"]; !ok {
 		config.RuntimeParams["application_name"] = "feedctl consume"
@@ -162,7 +161,6 @@ func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, e
 	return &Sink{session.New("postgres table "+o.Table, t), t}, nil
 }
 
-// A target writes a table.
 type target struct {
 	pgposition.Keeper
 	table       table

@@ -23,7 +23,6 @@ var (
 	errLong    = fmt.Errorf("the body is larger than %d bytes", sink.MaxInline)
 )
 
-// putColumns stages the columns of an entity.
 func (t *target) putColumns(key string, e *feed.Entity) error {
 	body, stream, _, err := t.body.Read(e)
 	if err != nil {

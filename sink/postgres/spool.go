@@ -21,7 +21,6 @@ type spool struct {
 	entries []entry
 }
 
-// An entry is a row.
 type entry struct {
 	start, end int64
 	replaced   bool // by a later one for the same key
@@ -87,7 +86,6 @@ func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 	return n, nil
 }
 
-// finish ends a row.
 func (s *spool) finish() error {
 	s.entries[len(s.entries)-1].end = s.end()
 	if len(s.mem) < held {
@@ -160,7 +158,6 @@ func (s *spool) readSome(p []byte, start, end int64) (int, error) {
 	return n, nil
 }
 
-// replaced returns the numbers of replaced rows.
 func (s *spool) replaced() (numbers []int32) {
 	for n, e := range s.entries {
 		if e.replaced {

@@ -139,7 +139,6 @@ func (t *table) stage(name, constraint, onCommit string) string {
 	return "CREATE TEMPORARY TABLE IF NOT EXISTS " + pgx.Identifier{name}.Sanitize() + " (" + strings.Join(columns, ", ") + ") ON COMMIT " + onCommit
 }
 
-// copy copies into a staging table.
 func (t *table) copy(stage string) string {
 	return "COPY pg_temp." + pgx.Identifier{stage}.Sanitize() + " FROM STDIN (FORMAT binary)"
 }
@@ -179,7 +178,6 @@ func (t *table) notRemoved(stage string) string {
 	return fmt.Sprintf("AND (%[1]s NOT IN (SELECT d.key FROM %[2]s) OR s.n > (SELECT max(d.n) FROM %[2]s WHERE d.key = %[1]s)) ", key, removed)
 }
 
-// remove deletes the rows of staged deletions.
 func (t *table) remove(stage string) string {
 	return fmt.Sprintf("DELETE FROM %s AS t USING pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL AND t.%s = %s",
 		t.quoted(t.name), pgx.Identifier{stage}.Sanitize(), pgx.Identifier{t.key}.Sanitize(), t.keyValue())
@@ -270,7 +268,6 @@ END $feedctl$`,
 		strings.Join(names, ", "), t.onConflict(), from)
 }
 
-// quarantine records the rejected entities.
 func (t *table) quarantine(stage string) string {
 	return fmt.Sprintf(`INSERT INTO %s (table_name, name, content_id, key, operation, last_modified, reason)
 		SELECT $1, $2, s.content_id, s.key, CASE s.op WHEN 'D' THEN 'DELETE' WHEN 'C' THEN 'PATCH' ELSE 'PUT' END, s.last_modified, s.reason

@@ -67,7 +67,6 @@ func (s suite) checkModel(t *testing.T, dir string) int {
 	return g.n
 }
 
-// model tests without crashes.
 func (s suite) model(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

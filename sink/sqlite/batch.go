@@ -76,7 +76,6 @@ func (t *target) put(key string, e *feed.Entity) error {
 	return t.insert(key, e, body)
 }
 
-// insert inserts or replaces a row.
 func (t *target) insert(key string, e *feed.Entity, body []byte) error {
 	t.headers = content.AppendHeaders(t.headers[:0], e.Header)
 	t.upsert.BindText(1, key)

@@ -98,7 +98,6 @@ func New(db *sql.DB, table string) consumer.Sink {
 	return session.New("sqlite table "+table, &target{table: table, db: db})
 }
 
-// A target writes a table.
 type target struct {
 	table string
 	path  string  // of the database

@@ -52,7 +52,6 @@ func createFile(path string) (*newFile, error) {
 	}
 }
 
-// createTemp creates a file in the directory for temporary files.
 func (s *Store) createTemp(purpose string) (*newFile, error) {
 	return createFile(filepath.Join(s.root, tmpDir, purpose+"@"+newID()))
 }

@@ -100,7 +100,6 @@ func newStore(dir string, open func(*Store) error) (*Store, error) {
 	return s, nil
 }
 
-// open checks the layout.
 func (s *Store) open() error {
 	found, err := s.checkVersion()
 	if found && err == nil {

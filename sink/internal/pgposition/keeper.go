@@ -91,7 +91,6 @@ func (k *Keeper) Connect(ctx context.Context) error {
 	return k.Writer.Connect(ctx) // closed if it failed to take the lock
 }
 
-// recoverWait limits how long a recovery may take.
 const recoverWait = time.Minute
 
 // Recover takes the lock and the ownership of the position, and returns the position. The

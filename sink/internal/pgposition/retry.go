@@ -31,7 +31,6 @@ func Passes(err error) bool {
 	return standby || pgerr.Network(err) || pgconn.SafeToRetry(err)
 }
 
-// remarks say what to do.
 var remarks = map[string]string{
 	"25006": "the server is read-only, possibly a standby: connect to the primary, or list several hosts and target_session_attrs=read-write in the URL",
 	"42501": "GRANT the privilege to this user: the sink needs SELECT, INSERT, UPDATE and DELETE, TEMPORARY on the database, and at first CREATE on the schema",
