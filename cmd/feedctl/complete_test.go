@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// completed returns what a shell offers for the last of the words.
+// completed returns the completions of the last word.
 func completed(t *testing.T, words ...string) string {
 	t.Helper()
 	code, stdout, stderr := feedctl(t, "", append([]string{"__complete"}, words...)...)
