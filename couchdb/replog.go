@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // MaxHistory is how many sessions a replication log keeps, as in CouchDB.
@@ -91,6 +94,16 @@ func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 		l.Rev = rev
 	}
 	return err
+}
+
+// SeqText returns the text of a sequence, as in queries: a string without its quotes, other JSON
+// unchanged.
+func SeqText(seq json.RawMessage) string {
+	seq = bytes.TrimSpace(seq)
+	if text, err := jsonscan.Unquote(seq); err == nil {
+		return text
+	}
+	return string(seq)
 }
 
 // ReplicationID returns the id of the replication described by parts: 32 hexadecimal digits of a

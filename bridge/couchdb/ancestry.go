@@ -23,9 +23,8 @@ import (
 // revisions in it are leaves.
 var ErrNoAncestry = errors.New("has no _revisions, so the revisions that it replaces are unknown: publish to another feed, with --revs from its beginning")
 
-// HasConflicts reports whether the bridge that last published to the feed had
-// Options.Conflicts. It returns false for a feed that does not exist or is not from a
-// bridge.
+// HasConflicts reports whether the bridge that last published to the feed had Options.Conflicts. It
+// returns false for a feed that does not exist or is not from a bridge.
 func HasConflicts(ctx context.Context, store storage.Store, name string) (bool, error) {
 	newest, err := chain.NewReader(store, name).Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {

@@ -38,7 +38,8 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bridge{config: c, core: core, log: newReplicationLog(c.Source, c.Target, selection, c.Log)}, nil
+	log := &replicationLog{source: c.Source, target: c.Target, selection: selection, report: c.Log, meter: &core.Meter}
+	return &Bridge{config: c, core: core, log: log}, nil
 }
 
 // kind is the bridge's name in checkpoints.
@@ -78,7 +79,7 @@ func (b *Bridge) Run(ctx context.Context) (Report, error) {
 				return err
 			}
 			s.origin.behind = behind
-			b.log.begin(session, begun, s.since, &b.core.Meter)
+			b.log.begin(session, begun, s.since)
 			err = s.Do(ctx, s)
 			from, to := s.Places()
 			if first {

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,10 +73,9 @@ type Config struct {
 	// run, the bridge reads the source from its beginning, and publishes the revisions
 	// that are not in the feed.
 	Filter Filter
-	// Moved declares that the source is the one that the feed was filled from, although its
-	// URL has changed or it was created again. If it does not have the replication log, it is
-	// read from its beginning, and the revisions that are not in the feed are published.
-	// Set it for one run only.
+	// Moved declares that the source is the one that the feed was filled from, although its URL has
+	// changed or it was created again. If it does not have the replication log, it is read from its
+	// beginning, and the revisions that are not in the feed are published. Set it for one run only.
 	Moved bool
 	// MaxDocument is the limit in bytes above which documents, with the attachments that
 	// are published, are put into quarantine. 0: no limit.
@@ -102,15 +102,9 @@ const (
 )
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Attachments == "" {
-		c.Attachments = Stub
-	}
-	if c.Target == "" {
-		c.Target = c.Feed
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Attachments = cmp.Or(c.Attachments, Stub)
+	c.Target = cmp.Or(c.Target, c.Feed)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	switch c.Attachments {
 	case None, Stub, Inline, Multipart:
 	default:

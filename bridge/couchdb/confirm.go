@@ -1,7 +1,6 @@
 package couchdb
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -41,21 +40,23 @@ func (r *reader) confirm(ctx context.Context) error {
 	}
 	at, known := o.in(log)
 	if o.source != "" && !known && !b.config.Moved {
-		return b.foreign(o.source)
+		return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not have that position: publish to another feed, or use --moved if it is the same database with another URL",
+			bridge.ErrForeign, b.config.Feed, o.source, b.config.Source.URL())
 	}
 	if o.source != "" || b.config.Moved {
 		r.instance = "" // it was that of the old database
 	}
-	var mark *mark
+	var confirmed *mark
 	switch {
 	case r.only != nil || o.since == nil:
 		return nil
 	case at >= 0 && sameSeq(log.History[at].RecordedSeq, o.since):
-		mark = markOf(log.History[at])
+		known := log.History[at]
+		confirmed = &mark{Session: known.SessionID, Record: known.Records, Since: known.RecordedSeq}
 	case o.known != nil && o.known.in(log):
-		mark = o.known
-		b.config.Log.Info("reading changes again from the last position in the replication log", "source", b.config.Source.URL(), "since", seqText(mark.Since))
-		r.begin(mark.Since)
+		confirmed = o.known
+		b.config.Log.Info("reading changes again from the last position in the replication log", "source", b.config.Source.URL(), "since", couchdb.SeqText(o.known.Since))
+		r.begin(o.known.Since)
 	case b.config.Moved:
 		r.begin(nil)
 	case o.known != nil || len(log.History) > 0:
@@ -70,7 +71,7 @@ func (r *reader) confirm(ctx context.Context) error {
 		}
 	}
 	if own {
-		b.log.known.Store(mark)
+		b.log.known.Store(confirmed)
 	}
 	return nil
 }
@@ -101,13 +102,9 @@ func (o *origin) in(log *couchdb.Log) (at int, known bool) {
 	return at, at >= 0 || o.known != nil && o.known.in(log)
 }
 
-func markOf(s couchdb.Session) *mark {
-	return &mark{Session: s.SessionID, Record: s.Records, Since: s.RecordedSeq}
-}
-
 func (r *reader) restart(since json.RawMessage) {
 	r.bridge.config.Log.Warn("source does not match the feed's checkpoint: it was restored from a backup, or its replication log was deleted; "+
-		"reading it from the beginning and publishing revisions that are not in the feed", "source", r.bridge.config.Source.URL(), "since", seqText(since))
+		"reading it from the beginning and publishing revisions that are not in the feed", "source", r.bridge.config.Source.URL(), "since", couchdb.SeqText(since))
 	r.begin(nil)
 }
 
@@ -118,15 +115,20 @@ func (r *reader) begin(since json.RawMessage) {
 	r.bridge.log.beginAt(since)
 }
 
-// isBack reports whether the source's changes end before a position. It compares the numbers at
-// the beginning of sequences, which count updates; it is used if the source has no log.
+// isBack reports whether the source's changes end before a position. It compares the numbers at the
+// beginning of sequences, which count updates; it is used if the source has no log.
 func (r *reader) isBack(ctx context.Context, since json.RawMessage) (bool, error) {
 	var info couchdb.Info
 	if err := r.bridge.config.Source.JSON(ctx, couchdb.Request{Once: true}, &info); err != nil {
 		return false, err
 	}
-	end := seqNumber(info.UpdateSeq)
-	return end >= 0 && end < seqNumber(since), nil
+	number := func(seq json.RawMessage) (int64, error) {
+		digits, _, _ := strings.Cut(couchdb.SeqText(seq), "-")
+		return strconv.ParseInt(digits, 10, 64)
+	}
+	end, noEnd := number(info.UpdateSeq)
+	at, noPosition := number(since)
+	return noEnd == nil && noPosition == nil && end < at, nil
 }
 
 // verifyAgain verifies, after the connection was lost, that the source still has the last known
@@ -172,31 +174,7 @@ func (r *reader) remember(rows []changes.Row) {
 	}
 }
 
-// seqText returns the text of a sequence.
-func seqText(seq json.RawMessage) string {
-	var text string
-	if json.Unmarshal(seq, &text) == nil {
-		return text
-	}
-	return string(bytes.TrimSpace(seq))
-}
-
 // sameSeq reports whether two sequences are equal.
 func sameSeq(a, b json.RawMessage) bool {
-	return cmp.Or(seqText(a), "0") == cmp.Or(seqText(b), "0")
-}
-
-// seqNumber returns the number at the beginning of a sequence, or -1.
-func seqNumber(seq json.RawMessage) int64 {
-	text, _, _ := strings.Cut(seqText(seq), "-")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-func (b *Bridge) foreign(source string) error {
-	return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not have that position: publish to another feed, or use --moved if it is the same database with another URL",
-		bridge.ErrForeign, b.config.Feed, source, b.config.Source.URL())
+	return cmp.Or(couchdb.SeqText(a), "0") == cmp.Or(couchdb.SeqText(b), "0")
 }

@@ -101,8 +101,7 @@ func (d *document) attached() bool {
 	return false
 }
 
-// withoutAttachments returns the text without the member _attachments, otherwise
-// unchanged.
+// withoutAttachments returns the text without the member _attachments, otherwise unchanged.
 func (d *document) withoutAttachments() []byte {
 	if d.attachments == nil {
 		return d.text

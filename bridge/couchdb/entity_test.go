@@ -2,6 +2,9 @@ package couchdb
 
 import (
 	"testing"
+
+	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/couchdb"
 )
 
 func TestJSONEntity(t *testing.T) {
@@ -11,11 +14,12 @@ func TestJSONEntity(t *testing.T) {
 		`{"_id":"a","_rev":"2-x","_deleted":true,"by":"b"}`:       `DELETE {"_id":"a","_rev":"2-x","_deleted":true,"by":"b"}`,
 		`{"_id":"a","_rev":"2-x","_deleted":true,"_revisions":0}`: `DELETE {"_id":"a","_rev":"2-x","_deleted":true,"_revisions":0}`,
 	} {
-		d, err := parseDocument([]byte(text))
+		meta := couchdb.ScanDoc([]byte(text))
+		r := &run{reader: &reader{bridge: &Bridge{}}}
+		e, err := r.entity(bridge.Version{ID: meta.ID, Rev: meta.Rev}, &couchdb.Doc{Meta: meta, ContentType: mediaJSON, Body: couchdb.NewBody([]byte(text))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := jsonEntity(d, true)
 		if got := string(e.Operation) + " " + string(e.Body); got != want {
 			t.Errorf("%s: %s", text, got)
 		}

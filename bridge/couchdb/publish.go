@@ -11,6 +11,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
+const mediaJSON = "application/json"
+
 // maxCut is the largest document from which attachments are removed, in bytes. It must be in
 // memory for that. CouchDB's own limit for documents is 8 MB by default.
 const maxCut = 16 << 20
@@ -119,7 +121,15 @@ func (s *run) entity(p bridge.Version, doc *couchdb.Doc) (*feed.Entity, error) {
 	if d.id != p.ID || d.rev != p.Rev {
 		return nil, fmt.Errorf("document %w: _id %q, _rev %q", errWrongID, d.id, d.rev)
 	}
-	return jsonEntity(d, keep), nil
+	switch {
+	case d.deleted && d.bare && !d.history:
+		// A tombstone without other members has no body.
+	case keep:
+		e.Body = d.text
+	default:
+		e.Body = d.withoutAttachments()
+	}
+	return e, nil
 }
 
 // publishAgain publishes a document whose fetch failed or was truncated.

@@ -71,14 +71,17 @@ func newReader(b *Bridge, s *run, from origin) *reader {
 
 // Read sends pieces until the changes feed or ctx ends.
 func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
-	kinds := r.bridge.kinds()
-	if r.only != nil {
-		kinds = kinds[:1]
-	}
-	for _, kind := range kinds {
-		if err := r.follow(ctx, kind, pieces); err != nil {
-			return err
+	// A normal feed is the cheapest for existing changes.
+	err := r.follow(ctx, changes.Normal, pieces)
+	if c := &r.bridge.config; err == nil && r.only == nil && c.Follow {
+		kind := changes.Continuous
+		if c.LongPoll {
+			kind = changes.LongPoll
 		}
+		err = r.follow(ctx, kind, pieces)
+	}
+	if err != nil {
+		return err
 	}
 	return r.checkEnd(ctx)
 }
@@ -213,18 +216,37 @@ func (r *reader) verify(ctx context.Context) error {
 	return err
 }
 
+// heartbeat is the interval of the source's heartbeats. After three missing ones the follower
+// reconnects.
+const heartbeat = 5 * time.Second
+
+// How much of the changes feed is read at a time. With pages, servers that buffer responses prepare
+// the next rows while earlier ones are published.
+const (
+	pageRows   = 2000
+	batchRows  = 1000
+	batchBytes = 1 << 20
+)
+
 // options returns the options for a follower from the reader's position.
 func (r *reader) options(kind changes.Feed) changes.Options {
-	o := r.bridge.follow(kind, r.since, r.instance)
-	o.Heard = func() {
-		r.heard = time.Now()
-		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = r.heard })
+	c := &r.bridge.config
+	o := changes.Options{
+		Feed: kind, Since: r.since, Instance: r.instance, Filter: c.Filter,
+		AllDocs: c.Conflicts, IncludeDocs: !c.Revs && !c.Conflicts && r.lean == 0,
+		BatchRows: batchRows, BatchBytes: batchBytes, Heartbeat: heartbeat, Log: c.Log,
+		Heard: func() {
+			r.heard = time.Now()
+			r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = r.heard })
+		},
 	}
-	if r.lean > 0 {
-		o.IncludeDocs = false
-		o.SeqInterval = 0 // so that reading with documents can begin after any row
+	if kind == changes.Normal {
+		o.PageRows = pageRows
+		if r.lean == 0 { // otherwise, reading with documents begins after any row
+			o.SeqInterval = batchRows // one position per batch is enough
+		}
 	}
-	switch picks := r.bridge.config.Filter.Picks(); {
+	switch picks := c.Filter.Picks(); {
 	case r.only != nil && picks:
 		o.IncludeDocs = false // few of them are needed
 	case r.only != nil:
@@ -366,10 +388,8 @@ func (r *reader) revisions(row *changes.Row) []string {
 	case !r.bridge.config.Conflicts:
 		return row.Revs[:1]
 	}
-	revs := make([]string, 0, len(row.Revs))
-	for i := range row.Revs {
-		revs = append(revs, row.Revs[len(row.Revs)-1-i])
-	}
+	revs := slices.Clone(row.Revs)
+	slices.Reverse(revs)
 	return revs
 }
 

@@ -27,12 +27,12 @@ type replicationLog struct {
 	target    string
 	selection string
 	report    *slog.Logger
+	meter     *bridge.Meter
 
 	mu      sync.Mutex
 	session string
 	begun   time.Time
 	start   json.RawMessage
-	meter   *bridge.Meter
 	records int64 // of the session
 	written time.Time
 	refused bool // by the source, permanently
@@ -62,10 +62,6 @@ func (m *mark) in(log *couchdb.Log) bool {
 	return false
 }
 
-func newReplicationLog(source *couchdb.DB, target, selection string, report *slog.Logger) *replicationLog {
-	return &replicationLog{source: source, target: target, selection: selection, report: report}
-}
-
 // id returns the id of the replication from source, which depends on its peers and its
 // selection (protocol, "Generate Replication ID").
 func (l *replicationLog) id(source string) string {
@@ -73,10 +69,10 @@ func (l *replicationLog) id(source string) string {
 }
 
 // begin sets the session to log.
-func (l *replicationLog) begin(session string, begun time.Time, start json.RawMessage, m *bridge.Meter) {
+func (l *replicationLog) begin(session string, begun time.Time, start json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.begun, l.start, l.meter = session, begun, start, m
+	l.session, l.begun, l.start = session, begun, start
 	l.records, l.written = 0, time.Now()
 }
 
@@ -155,12 +151,6 @@ func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) erro
 
 // sessionOf returns the entry of the replication log.
 func sessionOf(p bridge.Progress, id string, begun time.Time, start, recorded json.RawMessage) couchdb.Session {
-	if start == nil {
-		start = json.RawMessage("0")
-	}
-	if recorded == nil {
-		recorded = start
-	}
 	return couchdb.Session{
 		SessionID:        id,
 		StartTime:        couchdb.FormatTime(begun),

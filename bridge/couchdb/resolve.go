@@ -101,36 +101,31 @@ type leaf struct {
 	ancestry []string // rev and its ancestors, newest first, as far as the source has them
 }
 
-// leaves returns the leaves that descend from revisions of a document, or all leaves if revs
-// is nil, winner first. If given is false, p is in quarantine or there is an error.
+// leaves returns the leaves that descend from revisions of a document, or all leaves if revs is nil,
+// winner first. If given is false, p is in quarantine or there is an error.
 func (s *run) leaves(ctx context.Context, p bridge.Version, revs []string) (found []leaf, given bool, err error) {
-	given, err = s.retryRead(ctx, p, func() (err error) {
-		found, err = s.bridge.requestLeaves(ctx, p.ID, revs)
-		return err
+	given, err = s.retryRead(ctx, p, func() error {
+		found = nil
+		for doc, err := range s.bridge.config.Source.OpenRevs(ctx, p.ID, revs, couchdb.GetOptions{Revs: true, Latest: true, Once: true}) {
+			switch {
+			case err != nil:
+				return &sourceError{err}
+			case errors.Is(doc.Err, couchdb.ErrNotFound):
+				continue
+			case doc.Err != nil:
+				return &sourceError{doc.Err}
+			}
+			l := leaf{rev: doc.Rev, deleted: doc.Deleted}
+			l.ancestry, err = ancestry(jsonscan.NewReader(doc.Body.Reader()))
+			if err := errors.Join(err, doc.Body.Close()); err != nil {
+				return fmt.Errorf("read revision %q: %w", doc.Rev, err)
+			}
+			found = append(found, l)
+		}
+		return nil
 	})
 	slices.SortFunc(found, compareLeaves)
 	return slices.CompactFunc(found, func(a, b leaf) bool { return a.rev == b.rev }), given, err
-}
-
-func (b *Bridge) requestLeaves(ctx context.Context, id string, revs []string) (found []leaf, err error) {
-	for doc, err := range b.config.Source.OpenRevs(ctx, id, revs, couchdb.GetOptions{Revs: true, Latest: true, Once: true}) {
-		if err != nil {
-			return nil, &sourceError{err}
-		}
-		if errors.Is(doc.Err, couchdb.ErrNotFound) {
-			continue
-		}
-		if doc.Err != nil {
-			return nil, &sourceError{doc.Err}
-		}
-		l := leaf{rev: doc.Rev, deleted: doc.Deleted}
-		l.ancestry, err = ancestry(jsonscan.NewReader(doc.Body.Reader()))
-		if err := errors.Join(err, doc.Body.Close()); err != nil {
-			return nil, fmt.Errorf("read revision %q: %w", doc.Rev, err)
-		}
-		found = append(found, l)
-	}
-	return found, nil
 }
 
 // compareLeaves sorts the winner first: a leaf that is not deleted wins over one that is,

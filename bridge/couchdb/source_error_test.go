@@ -388,7 +388,7 @@ func TestAwayForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.log.begin(bridge.NewID(), time.Now(), nil, &b.core.Meter)
+	b.log.begin(bridge.NewID(), time.Now(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Do(ctx, s) }()

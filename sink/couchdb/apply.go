@@ -47,8 +47,7 @@ type change struct {
 	attachments piece
 	boundary    string
 	rest        piece
-	// whole means that body is the document of a revision. It is not written, but
-	// may be patched.
+	// whole means that body is the document of a revision. It is not written, but may be patched.
 	whole bool
 }
 
@@ -228,8 +227,7 @@ func (t *target) replicate(r revision, document piece, e *feed.Entity) error {
 	return nil
 }
 
-// stage stages a change. If a step has several changes of a document, only the last is
-// written.
+// stage stages a change. If a step has several changes of a document, only the last is written.
 func (t *target) stage(c *change, e *feed.Entity) {
 	alone := t.size(c) > maxLogged || t.multipart(c)
 	s := t.lastStep()

@@ -16,8 +16,7 @@ import (
 // ErrTaken means that another consumer has opened the same sink.
 var ErrTaken = errors.New("another consumer has taken the sink over: stop one of the two, or give them different names")
 
-// ErrLost means that the database was deleted, replaced or restored while the sink was
-// open.
+// ErrLost means that the database was deleted, replaced or restored while the sink was open.
 var ErrLost = errors.New("the checkpoint is missing, or older than before: the database was deleted, replaced or restored; start the consumer again to write what is missing")
 
 // A checkpoint is the document _local/feedctl-sink-NAME.
@@ -45,8 +44,7 @@ type checkpoint struct {
 type pending struct {
 	Step     string        `json:"step"`
 	Position feed.Position `json:"position"` // when it is done
-	// Parts is how many documents the log of the step has. 0: the step is the
-	// one change of Single.
+	// Parts is how many documents the log of the step has. 0: the step is the one change of Single.
 	Parts  int     `json:"parts,omitempty"`
 	Single *single `json:"single,omitempty"`
 }

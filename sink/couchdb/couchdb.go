@@ -23,8 +23,7 @@ import (
 // DefaultName is the default name of a consumer.
 const DefaultName = "feedctl"
 
-// consumerName matches valid names of consumers. The id of the checkpoint contains
-// the name.
+// consumerName matches valid names of consumers. The id of the checkpoint contains the name.
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // A Sink is a [consumer.Sink] that writes to a database.

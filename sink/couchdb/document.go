@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// metaMember is the member of a document with the fields of the entity other than
-	// its body.
+	// metaMember is the member of a document with the fields of the entity other than its body.
 	metaMember = "feedctl"
 	// bodyName is the attachment with the body.
 	bodyName = "body"
@@ -34,8 +33,7 @@ func (m member) with(value []byte) []byte {
 	return slices.Concat(m.text[:len(m.text)-len(m.value)], value)
 }
 
-// members returns the members of an object. The text must be valid and have no white
-// space.
+// members returns the members of an object. The text must be valid and have no white space.
 func members(text []byte) (all []member) {
 	for quoted, value := range jsonscan.Members(text) {
 		name, _ := jsonscan.Unquote(quoted)

@@ -81,8 +81,7 @@ func (s *formatter) value(top bool) error {
 	return nil
 }
 
-// reordered reports whether JavaScript moves a member with this name to the front
-// or drops it.
+// reordered reports whether JavaScript moves a member with this name to the front or drops it.
 func reordered(name string) bool {
 	_, err := strconv.ParseUint(name, 10, 64)
 	return err == nil || name == "__proto__"

@@ -12,10 +12,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// inlined converts a document in multipart/related to JSON with its attachments in base64, so
-// that it can be written in one request with others. It returns false if the document is too
-// large or has a compressed attachment: the server would compress it again, and change its
-// digest.
+// inlined converts a document in multipart/related to JSON with its attachments in base64, so that
+// it can be written in one request with others. It returns false if the document is too large or
+// has a compressed attachment: the server would compress it again, and change its digest.
 func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	if body == nil || len(body) > maxInline {
 		return nil, false

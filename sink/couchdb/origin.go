@@ -69,8 +69,7 @@ func boundaryOf(contentType string) string {
 // maxPartHeader limits the header of the first part of a multipart body.
 const maxPartHeader = 4 << 10
 
-// openRelated finds the document in a multipart/related body. It returns false for other
-// bodies.
+// openRelated finds the document in a multipart/related body. It returns false for other bodies.
 func (s *spool) openRelated(contentType string, body piece) (r related, ok bool, err error) {
 	boundary := boundaryOf(contentType)
 	if boundary == "" {

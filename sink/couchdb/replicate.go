@@ -17,9 +17,8 @@ const (
 	maxDiff      = 1000    // revisions in _revs_diff
 )
 
-// replicateAll stores the revisions that the database does not have, unchanged
-// (protocol, "Calculate Revision Difference" and the following sections). It is
-// idempotent.
+// replicateAll stores the revisions that the database does not have, unchanged (protocol,
+// "Calculate Revision Difference" and the following sections). It is idempotent.
 func (t *target) replicateAll(ctx context.Context, all []revision) (o outcome, err error) {
 	for some := range slices.Chunk(all, maxDiff) {
 		missing, err := t.missing(ctx, some, &o)

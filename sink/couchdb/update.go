@@ -18,8 +18,7 @@ type write struct {
 
 func (w write) name() (id, rev string) { return w.ID, w.Rev }
 
-// maxPart is the size in bytes of the documents in a part of the log, unless one
-// is larger.
+// maxPart is the size in bytes of the documents in a part of the log, unless one is larger.
 const maxPart = 512 << 10
 
 // update writes the changes of a step. It writes all of them to the log first, so that
@@ -71,9 +70,8 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 	return t.finish(ctx, p, o)
 }
 
-// plan returns the changes that have an effect, and the revisions that they replace. Only
-// the last change of each document has an effect, and deleting a document that does not
-// exist has none.
+// plan returns the changes that have an effect, and the revisions that they replace. Only the last
+// change of each document has an effect, and deleting a document that does not exist has none.
 func (t *target) plan(ctx context.Context, all []*change, last map[string]*change) ([]*change, map[string]string, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(c *change) bool { return last[c.id] != c })
 	var changes []*change

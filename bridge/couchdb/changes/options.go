@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // Feed is a kind of changes feed (CouchDB documentation, "Changes Feeds").
@@ -117,7 +115,7 @@ func (o *Options) Check() error {
 		return errors.New("the selector is not valid JSON")
 	case o.Since != nil && !json.Valid(o.Since):
 		return fmt.Errorf("the position %.100q is not valid JSON", o.Since)
-	case o.Since != nil && seqText(o.Since) == "now":
+	case o.Since != nil && couchdb.SeqText(o.Since) == "now":
 		return errors.New("invalid position \"now\": its meaning would change with a reconnect")
 	case o.Feed < Normal || o.Feed > LongPoll:
 		return fmt.Errorf("invalid kind of feed %d", int(o.Feed))
@@ -150,7 +148,7 @@ func (o *Options) request(kind Feed, since json.RawMessage, limit int64) (couchd
 	query.Set("feed", kind.String())
 	query.Set("heartbeat", strconv.FormatInt(o.Heartbeat.Milliseconds(), 10))
 	if since != nil {
-		query.Set("since", seqText(since))
+		query.Set("since", couchdb.SeqText(since))
 	}
 	if limit > 0 {
 		query.Set("limit", strconv.FormatInt(limit, 10))
@@ -190,12 +188,4 @@ func (o *Options) addFilter(query url.Values) ([]byte, error) {
 		return json.Marshal(map[string]json.RawMessage{"selector": o.Selector})
 	}
 	return nil, nil
-}
-
-// seqText returns a sequence for use in a query: a string without its quotes, other JSON unchanged.
-func seqText(seq json.RawMessage) string {
-	if text, err := jsonscan.Unquote(bytes.TrimSpace(seq)); err == nil {
-		return text
-	}
-	return string(seq)
 }
