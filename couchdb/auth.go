@@ -13,7 +13,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -79,25 +78,32 @@ const sessionAge = 9 * time.Minute
 
 // A session holds the current cookie from _session.
 type session struct {
-	login  chan struct{} // semaphore: one login at a time
-	mu     sync.Mutex
+	mu     chan struct{} // a mutex, which is held during a login
 	cookie string
 	until  time.Time // when to stop using it
 }
 
-// current returns the cookie, or "" if there is no valid one. An expired cookie is
-// not tried: if the database is publicly readable, the server treats its user as anonymous
-// and reports that only when a write is refused.
-func (s *session) current() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !time.Now().Before(s.until) {
-		return ""
+// get returns the cookie, logging in first if there is no valid one. An expired cookie is not tried:
+// if the database is publicly readable, the server treats its user as anonymous and reports that
+// only when a write is refused.
+func (s *session) get(ctx context.Context, db *DB) (string, error) {
+	select {
+	case s.mu <- struct{}{}:
+		defer func() { <-s.mu }()
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
-	return s.cookie
+	if s.cookie == "" || !time.Now().Before(s.until) {
+		cookie, err := db.login(ctx)
+		if err != nil {
+			return "", err
+		}
+		s.keep(cookie)
+	}
+	return s.cookie, nil
 }
 
-// keep stores a cookie. The caller must hold s.mu.
+// keep stores a cookie. The caller must hold mu.
 func (s *session) keep(cookie *http.Cookie) {
 	age := sessionAge
 	if cookie.MaxAge > 0 {
@@ -106,46 +112,17 @@ func (s *session) keep(cookie *http.Cookie) {
 	s.cookie, s.until = cookie.Value, time.Now().Add(age)
 }
 
-// get returns the cookie, logging in first if there is none.
-func (s *session) get(ctx context.Context, db *DB) (string, error) {
-	if cookie := s.current(); cookie != "" {
-		return cookie, nil
-	}
-	select {
-	case s.login <- struct{}{}:
-		defer func() { <-s.login }()
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	if cookie := s.current(); cookie != "" {
-		return cookie, nil // from a concurrent login
-	}
-	cookie, err := db.login(ctx)
-	if err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keep(cookie)
-	return cookie.Value, nil
-}
-
-// expire drops a cookie that was refused, unless it has already been replaced.
-func (s *session) expire(cookie string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cookie == cookie {
+// replace drops a cookie that was refused, or stores the one that the server sends before the old
+// one expires, unless the old one has already been replaced.
+func (s *session) replace(old string, with *http.Cookie) {
+	s.mu <- struct{}{}
+	defer func() { <-s.mu }()
+	switch {
+	case s.cookie != old:
+	case with == nil:
 		s.cookie = ""
-	}
-}
-
-// renew stores the cookie that the server sends before the old one expires.
-func (s *session) renew(old string, resp *http.Response) {
-	cookie := findCookie(resp)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cookie != nil && s.cookie == old {
-		s.keep(cookie)
+	default:
+		s.keep(with)
 	}
 }
 

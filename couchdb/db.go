@@ -31,7 +31,7 @@ type DB struct {
 
 // Open returns a DB, or an error if c is invalid. It makes no request.
 func Open(c Config) (*DB, error) {
-	db := &DB{config: c, session: session{login: make(chan struct{}, 1)}}
+	db := &DB{config: c, session: session{mu: make(chan struct{}, 1)}}
 	if err := db.setURL(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}

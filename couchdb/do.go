@@ -91,15 +91,11 @@ func (db *DB) repeat(ctx context.Context, q *Request, try func() error) error {
 
 // mayRepeat reports whether the request may be made again after err.
 func (q *Request) mayRepeat(err error) bool {
-	var refused *Error
-	if q.Once || !Retryable(err) || q.writes && errors.As(err, &refused) && refused.Status == http.StatusInternalServerError {
+	if q.Once || !Retryable(err) || q.writes && Status(err) == http.StatusInternalServerError {
 		return false
 	}
-	if q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead {
-		return true
-	}
 	// A rate-limited request had no effect.
-	return errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests
+	return q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead || Status(err) == http.StatusTooManyRequests
 }
 
 // maxLogins is how often one request may log in again. Even a new session may be refused
@@ -110,11 +106,13 @@ const maxLogins = 3
 func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error) {
 	resp, cookie, err := db.try(ctx, q)
 	for n := 0; n < maxLogins && cookie != "" && errors.Is(err, ErrUnauthorized); n++ {
-		db.session.expire(cookie)
+		db.session.replace(cookie, nil)
 		resp, cookie, err = db.try(ctx, q)
 	}
 	if cookie != "" && err == nil {
-		db.session.renew(cookie, resp)
+		if newer := findCookie(resp); newer != nil {
+			db.session.replace(cookie, newer)
+		}
 	}
 	return resp, err
 }

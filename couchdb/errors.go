@@ -28,7 +28,7 @@ var (
 type Error struct {
 	Method string
 	URL    string // without credentials
-	Status int
+	Status int    // 400 for a malformed document, whatever the server sends
 	Code   string // the response's "error", such as "not_found"
 	Reason string // the response's "reason"
 }
@@ -69,32 +69,36 @@ func (e *Error) noDatabase() bool {
 	return e.Status == http.StatusNotFound && (reason == "database does not exist" || reason == "no_db_file")
 }
 
+// Status returns the status of an [Error], or 0 for other errors.
+func Status(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
 // Retryable reports whether the same request may succeed later: the network failed, a response was
 // truncated, or its status was 408, 425, 429 or 5xx.
 func Retryable(err error) bool {
-	if Permanent(err) {
-		return false
-	}
-	var status *Error
 	var broken *transportError
-	return errors.As(err, &status) || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated)
+	return !Permanent(err) && (Status(err) != 0 || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated))
 }
 
 // Permanent reports whether the same request will fail until something is changed: the server
 // refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
 // An error that is neither Retryable nor Permanent may be either.
 func Permanent(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
-		switch e.Status {
-		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-			return false
-		}
-		return e.Status < 500 || e.Code == "doc_validation" // PouchDB Server sends it with status 500
+	switch status := Status(err); status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	case 0:
+		var certificate *tls.CertificateVerificationError
+		return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
+			errors.Is(err, errTLS) || errors.Is(err, errOrigin) || errors.Is(err, errRedirects)
+	default:
+		return status < http.StatusInternalServerError
 	}
-	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.Is(err, errTLS) || errors.Is(err, errOrigin) || errors.Is(err, errRedirects)
 }
 
 // A refusal is what a server sends in place of a document, or about a whole request.
@@ -117,7 +121,9 @@ func (db *DB) responseError(q Request, resp *http.Response) *Error {
 		body = refusal{}
 	}
 	e := db.docError(q, body)
-	e.Status = resp.StatusCode
+	if body.Error != "doc_validation" { // PouchDB Server sends it with status 500
+		e.Status = resp.StatusCode
+	}
 	return e
 }
 

@@ -54,19 +54,24 @@ type BulkResult struct {
 // The error is about the whole request. It matches ErrTooLarge if the batch must be made smaller.
 // Status 500 is not retried, because one of the documents may be the cause.
 func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]BulkResult, error) {
-	parts := make([][]byte, 0, 2*len(docs)+1)
-	separator := []byte(`{"docs":[`)
+	separator, end := []byte(`{"docs":[`), []byte(`],"new_edits":`+strconv.FormatBool(newEdits)+"}")
+	if len(docs) == 0 {
+		end = append(separator, end...)
+	}
+	var parts [][]byte
 	for _, doc := range docs {
 		parts = append(parts, separator, doc)
 		separator = []byte(",\n")
 	}
-	end := `],"new_edits":` + strconv.FormatBool(newEdits) + "}"
-	if len(docs) == 0 {
-		end = `{"docs":[` + end
-	}
-	parts = append(parts, []byte(end))
+	parts = append(parts, end)
 	q := JSONRequest(http.MethodPost, "_bulk_docs", nil)
-	q.Body = func() (io.Reader, error) { return concat(parts), nil }
+	q.Body = func() (io.Reader, error) {
+		readers := make([]io.Reader, len(parts))
+		for i, part := range parts {
+			readers[i] = bytes.NewReader(part)
+		}
+		return io.MultiReader(readers...), nil
+	}
 	for _, part := range parts {
 		q.Length += int64(len(part))
 	}
@@ -83,15 +88,6 @@ func (db *DB) BulkDocs(ctx context.Context, docs [][]byte, newEdits bool) ([]Bul
 		}
 	}
 	return results, nil
-}
-
-// concat returns a reader of parts, one after the other.
-func concat(parts [][]byte) io.Reader {
-	readers := make([]io.Reader, len(parts))
-	for i, part := range parts {
-		readers[i] = bytes.NewReader(part)
-	}
-	return io.MultiReader(readers...)
 }
 
 // A Put is one document to write.

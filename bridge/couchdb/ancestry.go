@@ -1,7 +1,6 @@
 package couchdb
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,8 +113,18 @@ func ancestry(r *jsonscan.Reader) (names []string, err error) {
 		if !whole {
 			return fmt.Errorf("its _revisions have more than %d bytes", maxHistory)
 		}
-		names, err = revisionNames(value)
-		return cmp.Or(err, errFound)
+		var revisions struct {
+			Start int64    `json:"start"`
+			IDs   []string `json:"ids"`
+		}
+		if err := json.Unmarshal(value, &revisions); err != nil {
+			return fmt.Errorf("read _revisions: %w", err)
+		}
+		names = make([]string, len(revisions.IDs))
+		for i, id := range revisions.IDs {
+			names[i] = strconv.FormatInt(revisions.Start-int64(i), 10) + "-" + id
+		}
+		return errFound
 	})
 	if err == errFound { // the rest does not matter
 		err = nil
@@ -124,19 +133,3 @@ func ancestry(r *jsonscan.Reader) (names []string, err error) {
 }
 
 var errFound = errors.New("found")
-
-// revisionNames returns the names in the value of _revisions.
-func revisionNames(value []byte) ([]string, error) {
-	var revisions struct {
-		Start int64    `json:"start"`
-		IDs   []string `json:"ids"`
-	}
-	if err := json.Unmarshal(value, &revisions); err != nil {
-		return nil, fmt.Errorf("read _revisions: %w", err)
-	}
-	names := make([]string, 0, len(revisions.IDs))
-	for i, id := range revisions.IDs {
-		names = append(names, strconv.FormatInt(revisions.Start-int64(i), 10)+"-"+id)
-	}
-	return names, nil
-}

@@ -144,11 +144,10 @@ func (r *reader) verifyAgain(ctx context.Context) error {
 			return errBehind
 		}
 	}
-	recent := r.recent.Load()
-	if recent == nil {
+	if r.recent == nil {
 		return nil
 	}
-	missing, err := r.bridge.config.Source.RevsDiff(ctx, *recent)
+	missing, err := r.bridge.config.Source.RevsDiff(ctx, r.recent)
 	switch {
 	case err != nil && (couchdb.Retryable(err) || ctx.Err() != nil):
 		return err
@@ -170,7 +169,7 @@ func (r *reader) remember(rows []changes.Row) {
 		}
 	}
 	if len(recent) > 0 {
-		r.recent.Store(&recent)
+		r.recent = recent
 	}
 }
 

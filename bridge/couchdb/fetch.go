@@ -29,10 +29,6 @@ type fetched struct {
 	read   chan struct{} // the receiver closes it when it has read doc.Stream
 }
 
-func newChunk() *chunk {
-	return &chunk{docs: make(chan fetched, fetchDocs), room: semaphore.NewWeighted(chunkBytes)}
-}
-
 // fetch fetches the documents. After a failure it requests the rest again, and half as many at
 // a time if none was received: the request may have been too large, or one document may break
 // the response. A document that fails alone is left to the receiver.

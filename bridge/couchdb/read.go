@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
@@ -42,10 +45,10 @@ type reader struct {
 	origin    origin
 	since     json.RawMessage
 	instance  string
-	cause     error                               // of the last failure; the source must be verified again
-	confirmed bool                                // the source was compared with the feed
-	recent    atomic.Pointer[map[string][]string] // the last revisions that were read, by document
-	logged    bool                                // the log has been written at the beginning
+	cause     error               // of the last failure; the source must be verified again
+	confirmed bool                // the source was compared with the feed
+	recent    map[string][]string // the last revisions that were read, by document
+	logged    bool                // the log has been written at the beginning
 	follower  *changes.Follower
 	withDocs  bool      // the follower requests documents
 	requests  int64     // of the follower
@@ -146,6 +149,40 @@ func (r *reader) countRequests() {
 	r.requests = now
 }
 
+// leanRows is how many rows are first read without their documents after reading them with
+// documents has failed. The number doubles each time that it fails again.
+const leanRows = batchRows
+
+// tryAgain returns nil after a pause if the changes feed is to be followed again after it failed
+// with err.
+func (r *reader) tryAgain(ctx context.Context, err error) error {
+	c := &r.bridge.config
+	var network *net.OpError
+	first := !r.reached
+	r.reached = r.reached || !unreachable(err)
+	r.cause = err
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, changes.ErrRecreated), errors.Is(err, bridge.ErrForeign), errors.Is(err, errBehind), couchdb.Permanent(err):
+		return err
+	case unreachable(err) && errors.As(err, &network):
+		err = network // shorter, with the same information
+		if first && !c.Follow && c.Attempts == 0 {
+			return err
+		}
+	case r.follower != nil && r.withDocs && r.failed > 1 && couchdb.Status(err) != http.StatusTooManyRequests: // the documents may be the cause
+		r.follower = nil
+		r.leanLast = max(2*r.leanLast, leanRows)
+		r.lean, r.failed = r.leanLast, 0
+		c.Log.Warn("changes cannot be read with their documents, requesting documents separately for the next rows",
+			"source", c.Source.URL(), "error", err, "rows", r.lean)
+		return nil
+	}
+	r.failed++
+	return r.bridge.core.AskAgain(ctx, r.failed, err)
+}
+
 // workedFor is how long a connection must have worked for its failure to count as the first.
 const workedFor = 30 * time.Second
 
@@ -187,7 +224,11 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	if !r.asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
 		r.asked = true
 		o := r.options(kind)
-		r.fetching.Go(func() { r.queryPending(ctx, o) })
+		r.fetching.Go(func() { // the feed itself reports it only at its end
+			if n, err := changes.Pending(ctx, r.bridge.config.Source, o); err == nil { // it is only informative
+				r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
+			}
+		})
 	}
 	if r.lean > 0 {
 		if r.lean -= int64(len(batch.Rows)); r.lean <= 0 {
@@ -253,16 +294,6 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 		o.DocIDs = slices.Sorted(maps.Keys(r.only))
 	}
 	return o
-}
-
-// queryPending queries how many rows there are, for the progress. The feed itself reports it
-// only at its end.
-func (r *reader) queryPending(ctx context.Context, o changes.Options) {
-	n, err := changes.Pending(ctx, r.bridge.config.Source, o)
-	if err != nil {
-		return // it is only informative
-	}
-	r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
 }
 
 // fetch starts to fetch the documents of a piece that has been sent. Its receiver takes them in
@@ -415,7 +446,7 @@ func first(revs []string) string {
 func (p *piece) chunkFor(want bridge.Version) *chunk {
 	n := len(p.chunks)
 	if n == 0 || len(p.chunks[n-1].asks) == fetchDocs {
-		p.chunks = append(p.chunks, newChunk())
+		p.chunks = append(p.chunks, &chunk{docs: make(chan fetched, fetchDocs), room: semaphore.NewWeighted(chunkBytes)})
 		n++
 	}
 	c := p.chunks[n-1]

@@ -15,15 +15,13 @@ import (
 
 // away reports whether the source as a whole may be unavailable for now.
 func away(err error) bool {
-	var status *couchdb.Error
-	if errors.As(err, &status) {
-		switch status.Status {
-		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
+	switch couchdb.Status(err) {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case 0:
+		return unreachable(err)
 	}
-	return unreachable(err)
+	return false
 }
 
 // unreachable reports whether no connection could be established.
@@ -32,25 +30,16 @@ func unreachable(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// ofDocument reports whether the error of a request for documents may be about these
-// documents, and not about the source as a whole.
+// ofDocument reports whether the error of a request for documents may be about these documents, and
+// not about the source as a whole.
 func ofDocument(err error) bool {
-	var status *couchdb.Error
-	switch {
-	case tooMany(err): // about the rate of requests
+	switch couchdb.Status(err) {
+	case 0:
+		return !unreachable(err) && (errors.Is(err, couchdb.ErrMalformed) || couchdb.Retryable(err))
+	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusNotFound: // about the rate of requests, or the database
 		return false
-	case errors.Is(err, couchdb.ErrUnauthorized), errors.Is(err, couchdb.ErrNotFound): // about the database
-		return false
-	case errors.Is(err, couchdb.ErrMalformed), couchdb.Retryable(err):
-		return !unreachable(err)
 	}
-	return errors.As(err, &status)
-}
-
-// tooMany reports whether the source limits the rate of requests.
-func tooMany(err error) bool {
-	var status *couchdb.Error
-	return errors.As(err, &status) && status.Status == http.StatusTooManyRequests
+	return true
 }
 
 // A sourceError is an error of the source, as opposed to the feed.

@@ -159,9 +159,7 @@ func (t *target) writePart(ctx context.Context, n int, p part) error {
 	p.Rev = t.parts[n]
 	rev, err := t.db.PutLocal(ctx, t.logPart(n), p)
 	if errors.Is(err, couchdb.ErrConflict) { // written by another run, or an earlier attempt
-		var stored struct {
-			Rev string `json:"_rev"`
-		}
+		var stored part
 		if err := t.db.Local(ctx, t.logPart(n), &stored); err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}

@@ -191,7 +191,7 @@ const closeTimeout = 5 * time.Second
 
 // Close releases the lock and removes the log.
 func (t *target) Close() error {
-	err := t.spool.close()
+	err := t.spool.reset()
 	t.clean()
 	t.db.CloseIdleConnections()
 	return errors.Join(err, t.releaseLock())

@@ -65,14 +65,23 @@ func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 	return !strings.HasPrefix(t.vendor, "of PouchDB"), nil
 }
 
-// compressed reports whether the document at the head of a multipart body has
-// attachments that are compressed.
-func compressed(body io.Reader, boundary string) bool {
-	first, err := multipart.NewReader(body, boundary).NextRawPart()
+// readHead reads the first part of a multipart body: its header, and the document.
+func readHead(parts *multipart.Reader) (textproto.MIMEHeader, []byte, error) {
+	first, err := parts.NextRawPart()
 	if err != nil {
-		return false // the server will report the error
+		return nil, nil, fmt.Errorf("read document: %w", err)
 	}
 	head, err := io.ReadAll(io.LimitReader(first, maxHead))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read document: %w", err)
+	}
+	return first.Header, head, nil
+}
+
+// compressed reports whether the document at the head of a multipart body has attachments that are
+// compressed.
+func compressed(body io.Reader, boundary string) bool {
+	_, head, err := readHead(multipart.NewReader(body, boundary))
 	var doc struct {
 		Attachments map[string]struct {
 			Encoding string `json:"encoding"`
@@ -80,7 +89,7 @@ func compressed(body io.Reader, boundary string) bool {
 		} `json:"_attachments"`
 	}
 	if err != nil || json.Unmarshal(head, &doc) != nil {
-		return false
+		return false // the server will report the error
 	}
 	for _, a := range doc.Attachments {
 		if a.Follows && a.Encoding == "gzip" {
@@ -96,15 +105,11 @@ func decompress(w io.Writer, body io.Reader, boundary string) error {
 	if err := out.SetBoundary(boundary); err != nil {
 		return err
 	}
-	first, err := in.NextRawPart()
-	if err != nil {
-		return fmt.Errorf("read document: %w", err)
+	header, head, err := readHead(in)
+	if err == nil {
+		err = copyPart(out, header, bytes.NewReader(withoutEncoding(head)))
 	}
-	head, err := io.ReadAll(io.LimitReader(first, maxHead))
 	if err != nil {
-		return fmt.Errorf("read document: %w", err)
-	}
-	if err := copyPart(out, first.Header, bytes.NewReader(withoutEncoding(head))); err != nil {
 		return err
 	}
 	for {
@@ -117,11 +122,12 @@ func decompress(w io.Writer, body io.Reader, boundary string) error {
 		}
 		var content io.Reader = p
 		if p.Header.Get("Content-Encoding") == "gzip" {
-			if content, err = gzip.NewReader(p); err != nil {
-				return fmt.Errorf("decompress attachment %q: %w", p.FileName(), err)
-			}
+			content, err = gzip.NewReader(p)
 		}
-		if err := copyPart(out, p.Header, content); err != nil {
+		if err == nil {
+			err = copyPart(out, p.Header, content)
+		}
+		if err != nil {
 			return fmt.Errorf("decompress attachment %q: %w", p.FileName(), err)
 		}
 	}

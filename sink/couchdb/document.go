@@ -65,32 +65,35 @@ func split(document []byte, follow bool) (own, attachments []byte, ok bool) {
 	if !ok || len(text) == 0 || text[0] != '{' {
 		return nil, nil, false
 	}
-	for _, m := range members(text) {
+	own = edit(text, func(m member) []byte {
 		switch {
 		case m.name == attachmentsMember:
-			attachments = brought(m.value, follow)
-		case !strings.HasPrefix(m.name, "_") && m.name != metaMember:
-			own = join(own, m.text)
+			attachments = present(m.value, follow)
+			return nil
+		case strings.HasPrefix(m.name, "_") || m.name == metaMember:
+			return nil
 		}
-	}
-	return enclose(own), attachments, true
+		return m.text
+	})
+	return own, attachments, true
 }
 
-func brought(value []byte, follow bool) []byte {
-	var kept []byte
-	for _, m := range members(value) {
+// present returns the attachments whose content is present, or nil if there are none.
+func present(value []byte, follow bool) []byte {
+	kept := edit(value, func(m member) []byte {
 		var a struct {
 			Data    *string `json:"data"`
 			Follows bool    `json:"follows"`
 		}
 		if json.Unmarshal(m.value, &a) == nil && (a.Data != nil || follow && a.Follows) {
-			kept = join(kept, m.text)
+			return m.text
 		}
-	}
-	if kept == nil {
+		return nil
+	})
+	if len(kept) == len("{}") || kept[0] != '{' {
 		return nil
 	}
-	return enclose(kept)
+	return kept
 }
 
 func enclose(members []byte) []byte {

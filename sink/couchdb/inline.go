@@ -60,14 +60,15 @@ func inlinePart(a member, parts *multipart.Reader) (text []byte, ok bool) {
 	if err != nil || name != "" && name != a.name || len(content) != stub.Length {
 		return nil, false
 	}
-	var kept []byte
-	for _, m := range members(a.value) {
-		if m.name != "follows" && m.name != "length" {
-			kept = join(kept, m.text)
+	return a.with(edit(a.value, func(m member) []byte {
+		switch m.name {
+		case "follows":
+			return append(base64.StdEncoding.AppendEncode([]byte(`"data":"`), content), '"')
+		case "length":
+			return nil
 		}
-	}
-	kept = join(kept, base64.StdEncoding.AppendEncode([]byte(`"data":"`), content))
-	return a.with(enclose(append(kept, '"'))), true
+		return m.text
+	})), true
 }
 
 var errEncoded = errors.New("part is encoded")

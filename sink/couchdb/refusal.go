@@ -12,19 +12,10 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// status returns the status of an error response, and its error code.
-func status(err error) (status int, code string) {
-	var e *couchdb.Error
-	if errors.As(err, &e) {
-		return e.Status, e.Code
-	}
-	return 0, ""
-}
-
 // isRefusal reports whether the server refused the one document that was sent, and would refuse it
 // again.
 func isRefusal(err error) bool {
-	switch status, _ := status(err); status {
+	switch couchdb.Status(err) {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusUnsupportedMediaType:
 		return true
 	}
@@ -33,19 +24,18 @@ func isRefusal(err error) bool {
 
 // isMalformed reports whether the server considers a document invalid.
 func isMalformed(err error) bool {
-	status, code := status(err)
-	switch status {
+	switch couchdb.Status(err) {
 	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
 	}
-	return code == "doc_validation" || errors.Is(err, errDocument) // PouchDB Server sends the code with status 500
+	return errors.Is(err, errDocument)
 }
 
 // isServerFault reports whether the server has failed with status 500. The cause may be the server
 // or the document.
 func isServerFault(err error) bool {
-	status, code := status(err)
-	return status == http.StatusInternalServerError && code != "timeout" && code != "os_process_error"
+	var e *couchdb.Error
+	return errors.As(err, &e) && e.Status == http.StatusInternalServerError && e.Code != "timeout" && e.Code != "os_process_error"
 }
 
 // errDocument is the error of a document on which the server fails while it accepts other writes.

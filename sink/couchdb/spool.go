@@ -37,28 +37,18 @@ func (s *spool) put(b []byte) (piece, error) {
 // copy stores the rest of r in the file.
 func (s *spool) copy(r io.Reader) (piece, error) {
 	p := piece{at: spoolMemory + s.size}
-	if err := s.create(); err != nil {
-		return p, err
-	}
 	var err error
+	if s.file == nil {
+		if s.file, _, err = content.Spool(s.dir, bytes.NewReader(nil), 0); err != nil {
+			return p, err
+		}
+	}
 	p.size, err = io.Copy(io.NewOffsetWriter(s.file, s.size), r)
 	s.size += p.size
 	if err != nil {
 		return p, fmt.Errorf("spool body, after %d bytes: %w", p.size, err)
 	}
 	return p, nil
-}
-
-func (s *spool) create() error {
-	if s.file != nil {
-		return nil
-	}
-	file, _, err := content.Spool(s.dir, bytes.NewReader(nil), 0)
-	if err != nil {
-		return err
-	}
-	s.file = file
-	return nil
 }
 
 // reader returns a new reader of p.
@@ -83,19 +73,12 @@ func (s *spool) append(dst []byte, p piece) ([]byte, error) {
 }
 
 // reset drops all contents and removes the file.
-func (s *spool) reset() error {
-	s.memory = s.memory[:0]
-	return s.close()
-}
-
-func (s *spool) close() error {
-	if s.file == nil {
-		return nil
+func (s *spool) reset() (err error) {
+	if s.file != nil {
+		if err = s.file.Close(); err != nil {
+			err = fmt.Errorf("close spool: %w", err)
+		}
 	}
-	err := s.file.Close()
-	s.file, s.size = nil, 0
-	if err != nil {
-		return fmt.Errorf("close spool: %w", err)
-	}
-	return nil
+	s.memory, s.file, s.size = s.memory[:0], nil, 0
+	return err
 }

@@ -63,21 +63,3 @@ func (b *Batch) add(row Row) {
 	}
 	b.Pending = -1
 }
-
-// An arena allocates small byte slices from larger chunks.
-type arena struct{ free []byte }
-
-const arenaChunk = 64 << 10
-
-// keep returns a copy of b.
-func (a *arena) keep(b []byte) []byte {
-	if len(b) > arenaChunk/4 {
-		return append(make([]byte, 0, len(b)), b...)
-	}
-	if len(b) > cap(a.free)-len(a.free) {
-		a.free = make([]byte, 0, arenaChunk)
-	}
-	start := len(a.free)
-	a.free = append(a.free, b...)
-	return a.free[start:len(a.free):len(a.free)]
-}

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,6 @@ type lineReader struct {
 	json     *jsonscan.Reader
 	maxWhole int
 	spoolDir string
-	arena    arena
 }
 
 // read reads an object. The line remains valid after further reads.
@@ -111,7 +111,7 @@ func (l *lineReader) seq(row *Row) (json.RawMessage, error) {
 	if err != nil || string(b) == "null" {
 		return nil, err
 	}
-	return l.arena.keep(b), nil
+	return bytes.Clone(b), nil
 }
 
 func (l *lineReader) text(row *Row) (string, error) {
@@ -174,7 +174,7 @@ func (l *lineReader) doc(row *Row) error {
 	case whole && string(b) == "null":
 		return nil
 	case whole:
-		row.Doc = couchdb.NewBody(l.arena.keep(b))
+		row.Doc = couchdb.NewBody(bytes.Clone(b))
 		row.size += len(b)
 	default:
 		row.Doc, err = couchdb.Spool(l.spoolDir, 0, func(w io.Writer) error {
