@@ -55,7 +55,8 @@ func (db *DB) setURL() error {
 		return errors.New("malformed URL")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	root, name := cutLast(path)
+	slash := strings.LastIndexByte(path, '/')
+	root, name := path[:max(slash, 0)], path[slash+1:]
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("the URL of %q must begin with http:// or https:// and a host", name)
@@ -76,12 +77,6 @@ func (db *DB) setURL() error {
 	db.name, err = url.PathUnescape(name)
 	db.host = originOf(u)
 	return err
-}
-
-// cutLast cuts a path before its last segment.
-func cutLast(path string) (before, last string) {
-	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 0)], path[i+1:]
 }
 
 func (db *DB) setDefaults() {

@@ -3,6 +3,7 @@ package couchdb
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -242,4 +243,55 @@ func (q *Request) open(r *http.Request, d *deadline) (err error) {
 	}
 	r.Body, err = r.GetBody()
 	return err
+}
+
+// DocPath returns the path of a document for [Request.Path]. In the ids of design documents and
+// local documents, the first "/" is not encoded; CouchDB requires it.
+func DocPath(id string) string {
+	for _, prefix := range [...]string{"_design/", "_local/"} {
+		if name, ok := strings.CutPrefix(id, prefix); ok {
+			return prefix + EscapeID(name)
+		}
+	}
+	return EscapeID(id)
+}
+
+// EscapeID percent-encodes a document id so that it is one segment of a path: all but the
+// unreserved characters of RFC 3986 ("+" too, which CouchDB reads as a space), and the ids "." and
+// "..", which would be dot segments.
+func EscapeID(id string) string {
+	if id == "." || id == ".." {
+		return strings.Repeat("%2E", len(id))
+	}
+	return strings.ReplaceAll(url.QueryEscape(id), "+", "%20")
+}
+
+// decode decompresses a response that a proxy has compressed although that was not requested.
+func (db *DB) decode(q Request, resp *http.Response) error {
+	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		resp.Body = &gzipBody{ReadCloser: resp.Body}
+		resp.Header.Del("Content-Encoding")
+		resp.ContentLength = -1
+		return nil
+	default:
+		return fmt.Errorf("%s: %w: unexpected Content-Encoding %q", db.what(q), ErrMalformed, encoding)
+	}
+}
+
+// A gzipBody decompresses a response body.
+type gzipBody struct {
+	io.ReadCloser
+	src *gzip.Reader // nil until its header has been read
+}
+
+func (b *gzipBody) Read(p []byte) (n int, err error) {
+	if b.src == nil {
+		if b.src, err = gzip.NewReader(b.ReadCloser); err != nil {
+			return 0, err
+		}
+	}
+	return b.src.Read(p)
 }

@@ -69,7 +69,7 @@ func (l *Limits) wait(ctx context.Context, host string) (time.Time, error) {
 	for {
 		l.mu.Lock()
 		now := time.Now()
-		at := p.earliest(now)
+		at := p.earliest()
 		if !at.After(now) {
 			p.began(now)
 			l.mu.Unlock()
@@ -102,15 +102,11 @@ func (l *Limits) done(host string, began time.Time, slow bool, retryAfter time.D
 }
 
 // earliest returns when the next request may begin.
-func (p *pace) earliest(now time.Time) time.Time {
-	at := now
-	if p.rate > 0 && p.next.After(at) {
-		at = p.next
+func (p *pace) earliest() time.Time {
+	if p.rate > 0 && p.next.After(p.until) {
+		return p.next
 	}
-	if p.until.After(at) {
-		at = p.until
-	}
-	return at
+	return p.until
 }
 
 // began counts a request and sets when the next one may begin.

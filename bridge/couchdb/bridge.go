@@ -197,13 +197,12 @@ func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *b
 
 // reject puts something into quarantine, with the options to read it again.
 func (s *run) reject(ctx context.Context, thing bridge.Quarantined) (err error) {
-	c := &s.bridge.config
-	if thing.Options, err = json.Marshal(c.Options); err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	filter := c.Filter
+	filter := s.bridge.config.Filter
 	filter.DocIDs = nil // may be many, and thing.ID is one of them
-	if thing.Filter, err = json.Marshal(filter); err != nil {
+	if thing.Options, err = json.Marshal(s.bridge.config.Options); err == nil {
+		thing.Filter, err = json.Marshal(filter)
+	}
+	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
 	if string(thing.Filter) == "{}" {

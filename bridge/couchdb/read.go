@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/bridge"
@@ -61,15 +62,13 @@ type reader struct {
 	reached   bool      // the source has responded
 	failed    int       // consecutive attempts without a row or the end
 
-	slots    chan struct{}
-	fetching sync.WaitGroup
+	fetching errgroup.Group // at most fetchers at a time
 }
 
 func newReader(b *Bridge, s *run, from origin) *reader {
-	return &reader{
-		bridge: b, run: s, origin: from, since: from.since, instance: s.state.Instance,
-		slots: make(chan struct{}, fetchers),
-	}
+	r := &reader{bridge: b, run: s, origin: from, since: from.since, instance: s.state.Instance}
+	r.fetching.SetLimit(fetchers)
+	return r
 }
 
 // Read sends pieces until the changes feed or ctx ends.
@@ -218,16 +217,18 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := r.fetch(ctx, p.chunks); err != nil {
-		return err
+	for _, c := range p.chunks {
+		// The receiver of the piece takes the documents in order, which makes room for the next.
+		r.fetching.Go(func() error { c.fetch(ctx, r.bridge); return nil })
 	}
 	if !r.asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
 		r.asked = true
 		o := r.options(kind)
-		r.fetching.Go(func() { // the feed itself reports it only at its end
+		r.fetching.Go(func() error { // the feed itself reports it only at its end
 			if n, err := changes.Pending(ctx, r.bridge.config.Source, o); err == nil { // it is only informative
 				r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
 			}
+			return nil
 		})
 	}
 	if r.lean > 0 {
@@ -296,26 +297,9 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 	return o
 }
 
-// fetch starts to fetch the documents of a piece that has been sent. Its receiver takes them in
-// order, which makes room for the next.
-func (r *reader) fetch(ctx context.Context, chunks []*chunk) error {
-	for _, c := range chunks {
-		select {
-		case r.slots <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		r.fetching.Go(func() {
-			defer func() { <-r.slots }()
-			c.fetch(ctx, r.bridge)
-		})
-	}
-	return nil
-}
-
 // Close waits for fetches and closes the batches that are not settled.
 func (r *reader) Close() error {
-	r.fetching.Wait()
+	_ = r.fetching.Wait() // no error is returned
 	r.open.Range(func(batch, _ any) bool {
 		batch.(*changes.Batch).Close()
 		return true
@@ -380,33 +364,29 @@ func (r *reader) sort(p *piece) {
 func (r *reader) compare(p *piece, claims []bridge.Claim) {
 	all := p.wants
 	p.wants = all[:0]
-	missing, repeated, rewinds := int64(0), int64(0), int64(0)
-	for i, w := range all {
-		switch {
-		case claims[i] == bridge.Absent:
-			missing++
-			r.repeating = false
-			if r.mustFetch(w.row) {
-				w.chunk = p.chunkFor(w.Version)
-			}
-			p.wants = append(p.wants, w)
-			continue
-		case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
-			// With Conflicts it is only a known leaf. Otherwise it may be the winner again.
-			w.older = true
-			p.wants = append(p.wants, w)
-		}
-		repeated++
-		if !r.repeating {
-			rewinds++
-		}
-		r.repeating = true
-	}
 	r.bridge.core.Meter.Count(func(n *bridge.Progress) {
 		n.Compared += int64(len(all))
-		n.Missing += missing
-		n.Repeated += repeated
-		n.Rewinds += rewinds
+		for i, w := range all {
+			switch {
+			case claims[i] == bridge.Absent:
+				n.Missing++
+				r.repeating = false
+				if r.mustFetch(w.row) {
+					w.chunk = p.chunkFor(w.Version)
+				}
+				p.wants = append(p.wants, w)
+				continue
+			case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
+				// With Conflicts it is only a known leaf. Otherwise it may be the winner again.
+				w.older = true
+				p.wants = append(p.wants, w)
+			}
+			n.Repeated++
+			if !r.repeating {
+				n.Rewinds++
+			}
+			r.repeating = true
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/feedctl/feedctl/bridge"
@@ -80,24 +81,17 @@ const (
 
 // sourceHealthy reports whether the source sends any document other than but.
 func (b *Bridge) sourceHealthy(ctx context.Context, but string) bool {
-	var list struct {
-		Rows []struct {
-			ID    string
-			Value struct{ Rev string }
-		}
+	type row struct {
+		ID    string
+		Value struct{ Rev string }
 	}
+	var list struct{ Rows []row }
 	q := couchdb.Request{Path: "_all_docs", Query: url.Values{"limit": {strconv.Itoa(othersListed)}}, Once: true}
 	if err := b.config.Source.JSON(ctx, q, &list); err != nil {
 		return false
 	}
-	asked := 0
-	for _, row := range list.Rows {
-		if row.ID == but || row.ID == "" {
-			continue
-		}
-		if asked++; asked > othersAsked {
-			break
-		}
+	list.Rows = slices.DeleteFunc(list.Rows, func(r row) bool { return r.ID == but || r.ID == "" })
+	for _, row := range list.Rows[:min(len(list.Rows), othersAsked)] {
 		for doc, err := range b.config.Source.BulkGet(ctx, []couchdb.IDRev{{ID: row.ID, Rev: row.Value.Rev}}, b.getOptions()) {
 			if err == nil && doc.Err == nil {
 				_ = doc.Body.Close() // its content is not needed

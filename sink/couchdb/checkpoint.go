@@ -45,15 +45,8 @@ type pending struct {
 	Step     string        `json:"step"`
 	Position feed.Position `json:"position"` // when it is done
 	// Parts is how many documents the log of the step has. 0: the step is the one change of Single.
-	Parts  int     `json:"parts,omitempty"`
-	Single *single `json:"single,omitempty"`
-}
-
-// A single is a change that is written with one request, and so without a log.
-type single struct {
-	ID        string `json:"id"`
-	ContentID string `json:"content_id,omitempty"`
-	Deleted   bool   `json:"deleted,omitempty"`
+	Parts  int    `json:"parts,omitempty"`
+	Single *write `json:"single,omitempty"` // without its document
 }
 
 // maxRefused is how many refusals a checkpoint keeps.
@@ -104,11 +97,9 @@ func (t *target) load(ctx context.Context) error {
 		return ErrLost
 	case err != nil:
 		return fmt.Errorf("read checkpoint: %w", err)
-	case stored.Owner != t.state.Owner && stored.Writes <= t.found: // another consumer would have increased it
-		return ErrLost
-	case stored.Owner != t.state.Owner:
+	case stored.Owner != t.state.Owner && stored.Writes > t.found:
 		return ErrTaken
-	case stored.Writes < t.state.Writes:
+	case stored.Owner != t.state.Owner, stored.Writes < t.state.Writes: // another consumer would have increased Writes
 		return ErrLost
 	}
 	t.state = stored

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -211,12 +212,7 @@ func (t *target) appendAttachments(doc []byte, c *change) (_ []byte, err error) 
 }
 
 // attachmentType returns the media type of the body, which CouchDB requires.
-func (c *change) attachmentType() string {
-	if c.contentType == "" {
-		return "application/octet-stream"
-	}
-	return c.contentType
-}
+func (c *change) attachmentType() string { return cmp.Or(c.contentType, "application/octet-stream") }
 
 // withRev returns the text of a document with the revision that it replaces.
 func withRev(doc []byte, rev string) []byte {

@@ -24,23 +24,15 @@ func (t *target) takeLock() error {
 		if err := file.Lock(); err != nil {
 			return errors.Join(err, file.Close())
 		}
-		if isAt(file, path) {
+		ours, errOurs := file.Stat()
+		theirs, errTheirs := os.Lstat(path)
+		if errOurs == nil && errTheirs == nil && os.SameFile(ours, theirs) {
 			t.lock = file
 		} else if err := file.Close(); err != nil { // removed by its previous owner
 			return fmt.Errorf("close lock: %w", err)
 		}
 	}
 	return nil
-}
-
-// isAt reports whether path still refers to file.
-func isAt(file *durable.File, path string) bool {
-	ours, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	theirs, err := os.Lstat(path)
-	return err == nil && os.SameFile(ours, theirs)
 }
 
 // releaseLock releases the lock and removes the file. On Windows it leaves the file: an

@@ -73,7 +73,11 @@ func (t *target) retryAlone(ctx context.Context, send func() error) error {
 		if !isServerFault(err) {
 			return err
 		}
-		if failed := t.touch(ctx); failed != nil {
+		failed := t.load(ctx)
+		if failed == nil { // write the checkpoint unchanged
+			failed = t.save(ctx, func(*checkpoint) {})
+		}
+		if failed != nil {
 			return errors.Join(err, failed)
 		}
 		if n >= t.tries {
@@ -83,14 +87,6 @@ func (t *target) retryAlone(ctx context.Context, send func() error) error {
 			return err
 		}
 	}
-}
-
-// touch writes the checkpoint unchanged, to check that the database accepts writes.
-func (t *target) touch(ctx context.Context) error {
-	if err := t.load(ctx); err != nil {
-		return err
-	}
-	return t.save(ctx, func(*checkpoint) {})
 }
 
 // An outcome counts written and refused documents.

@@ -84,12 +84,11 @@ func (r *row) rev() string {
 	return r.Value.Rev
 }
 
-// has reports whether the document of the row was written, or deleted, by the entity
-// with this Content-ID.
-func (r *row) has(contentID string, deleted bool) bool {
-	if r.rev() == "" || deleted {
-		return deleted && r.rev() == ""
+// has reports whether w has been done: the document was written by the same entity, or is deleted.
+func (r *row) has(w *write) bool {
+	if r.rev() == "" || w.Deleted {
+		return w.Deleted && r.rev() == ""
 	}
 	m, ok := metaOf(r.Doc)
-	return ok && contentID != "" && m.ContentID == contentID
+	return ok && w.ContentID != "" && m.ContentID == w.ContentID
 }

@@ -99,7 +99,7 @@ func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (aga
 			return nil, fmt.Errorf("read conflicting documents: %w", err)
 		}
 		for i, w := range some {
-			if found[i].has(w.ContentID, w.Deleted) {
+			if found[i].has(&w) {
 				o.written++
 				continue
 			}

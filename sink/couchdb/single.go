@@ -20,7 +20,7 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 	if err != nil {
 		return err
 	}
-	p.Single = &single{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
+	p.Single = &write{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
 	var o outcome
 	for range maxAttempts {
 		found, err := t.rows(ctx, []string{c.id}, true)
@@ -32,7 +32,7 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 		}
 		// If the write has not begun, it is done even if the document has this entity already:
 		// the feed may be consumed again to repair the document.
-		if (c.deleted || t.state.Pending != nil) && found[0].has(c.contentID, c.deleted) {
+		if (c.deleted || t.state.Pending != nil) && found[0].has(p.Single) {
 			return t.finish(ctx, p, o)
 		}
 		if t.state.Pending == nil {

@@ -13,7 +13,7 @@ type write struct {
 	ContentID string          `json:"content_id,omitempty"`
 	Deleted   bool            `json:"deleted,omitempty"`
 	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if there is none, or it is deleted
-	Doc       json.RawMessage `json:"doc"`           // without _rev
+	Doc       json.RawMessage `json:"doc,omitempty"` // without _rev
 }
 
 func (w write) name() (id, rev string) { return w.ID, w.Rev }
@@ -144,7 +144,7 @@ func (t *target) redo(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r[0].has(p.Single.ContentID, p.Single.Deleted) {
+		if r[0].has(p.Single) {
 			return t.finish(ctx, *p, outcome{written: 1})
 		}
 		return t.save(ctx, func(c *checkpoint) { c.Pending = nil })

@@ -74,7 +74,7 @@ func (f *Follower) line() (end bool, err error) {
 
 // row adds a row to the current batch.
 func (f *Follower) row(row Row) error {
-	if b := f.batch; b != nil && !b.fits(row.size, &f.options) {
+	if b := f.batch; b != nil && len(b.Rows) > 0 && (len(b.Rows) >= f.options.BatchRows || b.bytes+row.size > f.options.BatchBytes) {
 		if err := f.flush(); err != nil {
 			row.Doc.Close()
 			return err
@@ -84,9 +84,10 @@ func (f *Follower) row(row Row) error {
 	if f.batch == nil {
 		f.batch = &Batch{Seq: f.since, began: f.last}
 	}
-	f.batch.add(row)
+	f.batch.Rows, f.batch.Pending = append(f.batch.Rows, row), -1
+	f.batch.bytes += row.size
 	if row.Seq != nil {
-		f.since = row.Seq
+		f.since, f.batch.Seq = row.Seq, row.Seq
 		if f.malformed == rereading {
 			f.malformed = none // the malformed row was before this, and was damaged in transit
 		}

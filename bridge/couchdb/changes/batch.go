@@ -49,17 +49,3 @@ func (b *Batch) Close() {
 		b.Rows[i].Doc = nil
 	}
 }
-
-// fits reports whether b has room for a row of this size.
-func (b *Batch) fits(bytes int, o *Options) bool {
-	return len(b.Rows) == 0 || len(b.Rows) < o.BatchRows && b.bytes+bytes <= o.BatchBytes
-}
-
-func (b *Batch) add(row Row) {
-	b.Rows = append(b.Rows, row)
-	b.bytes += row.size
-	if row.Seq != nil {
-		b.Seq = row.Seq
-	}
-	b.Pending = -1
-}

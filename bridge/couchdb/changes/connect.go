@@ -71,7 +71,7 @@ func (f *Follower) connect(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	f.body = resp.Body
-	f.lines.json.Reset(&heardReader{resp.Body, o.Heard})
+	f.lines.json.Reset(io.TeeReader(resp.Body, heard(o.Heard)))
 	f.lines.json.Blocks, f.lines.json.Lines = func() { f.wait(ctx) }, f.kind == Continuous
 	end, err := f.answer()
 	if failed := f.flush(); failed != nil {

@@ -72,24 +72,22 @@ func (l *lineReader) member(out *line, name []byte) (err error) {
 		out.lastSeq, err = l.seq(&out.row)
 		out.end = true
 	case `"pending"`:
-		out.pending, err = l.pending(&out.row)
+		var value []byte
+		value, err = l.value(&out.row)
+		if n, invalid := strconv.ParseInt(string(value), 10, 64); invalid == nil && n >= 0 { // it is only informative
+			out.pending = n
+		}
 	case `"error"`:
 		out.code, err = l.text(&out.row)
 	case `"reason"`:
 		out.reason, err = l.text(&out.row)
 	default:
-		err = l.skip()
+		var whole bool
+		if _, whole, err = l.json.Value(maxRaw); err == nil && !whole { // a large one is not kept for Resync
+			err = l.json.Rest(io.Discard)
+		}
 	}
 	return err
-}
-
-// skip skips a value. A large one is not kept for [jsonscan.Reader.Resync].
-func (l *lineReader) skip() error {
-	_, whole, err := l.json.Value(maxRaw)
-	if err != nil || whole {
-		return err
-	}
-	return l.json.Rest(io.Discard)
 }
 
 // value reads a small value. It is valid until the next call.
@@ -124,17 +122,6 @@ func (l *lineReader) text(row *Row) (string, error) {
 		return "", fmt.Errorf("%w: %.100s is not a string", errNotRow, b)
 	}
 	return text, nil
-}
-
-func (l *lineReader) pending(row *Row) (int64, error) {
-	b, err := l.value(row)
-	if err != nil {
-		return -1, err
-	}
-	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n >= 0 {
-		return n, nil
-	}
-	return -1, nil // it is only informative
 }
 
 // revs reads [{"rev":"..."},...].

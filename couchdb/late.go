@@ -2,7 +2,9 @@ package couchdb
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -59,4 +61,50 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		other.resp.Body.Close()
 	}
 	return first.resp, nil
+}
+
+// A deadline cancels a request whose response does not begin in time. Each read of the
+// request body extends it, because the response cannot begin before.
+type deadline struct {
+	limit   time.Duration
+	mu      sync.Mutex
+	timer   *time.Timer
+	late    *time.Timer
+	stopped bool
+}
+
+func newDeadline(limit time.Duration, late, cancel func()) *deadline {
+	return &deadline{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
+}
+
+// extend restarts the timers.
+func (d *deadline) extend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped {
+		d.timer.Reset(d.limit)
+		d.late.Reset(lateAfter)
+	}
+}
+
+// stop stops the timers for good, even if the transport continues to read the
+// body. It returns false if the request has already been cancelled.
+func (d *deadline) stop() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	d.late.Stop()
+	return d.timer.Stop()
+}
+
+// An upload is a request body that extends a deadline.
+type upload struct {
+	io.ReadCloser
+	deadline *deadline
+}
+
+func (u *upload) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	u.deadline.extend()
+	return n, err
 }
