@@ -51,7 +51,7 @@ func (v *value) scan(b []byte) (int, error) {
 	i := 0
 	for i < len(b) && v.state != ended {
 		c := b[i]
-		if v.state <= afterValue && space(c) && (c != '\n' || !v.lines) {
+		if c <= ' ' && v.state <= afterValue && space(c) && (c != '\n' || !v.lines) {
 			if v.compact {
 				return i, nil
 			}
@@ -134,6 +134,8 @@ func (v *value) begin(c byte) error {
 	switch {
 	case c == '"':
 		v.state, v.key = inString, false
+	case '1' <= c && c <= '9':
+		v.state = inInteger
 	case c == '{':
 		return v.push(c, beforeKeyOrEnd)
 	case c == '[':
@@ -148,8 +150,6 @@ func (v *value) begin(c byte) error {
 		v.state = afterMinus
 	case c == '0':
 		v.state = afterZero
-	case '1' <= c && c <= '9':
-		v.state = inInteger
 	default:
 		return fmt.Errorf("invalid character %q where a value must begin", c)
 	}
@@ -205,17 +205,20 @@ func isHex(c byte) bool {
 func (v *value) number(b []byte) (int, error) {
 	s := v.state
 	for i, c := range b {
+		if '0' <= c && c <= '9' && (s == inInteger || s == inFraction || s == inExponent) {
+			continue
+		}
 		switch {
 		case '0' <= c && c <= '9' && s != afterZero:
-			switch s {
-			case afterMinus:
-				if s = inInteger; c == '0' {
-					s = afterZero
-				}
-			case afterPoint:
+			switch {
+			case s == afterPoint:
 				s = inFraction
-			case afterE, afterESign:
+			case s != afterMinus:
 				s = inExponent
+			case c == '0':
+				s = afterZero
+			default:
+				s = inInteger
 			}
 		case c == '.' && (s == inInteger || s == afterZero):
 			s = afterPoint
