@@ -16,7 +16,7 @@ import (
 // Read the newest page of a feed, with its body.
 func Example() {
 	ctx, store := context.Background(), memory.New()
-	if err := publishPrices(ctx, store); err != nil {
+	if err := publishZones(ctx, store); err != nil {
 		log.Fatal(err)
 	}
 	reader := feedstore.New(store, feedstore.Config{})
@@ -42,7 +42,7 @@ func Example() {
 	// Output: page 1 has 1 entity, read whole: true
 }
 
-func publishPrices(ctx context.Context, store storage.Store) error {
+func publishZones(ctx context.Context, store storage.Store) error {
 	zones, err := producer.Open(ctx, store, "zones", producer.Config{})
 	if err != nil {
 		return err

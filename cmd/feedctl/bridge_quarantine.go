@@ -43,7 +43,7 @@ if the document would no longer be published. A bridge may run at the same time.
 	return c
 }
 
-func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, arg string) (err error) {
+func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, arg string) error {
 	store, _, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 }
 
 // runRetry publishes what can be published now.
-func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.Stored, store storage.Store) (err error) {
+func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.Stored, store storage.Store) error {
 	config, err := f.source.config(a, f.retry, at, store, couchdb.Config{})
 	if err != nil {
 		return err

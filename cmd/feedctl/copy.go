@@ -48,7 +48,7 @@ it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 	return c
 }
 
-func runCopy(ctx context.Context, a *app, source, target string, follow bool, address string) (err error) {
+func runCopy(ctx context.Context, a *app, source, target string, follow bool, address string) error {
 	fromURL, name, err := a.storeOrStored(source)
 	if err != nil {
 		return err

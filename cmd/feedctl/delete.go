@@ -44,7 +44,7 @@ not notice at once that a feed is being deleted.` + exit.Help(exit.NotFound, exi
 	return c
 }
 
-func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) (err error) {
+func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) error {
 	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err

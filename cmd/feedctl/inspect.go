@@ -49,7 +49,7 @@ line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + e
 	return c
 }
 
-func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) (err error) {
+func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) error {
 	path := layout.FeedPath
 	if f.index {
 		path = layout.SnapshotPath

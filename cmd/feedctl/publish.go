@@ -53,10 +53,9 @@ Publishing is idempotent if entities have a Content-ID (--content-id, or a heade
 multipart): an entity whose Content-ID is on one of the 16 newest pages is not published
 again. If it is unknown whether something was published, publish it again soon.
 
-With --resume STATE the file STATE records how many entities are durable, and the next run
-with the same STATE and input continues after them. After a kill, some of the following
-entities may be in the feed already, so use Content-IDs. Each feed and input needs its own
-STATE: that of another one is rejected.
+With --resume STATE, a file for each feed and input, the next run with the same STATE and
+input continues after the entities that are durable. After a kill, some of the following
+ones may be in the feed already, so use Content-IDs.
 
 Ctrl-C finishes the batch that is being written and reports how many entities of the input
 were published. With --to, a request that fails then is not retried.` + exit.Help(exit.NotFound, exit.Interrupted),
@@ -92,7 +91,7 @@ const (
 	remoteMemory = 16 << 20
 )
 
-func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) (err error) {
+func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) error {
 	at, err := f.parse(a, arg)
 	if err != nil {
 		return err

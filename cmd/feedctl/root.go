@@ -61,19 +61,17 @@ func run(ctx context.Context, args []string, s streams) int {
 const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
 the datareplication.io specification describes them.
 
-A feed is a chain of pages that only grows; "feedctl publish" appends entities to
-one in a store, "feedctl serve" hands its pages out over HTTP, and "feedctl consume"
-copies them into a file, a directory or a database, each entity exactly once.
+A feed is a chain of pages that only grows: "feedctl publish" appends entities to one in a
+store, "feedctl serve" serves its pages over HTTP, and "feedctl consume" copies them into a
+file, a directory or a database, each entity exactly once.
 
-What is read from or written to a store can be in any: wherever a command takes the NAME of
-a feed or snapshot in the store of --store, it also takes STORE#NAME, such as
-s3://bucket/prefix#zones or file:/var/lib/feedctl#zones. Commands that read take the URL of
-one on a server instead, too.
+Wherever a command takes the NAME of a feed or snapshot in the store of --store, it also
+takes STORE#NAME, such as s3://bucket/prefix#zones or file:/var/lib/feedctl#zones. Commands
+that read also take the URL of one on a server.
 
-Every flag can also be set by the environment and by a configuration file. A flag on
-the command line wins over the environment, which wins over the file. The variable of
-a flag is its name in capitals, with FEEDCTL_ before it and "_" for "-": --public-url
-is FEEDCTL_PUBLIC_URL. The file is YAML, --config FILE or else
+Every flag can also be set by the environment and by a configuration file. The command line
+wins over the environment, which wins over the file. The variable of a flag is its name in
+capitals, with FEEDCTL_ before it and "_" for "-": --public-url is FEEDCTL_PUBLIC_URL. The file is YAML, --config FILE or else
 ~/.config/feedctl/config.yaml, with flags by their names at the top, or in a section
 named like the command, which wins:
 
@@ -88,9 +86,9 @@ Credentials are never flags. They are in a file (--credentials-file) or in the
 variable FEEDCTL_CREDENTIALS, one on each line: "basic USER:PASSWORD" or
 "bearer TOKEN".
 
-The first Ctrl-C (or SIGTERM) lets a command finish what it has begun, or undo it; the
-second ends it at once. The exit status is 130 then. A command that runs until it is ended
-(--follow, outbox run, serve) has status 0 after SIGTERM if it finished what it had begun.`
+On the first Ctrl-C or SIGTERM a command finishes or undoes what it has begun, and exits
+with status 130; the second ends it at once. A command that runs until it is ended (--follow,
+outbox run, serve) exits with status 0 after SIGTERM if it finished what it had begun.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{

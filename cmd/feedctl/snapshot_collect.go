@@ -30,7 +30,7 @@ are kept, since they may belong to a running command.` + exit.Help(),
 	return c
 }
 
-func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Duration) (err error) {
+func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Duration) error {
 	store, name, err := a.openNamed(ctx, arg)
 	if err != nil {
 		return err

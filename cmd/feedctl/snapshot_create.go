@@ -47,7 +47,7 @@ interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
 	return c
 }
 
-func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg, file string) (err error) {
+func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg, file string) error {
 	at, err := a.parseStored(arg)
 	if err != nil {
 		return err

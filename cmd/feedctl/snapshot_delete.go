@@ -27,7 +27,7 @@ reading it gets an error, not an incomplete snapshot.` + exit.Help(exit.NotFound
 	}
 }
 
-func runSnapshotDelete(ctx context.Context, a *app, arg, id string) (err error) {
+func runSnapshotDelete(ctx context.Context, a *app, arg, id string) error {
 	if err := layout.CheckName(id); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ start of the body. With --json it prints the lines that "feedctl consume --into 
 	return c
 }
 
-func runTail(ctx context.Context, a *app, f *tailFlags, arg string) (err error) {
+func runTail(ctx context.Context, a *app, f *tailFlags, arg string) error {
 	if strings.HasPrefix(f.from, "snapshot") {
 		return exit.Usagef("--from %q: tail reads feeds only", f.from)
 	}

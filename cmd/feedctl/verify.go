@@ -52,7 +52,7 @@ it prints a report, which package verify documents.` + exit.Help(exit.NotFound, 
 	return c
 }
 
-func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) (err error) {
+func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) error {
 	path := layout.FeedPath
 	if f.index {
 		path = layout.SnapshotPath
