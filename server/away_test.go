@@ -23,7 +23,7 @@ func TestSilentStore(t *testing.T) {
 		c.get(t, "/feeds/f")
 		store.latency = time.Minute
 		for _, path := range []string{"/feeds/none", "/feeds/f", "/feeds/f/pages/1"} {
-			time.Sleep(time.Hour) // what was read is outdated, and nothing is under way
+			time.Sleep(time.Hour) // everything read before is out of date, and no request is in flight
 			start := time.Now()
 			got := c.get(t, path)
 			name, _ := got.problem(t)
@@ -34,9 +34,9 @@ func TestSilentStore(t *testing.T) {
 	})
 }
 
-// TestStoreAway takes the directory of a store away from its server, puts another one
-// there, and brings it back. While it is not there, the server is not ready, and feeds
-// are not missing but unavailable.
+// TestStoreAway removes the directory of a store that is being served, puts another one in
+// its place, and restores it. Without it the server is not ready, and feeds are unavailable
+// instead of missing.
 func TestStoreAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	store, err := file.New(dir)

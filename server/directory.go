@@ -89,8 +89,8 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	return err
 }
 
-// A directoryPosition is a place in the directory: behind a feed, or behind a
-// snapshot and all feeds.
+// A directoryPosition is a position in the directory: after a feed, or after a snapshot
+// and all feeds.
 type directoryPosition struct{ feed, snapshot string }
 
 // directoryQuery parses the query of a directory.

@@ -78,12 +78,12 @@ func TestNoListing(t *testing.T) {
 	}
 }
 
-// TestMetricsOfManyFeeds: a scrape waits for few feeds; the others are looked at after
+// TestMetricsOfManyFeeds: a scrape waits for a few feeds only; the others are polled after
 // it, and those without metrics are counted.
 func TestMetricsOfManyFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
-		time.Sleep(time.Until(epoch)) // what publishTo has for its clock
+		time.Sleep(time.Until(epoch)) // the clock of publishTo
 		const feeds = 120
 		for i := range feeds {
 			publishTo(t, store, fmt.Sprintf("f%03d", i), 1, 1)

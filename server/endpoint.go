@@ -44,7 +44,7 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 }
 
 // tolerateHalfClose returns a request whose context is not cancelled when the client closes
-// its side of the connection. [http.Server] takes such a connection for closed, but the client
+// its side of the connection. [http.Server] assumes that such a connection is closed, but the client
 // may still read. If it does not, sending fails. Long-polls and publishes keep their context:
 // a long-poll has to notice at once, and a publish to see that its body is incomplete.
 func tolerateHalfClose(r *http.Request) *http.Request {

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestServersAway takes the bucket, the S3 server and the database away from servers that run.
-// They are not ready until these are back, and say so within the time that they give them.
+// TestServersAway stops the bucket, the S3 server and the database of running servers. Until
+// these are back, the servers report within their own time limit that they are not ready.
 func TestServersAway(t *testing.T) {
 	bucket, database := s3test.StartOwn(t), pgtest.StartOwn(t)
 	serve := func(open func() (storage.Store, error)) *site {

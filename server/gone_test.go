@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// zeros are read without end, and without ReadFrom and WriteTo.
+// zeros is an endless reader without WriteTo.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -22,13 +22,13 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A broken reader fails as a connection to a store does that is reset.
+// A broken reader fails like a connection to a store.
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
-// TestFailureLevel: a client that goes away in the middle of a body is no error of the
-// server, a store that does is one.
+// TestFailureLevel: losing the client in the middle of a body is logged at level Debug,
+// losing the store at level Error.
 func TestFailureLevel(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(name, make([]byte, 64<<20), 0o600); err != nil {
@@ -45,14 +45,14 @@ func TestFailureLevel(t *testing.T) {
 		client func(*net.TCPConn) error
 		want   slog.Level
 	}{
-		"file, client resets":         {file, resetConn, slog.LevelDebug},
-		"memory, client resets":       {zeros{}, resetConn, slog.LevelDebug},
-		"file, client closes":         {file, (*net.TCPConn).Close, slog.LevelDebug},
-		"file, client stands still":   {file, nil, slog.LevelDebug},
-		"memory, client stands still": {zeros{}, nil, slog.LevelDebug},
-		"store resets":                {broken{fmt.Errorf("get page: %w", reset)}, nil, slog.LevelError},
-		"store resets, bare":          {broken{reset}, nil, slog.LevelError},
-		"store stands still":          {broken{fmt.Errorf("get page: %w", os.ErrDeadlineExceeded)}, nil, slog.LevelError},
+		"file, client resets":   {file, resetConn, slog.LevelDebug},
+		"memory, client resets": {zeros{}, resetConn, slog.LevelDebug},
+		"file, client closes":   {file, (*net.TCPConn).Close, slog.LevelDebug},
+		"file, client stalls":   {file, nil, slog.LevelDebug},
+		"memory, client stalls": {zeros{}, nil, slog.LevelDebug},
+		"store resets":          {broken{fmt.Errorf("get page: %w", reset)}, nil, slog.LevelError},
+		"store resets, bare":    {broken{reset}, nil, slog.LevelError},
+		"store stalls":          {broken{fmt.Errorf("get page: %w", os.ErrDeadlineExceeded)}, nil, slog.LevelError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -81,7 +81,7 @@ func TestFailureLevel(t *testing.T) {
 // resetConn closes a connection so that the other side gets a reset.
 func resetConn(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) }
 
-// connection returns both ends of one.
+// connection returns both ends of a connection.
 func connection(t *testing.T) (here, there *net.TCPConn) {
 	t.Helper()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A waitingStore gets objects once the server takes the client for gone, and only if it has
-// not been told to stop for that.
+// A waitingStore returns an object once the server believes that the client has disconnected,
+// unless the request was cancelled.
 type waitingStore struct {
 	storage.Store
 	gone chan struct{}

@@ -22,8 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// eachStore runs a test over the drivers, the real network and the transport
-// inside the process.
+// eachStore runs a test with each driver, over the network and within the process.
 func eachStore(t *testing.T, test func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site)) {
 	t.Helper()
 	for _, store := range []struct {
@@ -71,7 +70,7 @@ func inside(_ *testing.T, h http.Handler) *site {
 	return &site{"http://store.example", &http.Client{Transport: inprocess.Transport(h)}}
 }
 
-// A cachedStore is one that newServer puts a cache before.
+// A cachedStore is a store with the cache that newServer configures for it.
 type cachedStore struct {
 	*farStore
 	cache *pagecache.Cache
@@ -180,5 +179,5 @@ func entity(i int) *feed.Entity {
 	}
 }
 
-// served reads a page as the store has it, with the closing delimiter.
+// parts counts the parts of a page.
 func parts(body []byte) int { return bytes.Count(body, []byte("Content-ID: ")) }

@@ -77,7 +77,7 @@ func onPipes(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	})
 }
 
-// A slowStore takes its time to create a page of feed g.
+// A slowStore is slow to create a page of feed g.
 type slowStore struct{ storage.Store }
 
 func (s slowStore) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
@@ -87,7 +87,7 @@ func (s slowStore) Create(ctx context.Context, key string, meta storage.Meta, bo
 	return s.Store.Create(ctx, key, meta, body)
 }
 
-// outcome reads a response to its end and says how it went, and after how long.
+// outcome reads a response to its end and describes the result and the time it took.
 func outcome(c net.Conn, start time.Time) string {
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func outcome(c net.Conn, start time.Time) string {
 	return fmt.Sprintf("%d, %d bytes after %v", response.StatusCode, n, time.Since(start))
 }
 
-// trickle sends data piece by piece, and returns what outcome says of the answer.
+// trickle sends data piece by piece, and returns the outcome.
 func trickle(t *testing.T, c net.Conn, header, body string, piece int, every time.Duration) string {
 	start, done := time.Now(), make(chan struct{})
 	go func() {
@@ -167,7 +167,7 @@ func TestSlowClients(t *testing.T) {
 			}
 		})
 	})
-	t.Run("reader stands still", func(t *testing.T) {
+	t.Run("reader stalls", func(t *testing.T) {
 		onPipes(t, func(t *testing.T, dial func() net.Conn) {
 			c := dial()
 			_, err := io.WriteString(c, "GET /feeds/f HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -70,7 +70,7 @@ func (m *metrics) observe(w *responder, r *http.Request, route string, took time
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
 	default:
-		method = "other" // a method made up by a client must not become a time series
+		method = "other" // a method that a client invents must not become a time series
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(w.status)).Inc()
 	m.bytes.WithLabelValues(route).Add(float64(w.bytes))

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// ask sends a request with a Host of its own.
+// ask sends a request with the given Host, unless it is empty.
 func (s *site) ask(t *testing.T, method, path, host string, fields ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader("hello"))
@@ -28,7 +28,7 @@ func (s *site) ask(t *testing.T, method, path, host string, fields ...string) *h
 	return response
 }
 
-// TestOrigins sends what a browser would send for web pages of any origin.
+// TestOrigins sends the requests that a browser would send for web pages of various origins.
 func TestOrigins(t *testing.T) {
 	const public = "https://data.example.org:8443/base"
 	auth := []server.Credential{{Bearer: "secret"}}
@@ -52,14 +52,14 @@ func TestOrigins(t *testing.T) {
 			fields: []string{"Authorization: Bearer secret"}, read: 421, write: 200},
 		"rebound name, credentials to read": {config: server.Config{ReadAuth: auth}, host: "evil.example",
 			fields: []string{"Authorization: Bearer secret"}, read: 200, write: 421},
-		"localhost":                {host: "LocalHost:1", read: 200, write: 200},
-		"name below localhost":     {host: "feeds.localhost", read: 200, write: 200},
-		"loopback address":         {host: "127.9.9.9", read: 200, write: 200},
-		"loopback address, IPv6":   {host: "[::1]:80", read: 200, write: 200},
-		"other address":            {host: "192.0.2.1", read: 421, write: 421},
-		"name that begins like it": {host: "localhost.evil.example", read: 421, write: 421},
-		"public host":              {config: server.Config{PublicURL: public}, host: "data.example.org:8443", read: 200, write: 200},
-		"public host, other port":  {config: server.Config{PublicURL: public}, host: "data.example.org", read: 421, write: 421},
+		"localhost":               {host: "LocalHost:1", read: 200, write: 200},
+		"name below localhost":    {host: "feeds.localhost", read: 200, write: 200},
+		"loopback address":        {host: "127.9.9.9", read: 200, write: 200},
+		"loopback address, IPv6":  {host: "[::1]:80", read: 200, write: 200},
+		"other address":           {host: "192.0.2.1", read: 421, write: 421},
+		"name with this prefix":   {host: "localhost.evil.example", read: 421, write: 421},
+		"public host":             {config: server.Config{PublicURL: public}, host: "data.example.org:8443", read: 200, write: 200},
+		"public host, other port": {config: server.Config{PublicURL: public}, host: "data.example.org", read: 421, write: 421},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memory.New()
@@ -81,7 +81,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// TestHostIsNotCached: what has the Host of a request in it is not for shared caches,
+// TestHostIsNotCached: a response that contains the request's Host is not for shared caches,
 // and pages have the same tag and digest for every Host.
 func TestHostIsNotCached(t *testing.T) {
 	store := memory.New()

@@ -82,7 +82,7 @@ func TestMetrics(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		publishTo(t, store, "f", 1, 7)
 		c := connect(t, newServer(t, store, server.Config{Writable: true}))
-		other := connect(t, newServer(t, store, server.Config{})) // has metrics of its own
+		other := connect(t, newServer(t, store, server.Config{})) // has separate metrics
 		page := c.get(t, "/feeds/f/pages/1")
 		c.get(t, "/feeds/f/pages/1", "If-None-Match: *")
 		c.get(t, "/feeds/none")
@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 		c.post(t, "g", "<1>")
 		c.post(t, "g", "<1>")
 		text := string(c.get(t, "/metrics").body)
-		for !strings.Contains(text, "\nfeedctl_feeds_left_out 0\n") { // they are looked at in the background
+		for !strings.Contains(text, "\nfeedctl_feeds_left_out 0\n") { // feeds are polled in the background
 			text = string(c.get(t, "/metrics").body)
 		}
 		for _, want := range []string{
@@ -120,7 +120,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// breaking is a store whose bodies end early, or break.
+// breaking is a store whose bodies end early or return an error.
 type breaking struct {
 	storage.Store
 	after atomic.Int64 // bytes; 0: all is well
@@ -149,7 +149,7 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What the store does not give must not look like a whole page.
+// A response that the store cuts short must not look like a whole page.
 func TestStoreBreaksInsideBody(t *testing.T) {
 	for name, cause := range map[string]error{"ends early": io.EOF, "breaks": errors.New("disk on fire")} {
 		t.Run(name, func(t *testing.T) {

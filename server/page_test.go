@@ -31,7 +31,7 @@ func reprDigest(body []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// header returns the fields that the server is responsible for.
+// header returns the header fields that the server sets.
 func header(h http.Header) map[string]string {
 	fields := make(map[string]string)
 	for name, values := range h {
@@ -227,7 +227,7 @@ func TestPruneWhileServing(t *testing.T) {
 	})
 }
 
-// A meddling store lets something happen before the body of a page is opened.
+// A meddling store calls a function before the body of a page is opened.
 type meddling struct {
 	storage.Store
 	before func()
@@ -241,8 +241,8 @@ func (m *meddling) Get(ctx context.Context, key string, offset, length int64) (*
 	return m.Store.Get(ctx, key, offset, length)
 }
 
-// What is sent is of one state, also when the page changes between its metadata
-// being read and its body being opened.
+// A response has one state of the page, even if the page changes after its metadata
+// was read and before its body is opened.
 func TestPageChangesWhileAnswering(t *testing.T) {
 	for _, fields := range [][]string{nil, {"Range: bytes=-30"}, {"Range: bytes=0-30"}, {`If-None-Match: "x"`}, {"Accept-Encoding: zstd"}} {
 		inner := memory.New()

@@ -110,7 +110,7 @@ func FuzzRange(f *testing.F) {
 		if !ok && part.partial {
 			t.Fatalf("parseRange(%q, %d) = %+v and not ok", header, size, part)
 		}
-		// What it says in Content-Range is the same range again.
+		// The range in Content-Range parses as the same range.
 		if part.partial {
 			again := "bytes=" + strconv.FormatInt(part.offset, 10) + "-" + strconv.FormatInt(part.offset+part.length-1, 10)
 			if same, ok := parseRange(again, size); !ok || same != part {

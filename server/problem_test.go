@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The package documentation lists each type of problem that the code names, and no other.
+// The package documentation lists the types of problems in the code, and no others.
 func TestProblemsAreDocumented(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -26,7 +26,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// event is what of an entity does not depend on the time.
+// event is the part of an entity that does not depend on the time.
 type event struct{ ID, Operation, Type, Key, Body string }
 
 // events reads a feed from its first page to its last.
@@ -91,7 +91,7 @@ func TestPublish(t *testing.T) {
 				t.Errorf("POST %s: receipt %+v", tt.path, r)
 			}
 			if tt.want[0].ID == "" {
-				tt.want[0].ID = r.ContentID // it was made up
+				tt.want[0].ID = r.ContentID // it was generated
 			} else if r = receipt(t, c.do(t, http.MethodPost, tt.path, tt.body, tt.fields...)); r.Published != 0 || r.Duplicates != len(tt.want) {
 				t.Errorf("POST %s again: receipt %+v", tt.path, r)
 			}
@@ -209,7 +209,7 @@ func readAll(t *testing.T, response *http.Response) []byte {
 	return body.Bytes()
 }
 
-// What was published before the error is said in the problem.
+// The problem counts the entities published before the error.
 func TestPublishCountsBeforeError(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
 	var body strings.Builder
@@ -270,7 +270,7 @@ func TestStoreProblems(t *testing.T) {
 				t.Errorf("got %s, want %d %s", got.body, tt.status, tt.problem)
 			}
 			if strings.Contains(string(got.body), "injected") {
-				t.Errorf("the problem tells of the inside: %s", got.body)
+				t.Errorf("the problem reveals internal details: %s", got.body)
 			}
 		})
 	}
@@ -298,8 +298,8 @@ func TestPublishesAreLimited(t *testing.T) {
 	c.post(t, "f", "<2>")
 }
 
-// Lines up to the limit of the command line are taken, and long ones of several
-// requests one after the other.
+// Lines up to the limit of the command line are accepted; long lines of several requests
+// are read one after another.
 func TestLongLines(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
 	line := `"` + strings.Repeat("x", input.DefaultMaxLine-2) + `"`
@@ -338,12 +338,12 @@ func TestLongLinesTakeTurns(t *testing.T) {
 		}
 		body := &gate{started: make(chan struct{}), release: make(chan struct{})}
 		first := post(io.MultiReader(strings.NewReader(`"`+long), body))
-		<-body.started // the first has read its line, and has the turn
+		<-body.started // the first has read its line and holds the limit
 		second := post(strings.NewReader(`"` + long + `"`))
 		synctest.Wait()
 		select {
 		case status := <-second:
-			t.Fatalf("a second long line was answered %d meanwhile", status)
+			t.Fatalf("a second long line was answered %d while the first was being published", status)
 		default:
 		}
 		close(body.release)
@@ -366,7 +366,7 @@ func (g *gate) Read([]byte) (int, error) {
 	return 0, http.ErrBodyReadAfterClose
 }
 
-// More feeds than producers may be held open are published to.
+// More feeds can be published to than producers are kept open.
 func TestManyFeeds(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true, MaxProducers: 2}))
 	var group sync.WaitGroup
@@ -387,7 +387,7 @@ func TestManyFeeds(t *testing.T) {
 	}
 }
 
-// Close waits for a publish that has begun, and no longer than it may.
+// Close waits for a publish that has begun, until its context ends.
 func TestCloseWaitsForPublishes(t *testing.T) {
 	s, err := server.New(memory.New(), server.Config{Writable: true})
 	check(t, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestRemoteStoresReadAhead: of any store behind a network, pages are read before a
-// reader asks for them.
+// TestRemoteStoresReadAhead: pages of any remote store are read before a client requests
+// them.
 func TestRemoteStoresReadAhead(t *testing.T) {
 	registry := storage.Registry{"s3": s3.Open, "postgres": postgres.Create, "file": file.Create}
 	for name, tt := range map[string]struct {
@@ -64,7 +64,7 @@ func TestRemoteStoresReadAhead(t *testing.T) {
 	}
 }
 
-// TestStoreMetrics: what the store is asked for is measured, whichever store it is.
+// TestStoreMetrics: operations are measured with every kind of store.
 func TestStoreMetrics(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 3)

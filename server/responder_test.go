@@ -13,11 +13,11 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// A kernel is a ResponseWriter that takes files without reading them, as a
-// connection does.
+// A kernel is a ResponseWriter that accepts files without reading them, like a
+// connection.
 type kernel struct {
 	*httptest.ResponseRecorder
-	files int64 // bytes that came in the form that needs no copying
+	files int64 // bytes received from files
 }
 
 func (k *kernel) ReadFrom(src io.Reader) (int64, error) {
@@ -31,7 +31,7 @@ func (k *kernel) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(k.ResponseRecorder.Body, src)
 }
 
-// Bodies of files reach the connection as files, whatever is in between.
+// Bodies from files reach the connection as files, through all wrappers.
 func TestFilesAreNotCopied(t *testing.T) {
 	store, err := file.New(t.TempDir())
 	if err != nil {
@@ -44,7 +44,7 @@ func TestFilesAreNotCopied(t *testing.T) {
 	}
 	defer s.Close(t.Context())
 	for range 2 {
-		// Larger than a page: each gets one of its own, so the first is linked.
+		// Larger than a page: each has a page to itself, so the first is linked.
 		r := httptest.NewRequest(http.MethodPost, "/feeds/f", bytes.NewReader(make([]byte, 2<<20)))
 		r.Header.Set("Content-Type", "text/plain")
 		s.ServeHTTP(httptest.NewRecorder(), r)
@@ -102,7 +102,7 @@ func TestResponderReadFrom(t *testing.T) {
 	}
 }
 
-// A controlled writer notes the deadlines that are set.
+// A controlled writer records the deadlines that are set.
 type controlled struct {
 	http.ResponseWriter
 	read time.Time
@@ -113,8 +113,8 @@ func (c *controlled) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// A deadline that is left behind would end the request's context while the
-// handler is still at work.
+// A deadline that is not cleared would end the request's context while the handler
+// still runs.
 func TestBodyReaderLeavesNoDeadline(t *testing.T) {
 	c := &controlled{ResponseWriter: httptest.NewRecorder()}
 	body := newBodyReader(bytes.NewReader([]byte("hello")), newResponder(c, time.Minute))

@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestFeedsByThousands counts what a server asks of a store with 10,000 feeds: for a page of the
-// directory as much as for the names on it, and for a scrape of the metrics as much as for the
-// feeds that it has time to look at.
+// TestFeedsByThousands counts the operations on a store with 10,000 feeds: a page of the
+// directory costs in proportion to its names, and a scrape of the metrics in proportion to the
+// feeds that it has time to poll.
 func TestFeedsByThousands(t *testing.T) {
 	base := memory.New()
 	const feeds = 10_000

@@ -53,7 +53,7 @@ func TestSnapshots(t *testing.T) {
 			id = writeSnapshot(t, store, "s", 3).ID
 		}
 		_, err := store.Create(t.Context(), layout.SnapshotIndex("s", id+".bak"), storage.Meta{}, storage.Bytes(nil))
-		check(t, err) // somebody else's, which sorts as the newest
+		check(t, err) // an unknown object, which sorts as the newest
 		const public = "https://example.org/data"
 		for _, config := range []server.Config{{}, {PublicURL: public}} {
 			c := connect(t, newServer(t, store, config))
@@ -128,8 +128,8 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	})
 }
 
-// TestIndexForOthers: an index that was written for readers of the store, with URLs
-// of pages there, has the server's own for readers of the server.
+// TestIndexForOthers: an index that was written for readers of the store, with URLs of pages
+// there, is served with the server's own URLs.
 func TestIndexForOthers(t *testing.T) {
 	store := memory.New()
 	index := writeSnapshot(t, store, "s", 2)
@@ -157,8 +157,8 @@ func TestIndexForOthers(t *testing.T) {
 	}
 }
 
-// TestLargeIndex: an index is made as it is sent; what it is does not depend on where a range
-// of it begins.
+// TestLargeIndex: an index is generated while it is sent, with the same content wherever a
+// range begins.
 func TestLargeIndex(t *testing.T) {
 	store := memory.New()
 	const pages = 3000

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// restore makes a store what another one is.
+// restore replaces the contents of a store by those of another.
 func restore(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -37,7 +37,7 @@ func restore(t *testing.T, store, from storage.Store) {
 	}
 }
 
-// A lockedLog is a log that may be read while it is written.
+// A lockedLog is a log that can be read while it is written.
 type lockedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -58,8 +58,8 @@ func (l *lockedLog) count(text string) int {
 const wentBack = "store went back to an older state of the feed"
 
 // TestStoreGoesBack restores the store of a running server to an older state and
-// publishes more. Once the server has looked for the newest page, it answers as one
-// that was started a moment ago.
+// publishes more. Once the server has read the newest page, it answers like a server that
+// has just started.
 func TestStoreGoesBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		copied := memory.New()
@@ -91,7 +91,7 @@ func TestStoreGoesBack(t *testing.T) {
 	})
 }
 
-// plain returns a store without the cache before it.
+// plain returns a store without its cache.
 func plain(store storage.Store) storage.Store {
 	if cached, ok := store.(cachedStore); ok {
 		return cached.farStore
@@ -99,7 +99,7 @@ func plain(store storage.Store) storage.Store {
 	return store
 }
 
-// answers returns what a server says of a feed.
+// answers returns the responses of a server for a feed.
 func answers(t *testing.T, s *site) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -117,8 +117,8 @@ func answers(t *testing.T, s *site) map[string]string {
 	return all
 }
 
-// TestPageOfBefore asks a running server for pages that are gone since the store
-// was restored, before it has looked for the newest page.
+// TestPageOfBefore requests pages that are gone since the store was restored, before the
+// server has read the newest page.
 func TestPageOfBefore(t *testing.T) {
 	store, copied := memory.New(), memory.New()
 	publishTo(t, store, "f", 1, 4)
@@ -137,8 +137,7 @@ func TestPageOfBefore(t *testing.T) {
 	}
 }
 
-// TestWaitForStoreThatGoesBack: those who wait for news learn that the store was
-// restored.
+// TestWaitForStoreThatGoesBack: a waiting request is answered when the store is restored.
 func TestWaitForStoreThatGoesBack(t *testing.T) {
 	store, copied := memory.New(), memory.New()
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, s, _ *site) {

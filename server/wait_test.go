@@ -28,7 +28,7 @@ func (s *site) post(t *testing.T, feed, id string) answer {
 	return got
 }
 
-// inBubble runs a test in a bubble of its own time, with two servers on one store.
+// inBubble runs a test in fake time, with two servers on one store.
 func inBubble(t *testing.T, store storage.Store, c server.Config, test func(t *testing.T, s *server.Server, here, there *site)) {
 	synctest.Test(t, func(t *testing.T) {
 		c.Writable = true
@@ -47,7 +47,7 @@ type waiting struct {
 	done   chan struct{}
 }
 
-// wait sends a request that waits and returns when it does.
+// wait sends a long-poll and returns when the server holds it.
 func (s *site) wait(t *testing.T, path string, fields ...string) *waiting {
 	w := &waiting{done: make(chan struct{})}
 	go func() {
@@ -93,7 +93,7 @@ func TestWait(t *testing.T) {
 				t.Errorf("got %v %s", w.answer.Header, w.answer.body)
 			}
 		}},
-		{"until published elsewhere, told by the store", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
+		{"until published elsewhere, notified by the store", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
 			w := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
 			there.post(t, "f", "<2>")
 			w.check(t, 200, 0, "wait=20")
@@ -152,7 +152,7 @@ func TestWait(t *testing.T) {
 			here.post(t, "g", "<2>")
 			w.check(t, 304, 20*time.Second, "wait=20")
 		}},
-		{"not more than so many", watched, server.Config{MaxWaiters: 1}, func(t *testing.T, _ *server.Server, here, _ *site) {
+		{"not more than MaxWaiters", watched, server.Config{MaxWaiters: 1}, func(t *testing.T, _ *server.Server, here, _ *site) {
 			first := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
 			here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20").check(t, 304, 0, "")
 			first.check(t, 304, 20*time.Second, "wait=20")
@@ -192,8 +192,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// However many wait, the store is asked as if one did, and more rarely if it tells
-// of changes by itself.
+// The store is polled once for all waiting requests of a feed, and more rarely if it
+// notifies of changes.
 func TestManyWaiters(t *testing.T) {
 	const waiters, seconds = 500, 30
 	var asked atomic.Int64
