@@ -75,8 +75,8 @@ func TestCutEverywhere(t *testing.T) {
 	}
 }
 
-// TestAlwaysCut: what stands before the cut is given out, and then the error
-// tells where the cut is.
+// TestAlwaysCut: the entities before the cut are delivered, followed by an error with the
+// offset of the cut.
 func TestAlwaysCut(t *testing.T) {
 	f := newFeed("a0 b0 c1")
 	offset := bytes.Index(f.body(f.pages[0]), []byte("body of c"))
@@ -140,7 +140,7 @@ func TestStopEarly(t *testing.T) {
 	})
 }
 
-// TestChangedPage: a page that is not what it was when it is requested again.
+// TestChangedPage: a page has other content when it is requested again.
 func TestChangedPage(t *testing.T) {
 	for name, words := range map[string]string{"other entity": "a0 x0 c1", "entity removed": "a0", "entity inserted": "x0 a0 b0 c1"} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func largeFeed() *testFeed {
 	return f
 }
 
-// TestStream reads an entity that is larger than what is held.
+// TestStream reads an entity that is too large to be held.
 func TestStream(t *testing.T) {
 	f := largeFeed()
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -217,8 +217,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestBrokenStream: a stream that breaks in its reader's hands is told to the
-// reader and ends the iteration; one that nobody reads is repeated.
+// TestBrokenStream: a stream that breaks while the caller reads it returns an error and ends
+// the iteration; one that is not read is requested again.
 func TestBrokenStream(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		f := largeFeed()
@@ -233,18 +233,18 @@ func TestBrokenStream(t *testing.T) {
 		}
 		inWorld(t, f, func(t *testing.T, w *world) {
 			var got []string
-			var last, told error
+			var last, streamErr error
 			for e, err := range w.newClient(Config{MaxWhole: 1000}).Entities(t.Context(), feedURL, Beginning()) {
 				if last = err; err != nil {
 					break
 				}
 				got = append(got, e.ContentID)
 				if e.Stream != nil && read {
-					_, told = io.Copy(io.Discard, e.Stream)
+					_, streamErr = io.Copy(io.Discard, e.Stream)
 				}
 			}
-			if read && (told == nil || !Retryable(told) || !Retryable(last) || len(got) != 2) {
-				t.Errorf("got %q, stream's error %v, error %v", got, told, last)
+			if read && (streamErr == nil || !Retryable(streamErr) || !Retryable(last) || len(got) != 2) {
+				t.Errorf("got %q, stream's error %v, error %v", got, streamErr, last)
 			}
 			if !read && (last != nil || strings.Join(got, " ") != "a large b") {
 				t.Errorf("got %q and error %v", got, last)

@@ -38,8 +38,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// readDamaged reads a feed of one page, whose body is what bodies are, one after another
-// and the last again and again. It returns what was given out.
+// readDamaged reads a feed of one page, whose responses have the given bodies, the last one
+// repeatedly. It returns the delivered entities.
 func readDamaged(c Config, h http.Header, bodies ...[]byte) (string, error) {
 	c.Retry.Attempts = 2
 	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -90,8 +90,8 @@ func reprDigest(body []byte) http.Header {
 	return http.Header{"Repr-Digest": {"sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}}
 }
 
-// TestBitFlips changes each bit of a page on its way. No wrong entity is given out with
-// success; of a page that is held, none at all.
+// TestBitFlips changes each bit of a page in transit. Wrong entities are never delivered
+// without an error, and entities of a page that is held are not delivered at all.
 func TestBitFlips(t *testing.T) {
 	var gz, zs bytes.Buffer
 	zipped := gzip.NewWriter(&gz)
@@ -132,7 +132,7 @@ func TestBitFlips(t *testing.T) {
 						case err != nil && (strings.Contains(got, "<3>") || strings.Count(got, "\n") == 3):
 							t.Errorf("bit %d: got the last entity before %v", bit, err)
 						}
-						// What is damaged once is read again, if nothing of it was given out.
+						// A page that is damaged once is read again, unless entities of it were delivered.
 						if got, err := readDamaged(config, way.header, damaged, way.body); err == nil && got != wholePage {
 							t.Errorf("bit %d, damaged once: got %q without error", bit, got)
 						} else if err != nil && held == "held" {
@@ -145,8 +145,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestCutAndDamaged: a large page is cut after a byte of it was changed, and whole the next
-// time: what was given out the first time is noticed.
+// TestCutAndDamaged: a large page is truncated after a damaged byte, and whole the next time.
+// The damage to the entities delivered the first time is detected.
 func TestCutAndDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = len(damagedPage) - 40
@@ -204,7 +204,7 @@ func (s verifiedSource) Get(context.Context, Request) (*Response, error) {
 	}, nil
 }
 
-// TestVerifiedBySource: of a body that its source verifies nothing is given out before its
+// TestVerifiedBySource: no entity of a body that its source verifies is delivered before its
 // end, as if it had a digest.
 func TestVerifiedBySource(t *testing.T) {
 	wrong := permanentError{errors.New("wrong")}

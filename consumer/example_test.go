@@ -90,8 +90,7 @@ func (b *latestBatch) Commit(_ context.Context, at feed.Position) error {
 
 func (b *latestBatch) Rollback(context.Context) error { return nil }
 
-// Consume a feed into a sink. When the job runs again, it goes on where it
-// ended.
+// Consume a feed into a sink. When the job runs again, it continues where it ended.
 func ExampleJob() {
 	server := serveFeed()
 	defer server.Close()

@@ -38,8 +38,7 @@ func follow(t *testing.T, c *Client, start Start) *follower {
 	return f
 }
 
-// expect waits until nothing moves any more without time passing, and checks
-// what came until then.
+// expect waits until all goroutines are blocked, and checks what has been received.
 func (f *follower) expect(t *testing.T, want string) {
 	t.Helper()
 	synctest.Wait()
@@ -104,7 +103,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowStarts: what is new depends on where one begins.
+// TestFollowStarts follows from each kind of start.
 func TestFollowStarts(t *testing.T) {
 	f := newFeed("a0 | b1 c1")
 	f.longPoll = true
@@ -194,8 +193,7 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// TestNextLinkWithoutNewTag: a server whose entity tags do not tell of a next
-// link is not waited for in vain.
+// TestNextLinkWithoutNewTag: the ETag of a server need not change when a next link appears.
 func TestNextLinkWithoutNewTag(t *testing.T) {
 	f := newFeed("a0")
 	f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
@@ -219,8 +217,7 @@ func TestNextLinkWithoutNewTag(t *testing.T) {
 	})
 }
 
-// TestRange: of a page that grows, only what is new is requested, whatever the
-// server makes of it.
+// TestRange: only the new part of a growing page is requested, whatever the server returns.
 func TestRange(t *testing.T) {
 	const large = 100_000
 	grow := func(f *testFeed) {
@@ -332,8 +329,8 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNoRanges: a server that does not know ranges is asked for one once, since
-// such requests do without compression.
+// TestNoRanges: a server that does not support ranges gets one request for a range, since
+// these are not compressed.
 func TestNoRanges(t *testing.T) {
 	f := newFeed("a0 b0")
 	var ranges, all atomic.Int64
@@ -362,12 +359,11 @@ func TestNoRanges(t *testing.T) {
 	})
 }
 
-// TestFollowGone: the page of a follower that slept for long is gone when it asks
-// again.
+// TestFollowGone: the page of a follower that was suspended is gone when it polls again.
 func TestFollowGone(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		change func(f *testFeed) // of the feed "a0 b1" while the follower sleeps
+		change func(f *testFeed) // of the feed "a0 b1" while the follower is suspended
 		lost   string
 		want   string // with the policy to replay
 	}{

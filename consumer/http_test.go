@@ -387,7 +387,7 @@ func TestStatusErrorText(t *testing.T) {
 	}
 }
 
-// TestErrorsHideSignatures: with a presigned URL whoever reads a log could read the page.
+// TestErrorsHideSignatures: a presigned URL in a log would give access to the page.
 func TestErrorsHideSignatures(t *testing.T) {
 	const url = "https://bucket.example/page?X-Amz-Date=20260101T000000Z&X-Amz-Security-Token=secret&X-Amz-Signature=secret"
 	for _, err := range []error{

@@ -24,7 +24,7 @@ import (
 // recordings has answers of the Java library 1.0.1: see the README there.
 const recordings = "testdata/java-library-1.0.1"
 
-// A recorded server answers with what was recorded, by path.
+// A recorded server returns recorded responses, by path.
 type recorded map[string]recordedAnswer
 
 type recordedAnswer struct {
@@ -152,8 +152,8 @@ func TestJavaLibraryFeed(t *testing.T) {
 	}
 }
 
-// TestJavaLibrarySnapshot reads the recorded snapshot, as it is and without the
-// entities' Last-Modified, which the library leaves out unless it is told.
+// TestJavaLibrarySnapshot reads the recorded snapshot, unchanged and without the entities'
+// Last-Modified, which the library omits by default.
 func TestJavaLibrarySnapshot(t *testing.T) {
 	for name, undated := range map[string]bool{"as it is": false, "without Last-Modified": true} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func deviations() map[int]string {
 		102: "the name is compared without regard to case, as field names are",
 		136: "bytes beyond ASCII are opaque data (RFC 9110, section 5.5)",
 		156: "white space may follow a boundary on its line (RFC 2046, section 5.1.1)",
-		170: "a line that goes on after the boundary is not a delimiter line; verify reports it",
+		170: "a line that continues after the boundary is not a delimiter line; verify reports it",
 		172: "the Content-Length says where the body ends; verify reports it",
 		184: "a server may say that it has applied no coding (RFC 9110, section 12.5.3)",
 	}
@@ -261,7 +261,7 @@ func TestJavaLibraryVerdicts(t *testing.T) {
 			for _, h := range v.Headers {
 				answer.header.Add(h[0], strings.ReplaceAll(h[1], "HOST", "feed.test"))
 			}
-			synctest.Test(t, func(t *testing.T) { // in fake time: what is refused is tried again
+			synctest.Test(t, func(t *testing.T) { // in fake time, since refused responses are retried
 				client := recorded{"/v": answer}.client(t, Config{})
 				var refused error
 				for _, err := range client.Entities(t.Context(), "http://feed.test/v", Beginning()) {

@@ -24,7 +24,7 @@ func runJob(t *testing.T, j Job) (Stats, error) {
 	return j.Run(t.Context())
 }
 
-// TestJob consumes, has nothing to do, and goes on.
+// TestJob consumes, has nothing to do, and continues.
 func TestJob(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -53,8 +53,8 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestJobElsewhere: a sink goes on with its feed at another URL, and does not
-// mistake another feed for it, though its pages may have the same URLs.
+// TestJobElsewhere: a sink continues its feed at another URL, and does not mistake another
+// feed for it, even if its pages have the same URLs.
 func TestJobElsewhere(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -129,7 +129,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestJobFollows: what is new is committed at once, and nothing else is.
+// TestJobFollows: new entities are committed at once, and there are no other commits.
 func TestJobFollows(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -277,8 +277,7 @@ func TestJobFailures(t *testing.T) {
 	}
 }
 
-// TestJobCommitsWhatIsWhole: a feed that breaks for good does not cost what was
-// read before.
+// TestJobCommitsWhatIsWhole: a permanent error does not lose the entities read before it.
 func TestJobCommitsWhatIsWhole(t *testing.T) {
 	inWorld(t, newFeed("a1 b1 c0"), func(t *testing.T, w *world) {
 		sink := &memorySink{t: t}
@@ -388,7 +387,7 @@ func TestKeyPointer(t *testing.T) {
 	})
 }
 
-// TestProgress tells how far the job is.
+// TestProgress checks the reported progress of a job.
 func TestProgress(t *testing.T) {
 	s := newSnapshot(newFeed("a0 b1 | c2 d2 | e5"), 2, 1)
 	inWorld(t, s, func(t *testing.T, w *world) {

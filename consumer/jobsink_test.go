@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A memorySink keeps what was committed, and polices the contract.
+// A memorySink records what was committed, and enforces the contract.
 type memorySink struct {
 	t       *testing.T
-	got     []string // Content-IDs, or keys where there is none
+	got     []string // Content-IDs, or keys of entities without one
 	keys    []string
 	at      feed.Position
 	commits []int // how many entities each commit had

@@ -163,8 +163,8 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	return nil
 }
 
-// check reads a page that was damaged to its end, and returns the error that it still is. A
-// page that is not there is none to check: what comes next finds out what that means.
+// check reads a page that was damaged to its end, and returns an error if it is still damaged.
+// A page that does not exist is left to the walk that follows.
 func (s *session) check(r *reading) error {
 	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))
 	defer r.close()

@@ -44,8 +44,8 @@ func (w *walk) before(r *reading) feed.Position {
 func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	reached := w.position(r)
 	if w.missing++; reached.IsZero() || w.missing > maxMissing {
-		if torn := w.torn(); torn != nil {
-			return r, placed(reached, torn)
+		if timeline := w.checkEnd(); timeline != nil {
+			return r, withPosition(reached, timeline)
 		}
 		return r, missing
 	}

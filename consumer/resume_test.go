@@ -24,7 +24,7 @@ func TestStart(t *testing.T) {
 		lost  string // "id": ContentIDNotFoundError, "old": NotOldEnoughError
 	}{
 		{name: "beginning", feed: three, start: Beginning(), want: "a b c d e f"},
-		{name: "beginning of what is left", feed: three, floor: 2, start: Beginning(), want: "c d e f"},
+		{name: "beginning of a pruned feed", feed: three, floor: 2, start: Beginning(), want: "c d e f"},
 		{name: "zero position is the beginning", feed: three, start: After(feed.Position{}), want: "a b c d e f"},
 		{name: "latest", feed: three, start: Latest(), want: ""},
 
@@ -95,7 +95,7 @@ func kindOfGap(err error) string {
 	return ""
 }
 
-// TestGapErrors checks what the errors tell.
+// TestGapErrors checks the contents of the errors.
 func TestGapErrors(t *testing.T) {
 	f := newFeed("a0 | b5 c6")
 	f.floor = 2
@@ -327,7 +327,7 @@ func TestGoneWhileReading(t *testing.T) {
 	}
 }
 
-// TestEmptyFeed: 204 is an empty feed, 404 is none.
+// TestEmptyFeed: 204 means an empty feed, 404 that there is no feed.
 func TestEmptyFeed(t *testing.T) {
 	f := newFeed("")
 	inWorld(t, f, func(t *testing.T, w *world) {

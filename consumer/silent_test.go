@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A router loses connections: nothing comes through any more, and neither end is told.
+// A router drops connections: nothing is forwarded any more, and neither end is notified.
 type router struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	mu   sync.Mutex
@@ -76,8 +76,8 @@ func (c *routed) Close() error {
 }
 
 // TestSilence: a router forgets the connections while a request is held on one and others
-// are idle. The follower logs it, and is on a new connection soon after the time that it has
-// asked for; what was published meanwhile comes.
+// are idle. The follower logs this, opens a new connection soon after the requested wait, and
+// receives what was published in the meantime.
 func TestSilence(t *testing.T) {
 	for name, protocol := range map[string]func(*http.Protocols, bool){
 		"HTTP/1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2,

@@ -139,7 +139,7 @@ func TestSnapshotOrder(t *testing.T) {
 	})
 }
 
-// TestSnapshotResume stops after each entity and goes on from its position.
+// TestSnapshotResume stops after each entity and continues from its position.
 func TestSnapshotResume(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 3, 3)
 	inWorld(t, s, func(t *testing.T, w *world) {
@@ -296,7 +296,7 @@ func TestSnapshotAbandoned(t *testing.T) {
 }
 
 // TestFromSnapshot reads a snapshot and then the feed, without loss and, where
-// the index tells the position, without repetition.
+// the index has the position, without repetition.
 func TestFromSnapshot(t *testing.T) {
 	for name, test := range map[string]struct {
 		feed     string

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestStillDamaged: a page is damaged where only its digest, its coding, or the length of a
-// part that is streamed tells. Of runs that begin before it, the first gives it out.
+// TestStillDamaged: a page is damaged in a way that only its digest, its coding, or the length
+// of a streamed part reveals. Of several runs, only the first delivers entities of it.
 func TestStillDamaged(t *testing.T) {
 	zip := func(page string) []byte {
 		var b bytes.Buffer
@@ -79,7 +79,7 @@ func TestStillDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedPageIsGone: a page that was damaged is not there any more.
+// TestDamagedPageIsGone: a page that was damaged does not exist any more.
 func TestDamagedPageIsGone(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 | c1 d2"), func(t *testing.T, w *world) {
 		for _, damaged := range []string{"http://feed.test/gone", "http://other.test/1"} {
@@ -92,8 +92,7 @@ func TestDamagedPageIsGone(t *testing.T) {
 	})
 }
 
-// TestDamagedPageInMemory: a large page is read in bounded memory to tell whether it is still
-// damaged.
+// TestDamagedPageInMemory: checking whether a large page is still damaged takes bounded memory.
 func TestDamagedPageInMemory(t *testing.T) {
 	const parts, size = 256, 128 << 10
 	part := fmt.Appendf(nil, "--b\r\nLast-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\nContent-Type: text/plain\r\nContent-ID: <1>\r\n"+

@@ -57,11 +57,10 @@ func (w *walk) follows(page, prev string) error {
 	return nil
 }
 
-// torn returns a [TimelineError] if the newest page has a way on by its own URL and
-// none by the feed's: what is at its URL then comes from a cache, and the page that
-// it leads to, which was not there, is not of the feed any more. Otherwise it
-// returns nil.
-func (w *walk) torn() error {
+// checkEnd returns a [TimelineError] if the newest page has a next link at its own URL but not
+// at the feed's. The response at its own URL then comes from a cache, and the page that it links
+// to does not belong to the feed any more.
+func (w *walk) checkEnd() error {
 	newest, err := w.s.head(w.url)
 	if err != nil || !newest.Newest() {
 		return nil
@@ -71,13 +70,13 @@ func (w *walk) torn() error {
 		return nil
 	}
 	if again, err := w.s.head(w.url); err != nil || !again.Newest() || again.URL != newest.URL {
-		return nil // it has got a next page meanwhile
+		return nil // it now has a next page
 	}
 	return &TimelineError{Page: own.URL, Other: w.url}
 }
 
-// placed adds a position to err, if that is a [TimelineError] without one.
-func placed(position feed.Position, err error) error {
+// withPosition adds a position to err if that is a [TimelineError] without one.
+func withPosition(position feed.Position, err error) error {
 	var timeline *TimelineError
 	if errors.As(err, &timeline) && timeline.Position.IsZero() {
 		timeline.Position = position

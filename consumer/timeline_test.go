@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A restoredFeed serves a feed whose store was restored to an older state, behind
-// a cache that has some pages of before.
+// A restoredFeed serves a feed whose store was restored to an older state, through a cache
+// that has some pages from before.
 type restoredFeed struct {
 	before, now *testFeed
 	cached      func(number int) bool
@@ -36,9 +36,8 @@ func (f *testFeed) all() (ids []string) {
 	return ids
 }
 
-// TestTimelines restores a feed behind a cache that has any of the pages of
-// before: consumers that come from any position get what the feed has now, and
-// nothing else, or an error of their own.
+// TestTimelines restores a feed behind a cache that has any of the pages from before.
+// Consumers at any position get what the feed has now and nothing else, or a timeline error.
 func TestTimelines(t *testing.T) {
 	before := "a0 b1 | c2 d3 | e4 f5 | g6 h7 | i8"
 	for _, now := range []string{
@@ -91,7 +90,7 @@ func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	return all
 }
 
-// TestTimelineError checks what the error tells, and when a gap policy goes on.
+// TestTimelineError checks the contents of the error, and which gap policies continue.
 func TestTimelineError(t *testing.T) {
 	f := &restoredFeed{newFeed("a0 | b1 | c2 | d3"), newFeed("a0 | m4 | n5"), nil}
 	f.before.chained, f.now.chained = true, true

@@ -103,7 +103,7 @@ func TestLinkForms(t *testing.T) {
 	})
 }
 
-// TestWrongResponses: what is no page is told from what is broken.
+// TestWrongResponses distinguishes responses that are not pages from malformed pages.
 func TestWrongResponses(t *testing.T) {
 	const boundary = "boundary-1"
 	good := func(body string) string {
@@ -118,7 +118,7 @@ func TestWrongResponses(t *testing.T) {
 		part   int
 		status int
 	}{
-		{name: "part that nobody asked for", body: good("x") + "\r\n--boundary-1--", status: http.StatusPartialContent, part: -2},
+		{name: "part that was not requested", body: good("x") + "\r\n--boundary-1--", status: http.StatusPartialContent, part: -2},
 		{name: "wrong content type", header: map[string]string{"Content-Type": "text/html"}, body: "<html>", err: ErrMediaType, part: -1},
 		{name: "another site", header: map[string]string{"Content-Type": "text/html", "Link": "", "Last-Modified": "never"}, body: "<html>", err: ErrMediaType, part: -1},
 		{name: "no boundary", header: map[string]string{"Content-Type": "multipart/mixed"}, err: ErrMediaType, part: -1},

@@ -72,7 +72,7 @@ func (w *walk) begin() (*reading, error) {
 		case err == nil:
 			return r, w.loop.visit(r.page.URL)
 		case !errors.As(err, &empty):
-			return r, placed(w.seek.position, err)
+			return r, withPosition(w.seek.position, err)
 		case empty.missing() && (!w.s.config.Follow || w.seek.position.ContentID != ""):
 			return nil, empty.error
 		case !w.s.config.Follow || w.seek.position.ContentID != "":
@@ -145,7 +145,7 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 	if w.err == nil {
 		w.err = err
 	}
-	w.err = placed(w.position(r), w.err)
+	w.err = withPosition(w.position(r), w.err)
 	return w.err
 }
 
@@ -191,7 +191,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		if gone(err) {
 			return w.resume(r, err)
 		}
-		return r, placed(w.position(r), err)
+		return r, withPosition(w.position(r), err)
 	}
 	w.prefetch(r) // if its next link is new
 	asked := r.page.Links.Next
@@ -204,7 +204,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		return next, err
 	}
 	if err := checkNeighbours(r.page, next.page, asked, next.page.URL); err != nil {
-		return next, placed(w.position(r), err)
+		return next, withPosition(w.position(r), err)
 	}
 	w.left = w.position(r)
 	return next, w.loop.visit(next.page.URL)

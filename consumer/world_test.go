@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// A world is a network with one server behind all names, in a bubble where
-// time passes only when all wait.
+// A world is a network with one server for all host names, in fake time.
 type world struct {
 	t       *testing.T
 	conns   chan net.Conn
@@ -24,8 +23,8 @@ type world struct {
 	client  *http.Client
 }
 
-// inWorld runs a test in a world of its own. It fails if anything of this
-// package runs on after it.
+// inWorld runs a test in a new world. It fails if goroutines of this package are left
+// afterwards.
 func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,8 +45,7 @@ func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *worl
 	})
 }
 
-// checkLeaks fails the test if a goroutine that this package started still
-// runs.
+// checkLeaks fails the test if a goroutine of this package still runs.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
