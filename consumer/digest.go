@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ErrDamaged: a body does not have the digest that came with it (RFC 9530), or what its
-// content coding or a part's Content-Length says of it is wrong.
+// ErrDamaged means that a body does not match its digest (RFC 9530), the checksum of its
+// content coding, or the Content-Length of a part.
 var ErrDamaged = errors.New("body is damaged")
 
 // declaredDigest returns the SHA-256 of a response's content according to its header, or

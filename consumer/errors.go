@@ -125,7 +125,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// gone reports whether err means that there is nothing at the URL.
+// gone reports whether err means that there is no resource at the URL.
 func gone(err error) bool {
 	var status *StatusError
 	return errors.Is(err, ErrNotFound) || errors.As(err, &status) &&

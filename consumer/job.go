@@ -89,9 +89,9 @@ type Stats struct {
 // wraps its error.
 //
 // If a page that was too large to be held (Config.MaxHeld) turns out to be damaged when
-// batches of it were committed, the position is moved back to before the page: the next
-// run reads all of it again, once more than exactly once. It first reads the page to its end,
-// and while that is still damaged, gives nothing to the sink and returns the same error.
+// batches of it were committed, the position is moved back to before the page. The next run
+// first reads the page to its end. If it is still damaged, the run applies nothing and returns the
+// same error. Otherwise it applies all entities of the page, some of them a second time.
 func (j *Job) Run(ctx context.Context) (Stats, error) {
 	r, err := j.newRun()
 	if err != nil {

@@ -23,13 +23,13 @@ type reading struct {
 	created time.Time
 	page    *Page // nil before the first response
 
-	body     *readAhead // nil if the page must be requested
-	buffer   *[]byte    // of body
-	verified bool       // body ends with an error if it is damaged
-	from     int        // seen when body was opened
-	unproven prefix     // of a body that failed before it was verified
-	fresh    bool       // the session's parser must be reset to body
-	finished bool       // the page was read to its end
+	body             *readAhead // nil if the page must be requested
+	buffer           *[]byte    // of body
+	verified         bool       // body ends with an error if it is damaged
+	from             int        // seen when body was opened
+	unverifiedPrefix prefix     // of a body that failed before it was verified
+	fresh            bool       // the session's parser must be reset to body
+	finished         bool       // the page was read to its end
 
 	first  int       // index in the page of the first part in body
 	base   int64     // offset in the page of the first part in body
@@ -89,7 +89,7 @@ func (r *reading) start(resp *response) error {
 		r.body.hold(r.s.config.MaxHeld)
 	}
 	if r.base == 0 && unchanged {
-		r.body.expect = r.unproven
+		r.body.expect = r.unverifiedPrefix
 	}
 	r.body.start()
 	return nil
@@ -137,13 +137,13 @@ func (r *reading) each(fn func(*Entity) bool) error {
 			return nil
 		}
 		if r.unverified() {
-			r.unproven = r.body.given
+			r.unverifiedPrefix = r.body.given
 		}
 		if r.broken != nil {
 			return err
 		}
 		r.close()
-		if r.unproven.size > 0 && errors.Is(err, ErrDamaged) {
+		if r.unverifiedPrefix.size > 0 && errors.Is(err, ErrDamaged) {
 			return &unverifiedError{err}
 		}
 		if partial {
@@ -154,7 +154,7 @@ func (r *reading) each(fn func(*Entity) bool) error {
 			retry.progress()
 		}
 		if err := retry.pause(r.s.ctx, err); err != nil {
-			if r.unproven.size > 0 && r.s.ctx.Err() == nil {
+			if r.unverifiedPrefix.size > 0 && r.s.ctx.Err() == nil {
 				return &unverifiedError{err}
 			}
 			return err

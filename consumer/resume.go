@@ -21,9 +21,10 @@ func (w *walk) position(r *reading) feed.Position {
 	return w.left
 }
 
-// before returns a position from which all of the page that is read is read again, if it is
-// what the start is not after. Where the walk has not come from the page before, it is a time,
-// so that other entities of its second may be read again too. It says that the page is damaged.
+// before returns a position from which the current page is read again, from its first entity or
+// from the start of the walk, with the page marked as damaged. If the walk did not reach the page
+// from the one before, the position is a time, so that other entities of its second may be read
+// again too.
 func (w *walk) before(r *reading) feed.Position {
 	before, start := feed.Position{LastModified: r.oldest}, w.start.position
 	switch {

@@ -64,8 +64,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// position returns where to start: after the sink's position, or at From if the sink has
-// none.
+// position returns where to start: after the sink's position or, without one, at From.
 func (r *run) position(ctx context.Context) (Start, error) {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {

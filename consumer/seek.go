@@ -3,8 +3,8 @@ package consumer
 import "github.com/feedctl/feedctl/feed"
 
 // A seek finds the start while walking forward (specification, section
-// "Consumer Algorithm"): it skips what is older than the position, then
-// through its Content-ID.
+// "Consumer Algorithm"): it skips the entities older than the position, and then those
+// up to its Content-ID.
 type seek struct {
 	url      string // the feed's entry point, for errors
 	position feed.Position

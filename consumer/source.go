@@ -12,20 +12,20 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// ErrNotFound means that there is nothing at a URL.
+// ErrNotFound means that there is no resource at a URL.
 var ErrNotFound = errors.New("not found")
 
 // A Source returns the pages and indexes that a [Client] reads. Without one, a client
 // reads HTTP servers.
 type Source interface {
 	// Get makes one request for a URL. When ctx ends, reading the body may fail. The
-	// error matches [ErrNotFound] if there is nothing at the URL, and [ErrOrigin] if the
+	// error matches [ErrNotFound] if there is no resource at the URL, and [ErrOrigin] if the
 	// URL does not belong to this source. The client repeats the request after any other
 	// error, unless that has a method Permanent() bool that returns true.
 	Get(ctx context.Context, q Request) (*Response, error)
 }
 
-// A Kind is the kind of resource that a URL leads to.
+// A Kind is the kind of resource that a URL identifies.
 type Kind int
 
 // The kinds.
@@ -43,7 +43,7 @@ type Request struct {
 	// ETag, if not empty, requests the page only if it has another entity tag.
 	ETag string
 	// Wait is how long to hold the request while the page has the ETag; a source that
-	// does not support this answers at once.
+	// does not support this returns immediately.
 	Wait time.Duration
 	// Offset, if not 0, requests the bytes of the page from there on.
 	Offset int64
@@ -60,7 +60,7 @@ const (
 	Empty                     // the feed exists but has no entity yet
 )
 
-// A Response describes what is at a URL.
+// A Response describes the resource at a URL.
 type Response struct {
 	Answer Answer
 	URL    string // the requested URL, after redirects

@@ -102,8 +102,8 @@ var errEmpty = errors.New("feed is empty")
 // emptyAnswer returns the error for a response without a page.
 func emptyAnswer(at string) error { return fmt.Errorf("get %s: %w", shown(at), errEmpty) }
 
-// entryError returns err, the error of the entry point, as an [*emptyError] if
-// it is one.
+// entryError returns err, the error of the entry point, as an [*emptyError] if it means
+// that the feed has no page.
 func entryError(err error) error {
 	var status *StatusError
 	if errors.As(err, &status) && status.StatusCode == http.StatusNotFound || errors.Is(err, ErrNotFound) || errors.Is(err, errEmpty) {
@@ -127,7 +127,7 @@ func entities(read func(fn func(*Entity) bool) error) func(yield func(*Entity, e
 }
 
 // read calls fn with the new entities of a page that come after the start, and
-// returns what ends the walk.
+// returns the error that ends the walk.
 func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 	if w.err != nil || w.gone != nil {
 		return w.err
@@ -140,7 +140,7 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 		return !wanted || fn(e)
 	})
 	if gone(err) && !w.position(r).IsZero() {
-		w.gone, err = err, nil // leave finds out what that means
+		w.gone, err = err, nil // leave handles it
 	}
 	if w.err == nil {
 		w.err = err
