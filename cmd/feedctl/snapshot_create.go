@@ -71,14 +71,14 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	}
 	var c counter
 	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
-	index, err := snapshots.Write(ctx, store, at.Name, c.count(naming(src.Name, src.Entities)), f.public.Config)
+	index, err := snapshots.Write(ctx, store, at.Name, c.count(src.Name, src.Entities), f.public.Config)
 	if err != nil {
 		return err
 	}
 	return a.printSnapshot(ctx, store, at.Name, index, &f.public)
 }
 
-// printSnapshot tells of a snapshot that was made.
+// printSnapshot prints a new snapshot.
 func (a *app) printSnapshot(ctx context.Context, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
 	result := snapshotResult(name, index, len(index.Pages))
 	var err error
@@ -98,10 +98,13 @@ func (a *app) printSnapshot(ctx context.Context, store storage.Store, name strin
 // A counter counts entities that pass through.
 type counter struct{ entities, bytes atomic.Int64 }
 
-func (c *counter) count(entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed.Entity, error] {
+// count yields the entities of an input, whose name it adds to errors.
+func (c *counter) count(name string, entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		for e, err := range entities {
-			if err == nil {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", strings.TrimSuffix(name, "/"), err)
+			} else {
 				c.entities.Add(1)
 				c.bytes.Add(int64(len(e.Body)))
 			}
@@ -114,18 +117,4 @@ func (c *counter) count(entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed
 
 func (c *counter) status(total int64) progress.Status {
 	return progress.Status{Entities: c.entities.Load(), Bytes: c.bytes.Load(), Total: total, Lag: -1}
-}
-
-// naming puts the name of the input before the errors of its entities.
-func naming(name string, entities iter.Seq2[*feed.Entity, error]) iter.Seq2[*feed.Entity, error] {
-	return func(yield func(*feed.Entity, error) bool) {
-		for e, err := range entities {
-			if err != nil {
-				err = fmt.Errorf("%s: %w", strings.TrimSuffix(name, "/"), err)
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }

@@ -12,20 +12,26 @@ import (
 
 func ExampleWrite() {
 	ctx, store := context.Background(), memory.New()
-	index, err := snapshots.Write(ctx, store, "zones", func(yield func(*feed.Entity, error) bool) {
-		for _, name := range []string{"Berlin", "Kolkata"} {
-			if !yield(&feed.Entity{ContentType: "text/plain", ContentLocation: name, Body: []byte("zone")}, nil) {
+	zones := func(yield func(*feed.Entity, error) bool) {
+		for _, key := range []string{"Berlin", "Lisbon"} {
+			e := &feed.Entity{ContentLocation: feed.EncodeKey(key), ContentType: "application/json", Body: []byte(`{}`)}
+			if !yield(e, nil) {
 				return
 			}
 		}
-	}, snapshots.Config{})
+	}
+	written, err := snapshots.Write(ctx, store, "zones", zones, snapshots.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	newest, err := snapshots.Newest(ctx, store, "zones")
+	id, err := snapshots.Newest(ctx, store, "zones")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(index.Pages), "page,", newest == index.ID)
-	// Output: 1 page, true
+	index, err := snapshots.Read(ctx, store, "zones", id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(id == written.ID, index.Entities, "entities on", index.PageCount, "page")
+	// Output: true 2 entities on 1 page
 }
