@@ -20,9 +20,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestTwins publishes one Content-ID twice at the same time. Neither may be
+// TestDuplicates publishes one Content-ID twice at the same time. Neither may be
 // acknowledged before it is written.
-func TestTwins(t *testing.T) {
+func TestDuplicates(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			base := &refusing{Store: memory.New()}
@@ -43,7 +43,7 @@ func TestTwins(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			publish("<a@test>") // its commit is under way while the twins come
+			publish("<a@test>") // its commit is under way while the duplicates come
 			publish("<b@test>")
 			publish("<b@test>")
 			for len(results) < 3 {
@@ -266,9 +266,9 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestTwinsUnknown publishes one Content-ID twice at the same time to a store that
+// TestDuplicatesUnknown publishes one Content-ID twice at the same time to a store that
 // does not say what became of it. Whether it is in the feed, neither publisher knows.
-func TestTwinsUnknown(t *testing.T) {
+func TestDuplicatesUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silent{Store: memory.New(), first: make(chan struct{})}
 		f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
@@ -282,7 +282,7 @@ func TestTwinsUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun = append(begun, p)
-			synctest.Wait() // the commit of the first is under way while the twins come
+			synctest.Wait() // the commit of the first is under way while the duplicates come
 		}
 		close(store.first)
 		for n, p := range begun {

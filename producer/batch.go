@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// A batch is what one commit takes from the queue, at its beginning and while it
-// is under way.
+// A batch holds the requests that one commit has taken from the queue, at its beginning and
+// while it was under way.
 type batch struct {
 	items      []item // still to be written
 	bytes      int64
 	spools     int
-	added      int           // items that ever were in it
-	taken      int           // items that were written and taken out
-	publishers int           // whose requests the last write completed, or who waited then
+	added      int           // items that were ever in it
+	taken      int           // items that were written and removed
+	publishers int           // whose requests the last write completed, and that waited then
 	took       time.Duration // by the last write
-	// checkpointed is the one request with a checkpoint that a batch may have. Its
-	// checkpoint is written with the last of so many items that are first in items.
+	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint
+	// is written with the last of the first checkpointAfter items.
 	checkpointed    *request
 	checkpointAfter int
-	// ids has the Content-IDs of items, if those that are in the feed are known; nil
-	// if not.
+	// ids has the Content-IDs of items, or is nil if it is not known which are in the feed.
 	ids map[idHash]struct{}
-	// twins are duplicates of an item in the batch, with its Content-ID and outcome.
-	twins map[idHash][]item
+	// duplicates have the Content-ID of an item in the batch, and get its outcome.
+	duplicates map[idHash][]item
 }
 
 func (b *batch) add(r *request) {
@@ -42,12 +41,12 @@ func (b *batch) add(r *request) {
 	}
 }
 
-// settle takes out of the batch what need not be written: a request that continues
-// from a checkpoint that is not there; and, with check, items that are in the feed.
-// Of items with the same Content-ID in the batch the first one stays.
+// settle removes from the batch what need not be written: a request that continues from
+// another checkpoint than the feed's and, with check, items that are in the feed. Of items
+// with the same Content-ID, the first stays.
 func (f *Feed) settle(b *batch, check bool) {
 	if check {
-		b.untwin()
+		b.restoreDuplicates()
 	}
 	f.settleCheckpoint(b, check)
 	b.dropFollowers(0)
@@ -64,8 +63,8 @@ func (f *Feed) settle(b *batch, check bool) {
 	}
 }
 
-// settleCheckpoint ends the request with a checkpoint if that does not continue
-// from the feed's, or if it has been published whole.
+// settleCheckpoint ends the request with a checkpoint if it does not continue from the
+// feed's checkpoint, or if all of it is in the feed.
 func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	r := b.checkpointed
 	if r == nil {
@@ -73,7 +72,7 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	}
 	last := b.checkpointAt()
 	checkpoint := f.tail.checkpoint()
-	if r.left == 0 { // its publisher has been told
+	if r.left == 0 { // it has ended
 		if !bytes.Equal(r.previous, checkpoint) {
 			b.checkpointed = nil
 		}
@@ -128,7 +127,7 @@ func (f *Feed) settleDuplicates(b *batch, from int) {
 			f.found(i)
 			b.complete(i)
 		case pending:
-			b.twin(i)
+			b.addDuplicate(i)
 		default:
 			b.ids[i.id] = struct{}{}
 			kept = append(kept, i)
@@ -146,35 +145,35 @@ func (f *Feed) found(i item) {
 	}
 }
 
-// markTried notes that item n may be in the feed, and so may its twins.
+// markTried notes that item n may be in the feed, and so may its duplicates.
 func (b *batch) markTried(n int) {
 	i := &b.items[n]
 	i.tried, i.request.tried = true, true
-	for _, twin := range b.twins[i.id] {
-		twin.request.tried = true
+	for _, d := range b.duplicates[i.id] {
+		d.request.tried = true
 	}
 }
 
-// tried reports whether something of the batch may be in the feed by its own writes.
+// tried reports whether an item may be in the feed because of the batch's own writes.
 func (b *batch) tried() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried })
 }
 
-// doubtful reports whether something of the batch may be in the feed: by its own writes, or
-// as its publisher gave it a Content-ID under which it was published before.
-func (b *batch) doubtful() bool {
+// mayBeInFeed reports whether an item may be in the feed: because of the batch's own writes, or
+// because its publisher chose a Content-ID that may have been published before.
+func (b *batch) mayBeInFeed() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
 }
 
-func (b *batch) twin(i item) {
-	if b.twins == nil {
-		b.twins = map[idHash][]item{}
+func (b *batch) addDuplicate(i item) {
+	if b.duplicates == nil {
+		b.duplicates = map[idHash][]item{}
 	}
-	b.twins[i.id] = append(b.twins[i.id], i)
+	b.duplicates[i.id] = append(b.duplicates[i.id], i)
 }
 
-// dropFollowers ends those items from the given index on whose request is to come
-// after one that was not published.
+// dropFollowers ends items, from the given index on, whose request must come after one that
+// was not published.
 func (b *batch) dropFollowers(from int) {
 	kept := b.items[:from]
 	for _, i := range b.items[from:] {
@@ -194,22 +193,22 @@ func (b *batch) dropFollowers(from int) {
 	b.items = kept
 }
 
-// untwin puts the twins back among the items, each where it belongs.
-func (b *batch) untwin() {
-	if len(b.twins) == 0 {
+// restoreDuplicates puts the duplicates back among the items, in order.
+func (b *batch) restoreDuplicates() {
+	if len(b.duplicates) == 0 {
 		return
 	}
-	for _, twins := range b.twins {
-		b.items = append(b.items, twins...)
+	for _, duplicates := range b.duplicates {
+		b.items = append(b.items, duplicates...)
 	}
-	b.twins = nil
+	b.duplicates = nil
 	slices.SortFunc(b.items, func(a, b item) int { return cmp.Compare(a.place, b.place) })
 }
 
 // take completes the items that are on a page that was written.
 func (f *Feed) take(b *batch, w *write) {
 	number := w.page.Number
-	// Counted before they are told: who then comes back at once is not another one.
+	// Counted before requests end: a publisher that publishes again at once counts once.
 	b.publishers, b.took = f.queue.len(), time.Since(w.begun)
 	for _, i := range b.items[:w.items] {
 		if f.tail.recent.fresh {
@@ -222,7 +221,7 @@ func (f *Feed) take(b *batch, w *write) {
 			b.publishers++
 		}
 	}
-	clear(b.items[:w.items]) // so that they can be collected
+	clear(b.items[:w.items]) // for the garbage collector
 	b.items = b.items[w.items:]
 	b.taken += w.items
 	if b.checkpointAfter -= w.items; b.checkpointAfter <= 0 {
@@ -237,29 +236,29 @@ func (i item) published(n int64) {
 	r.Page, r.ContentID = n, i.entity.ContentID
 }
 
-// complete takes one item, which is in the feed, off its request, and its twins off theirs.
+// complete ends an item that is in the feed, and its duplicates.
 func (b *batch) complete(i item) {
 	i.request.tried = true
 	i.end()
-	for _, twin := range b.twins[i.id] {
-		twin.request.receipt.Duplicates++
-		twin.request.tried = true
-		twin.end()
+	for _, d := range b.duplicates[i.id] {
+		d.request.receipt.Duplicates++
+		d.request.tried = true
+		d.end()
 	}
-	delete(b.twins, i.id)
+	delete(b.duplicates, i.id)
 }
 
-// end takes one item off its request.
+// end ends an item, and its request if it was the last.
 func (i item) end() {
 	r := i.request
 	if r.left--; r.left == 0 {
-		r.after = nil // or nobody could ever forget a request
+		r.after = nil // otherwise no request could be garbage collected
 		r.release()
 		close(r.done)
 	}
 }
 
-// keep ends the items for which want is false and takes them out.
+// keep ends and removes the items for which want returns false.
 func (b *batch) keep(want func(item) bool) {
 	kept := b.items[:0]
 	for _, i := range b.items {
@@ -274,7 +273,7 @@ func (b *batch) keep(want func(item) bool) {
 
 // fail ends all requests that are not complete.
 func (b *batch) fail(err error) {
-	b.untwin()
+	b.restoreDuplicates()
 	for _, i := range b.items {
 		i.request.err = i.request.unknown(err)
 	}

@@ -9,14 +9,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// clock gives the times of entities. A time that is written can never be taken
-// back, as times do not decrease; so one that is too far ahead of what the store
-// believes is refused.
+// clock determines the times of entities. A time that was written is permanent, because times
+// never decrease; so one that is too far ahead of the store's clock is refused.
 type clock struct {
 	now   func() time.Time
 	skew  time.Duration
-	store storage.Clock // nil if the store does not tell the time
-	base  time.Time     // the reference's time when it was asked
+	store storage.Clock // nil if the store has no clock
+	base  time.Time     // the store's time when it was asked
 	asked time.Time     // this process's monotonic time then
 }
 
@@ -45,7 +44,7 @@ func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error
 	if err == nil {
 		return t, nil
 	}
-	// A machine that was suspended is not a clock that is wrong: ask again.
+	// The machine may have been suspended since: ask again.
 	if err := k.ask(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -58,10 +57,10 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	limit := reference.Add(k.skew)
 	switch {
 	case previous.After(limit):
-		return time.Time{}, fmt.Errorf("%w: the feed's newest entity is of %s, %v ahead of %s: set the clock right, or wait",
+		return time.Time{}, fmt.Errorf("%w: the feed's newest entity is of %s, %v ahead of %s: correct the clock, or wait",
 			ErrClock, previous.Format(time.RFC3339), previous.Sub(reference).Round(time.Second), reference.UTC().Format(time.RFC3339))
 	case now.After(limit):
-		return time.Time{}, fmt.Errorf("%w: it says %s, %v ahead of %s: set it right",
+		return time.Time{}, fmt.Errorf("%w: it says %s, %v ahead of %s: correct it",
 			ErrClock, now.Format(time.RFC3339), now.Sub(reference).Round(time.Second), reference.UTC().Format(time.RFC3339))
 	case now.Before(previous):
 		return previous, nil
@@ -69,5 +68,5 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// reference is the time by the store's clock, as far as is known without asking it.
+// reference returns the time of the store's clock without asking it.
 func (k *clock) reference() time.Time { return k.base.Add(time.Since(k.asked)) }

@@ -17,20 +17,19 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// tail is what the committing goroutine knows of the end of the feed.
+// tail is what the committing goroutine knows about the end of the feed.
 type tail struct {
-	looked bool        // whether it was ever looked for
-	known  bool        // whether the rest is the state of the store when it was last looked at
+	read   bool        // it was read before
+	known  bool        // the rest is the state of the store when it was last read
 	newest *chain.Page // nil: the feed has no pages
 	first  int64       // number of the first page that a feed without pages gets
 	hash   hash.Cloner // of the body of newest, if that is open
-	orphan *chain.Page // stands where the page after newest belongs
+	orphan *chain.Page // in the place of the page after newest
 	ours   bool        // newest is as this producer wrote it
 	recent recent
 
-	// A checkpoint whose entities were all in the feed already, so that nothing was
-	// written with which to store it: it follows the stored checkpoint pendingOn, and
-	// is stored by the next commit.
+	// A checkpoint that was not stored because all of its entities were already in the feed: it
+	// follows the stored checkpoint pendingOn, and is stored by the next commit.
 	pending, pendingOn []byte
 }
 
@@ -46,7 +45,7 @@ func (t *tail) checkpoint() []byte {
 	return stored
 }
 
-// postpone leaves a checkpoint to the next commit.
+// postpone leaves a checkpoint for the next commit.
 func (t *tail) postpone(checkpoint []byte) {
 	t.pendingOn = nil
 	if t.newest != nil {
@@ -61,8 +60,8 @@ func (f *Feed) run(ctx context.Context) {
 	publishers, took := 0, time.Duration(0)
 	for open := true; open; open = f.queue.rearm() {
 		<-f.queue.wake
-		// Those whose entities the last write held are likely to come again, and one
-		// commit for all of them costs little more. A single one never waits.
+		// The publishers of the last write are likely to publish again, and one commit for all
+		// of them costs little more. A single publisher never waits.
 		if publishers > 1 {
 			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
@@ -74,19 +73,19 @@ func (f *Feed) run(ctx context.Context) {
 		f.turn.begin(took)
 		f.commit(ctx, b)
 		publishers, took = b.publishers, b.took
-		f.rest(ctx, took)
+		f.pause(ctx, took)
 	}
-	f.prove(ctx)
+	f.recordSettled(ctx)
 }
 
-// commit brings all items of the batch into the feed, or tells their requests
-// why not. Other requests may join meanwhile.
+// commit publishes all items of the batch, or ends their requests with an error. Other
+// requests may join meanwhile.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
-	check := b.doubtful()
-	var from int64 // the page from which on they may be; 0: not known yet
+	check := b.mayBeInFeed()
+	var from int64 // the first page that items may be on; 0: not known yet
 	for len(b.items) > 0 {
-		err := f.look(ctx)
+		err := f.refresh(ctx)
 		if err == nil && from == 0 {
 			from = f.reach(b.bytes, len(b.items), b.spools)
 		}
@@ -103,29 +102,29 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 			err = f.advance(ctx, b)
 		}
 		if b.taken > taken {
-			// What is left was not in the feed when what was taken came into it.
+			// The remaining items were not in the feed when the others were written.
 			retry, from = newRetry(f.config.RetryFor), f.tail.number()
 		} else if lostRace(err) && !b.tried() {
-			from = 0 // others may have written much since this producer looked
+			from = 0 // others may have written many pages since the tail was read
 		}
 		if err == nil {
 			continue
 		}
-		// Whatever went wrong, some write may have landed, or may still; but not if a race was
-		// lost with the first. Then only a Content-ID that was given may be in the feed.
-		f.tail.known, check = false, !lostRace(err) || b.doubtful()
+		// Some write may have landed, or may still land, unless the first one lost a race. Then
+		// only items with a Content-ID of their publisher may be in the feed.
+		f.tail.known, check = false, !lostRace(err) || b.mayBeInFeed()
 		if !check {
 			b.ids = nil
 		}
 		if lostRace(err) {
-			f.turn.met()
+			f.turn.compete()
 			continue
 		}
 		if final(err) {
 			b.fail(err)
 			return
 		}
-		f.config.Logger.Warn("store did not confirm a commit, trying again", "feed", f.name, "error", err)
+		f.config.Logger.Warn("store did not confirm a commit, retrying", "feed", f.name, "error", err)
 		if !retry.wait(ctx) {
 			b.fail(err)
 			return
@@ -133,9 +132,8 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
-// join moves requests that wait into a commit that is under way, if they make up for
-// what is lacking. Only such join for which nothing must be read; others wait for the next
-// commit, and so do those behind them.
+// join moves waiting requests into the current commit if they add up to what is lacking. A
+// request for which pages must be read waits for the next commit, and so do those after it.
 func (f *Feed) join(b *batch, lacking amount) bool {
 	if f.turn.over() {
 		return false
@@ -151,21 +149,21 @@ func (f *Feed) join(b *batch, lacking amount) bool {
 	return joined
 }
 
-// span returns on how many pages a batch of this size may be, if it is in the
-// feed already: pages that are not the last are half full at least, and a streamed
-// body has a page to itself and ends the one before.
+// span returns the number of pages that a published batch of this size may take up: pages other
+// than the last are at least half full, and a streamed body has a page to itself and ends the one
+// before.
 func (f *Feed) span(bytes int64, entities, spools int) int64 {
 	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
-// reach returns the oldest page on which a request of this size may be, if it was
-// published before: it is on the window and on as many pages as it takes up itself.
+// reach returns the oldest page on which a request of this size is recognized if it was published
+// before: the window, and the pages that it takes up itself.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
 
-// keep returns the page from which on Content-IDs are remembered: the window, and
-// what may be under way when a commit fails.
+// keep returns the first page whose Content-IDs are remembered: the window, and what may be under
+// way when a commit fails.
 func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
 // final reports whether a commit that failed with err fails again if it is repeated.
@@ -185,8 +183,8 @@ func (t *tail) number() int64 {
 	return t.newest.Number
 }
 
-// look reads the end of the feed, unless it is known.
-func (f *Feed) look(ctx context.Context) error {
+// refresh reads the end of the feed unless it is known.
+func (f *Feed) refresh(ctx context.Context) error {
 	t := &f.tail
 	if t.known {
 		return nil
@@ -195,15 +193,15 @@ func (f *Feed) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !t.looked {
+	if !t.read {
 		if err := f.checkBeyond(newest); err != nil {
 			return err
 		}
-		t.looked = true
+		t.read = true
 	}
 	t.first = f.chain.SeenFloor()
 	if known := t.newest; known != nil && known.Number < t.first {
-		// What is remembered may be of a feed that was deleted.
+		// The remembered Content-IDs may be those of a feed that was deleted.
 		t.recent, t.pending = newRecent(), nil
 	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
@@ -224,8 +222,8 @@ func (f *Feed) look(ctx context.Context) error {
 	return err
 }
 
-// openHash is hashOf for a page that is going to be appended to. Meanwhile it makes sure
-// that the page may be.
+// openHash is hashOf for a page that is going to be appended to. It also checks that the page
+// is not below the floor.
 func (f *Feed) openHash(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	writable := make(chan error, 1)
 	go func() { writable <- f.checkFloor(ctx, p.Number) }()
@@ -262,7 +260,7 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	return p, err
 }
 
-// retry measures how long a commit has been tried, and waits longer each time.
+// retry limits for how long a commit is retried, with increasing pauses.
 type retry struct {
 	since time.Time
 	limit time.Duration
@@ -271,7 +269,7 @@ type retry struct {
 
 func newRetry(limit time.Duration) *retry { return &retry{since: time.Now(), limit: limit} }
 
-// wait waits for the next try, and reports false if there is none.
+// wait pauses before the next attempt. It returns false if there is none.
 func (r *retry) wait(ctx context.Context) bool {
 	r.tries++
 	pauses := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}

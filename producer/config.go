@@ -15,22 +15,22 @@ import (
 // Errors of this package, to be matched with [errors.Is]. Those of packages
 // storage and chain come through as well.
 var (
-	// ErrInvalid: an entity cannot be published. Nothing of its batch was.
+	// ErrInvalid: an entity cannot be published, and its batch was not published.
 	ErrInvalid = draft.ErrInvalid
-	// ErrClock: the time that would be written is too far ahead of the store's.
+	// ErrClock: the time that would be written is too far ahead of the store's clock.
 	ErrClock = errors.New("clock is wrong")
-	// ErrCheckpoint: the feed's checkpoint is not the one that the batch
-	// continues from: another producer has been at work.
+	// ErrCheckpoint: the feed's checkpoint is not the one that the batch continues
+	// from, because another producer has published.
 	ErrCheckpoint = errors.New("checkpoint has moved")
-	// ErrUnknown: something went wrong after the store had been asked to write the
-	// entities, or some of them, and nobody can say whether it did or still will.
-	// Publish again with the same Content-IDs: those written are recognised.
+	// ErrUnknown: a write of some of the entities failed with an unknown outcome: they may
+	// be in the feed, or get there later. Publish them again with the same Content-IDs:
+	// those that were written are recognized.
 	ErrUnknown = errors.New("outcome is unknown")
-	// ErrLostPages: the store holds pages that the chain does not reach and that this
-	// producer must not replace, as they are not, or may not be, orphans. The error is a
+	// ErrLostPages: the store has pages that the chain does not reach and that must not be
+	// replaced, because they may not be orphans. The error is a
 	// [chain.LostError], and matches [chain.ErrCorrupt]. "feedctl repair" is the remedy.
 	ErrLostPages = chain.ErrLostPages
-	// ErrClosed: the Feed has been closed. Nothing was published.
+	// ErrClosed: the Feed or Writer is closed. Nothing was published.
 	ErrClosed = errors.New("producer is closed")
 )
 
@@ -41,29 +41,27 @@ type Config struct {
 	MaxPageBytes int64
 	// MaxPageEntities closes a page with this many entities. Defaults to 10,000.
 	MaxPageEntities int
-	// MaxWaiting is how many bytes of entities may wait until they are durable, those
-	// being written among them; further publishers wait for room. What is to keep a
-	// store busy that takes long to answer must wait here: twice chain.Ahead pages are
-	// of use at most. A batch that is larger by itself waits until it is alone. Streamed
+	// MaxWaiting limits the bytes of entities that are not durable yet, including those
+	// being written; further publishers wait for room. A store with a high latency needs
+	// more, up to twice chain.Ahead pages. A larger batch waits until it is alone. Streamed
 	// bodies do not count. Defaults to 32 MiB.
 	MaxWaiting int64
-	// Linger is how long a commit may wait for those publishers to join whose
-	// entities the one before wrote, if there were several: a sixteenth of what that
-	// commit took, but not longer than this. Defaults to 5 ms; negative means not
-	// at all.
+	// Linger limits for how long a commit waits for the publishers of the previous one, if
+	// there were several: a sixteenth of the time that it took, but not longer than this.
+	// Defaults to 5 ms; negative means not at all.
 	Linger time.Duration
-	// MaxEntity refuses entities with larger bodies, in bytes. Defaults to no limit.
+	// MaxEntity is the largest body that is accepted, in bytes. Defaults to no limit.
 	MaxEntity int64
 	// MaxClockSkew is how far the time of an entity may be ahead of the store's
 	// clock, or for stores without one of this machine's clock as it was when
 	// the producer was opened plus the time since. Defaults to 1 minute.
 	MaxClockSkew time.Duration
-	// RetryFor is how long a commit is tried while the store answers with
-	// errors that leave its outcome unknown. It must stay below the time for
-	// which pruning leaves pages alone (PrunePolicy.MinAge). A streamed body has a
-	// second more for each 128 KiB. Defaults to 1 minute.
+	// RetryFor is for how long a commit is retried while the store returns errors that
+	// leave its outcome unknown. It must be less than the age from which pages may be
+	// pruned (PrunePolicy.MinAge). A streamed body has one more second for each 128 KiB.
+	// Defaults to 1 minute.
 	RetryFor time.Duration
-	// SpoolDir is where streamed bodies are kept until they are in the store.
+	// SpoolDir is the directory for streamed bodies until they are in the store.
 	// Defaults to the system's directory for temporary files.
 	SpoolDir string
 	// Now is the clock. Defaults to time.Now.
@@ -111,20 +109,19 @@ func (c Config) validate() error {
 // A Batch is published in order, after everything published before it.
 type Batch struct {
 	Entities []*Entity
-	// Checkpoint, if not nil, is stored together with the last entity of the
-	// batch: at most chain.MaxCheckpoint bytes that say where the producer's
-	// source stood. The batch is refused with ErrCheckpoint unless the feed's
-	// checkpoint is Previous at that moment (nil and empty are the same). If all
-	// entities turn out to be in the feed already, nothing is written: the checkpoint
-	// is then stored by this producer's next commit, and its next batch continues from it.
+	// Checkpoint, if not nil, is stored together with the last entity of the batch: the
+	// position of the producer's source, of at most chain.MaxCheckpoint bytes. The batch is
+	// refused with ErrCheckpoint unless the feed's checkpoint is Previous at that moment
+	// (nil and empty are the same). If all entities are in the feed already, nothing is
+	// written: then this producer's next commit stores the checkpoint, and its next batch
+	// continues from it.
 	Checkpoint []byte
 	Previous   []byte
-	// After, if not nil, was begun before, on the same Feed. The batch is published
+	// After, if not nil, is an earlier publication of the same Feed. The batch is published
 	// only if that one is.
 	After *Publication
-	// More says that another batch is going to follow at once. Those entities at its end
-	// that do not fill a page then wait for it, but not longer than until the pages that
-	// are on their way have arrived.
+	// More means that another batch follows at once. Entities at the end that do not fill a
+	// page wait for it, but only while other pages are being written.
 	More bool
 }
 

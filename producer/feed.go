@@ -3,14 +3,13 @@
 // A [Feed] appends entities to a feed. The newest page is the only thing that
 // changes: a commit is one conditional write to it, or to the page after it, and
 // the page's metadata is the whole record of the commit. There is no journal, no
-// lease and no recovery; a producer that starts does what one does that lost a
-// race: it looks for the newest page. Any number of producers, in any number of
+// lease and no recovery: a producer that starts reads the newest page, like one that
+// lost a race. Any number of producers, in any number of
 // processes, may publish to one feed.
 //
-// Pages are written one after another without waiting for each, every one naming
-// the digest of the one before. They become visible in order, as the chain reaches
-// them; what a dead producer left beyond the end of the chain is never visible and
-// is replaced.
+// Several pages are written at the same time, each with the digest of the one before.
+// They become visible in order, as the chain reaches them. Pages that a killed producer
+// left beyond the end of the chain are never visible, and are replaced.
 package producer
 
 import (
@@ -28,10 +27,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Entity is what is published.
+// An Entity is one change to publish.
 type Entity = feed.Entity
 
-// A Receipt tells what became of a publish.
+// A Receipt is the result of publishing entities.
 type Receipt struct {
 	Published  int // entities that were written
 	Duplicates int // entities whose Content-ID was in the feed already
@@ -52,7 +51,7 @@ type Feed struct {
 	turn  turn // and so is this
 	queue queue
 	room  *semaphore.Weighted // bytes that may wait for their commit
-	// The Content-IDs that this producer gives: a random start, a number, the end.
+	// Content-IDs of this producer are a random start, a number and the end.
 	idStart, idEnd string
 	count          atomic.Uint64
 
@@ -61,8 +60,8 @@ type Feed struct {
 	closed chan struct{}
 }
 
-// Open returns a producer for a feed. It looks at the store's clock, but not at
-// the feed, which begins to exist with the first entity.
+// Open returns a producer for a feed. It reads the store's clock, but not the feed, which
+// is created with the first entity.
 func Open(ctx context.Context, store storage.Store, name string, c Config) (*Feed, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("open producer: %w", err)
@@ -75,7 +74,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	if err != nil {
 		return nil, fmt.Errorf("open producer of feed %q: %w", name, err)
 	}
-	// The commits belong to no publisher: they end with Close.
+	// Commits do not end with the context of a publisher, but with Close.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Feed{
 		name: name, store: store, config: c,
@@ -94,15 +93,14 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // When it returns nil they are durable, and they are in the feed after all
 // entities of calls that returned before it was called.
 //
-// An entity without Content-ID is given one. An entity with one that is on one
-// of the feed's 16 newest pages already is not written again, so that a publish
-// may be repeated. LastModified is set by the commit, not by the caller. The body
+// An entity without a Content-ID gets one. An entity whose Content-ID is already on one of
+// the feed's 16 newest pages is not written again, so that publishing may be repeated. LastModified is set by the commit, not by the caller. The body
 // of an entity with a Stream is spooled to disk first.
 //
 // After an error that is ErrUnknown the entities may be in the feed, all of them
-// or the first few; after any other error none of them is. When ctx
-// ends before the commit has begun, nothing is published; a commit that has
-// begun is awaited, for as long as Config.RetryFor says.
+// or the first few; after any other error none of them is. When ctx ends before the
+// commit has begun, nothing is published; a commit that has begun is awaited, for at
+// most Config.RetryFor.
 func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
 	return f.PublishBatch(ctx, Batch{Entities: entities})
 }
@@ -123,10 +121,9 @@ type Publication struct {
 }
 
 // Begin does what [Feed.PublishBatch] does, but does not wait until the batch is
-// durable: it returns as soon as there is room for it (Config.MaxWaiting). Who
-// publishes much in order begins one batch after the other, each with
-// [Batch].After, and all but the last with [Batch].More. The entities may not be
-// changed before Wait has returned.
+// durable: it returns as soon as there is room for it (Config.MaxWaiting). The entities must
+// not be changed before Wait has returned. To publish many batches in order, use a
+// [Writer], or set [Batch].After, and [Batch].More for all but the last.
 func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
 	r, err := f.begin(ctx, b)
 	if err != nil {
@@ -135,7 +132,7 @@ func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
 	return &Publication{f, r}, nil
 }
 
-// Wait returns when the batch is durable, or what went wrong, as Publish does.
+// Wait returns when the batch is durable or has failed. Errors are those of [Feed.Publish].
 func (p *Publication) Wait() (Receipt, error) {
 	<-p.request.done
 	if err := p.request.err; err != nil {
@@ -158,7 +155,7 @@ func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 	return p.Wait()
 }
 
-// begin waits for room and puts the batch in line.
+// begin waits for room and adds the batch to the queue.
 func (f *Feed) begin(ctx context.Context, b Batch) (*request, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
@@ -183,13 +180,12 @@ func (f *Feed) begin(ctx context.Context, b Batch) (*request, error) {
 	return r, nil
 }
 
-// Checkpoint returns the checkpoint that was stored last, nil if there is none.
+// Checkpoint returns the feed's checkpoint, or nil if there is none.
 func (f *Feed) Checkpoint(ctx context.Context) ([]byte, error) {
 	return ReadCheckpoint(ctx, f.store, f.name)
 }
 
-// ReadCheckpoint returns the checkpoint in a feed's newest page, nil if there is
-// none.
+// ReadCheckpoint returns the checkpoint in a feed's newest page, or nil if there is none.
 func ReadCheckpoint(ctx context.Context, store storage.Store, name string) ([]byte, error) {
 	newest, err := newestOrNil(ctx, chain.NewReader(store, name))
 	if err != nil || newest == nil {
@@ -198,7 +194,7 @@ func ReadCheckpoint(ctx context.Context, store storage.Store, name string) ([]by
 	return newest.Checkpoint, nil
 }
 
-// Close waits for what has been submitted and ends the producer.
+// Close waits for everything that was submitted, and ends the producer.
 func (f *Feed) Close() error {
 	f.queue.close()
 	<-f.closed
@@ -206,8 +202,8 @@ func (f *Feed) Close() error {
 	return nil
 }
 
-// Abort ends the producer without waiting for the store: commits that have not
-// come back fail with ErrUnknown.
+// Abort ends the producer without waiting for the store: unfinished commits fail with
+// ErrUnknown.
 func (f *Feed) Abort() {
 	f.stop()
 	_ = f.Close()
@@ -223,14 +219,14 @@ func (f *Feed) buffer() []byte {
 	return nil
 }
 
-// release takes a buffer back, which nobody reads any more.
+// release takes back a buffer that is not used any more.
 func (f *Feed) release(b []byte) {
 	if int64(cap(b)) <= 2*f.config.MaxPageBytes {
 		f.free = append(f.free, b)
 	}
 }
 
-// trimBuffers keeps what the next commit will need in any case.
+// trimBuffers keeps only a few buffers for the next commit.
 func (f *Feed) trimBuffers() {
 	const idle = 4
 	if len(f.free) > idle {

@@ -7,8 +7,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// checkBeyond checks that the pages found beyond the newest one in the search for the end
-// of the feed are orphans.
+// checkBeyond checks that pages found beyond the newest one are orphans.
 func (f *Feed) checkBeyond(newest *chain.Page) error {
 	var old []*chain.Page
 	for _, p := range f.chain.Beyond() {
@@ -19,8 +18,8 @@ func (f *Feed) checkBeyond(newest *chain.Page) error {
 	return f.refuse(newest, old)
 }
 
-// orphan returns the page that is in the place of the one after newest, nil if there
-// is none. It is an error if it may not be replaced.
+// orphan returns the page in the place of the one after newest, or nil if there is none. It is
+// an error if that page must not be replaced.
 func (f *Feed) orphan(ctx context.Context, newest *chain.Page) (*chain.Page, error) {
 	p, err := f.chain.Orphan(ctx, newest)
 	if err != nil || p == nil {
@@ -39,15 +38,14 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 	return chain.NewLostError(f.name, newest, old, chain.Overdue)
 }
 
-// isOld reports whether a page beyond the newest one must not be replaced, because it is
-// too old to be certainly an orphan.
+// isOld reports whether a page beyond the newest one is too old to be certainly an orphan, so that
+// it must not be replaced.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
-// prove has the newest page say that all pages before it are linked, if it does not:
-// it was written at the same time as pages before it. If one of them is lost, what is
-// left then cannot be taken for orphans. The pages count without it, so an error is no
-// more than logged.
-func (f *Feed) prove(ctx context.Context) {
+// recordSettled records in the newest page that all pages before it are linked. It may lack that
+// because it was written at the same time as they were. If one of them is lost later, the others
+// are not mistaken for orphans. The feed is valid without the record, so an error is only logged.
+func (f *Feed) recordSettled(ctx context.Context) {
 	t := &f.tail
 	if ctx.Err() != nil || !t.known || !t.ours || t.newest.Settled >= t.newest.Number-1 {
 		return
@@ -61,6 +59,6 @@ func (f *Feed) prove(ctx context.Context) {
 		_, err = f.store.Append(ctx, f.key(p.Number), p.Version, meta, storage.Last(storage.Bytes()))
 	}
 	if err != nil && !lostRace(err) {
-		f.config.Logger.Warn("newest page does not say that those before it are complete", "feed", f.name, "page", p.Number, "error", err)
+		f.config.Logger.Warn("could not record in the newest page that those before it are complete", "feed", f.name, "page", p.Number, "error", err)
 	}
 }

@@ -19,32 +19,32 @@ type mutant struct {
 type edit struct{ file, old, new string }
 
 var mutants = []mutant{
-	{"append to a page without looking whether it is closed", []edit{
+	{"append to a page even if it is closed", []edit{
 		{"producer/plan.go", "if p.end != nil && !p.end.Closed {", "if p.end != nil {"},
 		{"producer/commit.go", "case newest.Closed:", "case false:"},
-		{"producer/pipeline.go", "if !last.landed && (!last.closed || last.replaces()) {", "if !last.landed {"},
+		{"producer/pipeline.go", "if !last.landed && (!last.Closed || last.replaces()) {", "if !last.landed {"},
 	}},
-	{"replace whatever stands in the way, not only an orphan", []edit{
+	{"replace any page in the way, not only an orphan", []edit{
 		{"chain/reader.go", "errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p)", "errors.Is(err, storage.ErrNotFound)"},
 	}},
 	{"count a page as valid without comparing the digest", []edit{
 		{"chain/page.go", "return p.Closed && next.Prev == p.Digest()", "return p.Closed"},
 	}},
-	{"believe in a page below the floor", []edit{
+	{"accept a page below the floor", []edit{
 		{"producer/pipeline.go", "if n < floor {", "if false && n < floor {"},
 	}},
-	{"look at the floor before the page has landed", []edit{
+	{"read the floor before the page has landed", []edit{
 		{"producer/pipeline.go", "version, err := p.feed.put(ctx, w)", "w.early = p.feed.checkFloor(ctx, w.page.Number)\n\tversion, err := p.feed.put(ctx, w)"},
 		{"producer/pipeline.go", "err := p.feed.checkFloor(ctx, first.page.Number); err != nil", "err := first.early; err != nil"},
 		{"producer/plan.go", "begun     time.Time", "begun     time.Time\n\tearly error"},
 	}},
-	{"take the remembered page for one of the feed though it was pruned", []edit{
+	{"use the remembered page even if it was pruned", []edit{
 		{"chain/reader.go", "} else if p.Number < floor {", "} else if false && p.Number < floor {"},
 		{"chain/reader.go", "} else if known.Number < floor {\n\t\treturn r.findNewest(ctx)", "} else if known.Number < floor {\n\t\treturn known, nil"},
 	}},
-	{"publish again after an unknown outcome without looking", []edit{
-		{"producer/commit.go", "check = false, !lostRace(err) || b.doubtful()", "check = false, false"},
-		{"producer/commit.go", "check := b.doubtful()", "check := false"},
+	{"publish again after an unknown outcome without reading the feed", []edit{
+		{"producer/commit.go", "check = false, !lostRace(err) || b.mayBeInFeed()", "check = false, false"},
+		{"producer/commit.go", "check := b.mayBeInFeed()", "check := false"},
 	}},
 	{"take the highest page in the store for the newest", []edit{
 		{"chain/search.go", "start = max(floor, top-Ahead)", "start = top"},
@@ -52,10 +52,10 @@ var mutants = []mutant{
 	{"call a page linked before it has landed", []edit{
 		{"producer/pipeline.go", "w.page.Settled = p.settled", "w.page.Settled = w.page.Number - 1"},
 	}},
-	{"take pages beyond a lost one for orphans", []edit{
+	{"treat pages beyond a lost one as orphans", []edit{
 		{"chain/lost.go", "func (p *Page) Proves(newest *Page) bool {", "func (p *Page) Proves(newest *Page) bool {\n\tif newest == nil || newest != nil {\n\t\treturn false\n\t}"},
 	}},
-	{"look for pages beyond a lost one only next to it", []edit{
+	{"search for pages beyond a lost one only next to it", []edit{
 		{"chain/lost.go", "r.loadHidden(ctx, from, last+Ahead+1)", "r.loadHidden(ctx, from, from-1)"},
 	}},
 	{"acknowledge an append when the floor was read for the page that it appends to", []edit{
@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"create more pages ahead than a reader looks back", []edit{
 		{"producer/pipeline.go", "return last.page.Number < p.top+chain.Ahead", "return true"},
 	}},
-	{"acknowledge a page though one before it is not there", []edit{
+	{"acknowledge a page before the one before it has landed", []edit{
 		{"producer/pipeline.go", "before.confirmed || before.landed && before.page", "before.confirmed || before.page"},
 		{"producer/pipeline.go", "if !w.landed {\n\t\t\tbreak\n\t\t}\n\t\tif !w.confirmed", "if !w.landed {\n\t\t\tcontinue\n\t\t}\n\t\tif !w.confirmed"},
 	}},
@@ -72,7 +72,7 @@ var mutants = []mutant{
 
 // deleteMutants leave out a rule of the deletion of a feed.
 var deleteMutants = []mutant{
-	{"do not say that the feed is being deleted", []edit{
+	{"do not record that the feed is being deleted", []edit{
 		{"chain/delete.go", "if !r.Deleting {\n\t\t\tr.Deleting = true", "if false {\n\t\t\tr.Deleting = true"},
 	}},
 	{"confirm a page that was created while the feed is being deleted", []edit{
@@ -84,12 +84,12 @@ var deleteMutants = []mutant{
 	{"continue with the page number after the last one", []edit{
 		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = sealed+deleteGap,", "r.Floor, r.Deleting, r.Deleted = sealed+1,"},
 	}},
-	{"look for pages only before producers can know of the deletion", []edit{
+	{"search for pages only before producers can know of the deletion", []edit{
 		{"chain/delete.go", "if pages, err = lastPages(ctx, store, feed, r.Floor); err != nil {", "if err != nil {"},
 	}},
 }
 
-// TestMutants leaves out one rule after another and expects a test to find out.
+// TestMutants leaves out one rule at a time and expects a test to fail.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for every rule")
@@ -102,7 +102,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// isFound expects that a test finds the mutant.
+// isFound expects a test to fail.
 func (m mutant) isFound(t *testing.T, test string, args ...string) {
 	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 		out, err := runMutant(t, m, append([]string{"-run", "^" + test + "$"}, args...))

@@ -9,43 +9,42 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A pipeline writes the items of a batch, and of requests that join it, as pages
-// one after another, without waiting for one before it begins to write the next:
-// up to chain.Ahead of them are beyond the last that is known to be there. Each
-// goes through these states:
+// A pipeline writes the items of a batch, and of requests that join it, as consecutive
+// pages, several at the same time: up to chain.Ahead beyond the last that is known to be
+// in the store. Each write goes through these states:
 //
-//	planned    its metadata is complete, and names the page before
-//	landed     the store has it; if all before it landed, it is on the chain
+//	planned    its metadata is complete, with the digest of the page before
+//	landed     the store has it; if all before it have landed, it is on the chain
 //	confirmed  the floor was read after it had landed, and is not above it
 //
-// Items are taken out of the batch, and their publishers told, in order: when
-// their page and all before it are confirmed. After an error nothing more is
-// planned, and what is under way is awaited.
+// Items are removed from the batch, and their requests end, in order: when their page and
+// all before it are confirmed. After an error nothing more is planned, and the pipeline
+// waits for writes under way.
 type pipeline struct {
 	feed    *Feed
 	batch   *batch
 	planner planner
 	writes  []*write // planned and not yet confirmed in order, oldest first
 	planned int      // items of the batch that are on them
-	top     int64    // the last page that landed with all before it
-	settled int64    // the last page that did so, and is closed
-	looked  int64    // the last page for which the floor was looked at, or is
-	running int      // goroutines that are going to report
+	top     int64    // the last page that has landed with all before it
+	settled int64    // the last of these that is closed
+	checked int64    // the last page for which the floor was read, or is being read
+	running int      // goroutines that will report
 	reports chan report
-	failed  error // why no more is planned, if it is not for a write
+	failed  error // why no more is planned, other than a failed write
 	broken  bool  // a write failed
 }
 
-// A report tells what came of a write, or of a look at the floor after all writes up
-// to this one had landed.
+// A report is the result of a write, or of reading the floor after all writes up to this one
+// had landed.
 type report struct {
 	write *write
 	floor bool
 	err   error
 }
 
-// advance writes the items of the batch and takes them out of it. On an error some
-// of them may have been written and taken out.
+// advance writes the items of the batch and removes them from it. After an error some of them
+// may have been written and removed.
 func (f *Feed) advance(ctx context.Context, b *batch) error {
 	if len(b.items) == 0 {
 		return nil
@@ -87,10 +86,9 @@ func (p *pipeline) fill(ctx context.Context) {
 	}
 }
 
-// begins reports whether there is something to begin a page with, if necessary from
-// the queue. What is not worth a page of its own is better left to the next commit,
-// which more publishers may join; and so is the rest of a batch that another is going
-// to follow, as long as there are writes to wait for.
+// begins reports whether to begin a page, if necessary with items of the queue. Items that do not
+// fill a page are better left to the next commit, which more publishers may join; and so is the
+// rest of a batch that another follows, while there are writes to wait for.
 func (p *pipeline) begins() bool {
 	for { // again if all that joined was in the feed
 		rest := p.batch.items[p.planned:]
@@ -109,7 +107,7 @@ func (p *pipeline) begins() bool {
 	}
 }
 
-// supply makes sure that there is an item to be planned, if necessary from the queue.
+// supply reports whether there is an item to plan, if necessary from the queue.
 func (p *pipeline) supply() bool {
 	for p.planned == len(p.batch.items) { // again if all that joined was in the feed
 		if !p.feed.join(p.batch, amount{}) {
@@ -119,9 +117,8 @@ func (p *pipeline) supply() bool {
 	return true
 }
 
-// free reports whether another page may be written now. Behind an open page none
-// may, since that is going to change; nor behind one that takes the place of an
-// orphan, since there may be more orphans.
+// free reports whether another page may be written now: not after an open page, which is going
+// to change, nor after one that replaces an orphan, because there may be more orphans.
 func (p *pipeline) free() bool {
 	if p.failed != nil || p.broken || len(p.writes) >= 2*chain.Ahead {
 		return false
@@ -129,7 +126,7 @@ func (p *pipeline) free() bool {
 	if len(p.writes) == 0 {
 		return true
 	}
-	// What is written ahead of a write that loses a race is in vain.
+	// Pages after a write that loses a race are useless.
 	if p.feed.turn.shared() && !p.writes[0].landed {
 		return false
 	}
@@ -140,7 +137,7 @@ func (p *pipeline) free() bool {
 	return last.page.Number < p.top+chain.Ahead
 }
 
-// more tells of requests that might join, if that could be of use.
+// more returns a channel that receives when requests may join, or nil if they could not.
 func (p *pipeline) more() <-chan struct{} {
 	if p.free() {
 		return p.feed.queue.wake
@@ -173,7 +170,7 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 	return w, p.planner.finish(w, full)
 }
 
-// perform performs a write and reports what came of it.
+// perform performs a write and reports the result.
 func (p *pipeline) perform(ctx context.Context, w *write) {
 	version, err := p.feed.put(ctx, w)
 	w.version = version
@@ -185,16 +182,14 @@ func (p *pipeline) perform(ctx context.Context, w *write) {
 	p.reports <- report{write: w, err: err}
 }
 
-// confirm looks at the floor once for all pages that have landed in order since the
-// last look. Those that wait for a page before them gain nothing from a look of
-// their own.
+// confirm reads the floor once for all pages that have landed in order since it was last read.
 func (p *pipeline) confirm(ctx context.Context) {
 	var first, last *write
 	for _, w := range p.writes {
 		if !w.landed {
 			break
 		}
-		if !w.confirmed && w.page.Number > p.looked {
+		if !w.confirmed && w.page.Number > p.checked {
 			if first == nil {
 				first = w
 			}
@@ -204,7 +199,7 @@ func (p *pipeline) confirm(ctx context.Context) {
 	if first == nil {
 		return
 	}
-	p.looked = last.page.Number
+	p.checked = last.page.Number
 	p.running++
 	go func() {
 		if err := p.feed.checkFloor(ctx, first.page.Number); err != nil {
@@ -215,10 +210,9 @@ func (p *pipeline) confirm(ctx context.Context) {
 	}()
 }
 
-// checkFloor makes sure that page n, which was read or created, exists, and those after
-// it. It may be below the floor by then, if this process was asleep for long, or the feed
-// was deleted; such a page does not exist. Nor is it there to stay if the feed is about to
-// be deleted.
+// checkFloor returns an error if page n, which was read or created, is below the floor, or the feed
+// is being deleted. That is possible if this process was suspended for long, or the feed was
+// deleted.
 func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
 	defer cancel()
@@ -234,7 +228,7 @@ func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 
 func (w *write) replaces() bool { return !w.grow && w.at != "" }
 
-// note takes in a report.
+// note records a report.
 func (p *pipeline) note(r report) {
 	p.running--
 	w := r.write
@@ -273,8 +267,7 @@ func (p *pipeline) note(r report) {
 	}
 }
 
-// take makes the last of the writes the known end of the feed, and tells the
-// publishers of what is on them.
+// take makes the last of the writes the known end of the feed, and completes their items.
 func (p *pipeline) take(done []*write) {
 	f, last := p.feed, done[len(done)-1]
 	newest := last.page
@@ -290,8 +283,8 @@ func (p *pipeline) take(done []*write) {
 	}
 }
 
-// outcome returns the error of the first write that failed, as it is the one that
-// decides: those after it are beyond the end of the chain.
+// outcome returns the error of the first write that failed: those after it are beyond the end of
+// the chain.
 func (p *pipeline) outcome() error {
 	n := 0
 	for _, w := range p.writes {
@@ -310,8 +303,8 @@ func (p *pipeline) outcome() error {
 	return p.failed
 }
 
-// slowest is how fast a streamed body is sent to the store at least, in bytes per
-// second. A store that has stopped answering is up to its driver to notice.
+// slowest is the lowest rate at which a streamed body is sent to the store, in bytes per second.
+// Drivers detect stores that do not respond.
 const slowest = 128 << 10
 
 // put performs the conditional write.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An amount of entities, as pages have them.
+// An amount is a number of entities and their size on pages.
 type amount struct {
 	bytes    int64
 	entities int
@@ -14,18 +14,17 @@ type amount struct {
 func (a amount) plus(b amount) amount  { return amount{a.bytes + b.bytes, a.entities + b.entities} }
 func (a amount) minus(b amount) amount { return amount{a.bytes - b.bytes, a.entities - b.entities} }
 
-// reaches reports whether a is not below b in one of the two: then a page whose room
-// is b will be full.
+// reaches reports whether a is at least b in one of the two, so that it fills a page with room b.
 func (a amount) reaches(b amount) bool { return a.bytes >= b.bytes || a.entities >= b.entities }
 
 // queue holds the requests that wait for a commit.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	load    amount // that the store will be sent for them
+	load    amount // of all waiting requests
 	closed  bool
-	wake    chan struct{} // tells the goroutine that commits to look
-	target  int           // so many are awaited; 0: nobody waits
+	wake    chan struct{} // wakes the goroutine that commits
+	target  int           // number of requests that await waits for; 0: it does not wait
 	reached chan struct{}
 }
 
@@ -57,7 +56,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// await returns when the given number of requests wait, or after the given time.
+// await returns when this number of requests wait, or after d.
 func (q *queue) await(requests int, d time.Duration) {
 	q.mu.Lock()
 	if len(q.waiting) >= requests || q.closed {
@@ -102,9 +101,8 @@ func (q *queue) withdraw(r *request, err error) bool {
 	return false
 }
 
-// take moves requests into b until those it moves have so many bytes, or one is
-// not accepted. It moves none if what waits does not make up for what is lacking. It
-// reports whether it moved any.
+// take moves requests into b until they have at least most bytes, or one is not accepted. It moves
+// none if all that wait do not add up to what is lacking. It reports whether it moved any.
 func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,8 +122,8 @@ func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request)
 	return n > 0
 }
 
-// rearm wakes the goroutine that commits if something waits. It reports whether
-// there may be more to come.
+// rearm wakes the goroutine that commits if requests wait. It returns false if the queue is closed
+// and empty.
 func (q *queue) rearm() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

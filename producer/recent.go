@@ -10,11 +10,11 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// window is on how many of a feed's newest pages a Content-ID is recognised,
-// besides as many as the batch it is in may take up itself.
+// window is the number of a feed's newest pages on which a Content-ID is recognized, in addition
+// to those that its batch may take up itself.
 const window = 16
 
-// An idHash stands for a Content-ID, in less memory.
+// An idHash represents a Content-ID in less memory.
 type idHash [16]byte
 
 func hashID(id string) idHash {
@@ -24,9 +24,9 @@ func hashID(id string) idHash {
 
 // recent knows the Content-IDs on the newest pages of a feed.
 type recent struct {
-	first int64 // the page from which on they are known; 0: none are
-	last  int64 // the page up to which they were known when last fresh
-	fresh bool  // whether nobody else may have written since
+	first int64 // the first page whose Content-IDs are known; 0: none are
+	last  int64 // the last page whose Content-IDs were known when last fresh
+	fresh bool  // no other producer can have written since
 	pages map[int64][]idHash
 	ids   map[idHash]int64 // the page
 }

@@ -10,16 +10,16 @@ import (
 // A request is one publish on its way to its commit.
 type request struct {
 	items      []item
-	bytes      int64 // of all headers and bodies, but for those that are spooled
-	spools     int   // bodies that are spooled
+	bytes      int64 // of all headers, and of bodies that are not spooled
+	spools     int   // number of spooled bodies
 	spooled    int64 // their bytes
-	given      bool  // some item has a Content-ID of the caller's
+	given      bool  // some item has a Content-ID of the caller
 	checkpoint []byte
 	previous   []byte
 
-	after   *request // is to be published before
-	more    bool     // another one is going to follow at once
-	release func()   // gives back what it holds, when nobody needs that any more
+	after   *request // must be published before
+	more    bool     // another request follows at once
+	release func()   // releases what it holds
 
 	tried   bool // some entity is in the feed, or may be
 	left    int  // items that are neither written nor found to be duplicates
@@ -47,7 +47,7 @@ func (i item) size() int64 {
 	return int64(len(i.entity.Body))
 }
 
-// loadOf returns how many bytes an entity with a body of this size adds to a page.
+// loadOf returns the bytes that an entity with a body of this size adds to a page.
 func loadOf(e *Entity, size int64) int64 {
 	const boundary = 26 // characters of page.NewBoundary
 	n := len("--") + boundary + len("\r\nContent-Length: ") + len("\r\n\r\n") + len("\r\n")
@@ -103,10 +103,10 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 	return r, nil
 }
 
-// load returns how much the request adds to pages.
+// load returns what the request adds to pages.
 func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items)} }
 
-// discard removes what was spooled.
+// discard removes the spooled bodies.
 func (r *request) discard() {
 	for _, i := range r.items {
 		if i.spool != nil {

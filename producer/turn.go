@@ -11,28 +11,28 @@ import (
 
 // Limits of a producer's turn.
 const (
-	// A producer writes without a break for aloneTurn, but for sharedTurn when it has met
-	// another. As long as it meets none, each turn is four times as long as the one before.
+	// A producer writes without a pause for soloTurn, but only for sharedTurn after it has noticed
+	// another. While it notices none, each turn is four times as long as the one before.
 	sharedTurn = 100 * time.Millisecond
-	aloneTurn  = 4 * time.Second
-	// rivalAge is for how long a producer that was noticed counts.
-	rivalAge = 5 * time.Second
-	// longestBreak limits a break.
-	longestBreak = 500 * time.Millisecond
+	soloTurn   = 4 * time.Second
+	// competitorAge is for how long a producer that was noticed counts.
+	competitorAge = 5 * time.Second
+	// maxPause limits the pause between turns.
+	maxPause = 500 * time.Millisecond
 )
 
-// A turn is a time in which a producer writes. One that has just written knows the end of
-// the feed, which all others must look for first: without a break it would win each race, and
-// they would wait until it has nothing more to write.
+// A turn is a time in which a producer writes. A producer that has just written knows the end of
+// the feed, which all others must read first: without a pause it would win each race, and they
+// would wait until it has nothing more to write.
 type turn struct {
-	length time.Duration // 0 before the first break: aloneTurn
-	began  time.Time     // zero between turns
-	ended  time.Time     // of the last write
-	rival  time.Time     // when another producer was noticed last
+	length     time.Duration // 0 before the first pause: soloTurn
+	began      time.Time     // zero between turns
+	ended      time.Time     // end of the last write
+	competitor time.Time     // when another producer was last noticed
 }
 
-// begin begins a turn, unless there is one. A producer that had nothing to write for a
-// moment has had its break.
+// begin begins a turn unless there is one. A producer that had nothing to write for a moment
+// has paused.
 func (t *turn) begin(took time.Duration) {
 	now := time.Now()
 	if t.began.IsZero() || now.Sub(t.ended) > took {
@@ -41,34 +41,36 @@ func (t *turn) begin(took time.Duration) {
 }
 
 // shared reports whether others write to the feed, too.
-func (t *turn) shared() bool { return !t.rival.IsZero() && time.Since(t.rival) < rivalAge }
-
-// over reports whether it is time for a break.
-func (t *turn) over() bool {
-	return time.Since(t.began) > cmp.Or(t.length, aloneTurn)
+func (t *turn) shared() bool {
+	return !t.competitor.IsZero() && time.Since(t.competitor) < competitorAge
 }
 
-// met is told of another producer.
-func (t *turn) met() { t.rival, t.length = time.Now(), sharedTurn }
+// over reports whether it is time for a pause.
+func (t *turn) over() bool {
+	return time.Since(t.began) > cmp.Or(t.length, soloTurn)
+}
 
-// rest ends a turn that is over with a break, in which another producer can find the end of
-// the feed and write, and looks whether one has. took is how long a write takes.
-func (f *Feed) rest(ctx context.Context, took time.Duration) {
+// compete records that another producer was noticed.
+func (t *turn) compete() { t.competitor, t.length = time.Now(), sharedTurn }
+
+// pause ends a turn that is over with a pause, in which another producer can read the end of the
+// feed and write, and checks whether one has. took is how long a write takes.
+func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	f.turn.ended = time.Now()
 	if !f.turn.over() {
 		return
 	}
-	f.turn.began, f.turn.length = time.Time{}, min(4*cmp.Or(f.turn.length, aloneTurn), aloneTurn)
+	f.turn.began, f.turn.length = time.Time{}, min(4*cmp.Or(f.turn.length, soloTurn), soloTurn)
 	pause := took
 	if f.turn.shared() {
 		pause += rand.N(2*took + 1)
 	}
-	if backoff.Sleep(ctx, min(pause, longestBreak)) != nil || !f.tail.known {
+	if backoff.Sleep(ctx, min(pause, maxPause)) != nil || !f.tail.known {
 		return
 	}
 	newest, err := newestOrNil(ctx, f.chain)
 	if before := f.tail.newest; err != nil || newest == nil || before == nil || newest.Number != before.Number || newest.Version != before.Version {
 		f.tail.known = false
-		f.turn.met()
+		f.turn.compete()
 	}
 }
