@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestSilence: a filtered feed that says nothing is read to its end once a minute,
-// and its position moves on; one without a filter is left alone.
+// TestSilence: a silent filtered feed is read to its end once a minute to advance its position. A
+// feed without a filter is not.
 func TestSilence(t *testing.T) {
 	for _, kind := range []changes.Feed{changes.Continuous, changes.LongPoll} {
 		for _, filter := range []string{"", "app/mine"} {
@@ -88,7 +88,7 @@ func TestLongPollThatDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestConnections: long polls one after the other share a connection.
+// TestConnections: consecutive long polls share a connection.
 func TestConnections(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		for i := range 20 {
@@ -169,7 +169,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestLive: what is there is handed out before more is waited for.
+// TestLive: rows are delivered without waiting for more.
 func TestLive(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		feed := make(chan string)

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestFollow: what becomes of answers, healthy and not.
+// TestFollow follows feeds of all kinds, complete and broken.
 func TestFollow(t *testing.T) {
 	live := changes.Options{Feed: changes.Continuous}
 	poll := changes.Options{Feed: changes.LongPoll}
@@ -41,7 +41,7 @@ func TestFollow(t *testing.T) {
 		{name: "from an array", options: since(changes.Options{}, `[1,"x"]`), answers: []answer{text(normal("", "s0"))}, position: `"s0"`, asked: n + "&since=%5B1%2C%22x%22%5D", err: io.EOF},
 		{name: "numbers as PouchDB writes them", answers: []answer{text(`{"results":[{"id":"a","seq":1,"changes":[{"rev":"1-x"}]},{"changes":[{"rev":"1-y"}],"id":"b","seq":2,"deleted":true}],"last_seq":2}`)},
 			rows: "a b", position: "2", asked: n, err: io.EOF},
-		{name: "as few sequences as asked for", options: changes.Options{SeqInterval: 2}, answers: []answer{cut(`{"results":[` + rows("-a b -c")), text(normal("-c d", "sd"))},
+		{name: "fewer sequences", options: changes.Options{SeqInterval: 2}, answers: []answer{cut(`{"results":[` + rows("-a b -c")), text(normal("-c d", "sd"))},
 			rows: "a b c c d", position: `"sd"`, asked: n + "&seq_interval=2, " + n + "&seq_interval=2&since=sb", err: io.EOF},
 
 		{name: "cut in a row", answers: []answer{cut(`{"results":[` + rows("a b") + `,{"seq":"s`), text(normal("c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
@@ -57,13 +57,13 @@ func TestFollow(t *testing.T) {
 		{name: "forbidden", answers: []answer{cut(`{"results":[` + rows("a")), refuse(403)}, rows: "a", position: `"sa"`, asked: n + ", " + n + "&since=sa", err: couchdb.ErrForbidden},
 		{name: "bad position", options: since(live, `"x"`), answers: []answer{refuse(400)}, position: `"x"`, asked: c + "&since=x", err: nil},
 
-		{name: "nonsense that was broken on its way", answers: []answer{text(normal("a !b c", "sc")), text(normal("b c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
-		{name: "nonsense that stays", answers: []answer{text(normal("a !b c", "sc")), text(normal("!b c ?d e", "se"))},
+		{name: "malformed row, damaged in transit", answers: []answer{text(normal("a !b c", "sc")), text(normal("b c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
+		{name: "malformed row that stays", answers: []answer{text(normal("a !b c", "sc")), text(normal("!b c ?d e", "se"))},
 			rows: "a (" + row("!b") + ") c (" + row("?d") + ") e", position: `"se"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
-		{name: "nonsense twice, both broken on their way", options: poll, answers: []answer{text(normal("a !b", "sb")), text(normal("b", "sb")), text(normal("!c", "sc")), text(normal("c", "sc")), beat("{")},
+		{name: "two malformed rows, both damaged in transit", options: poll, answers: []answer{text(normal("a !b", "sb")), text(normal("b", "sb")), text(normal("!c", "sc")), text(normal("c", "sc")), beat("{")},
 			rows: "a b c", position: `"sc"`, asked: l + ", " + l + "&since=sa, " + l + "&since=sb, " + l + "&since=sb, " + l + "&since=sc", err: errNothing},
-		{name: "nonsense at the end", answers: []answer{text(normal("a ?b", "sb")), text(normal("?b", "sb"))}, rows: "a (" + row("?b") + ")", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
-		{name: "nonsense in a live feed", options: live, answers: []answer{beat(lines("a !b c")), beat(lines("!b c"))}, rows: "a (" + row("!b") + ") c", position: `"sc"`, asked: c + ", " + c + "&since=sa", err: errNothing},
+		{name: "malformed row at the end", answers: []answer{text(normal("a ?b", "sb")), text(normal("?b", "sb"))}, rows: "a (" + row("?b") + ")", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
+		{name: "malformed row in a live feed", options: live, answers: []answer{beat(lines("a !b c")), beat(lines("!b c"))}, rows: "a (" + row("!b") + ") c", position: `"sc"`, asked: c + ", " + c + "&since=sa", err: errNothing},
 		{name: "half a row in a live feed", options: live, answers: []answer{beat(lines("a") + `{"seq":"sb","id"` + "\n\n"), beat(`{"seq":"sb","id"` + "\n" + lines("c"))},
 			rows: `a ({"seq":"sb","id") c`, position: `"sc"`, asked: c + ", " + c + "&since=sa", err: errNothing},
 
@@ -72,7 +72,7 @@ func TestFollow(t *testing.T) {
 		{name: "live, no heartbeats", options: live, answers: []answer{hang(lines("a")), beat(lines("b"))}, rows: "a b", position: `"sb"`, asked: c + ", " + c + "&since=sa", err: errNothing},
 		{name: "live, ended by the server", options: live, answers: []answer{text(lines("a") + `{"last_seq":"sa2","pending":0}`), beat(lines("b"))}, rows: "a b", position: `"sb"`, asked: c + ", " + c + "&since=sa2", err: errNothing},
 		{name: "live, deleted", options: live, answers: []answer{text(lines("a") + `{"last_seq":"sa2","pending":0}`), refuse(404)}, rows: "a", position: `"sa2"`, asked: c + ", " + c + "&since=sa2", err: couchdb.ErrNotFound},
-		{name: "live through trouble", options: live, answers: []answer{refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), beat(lines("a"))},
+		{name: "live, after many failures", options: live, answers: []answer{refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), refuse(500), beat(lines("a"))},
 			rows: "a", position: `"sa"`, asked: strings.Repeat(c+", ", 9) + c, err: errNothing},
 
 		{name: "long poll", options: poll, answers: []answer{text(normal("a b", "sb")), beat(`{"results":[` + "\n"), beat("")}, rows: "a b", position: `"sb"`, asked: l + ", " + l + "&since=sb", err: errNothing},
@@ -99,7 +99,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestQuery: what the options ask for.
+// TestQuery checks the requests that options lead to.
 func TestQuery(t *testing.T) {
 	tests := []struct {
 		options changes.Options
@@ -141,8 +141,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestRecreated: a database that was deleted and created again answers as if
-// nothing were, to any position.
+// TestRecreated follows databases that were deleted and created again, which accept any position.
 func TestRecreated(t *testing.T) {
 	recreate := func(s *script) { s.instance = "18" }
 	for _, kind := range []changes.Feed{changes.Normal, changes.Continuous, changes.LongPoll} {
@@ -191,7 +190,7 @@ func TestRecreated(t *testing.T) {
 				t.Errorf("%v: got %q and %v", kind, got, err)
 			}
 		})
-		// While nobody looked, and a server that does not tell.
+		// Between two followers, and without an instance.
 		for instance, ok := range map[string]bool{"16": false, "17": true, "": true} {
 			inWorld(t, []answer{text(normal("a", "sa"))}, func(t *testing.T, w *world) {
 				f := follow(t, w.db, changes.Options{Instance: instance})
@@ -201,7 +200,7 @@ func TestRecreated(t *testing.T) {
 			})
 		}
 	}
-	// An old server has its uuid only, or nothing.
+	// Old servers send only a uuid, or nothing.
 	for _, test := range []struct {
 		stored, instance, uuid, want string
 		ok                           bool

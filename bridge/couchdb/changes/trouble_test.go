@@ -28,7 +28,7 @@ func slow(body string, pause time.Duration) answer {
 	}
 }
 
-// silent takes requests and says nothing to them.
+// silent never responds.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // TestFails: a connection without a row that fails is an error, however long it lasted.
@@ -79,8 +79,7 @@ func TestHandlerFails(t *testing.T) {
 	}
 }
 
-// TestReserved: parameters that the follower sets, or that would lead it astray, are
-// not for the filter.
+// TestReserved: parameters that the follower sets, or that would break it, are refused.
 func TestReserved(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		for _, name := range []string{"feed", "since", "limit", "descending", "style", "heartbeat", "timeout", "filter", "last-event-id"} {
@@ -92,7 +91,7 @@ func TestReserved(t *testing.T) {
 	})
 }
 
-// TestFewSequences: a connection that breaks before each sequence gets on nevertheless.
+// TestFewSequences makes progress although each connection breaks before its first sequence.
 func TestFewSequences(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.otherwise = func(rw http.ResponseWriter, r *http.Request) {
@@ -121,11 +120,10 @@ func TestFewSequences(t *testing.T) {
 	})
 }
 
-// TestNonsenseAgain: each time that a row makes no sense it is asked for again, unless
-// the one before made none either.
-func TestNonsenseAgain(t *testing.T) {
+// TestMalformedAgain: each malformed row is requested again, unless the one before is malformed, too.
+func TestMalformedAgain(t *testing.T) {
 	inWorld(t, []answer{
-		beat(lines("a !b")), beat(lines("b c !d")), beat(lines("d e")), // both were broken on their way
+		beat(lines("a !b")), beat(lines("b c !d")), beat(lines("d e")), // both were damaged in transit
 	}, func(t *testing.T, w *world) {
 		got, err := read(t, follow(t, w.db, changes.Options{Feed: changes.Continuous}))
 		const c = "feed=continuous"
@@ -135,9 +133,8 @@ func TestNonsenseAgain(t *testing.T) {
 	})
 }
 
-// TestNeverBetter: what only somebody else can mend is not tried again, by who waits for
-// changes neither.
-func TestNeverBetter(t *testing.T) {
+// TestPermanent: permanent errors are not retried, not even in a live feed.
+func TestPermanent(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -161,7 +158,7 @@ func TestNeverBetter(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsOnly: a server that has no rows for long is mentioned once.
+// TestHeartbeatsOnly: a server that sends no rows for long is logged once.
 func TestHeartbeatsOnly(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		var log bytes.Buffer

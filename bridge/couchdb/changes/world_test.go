@@ -19,13 +19,12 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A script answers the requests of the changes feed one after the other, and
-// knows what a database is.
+// A script is a server of a database with a list of answers to requests for its changes.
 type script struct {
 	mu        sync.Mutex
 	instance  string
-	uuid      string // "403": the server does not show itself
-	ill       int    // how often it cannot tell what the database is
+	uuid      string // "403": requests for it are refused
+	ill       int    // how many requests for the database fail
 	answers   []answer
 	asked     []string // queries, without what is the same in all
 	otherwise answer
@@ -72,7 +71,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a(w, r)
 }
 
-// queries returns what was asked so far.
+// queries returns the requests so far.
 func (s *script) queries() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
