@@ -87,8 +87,9 @@ variable FEEDCTL_CREDENTIALS, one on each line: "basic USER:PASSWORD" or
 "bearer TOKEN".
 
 On the first Ctrl-C or SIGTERM a command finishes or undoes what it has begun, and exits
-with status 130; the second ends it at once. A command that runs until it is ended (--follow,
-outbox run, serve) exits with status 0 after SIGTERM if it finished what it had begun.`
+with status 130; the second ends it at once. A command that runs until it is ended
+(--follow, outbox run, serve) exits with status 0 after SIGTERM if it finished what it had
+begun.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
