@@ -73,13 +73,13 @@ type Job struct {
 
 // Stats are counts of one run of a [Job].
 type Stats struct {
-	Entities int64 // committed
-	Bytes    int64 // of their bodies; streams of unknown size count as 0
-	Batches  int64
-	Restarts int // from the position after a stream failed
-	Gaps     int // handled according to OnGap
+	Entities int64 `json:"entities"` // committed
+	Bytes    int64 `json:"bytes"`    // of their bodies; streams of unknown size count as 0
+	Batches  int64 `json:"commits"`
+	Restarts int   `json:"-"`    // from the position after a stream failed
+	Gaps     int   `json:"gaps"` // handled according to OnGap
 	// Rejected counts those of Entities that the sink rejected.
-	Rejected Rejected
+	Rejected
 }
 
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.

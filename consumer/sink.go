@@ -55,11 +55,11 @@ type rejecting interface {
 // Rejected() Rejected.
 type Rejected struct {
 	// Quarantined is how many entities the sink has quarantined, with the reason.
-	Quarantined int64
+	Quarantined int64 `json:"quarantined"`
 	// Refused is how many entities the target of the sink has refused.
-	Refused int64
+	Refused int64 `json:"refused"`
 	// Refusals are a few examples of these, from the first commit that had any.
-	Refusals []Refusal
+	Refusals []Refusal `json:"refusals,omitempty"`
 }
 
 // A Refusal is an entity that the target of a sink has refused.

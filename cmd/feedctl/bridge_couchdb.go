@@ -19,6 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot/fold"
 )
@@ -36,7 +37,7 @@ type bridgeCouchDBFlags struct {
 	query       []string
 	metrics     string
 	moved       bool
-	quarantine  quarantineLimit
+	quarantine  units.Limit
 	pages       pageLimits
 }
 
@@ -91,7 +92,7 @@ protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interru
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
-	f.quarantine.add(flags)
+	addLimit(flags, &f.quarantine)
 	f.pages.add(flags, "")
 	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
 	return c
@@ -138,7 +139,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err := cmp.Or(err, printErr); err != nil {
 		return err
 	}
-	return f.quarantine.check(result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return checkLimit(&f.quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
 }
 
 // snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need

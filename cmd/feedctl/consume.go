@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/exit"
@@ -33,7 +33,7 @@ type consumeFlags struct {
 	batchBytes      int64
 	columns         string
 	strict          bool
-	quarantine      quarantineLimit
+	quarantine      units.Limit
 	metrics         string
 }
 
@@ -93,7 +93,7 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
 	flags.StringVar(&f.onGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	units.SizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
-	f.quarantine.add(flags)
+	addLimit(flags, &f.quarantine)
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	f.client.add(flags)
 	must(c.MarkFlagRequired("into"))
@@ -142,7 +142,7 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
 		done.set(p)
-		if f.quarantine.exceeded(p.Rejected.Total(), p.Entities, false) {
+		if f.quarantine.Exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
 	}
@@ -159,7 +159,11 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 	if err := errors.Join(err, a.printConsumed(ctx, job, at.Title, into, stats)); err != nil {
 		return err
 	}
-	return f.quarantine.check(stats.Rejected.Total(), stats.Entities, rejectedWhere(stats.Rejected, into))
+	where := "the table feedctl_quarantine has them, with the reasons"
+	if stats.Refused > 0 {
+		where = into + " refused them, as the log says"
+	}
+	return checkLimit(&f.quarantine, stats.Rejected.Total(), stats.Entities, where)
 }
 
 // consumed is what a consumer has done.
@@ -185,12 +189,23 @@ func (c *consumed) status() progress.Status {
 	return s
 }
 
-// rejectedWhere tells where to find what a sink did not take.
-func rejectedWhere(r consumer.Rejected, into string) string {
-	if r.Refused > 0 {
-		return into + " refused them, as the log says"
+// errQuarantine is wrapped by the error of a command that put too much into quarantine.
+var errQuarantine = exit.Errorf(exit.Quarantine, "too much did not fit")
+
+func addLimit(flags *pflag.FlagSet, l *units.Limit) {
+	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
+}
+
+// checkLimit returns the error of a command that rejected more than the limit; where says where
+// they are, and why.
+func checkLimit(l *units.Limit, rejected, all int64, where string) error {
+	if !l.Exceeded(rejected, all, true) {
+		return nil
 	}
-	return "the table feedctl_quarantine has them, with the reasons"
+	return exit.WithHint(
+		fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(rejected), human.Plural(all, "entity", "entities"), where),
+		"a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
+	)
 }
 
 // positionTimeout limits how long a sink is asked, at the end, where it stands: it knows,
@@ -205,18 +220,7 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 	if err != nil {
 		return fmt.Errorf("read position of %s: %w", into, err)
 	}
-	result := consumeJSON{
-		URL:         from,
-		Into:        into,
-		Entities:    stats.Entities,
-		Bytes:       stats.Bytes,
-		Commits:     stats.Batches,
-		Gaps:        stats.Gaps,
-		Quarantined: stats.Rejected.Quarantined,
-		Refused:     stats.Rejected.Refused,
-		Refusals:    stats.Rejected.Refusals,
-		Position:    position,
-	}
+	result := consumeJSON{from, into, stats, position}
 	aside := ""
 	switch {
 	case result.Refused > 0:
@@ -260,7 +264,7 @@ func (f *consumeFlags) job(a *app, at *locate.Location) (job *consumer.Job, err 
 	if at.Store != nil {
 		job.Feed = at.Title
 	}
-	if job.From, job.SnapshotURL, err = parseFrom(f.from, at); err != nil {
+	if job.From, job.SnapshotURL, err = at.Start(f.from); err != nil {
 		return nil, err
 	}
 	if job.OnGap == consumer.GapSnapshot && job.SnapshotURL == "" {
@@ -272,26 +276,4 @@ func (f *consumeFlags) job(a *app, at *locate.Location) (job *consumer.Job, err 
 	a.tellMissing(at)
 	job.Client, err = consumer.New(at.Config)
 	return job, err
-}
-
-// parseFrom reads --from. It returns the URL of the snapshot too, if there is one.
-func parseFrom(from string, at *locate.Location) (start consumer.Start, snapshotURL string, err error) {
-	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
-	spec, isOther := strings.CutPrefix(spec, ":")
-	switch {
-	case from == "beginning":
-		return consumer.Beginning(), "", nil
-	case from == "latest":
-		return consumer.Latest(), "", nil
-	case isSnapshot && (spec == "" || isOther):
-		if snapshotURL, err = at.Snapshot(spec); err != nil {
-			return start, "", err
-		}
-		return consumer.FromSnapshot(snapshotURL), snapshotURL, nil
-	}
-	t, err := time.Parse(time.RFC3339, from)
-	if err != nil {
-		return start, "", exit.Usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
-	}
-	return consumer.Since(t), "", nil
 }

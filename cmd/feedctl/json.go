@@ -56,20 +56,10 @@ type publishJSON struct {
 
 // consumeJSON is printed by "consume", unless its sink is standard output.
 type consumeJSON struct {
-	URL      string `json:"url"`
-	Into     string `json:"into"`
-	Entities int64  `json:"entities"` // committed by this run
-	Bytes    int64  `json:"bytes"`    // of their bodies
-	Commits  int64  `json:"commits"`
-	Gaps     int    `json:"gaps"` // that were passed as --on-gap says
-	// Quarantined are entities that the sink has put aside; 0 for sinks that have no quarantine.
-	Quarantined int64 `json:"quarantined"`
-	// Refused is how many documents a database did not take; 0 for other sinks.
-	Refused int64 `json:"refused"`
-	// Refusals are a few of them, with the reason; absent if there are none.
-	Refusals []consumer.Refusal `json:"refusals,omitempty"`
-	// Position is where the sink is now.
-	Position feed.Position `json:"position"`
+	URL  string `json:"url"`
+	Into string `json:"into"`
+	consumer.Stats
+	Position feed.Position `json:"position"` // of the sink now
 }
 
 // statusJSON is printed by "status", one for each line.

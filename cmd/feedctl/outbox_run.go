@@ -26,7 +26,7 @@ type outboxRunFlags struct {
 	metrics   string
 	maxEntity int64
 
-	quarantine quarantineLimit
+	quarantine units.Limit
 }
 
 func newOutboxRun(a *app) *cobra.Command {
@@ -63,7 +63,7 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
 	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
 	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
 	units.SizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
-	f.quarantine.add(flags)
+	addLimit(flags, &f.quarantine)
 	c.MarkFlagsOneRequired("feed", "all")
 	c.MarkFlagsMutuallyExclusive("feed", "all")
 	c.MarkFlagsMutuallyExclusive("adopt", "all")
@@ -106,7 +106,7 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 	}
 	var moved, bad int64
 	group.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
-	return f.quarantine.check(bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
+	return checkLimit(&f.quarantine, bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
 func outboxProgress(g *outbox.Group) progress.Status {

@@ -10,44 +10,6 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-func TestQuarantineLimit(t *testing.T) {
-	for _, test := range []struct {
-		limit      string // "": the default
-		aside, all int64
-		end, want  bool
-	}{
-		{"", 0, 0, true, false},
-		{"", 836, 836, true, true},
-		{"", 836, 836, false, false},
-		{"", 1000, 1000, false, true},
-		{"", 999, 1000, true, false},
-		{"0", 0, 5, true, false},
-		{"0", 1, 5, false, true},
-		{"3", 3, 3, true, false},
-		{"3", 4, 2000, false, true},
-		{"2.5%", 25, 1000, false, false},
-		{"2.5%", 26, 1000, false, true},
-		{"2.5%", 26, 999, false, false},
-		{"100%", 836, 836, true, false},
-		{"0%", 1, 836, true, true},
-	} {
-		var l quarantineLimit
-		if test.limit != "" {
-			if err := l.Set(test.limit); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := l.exceeded(test.aside, test.all, test.end); got != test.want {
-			t.Errorf("%q: %d of %d, end %t: %t", test.limit, test.aside, test.all, test.end, got)
-		}
-	}
-	for _, wrong := range []string{"", "-1", "x", "101%", "-1%", "%", "NaN%", "1.5"} {
-		if err := new(quarantineLimit).Set(wrong); err == nil {
-			t.Errorf("%q is accepted", wrong)
-		}
-	}
-}
-
 // A wrong type in --columns quarantines all entities, which is not success.
 func TestConsumeIntoQuarantine(t *testing.T) {
 	database := pgtest.Start(t).URL("quarantine")

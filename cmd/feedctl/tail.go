@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +58,7 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	from, _, err := parseFrom(f.from, at)
+	from, _, err := at.Start(f.from)
 	if err != nil {
 		return err
 	}
@@ -104,47 +102,23 @@ func (a *app) entityWriter() func(context.Context, *feed.Entity) error {
 	}
 }
 
-// previewBytes is how much of a body is shown.
+// previewBytes is how much of a body is printed.
 const previewBytes = 72
 
-// writeEntity prints an entity for a human. What comes from the feed is quoted
-// where it could do something to a terminal.
+// writeEntity prints an entity as a line of text.
 func writeEntity(w io.Writer, e *feed.Entity) error {
-	body, size, err := preview(e)
-	if err != nil {
-		return err
-	}
-	key := e.Key()
-	if key == "" {
-		key = "-"
-	}
-	_, err = fmt.Fprintf(w, "%s  %-6s  %s  %s  %s  %s  %s\n", human.Time(e.LastModified), e.Operation,
-		human.Printable(key), human.Printable(e.ContentID), human.Printable(e.ContentType), size, body)
-	return err
-}
-
-// preview returns the start of the body and the size of the whole.
-func preview(e *feed.Entity) (text, size string, err error) {
-	start := e.Body
-	size = human.Bytes(int64(len(e.Body)))
+	start, size := e.Body, human.Bytes(int64(len(e.Body)))
 	if e.Stream != nil {
+		var err error
 		if start, err = io.ReadAll(io.LimitReader(e.Stream, previewBytes+1)); err != nil {
-			return "", "", err
+			return err
 		}
 		size = "large"
 		if e.Size >= 0 {
 			size = human.Bytes(e.Size)
 		}
 	}
-	more := ""
-	if len(start) > previewBytes {
-		start, more = start[:previewBytes], "..."
-		for len(start) > 0 && !utf8.Valid(start) && !utf8.RuneStart(start[len(start)-1]) {
-			start = start[:len(start)-1]
-		}
-	}
-	if bytes.IndexByte(start, 0) >= 0 {
-		return "(binary)", size, nil
-	}
-	return human.Printable(string(start)) + more, size, nil
+	_, err := fmt.Fprintf(w, "%s  %-6s  %s  %s  %s  %s  %s\n", human.Time(e.LastModified), e.Operation,
+		human.Printable(e.Key()), human.Printable(e.ContentID), human.Printable(e.ContentType), size, human.Preview(start, previewBytes))
+	return err
 }

@@ -2,6 +2,7 @@
 package human
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // WriteTable writes rows in aligned columns under a header.
@@ -101,4 +103,19 @@ func Printable(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
+}
+
+// Preview returns the first bytes of a text, up to a limit, for one column of a line.
+func Preview(text []byte, limit int) string {
+	more := ""
+	if len(text) > limit {
+		text, more = text[:limit], "..."
+		for len(text) > 0 && !utf8.Valid(text) && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return "(binary)"
+	}
+	return Printable(string(text)) + more
 }

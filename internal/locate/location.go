@@ -95,6 +95,28 @@ func (l *Location) Snapshot(spec string) (string, error) {
 	return l.source.Snapshot(name), nil
 }
 
+// Start parses the value of --from. It also returns the URL of the snapshot, if there is one.
+func (l *Location) Start(from string) (start consumer.Start, snapshotURL string, err error) {
+	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
+	spec, isOther := strings.CutPrefix(spec, ":")
+	switch {
+	case from == "beginning":
+		return consumer.Beginning(), "", nil
+	case from == "latest":
+		return consumer.Latest(), "", nil
+	case isSnapshot && (spec == "" || isOther):
+		if snapshotURL, err = l.Snapshot(spec); err != nil {
+			return start, "", err
+		}
+		return consumer.FromSnapshot(snapshotURL), snapshotURL, nil
+	}
+	t, err := time.Parse(time.RFC3339, from)
+	if err != nil {
+		return start, "", exit.Usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
+	}
+	return consumer.Since(t), "", nil
+}
+
 // snapshotOf returns the URL of the snapshot with the name of a feed, on a feedctl server.
 func snapshotOf(feedURL string) (string, error) {
 	u, err := url.Parse(feedURL)
