@@ -71,9 +71,9 @@ that read also take the URL of one on a server.
 
 Every flag can also be set by the environment and by a configuration file. The command line
 wins over the environment, which wins over the file. The variable of a flag is its name in
-capitals, with FEEDCTL_ before it and "_" for "-": --public-url is FEEDCTL_PUBLIC_URL. The file is YAML, --config FILE or else
-~/.config/feedctl/config.yaml, with flags by their names at the top, or in a section
-named like the command, which wins:
+capitals, with FEEDCTL_ before it and "_" for "-": --public-url is FEEDCTL_PUBLIC_URL.
+The file is YAML, --config FILE or else ~/.config/feedctl/config.yaml, with flags by their
+names at the top, or in a section named like the command, which wins:
 
   store: file:/var/lib/feedctl
   serve:
