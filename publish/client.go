@@ -184,6 +184,12 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 
 // encode encodes the entities as a multipart document with a boundary that occurs in none of them.
 func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
+	const header = 512 // bytes of an entity besides its body, at most as a rule
+	size := header
+	for _, e := range entities {
+		size += header + len(e.Body)
+	}
+	*buf = slices.Grow((*buf)[:0], size)
 	for {
 		boundary = page.NewBoundary()
 		*buf, err = appendParts((*buf)[:0], boundary, entities)
