@@ -1,8 +1,6 @@
 package server
 
-import (
-	"strings"
-)
+import "strings"
 
 // qualities reads a list of weighted values, as in Accept and Accept-Encoding
 // (RFC 9110, section 12.4.2), and returns the weight of each in thousandths, in

@@ -105,9 +105,8 @@ func directoryQuery(query url.Values) (after directoryPosition, limit int, err e
 	if text == "" {
 		return after, limit, nil
 	}
-	var name string
-	var ok bool
-	if name, ok = strings.CutPrefix(text, layout.FeedsPrefix); ok {
+	name, ok := strings.CutPrefix(text, layout.FeedsPrefix)
+	if ok {
 		after.feed = name
 	} else if name, ok = strings.CutPrefix(text, layout.SnapshotsPrefix); ok {
 		after.snapshot = name

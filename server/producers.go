@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/feedctl/feedctl/producer"
@@ -42,7 +43,7 @@ func (p *producers) acquire(ctx context.Context, name string) (*producer.Feed, f
 		open = &openProducer{ready: make(chan struct{})}
 		p.byFeed[name] = open
 	} else if open.users == 0 {
-		p.removeIdle(name)
+		p.idle = slices.DeleteFunc(p.idle, func(idle string) bool { return idle == name })
 	}
 	open.users++
 	p.mu.Unlock()
@@ -81,16 +82,6 @@ func (p *producers) release(name string, open *openProducer) {
 		p.idle = p.idle[1:]
 		_ = p.byFeed[oldest].feed.Close() // an idle producer has nothing to write
 		delete(p.byFeed, oldest)
-	}
-}
-
-// removeIdle removes a name from the unused producers.
-func (p *producers) removeIdle(name string) {
-	for i, idle := range p.idle {
-		if idle == name {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			return
-		}
 	}
 }
 
