@@ -100,10 +100,10 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen 
 	// The first request shows whether there is a feed at all; the jumps then double.
 	numbers := []int64{floor}
 	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
-	for jump := int64(1); high == 0; {
+	narrow := func() error {
 		found, highest, err := r.leading(ctx, numbers)
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
 		seen = max(seen, highest)
 		if found > 0 {
@@ -111,6 +111,12 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen 
 		}
 		if found < len(numbers) {
 			high = numbers[found]
+		}
+		return nil
+	}
+	for jump := int64(1); high == 0; {
+		if err := narrow(); err != nil {
+			return 0, 0, err
 		}
 		numbers = numbers[:0]
 		for range searchRequests / 2 {
@@ -124,16 +130,8 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen 
 		for i := int64(1); i < parts; i++ {
 			numbers = append(numbers, low+(high-low)*i/parts)
 		}
-		found, highest, err := r.leading(ctx, numbers)
-		if err != nil {
+		if err := narrow(); err != nil {
 			return 0, 0, err
-		}
-		seen = max(seen, highest)
-		if found > 0 {
-			low = numbers[found-1]
-		}
-		if found < len(numbers) {
-			high = numbers[found]
 		}
 	}
 	if low < floor {

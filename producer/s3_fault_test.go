@@ -17,6 +17,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/faulttest"
 	"github.com/feedctl/feedctl/internal/s3fault"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/layout"
@@ -92,22 +93,22 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 
 // s3Paths are the paths whose every request may fail. Each does one kind of write, and
 // tries it for so long.
-func s3Paths(retryFor time.Duration) []path {
-	publishing := func(name string, from, to int) path {
+func s3Paths(retryFor time.Duration) []faulttest.Path {
+	publishing := func(name string, from, to int) faulttest.Path {
 		p := publishing(name, from, to)
-		p.setup = func(t *testing.T, store storage.Store) {
+		p.Setup = func(t *testing.T, store storage.Store) {
 			if from > 1 {
 				mustPublish(t, store, ids(1, from-1))
 			}
 		}
-		p.do = func(ctx context.Context, store storage.Store) error {
+		p.Do = func(ctx context.Context, store storage.Store) error {
 			return publishOnce(ctx, store, retryFor, ids(from, to))
 		}
 		return p
 	}
 	orphans := publishing("page in the place of an orphan", 1, 8)
-	orphans.setup = func(t *testing.T, store storage.Store) { leaveOrphans(t, store, ids(101, 107)) }
-	return []path{
+	orphans.Setup = func(t *testing.T, store storage.Store) { leaveOrphans(t, store, ids(101, 107)) }
+	return []faulttest.Path{
 		publishing("first page", 1, 2),
 		publishing("append", 2, 2),
 		publishing("append that closes, and pages ahead", 3, 11),
@@ -117,11 +118,11 @@ func s3Paths(retryFor time.Duration) []path {
 }
 
 // snapshotting writes a snapshot.
-func snapshotting(retryFor time.Duration) path {
-	return path{
-		name:  "snapshot",
-		setup: func(*testing.T, storage.Store) {},
-		do: func(ctx context.Context, store storage.Store) error {
+func snapshotting(retryFor time.Duration) faulttest.Path {
+	return faulttest.Path{
+		Name:  "snapshot",
+		Setup: func(*testing.T, storage.Store) {},
+		Do: func(ctx context.Context, store storage.Store) error {
 			all := func(yield func(*feed.Entity, error) bool) {
 				for n := range 20 {
 					e := &feed.Entity{ContentType: "text/plain", ContentLocation: fmt.Sprint(n), Body: []byte(strings.Repeat("x", 400))}
@@ -133,7 +134,7 @@ func snapshotting(retryFor time.Duration) path {
 			_, err := snapshots.Write(ctx, store, testFeed, all, snapshots.Config{MaxPageBytes: 2000, Concurrency: 2, RetryFor: retryFor})
 			return err
 		},
-		check: func(t *testing.T, store storage.Store, done bool) {
+		Check: func(t *testing.T, store storage.Store, done bool) {
 			found, _, err := snapshots.List(t.Context(), store, testFeed)
 			if err != nil || done && len(found) == 0 {
 				t.Fatalf("snapshots %v, %v", found, err)
@@ -160,7 +161,7 @@ func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 			t.Fatal(err)
 		}
 		p, err := snapshot.DecodePage(id, n, info.Meta.Data)
-		if sum := fmt.Sprintf("%x", sha256.Sum256(readObject(t, store, key))); err != nil || p.SHA256 != sum {
+		if sum := fmt.Sprintf("%x", sha256.Sum256(faulttest.ReadObject(t, store, key))); err != nil || p.SHA256 != sum {
 			t.Fatalf("%s has SHA-256 %s, its metadata says %+v, %v", key, sum, p, err)
 		}
 		got += p.Entities
@@ -195,18 +196,18 @@ func leaveOrphans(t *testing.T, store storage.Store, ids []string) {
 
 // floorRaising prunes the first two pages of four. How old pages must be is not what
 // matters here: it raises the floor and deletes as pruning does.
-func floorRaising() path {
-	return path{
-		name:  "floor",
-		setup: func(t *testing.T, store storage.Store) { mustPublish(t, store, ids(1, 10)) },
-		do: func(ctx context.Context, store storage.Store) error {
+func floorRaising() faulttest.Path {
+	return faulttest.Path{
+		Name:  "floor",
+		Setup: func(t *testing.T, store storage.Store) { mustPublish(t, store, ids(1, 10)) },
+		Do: func(ctx context.Context, store storage.Store) error {
 			if _, err := chain.RaiseFloor(ctx, store, testFeed, 3); err != nil {
 				return err
 			}
 			_, err := producer.Prune(ctx, store, testFeed, producer.PrunePolicy{Before: 3})
 			return err
 		},
-		check: func(t *testing.T, store storage.Store, done bool) {
+		Check: func(t *testing.T, store storage.Store, done bool) {
 			got := visibleIDs(t, store)
 			if !slices.Equal(got, ids(7, 10)) && (done || !slices.Equal(got, ids(1, 10))) {
 				t.Fatalf("the feed has %v", got)
@@ -280,7 +281,7 @@ func TestFaultsS3(t *testing.T) {
 				if !f.fits(operation) || !chosen() {
 					continue
 				}
-				t.Run(testName(p.name, f.name, n, operation), func(t *testing.T) { bed.meet(t, p, impatient[i].do, f, n+1) })
+				t.Run(testName(p.Name, f.name, n, operation), func(t *testing.T) { bed.meet(t, p, impatient[i].Do, f, n+1) })
 			}
 		}
 	}
@@ -291,10 +292,10 @@ func testName(parts ...any) string {
 }
 
 // operations returns what a path asks of the server when nothing fails.
-func (b *s3Bed) operations(t *testing.T, p path) (all []s3fault.Operation) {
+func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operation) {
 	t.Helper()
 	prefix, clean := b.next(t)
-	p.setup(t, clean)
+	p.Setup(t, clean)
 	var mu sync.Mutex
 	counted := b.open(t, prefix, func(r s3fault.Request) s3fault.Fault {
 		mu.Lock()
@@ -302,17 +303,17 @@ func (b *s3Bed) operations(t *testing.T, p path) (all []s3fault.Operation) {
 		all = append(all, r.Operation)
 		return nil
 	})
-	if err := p.do(t.Context(), counted); err != nil {
+	if err := p.Do(t.Context(), counted); err != nil {
 		t.Fatal(err)
 	}
-	p.check(t, clean, true)
+	p.Check(t, clean, true)
 	return all
 }
 
 // meet does the path's write while the request with this number meets the fault.
-func (b *s3Bed) meet(t *testing.T, p path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
+func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
-	p.setup(t, clean)
+	p.Setup(t, clean)
 	late := &s3fault.Late{}
 	broken := b.open(t, prefix, func(r s3fault.Request) s3fault.Fault {
 		if r.N != number || !f.fits(r.Operation) {
@@ -321,7 +322,7 @@ func (b *s3Bed) meet(t *testing.T, p path, do func(context.Context, storage.Stor
 		return f.fault(late)
 	})
 	err := do(t.Context(), broken)
-	p.check(t, clean, err == nil)
+	p.Check(t, clean, err == nil)
 	goOn(t, p, b.open(t, prefix, nil), func() {
 		if _, err := late.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -331,12 +332,12 @@ func (b *s3Bed) meet(t *testing.T, p path, do func(context.Context, storage.Stor
 
 // goOn has another producer do the same and more, and checks what everybody sees
 // then, and that it stays so when what is late has landed.
-func goOn(t *testing.T, p path, store storage.Store, land func()) {
+func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	t.Helper()
-	if err := p.do(t.Context(), store); err != nil {
+	if err := p.Do(t.Context(), store); err != nil {
 		t.Fatalf("after the fault: %v", err)
 	}
-	p.check(t, store, true)
+	p.Check(t, store, true)
 	before := visibleIDs(t, store)
 	more := ids(1001, 1005)
 	mustPublish(t, store, more)
@@ -366,8 +367,8 @@ func TestStorageFaultsS3(t *testing.T) {
 					if outcome == "late" && (lasting || !verb.Writes()) || !chosen() {
 						continue
 					}
-					name := testName(p.name, outcome, n, verb, map[bool]string{true: "lasting"}[lasting])
-					t.Run(name, func(t *testing.T) { bed.fail(t, p, impatient[i].do, outcome, n+1, lasting) })
+					name := testName(p.Name, outcome, n, verb, map[bool]string{true: "lasting"}[lasting])
+					t.Run(name, func(t *testing.T) { bed.fail(t, p, impatient[i].Do, outcome, n+1, lasting) })
 				}
 			}
 		}
@@ -375,10 +376,10 @@ func TestStorageFaultsS3(t *testing.T) {
 }
 
 // verbs returns what a path asks of the store when nothing fails.
-func (b *s3Bed) verbs(t *testing.T, p path) (all []fault.Verb) {
+func (b *s3Bed) verbs(t *testing.T, p faulttest.Path) (all []fault.Verb) {
 	t.Helper()
 	_, clean := b.next(t)
-	p.setup(t, clean)
+	p.Setup(t, clean)
 	var mu sync.Mutex
 	counted := fault.Wrap(clean, func(op fault.Op) fault.Outcome {
 		mu.Lock()
@@ -386,15 +387,15 @@ func (b *s3Bed) verbs(t *testing.T, p path) (all []fault.Verb) {
 		all = append(all, op.Verb)
 		return fault.Pass
 	})
-	if err := p.do(t.Context(), counted); err != nil {
+	if err := p.Do(t.Context(), counted); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-func (b *s3Bed) fail(t *testing.T, p path, do func(context.Context, storage.Store) error, outcome string, number int, lasting bool) {
+func (b *s3Bed) fail(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, outcome string, number int, lasting bool) {
 	prefix, clean := b.next(t)
-	p.setup(t, clean)
+	p.Setup(t, clean)
 	late := &fault.Late{}
 	broken := fault.Wrap(b.open(t, prefix, nil), func(op fault.Op) fault.Outcome {
 		switch {
@@ -408,6 +409,6 @@ func (b *s3Bed) fail(t *testing.T, p path, do func(context.Context, storage.Stor
 		return late
 	})
 	err := do(t.Context(), broken)
-	p.check(t, clean, err == nil)
+	p.Check(t, clean, err == nil)
 	goOn(t, p, b.open(t, prefix, nil), func() { _ = late.Release(t.Context()) })
 }

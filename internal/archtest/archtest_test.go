@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	"internal/memlimit":   {},
 	"internal/idle":       {},
 	"internal/inprocess":  {},
+	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
 	"internal/filepart":   {},
 	"internal/notices":    {},
 	"internal/regular":    {},

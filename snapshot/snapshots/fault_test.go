@@ -10,29 +10,18 @@ import (
 	"mime/multipart"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/faulttest"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/fault"
-	"github.com/feedctl/feedctl/storage/memory"
 )
 
 const testName = "test"
-
-// A path is an operation on the snapshots of a store. It may be repeated after an error.
-type path struct {
-	name  string
-	setup func(t *testing.T, store storage.Store)
-	do    func(ctx context.Context, store storage.Store) error
-	check func(t *testing.T, store storage.Store, done bool)
-}
 
 func snapshotEntities(n int) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
@@ -60,15 +49,15 @@ func streamedEntities(n int) iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) path {
-	return path{
-		name:  "snapshot",
-		setup: func(*testing.T, storage.Store) {},
-		do: func(ctx context.Context, store storage.Store) error {
+func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) faulttest.Path {
+	return faulttest.Path{
+		Name:  "snapshot",
+		Setup: func(*testing.T, storage.Store) {},
+		Do: func(ctx context.Context, store storage.Store) error {
 			_, err := snapshots.Write(ctx, store, testName, entities(20), snapshots.Config{MaxPageBytes: 2000, Concurrency: 2})
 			return err
 		},
-		check: func(t *testing.T, store storage.Store, done bool) {
+		Check: func(t *testing.T, store storage.Store, done bool) {
 			found, _, err := snapshots.List(t.Context(), store, testName)
 			if err != nil {
 				t.Fatal(err)
@@ -95,23 +84,23 @@ func snapshotting(entities func(int) iter.Seq2[*feed.Entity, error]) path {
 	}
 }
 
-func deleting() path {
-	return path{
-		name: "delete snapshot",
-		setup: func(t *testing.T, store storage.Store) {
-			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
+func deleting() faulttest.Path {
+	return faulttest.Path{
+		Name: "delete snapshot",
+		Setup: func(t *testing.T, store storage.Store) {
+			if err := snapshotting(snapshotEntities).Do(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 		},
-		do: func(ctx context.Context, store storage.Store) error {
+		Do: func(ctx context.Context, store storage.Store) error {
 			found, _, err := snapshots.List(ctx, store, testName)
 			if err != nil || len(found) == 0 {
 				return err
 			}
 			return snapshots.Delete(ctx, store, testName, found[0])
 		},
-		check: func(t *testing.T, store storage.Store, done bool) {
-			snapshotting(snapshotEntities).check(t, store, false)
+		Check: func(t *testing.T, store storage.Store, done bool) {
+			snapshotting(snapshotEntities).Check(t, store, false)
 			if found, _, err := snapshots.List(t.Context(), store, testName); err != nil || done && len(found) > 0 {
 				t.Fatalf("snapshots: %v, %v", found, err)
 			}
@@ -120,11 +109,11 @@ func deleting() path {
 }
 
 // collecting removes the remains of an unfinished snapshot, and nothing else.
-func collecting() path {
-	return path{
-		name: "collect",
-		setup: func(t *testing.T, store storage.Store) {
-			if err := snapshotting(snapshotEntities).do(t.Context(), store); err != nil {
+func collecting() faulttest.Path {
+	return faulttest.Path{
+		Name: "collect",
+		Setup: func(t *testing.T, store storage.Store) {
+			if err := snapshotting(snapshotEntities).Do(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 			for n := range 3 {
@@ -135,11 +124,11 @@ func collecting() path {
 			}
 			time.Sleep(2 * time.Hour)
 		},
-		do: func(ctx context.Context, store storage.Store) error {
+		Do: func(ctx context.Context, store storage.Store) error {
 			_, err := snapshots.Collect(ctx, store, testName, time.Hour)
 			return err
 		},
-		check: func(t *testing.T, store storage.Store, done bool) {
+		Check: func(t *testing.T, store storage.Store, done bool) {
 			left := 0
 			for entry, err := range store.List(t.Context(), layout.SnapshotsPrefix, "") {
 				if err != nil {
@@ -152,7 +141,7 @@ func collecting() path {
 			if done && left > 0 {
 				t.Fatalf("%d pages remain", left)
 			}
-			snapshotting(snapshotEntities).check(t, store, true)
+			snapshotting(snapshotEntities).Check(t, store, true)
 		},
 	}
 }
@@ -161,7 +150,7 @@ func collecting() path {
 func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 	t.Helper()
 	var pages []string
-	index, err := snapshot.Read(bytes.NewReader(readObject(t, store, layout.SnapshotIndex(testName, id))), func(url string) error {
+	index, err := snapshot.Read(bytes.NewReader(faulttest.ReadObject(t, store, layout.SnapshotIndex(testName, id))), func(url string) error {
 		pages = append(pages, url)
 		return nil
 	})
@@ -182,7 +171,7 @@ func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts := multipart.NewReader(bytes.NewReader(readObject(t, store, key)), params["boundary"])
+		parts := multipart.NewReader(bytes.NewReader(faulttest.ReadObject(t, store, key)), params["boundary"])
 		for {
 			if _, err := parts.NextRawPart(); err == io.EOF {
 				break
@@ -197,65 +186,9 @@ func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 	}
 }
 
-func readObject(t *testing.T, store storage.Store, key string) []byte {
-	t.Helper()
-	object, err := store.Get(t.Context(), key, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer object.Body.Close()
-	data, err := io.ReadAll(object.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// TestFaults fails each operation of each path, once or from then on, before or after it takes
-// effect. It then repeats the path on a working store.
+// TestFaults fails each operation of each path, and repeats the path.
 func TestFaults(t *testing.T) {
 	streamed := snapshotting(streamedEntities)
-	streamed.name = "snapshot of streams"
-	for _, p := range []path{snapshotting(snapshotEntities), streamed, deleting(), collecting()} {
-		t.Run(strings.ReplaceAll(p.name, " ", "_"), func(t *testing.T) {
-			var operations atomic.Int64
-			synctest.Test(t, func(t *testing.T) {
-				store := memory.New()
-				p.setup(t, store)
-				if err := p.do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome { operations.Add(1); return fault.Pass })); err != nil {
-					t.Fatal(err)
-				}
-				p.check(t, store, true)
-			})
-			if operations.Load() == 0 {
-				t.Fatal("no operation was called")
-			}
-			for n := range operations.Load() {
-				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
-					for _, lasting := range []bool{false, true} {
-						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) { p.fail(t, n, outcome, lasting) })
-						})
-					}
-				}
-			}
-		})
-	}
-}
-
-func (p path) fail(t *testing.T, n int64, outcome fault.Outcome, lasting bool) {
-	store := memory.New()
-	p.setup(t, store)
-	var count atomic.Int64
-	err := p.do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
-		if k := count.Add(1); k == n+1 || lasting && k > n {
-			return outcome
-		}
-		return fault.Pass
-	}))
-	p.check(t, store, err == nil)
-	if err := p.do(t.Context(), store); err != nil {
-		t.Fatalf("after the fault (%v): %v", err, err)
-	}
-	p.check(t, store, true)
+	streamed.Name = "snapshot of streams"
+	faulttest.Run(t, []faulttest.Path{snapshotting(snapshotEntities), streamed, deleting(), collecting()})
 }

@@ -1,0 +1,88 @@
+// Package faulttest fails the operations of a program on a store, one after another.
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// A Path is something that a program does with a store, and may do again after an error.
+type Path struct {
+	Name  string
+	Setup func(t *testing.T, store storage.Store)
+	Do    func(ctx context.Context, store storage.Store) error
+	// Check fails the test if the store is in a state that it must not be in. Done tells
+	// whether Do returned nil.
+	Check func(t *testing.T, store storage.Store, done bool)
+}
+
+// Run fails each operation of each path, once or from then on, before or after it takes effect.
+// It then repeats the path on a working store.
+func Run(t *testing.T, paths []Path) {
+	for _, p := range paths {
+		t.Run(strings.ReplaceAll(p.Name, " ", "_"), func(t *testing.T) {
+			var operations atomic.Int64
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.New()
+				p.Setup(t, store)
+				if err := p.Do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome { operations.Add(1); return fault.Pass })); err != nil {
+					t.Fatal(err)
+				}
+				p.Check(t, store, true)
+			})
+			if operations.Load() == 0 {
+				t.Fatal("no operation was called")
+			}
+			for n := range operations.Load() {
+				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
+					for _, lasting := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) { p.fail(t, n, outcome, lasting) })
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+func (p Path) fail(t *testing.T, n int64, outcome fault.Outcome, lasting bool) {
+	store := memory.New()
+	p.Setup(t, store)
+	var count atomic.Int64
+	err := p.Do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
+		if k := count.Add(1); k == n+1 || lasting && k > n {
+			return outcome
+		}
+		return fault.Pass
+	}))
+	p.Check(t, store, err == nil)
+	if again := p.Do(t.Context(), store); again != nil {
+		t.Fatalf("after the fault (%v): %v", err, again)
+	}
+	p.Check(t, store, true)
+}
+
+// ReadObject returns the body of an object.
+func ReadObject(t *testing.T, store storage.Store, key string) []byte {
+	t.Helper()
+	object, err := store.Get(t.Context(), key, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer object.Body.Close()
+	data, err := io.ReadAll(object.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
