@@ -31,8 +31,8 @@ type Config struct {
 	Index string
 	// MaxEntity is the size in bytes above which entities are put into quarantine. 0: no limit.
 	MaxEntity int64
-	// Patience is how failures of the source are retried.
-	Patience Patience
+	// RetryPolicy says how failures of the source are retried.
+	RetryPolicy RetryPolicy
 	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
 	Log      *slog.Logger // nil: none

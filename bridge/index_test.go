@@ -217,7 +217,7 @@ func TestIndexOfSeveral(t *testing.T) {
 	w.check(a)
 }
 
-// An index of a feed that was deleted and begun anew does not believe what it knows.
+// An index of a feed that was deleted and created again discards what it has.
 func TestIndexOfAnotherFeed(t *testing.T) {
 	w := newWorld(t)
 	w.publish(Version{"doc 1", "1-x"}.Entity(feed.Put, "application/json"), Version{"doc 2", "1-x"}.Entity(feed.Put, "application/json"))
@@ -250,7 +250,7 @@ func TestIndexOfPrunedFeed(t *testing.T) {
 	w.publish(Version{"doc 1", "7-x"}.Entity(feed.Put, "application/json"))
 	w.fill(x)
 	w.check(x)
-	// One that was behind goes on at what is left.
+	// An index that is behind continues with the entities it lacks.
 	old, err := openIndex(filepath.Join(t.TempDir(), "old"), "test")
 	if err != nil {
 		t.Fatal(err)

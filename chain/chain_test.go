@@ -22,8 +22,8 @@ import (
 
 const name = "test"
 
-// fill makes a feed of so many closed pages with two entities each, and one open
-// page with a single one.
+// fill makes a feed of the given number of closed pages with two entities each, and one open
+// page with a single entity.
 func fill(t *testing.T, store storage.Store, closed int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 2})

@@ -259,8 +259,8 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	return Decode(r.feed, n, info)
 }
 
-// Orphan returns the page after the newest one that is not in the chain, or nil if there
-// is none. A producer can replace it on condition that it is still at Version. The error
+// Orphan returns the page that follows the newest one in the store but not in the chain, or
+// nil without one. A producer can replace it on condition that it is still at Version. The error
 // is a [LostError] if it is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	p, err := r.load(ctx, newest.Number+1)

@@ -183,8 +183,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// TestSessionEnds: whoever has an old cookie is nobody to the server, which need not say so:
-// in a public database, it would only refuse what that user alone may do.
+// TestSessionEnds has a session that expires. A client with an old cookie is anonymous to the
+// server, which need not say so: in a public database it rejects only what requires the user.
 func TestSessionEnds(t *testing.T) {
 	for _, test := range []struct {
 		maxAge int // as the server says, in seconds; 0: it does not
@@ -343,7 +343,7 @@ func TestTokenIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestSessionsOfSeveralServers: a session of one is none for the next that answers.
+// TestSessionsOfSeveralServers has servers that do not accept each other's sessions.
 func TestSessionsOfSeveralServers(t *testing.T) {
 	logins := 0
 	handler := func(w http.ResponseWriter, r *http.Request) {

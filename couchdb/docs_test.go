@@ -165,7 +165,7 @@ func TestBulkGetOrder(t *testing.T) {
 	}
 }
 
-// TestManyRevs: so many leaves that a URL cannot name them all.
+// TestManyRevs has more leaves than fit into a URL.
 func TestManyRevs(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))

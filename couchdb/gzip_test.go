@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestCompressed: a proxy compresses answers that nobody wants to be compressed.
+// TestCompressed has a proxy that compresses responses although the client did not ask for it.
 func TestCompressed(t *testing.T) {
 	compress := func(text string) []byte {
 		var b bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A quota lets so many requests through in each second.
+// A quota limits the requests in each second.
 type quota struct {
 	mu      sync.Mutex
 	rate    int

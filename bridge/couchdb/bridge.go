@@ -33,7 +33,7 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	core, err := bridge.Open(ctx, bridge.Config{
 		Kind: kind, Source: c.Source.URL(), Selection: selection,
 		Store: c.Store, Feed: c.Feed, Index: c.Index, MaxEntity: c.MaxDocument, Producer: c.Producer, Log: c.Log,
-		Patience: bridge.Patience{Retryable: couchdb.Retryable, Away: away, Follow: c.Follow, Attempts: c.Attempts},
+		RetryPolicy: bridge.RetryPolicy{Retryable: couchdb.Retryable, Away: away, Follow: c.Follow, Attempts: c.Attempts},
 	})
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (r *rig) started() (stop func() (Report, error)) {
 	}
 }
 
-// await waits until the feed holds so many entities.
+// await waits until the feed holds n entities.
 func (r *rig) await(n int) {
 	r.t.Helper()
 	watch, err := r.store.(*memory.Store).Watch(r.t.Context(), "feeds/")

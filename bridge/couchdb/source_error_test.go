@@ -31,7 +31,8 @@ func about(q *http.Request) bool {
 	return err == nil && strings.HasSuffix(q.URL.Path, "/_bulk_get") && bytes.Contains(body, []byte(`"id":"bad`))
 }
 
-// TestDocumentFailsForEver: the source never gives one of its documents. The rest goes on.
+// TestDocumentFailsForEver has a source that never returns one of its documents. The others
+// are published.
 func TestDocumentFailsForEver(t *testing.T) {
 	t.Parallel()
 	inAnswer := func(instead string) couchtest.Fault {
@@ -190,8 +191,8 @@ func TestRevisionsFailForEver(t *testing.T) {
 	}
 }
 
-// TestPatience: what is away for a moment is no reason for quarantine.
-func TestPatience(t *testing.T) {
+// TestBriefOutage checks that nothing is quarantined because the source is briefly unavailable.
+func TestBriefOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.options = Options{Revs: true}
@@ -304,8 +305,8 @@ func TestRowsFailForAWhile(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: at the first request of all, nobody answers.
-func TestNobodyThere(t *testing.T) {
+// TestUnreachable has a source that does not answer the first request.
+func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		attempts int
@@ -363,7 +364,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestAwayForLong: however long nobody is there, nothing piles up.
+// TestAwayForLong checks that memory does not grow while the source is unavailable.
 func TestAwayForLong(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -303,7 +303,7 @@ func TestSourceMoved(t *testing.T) {
 	}
 }
 
-// TestOtherSelection: with another filter, what was passed over is published.
+// TestOtherSelection checks that documents that a filter left out are published with another.
 func TestOtherSelection(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 4)

@@ -122,7 +122,7 @@ func (a *app) printError(err error) {
 	a.console.Clear()
 	hint := exit.Hint(err)
 	if a.json {
-		// Standard error is the last resort: if it fails, there is nobody to tell.
+		// If standard error fails, there is nowhere to report that.
 		_ = writeJSON(a.err, errorJSON{Error: err.Error(), ExitStatus: exit.Status(err), Hint: hint})
 		return
 	}

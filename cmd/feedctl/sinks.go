@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,11 +28,6 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 	s, err := sinks.Open(ctx, spec, o)
 	if errors.Is(err, sink.ErrSpec) {
 		return nil, exit.Usagef("%w", err)
-	}
-	at, isCouch := strings.CutPrefix(spec, "couchdb:")
-	if network, ok := errors.AsType[*net.OpError](err); ok && isCouch && network.Op == "dial" {
-		u, _ := url.Parse(at) // it was good enough to be dialled
-		return nil, exit.WithHint(err, "starting the server, or another URL: nothing answers at "+u.Host)
 	}
 	return s, err
 }

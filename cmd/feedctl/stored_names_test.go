@@ -33,7 +33,7 @@ func TestStoredNames(t *testing.T) {
 			{[]string{"snapshot", "from-feed", store + "#bare"}, exit.Error, locate.Stored{Store: store, Name: "bare"}.Identity() + ": "},
 			{[]string{"snapshot", "from-feed", store + "#none"}, exit.NotFound, locate.Stored{Store: store, Name: "none"}.Identity() + ": "},
 			{[]string{"snapshot", "delete", store + "#zones", "none"}, exit.NotFound,
-				"delete snapshot none of " + here + ": object not found: there is none with this ID\nTry: \"feedctl snapshot list\""},
+				"delete snapshot none of " + here + ": object not found: no snapshot has this ID\nTry: \"feedctl snapshot list\""},
 		} {
 			code, _, stderr := feedctl(t, "", test.args...)
 			if code != test.code || !strings.Contains(stderr, test.want) {

@@ -140,8 +140,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// serve answers as a healthy server. An answer is made before it is sent, so that a
-// slow client holds up nobody else; only feeds are sent as they come.
+// serve answers as a healthy server. An answer is complete before it is sent, so that a
+// slow client does not delay others; only feeds are streamed.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/_changes") {
 		if err := f.answer(w, r); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"strings"
 	"testing"
 
@@ -68,6 +69,8 @@ func TestExitCode(t *testing.T) {
 		{"unfit server", storage.ErrUnsafe, Error, "feedctl doctor"},
 		{"cannot presign", snapshots.ErrPresign, Error, "--public-url"},
 		{"unknown outcome", producer.ErrUnknown, Error, "publishing the same input again"},
+		{"no server", fmt.Errorf("get: %w", &net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: 9}, Err: errors.New("connection refused")}), Error, "nothing answers at :9"},
+		{"no host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "x.test"}}, Error, "cannot be resolved"},
 		{"no database", couchdb.ErrNotFound, NotFound, "another URL"},
 		{"401 of CouchDB", couchdb.ErrUnauthorized, Error, "--into-credentials-file"},
 		{"403 of CouchDB", couchdb.ErrForbidden, Error, "--into-credentials-file"},

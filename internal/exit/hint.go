@@ -2,6 +2,7 @@ package exit
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 
@@ -51,6 +52,12 @@ func Hint(err error) string {
 		return "freeing space, or \"feedctl prune\", and then the same command again; acknowledged entities are not lost"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"
+	}
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" {
+		if network.Addr == nil {
+			return "another URL: the name of its host cannot be resolved"
+		}
+		return "starting the server, or another URL: nothing answers at " + network.Addr.String()
 	}
 	return ""
 }

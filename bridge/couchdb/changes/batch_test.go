@@ -104,8 +104,8 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestNoSequence: rows without a sequence leave the position where it was, and a
-// document that is null is none.
+// TestNoSequence checks that rows without a sequence leave the position unchanged, and that a
+// null document counts as missing.
 func TestNoSequence(t *testing.T) {
 	inWorld(t, []answer{beat(`{"seq":null,"id":"a","changes":[{"rev":"1-x"}],"doc":null}` + "\n")}, func(t *testing.T, w *world) {
 		f := follow(t, w.db, changes.Options{Feed: changes.Continuous, Since: json.RawMessage(`"s0"`), IncludeDocs: true})

@@ -63,7 +63,7 @@ func (w *writer) write(t *testing.T) {
 	}
 }
 
-// A reader keeps what rows say, as whoever follows a feed does.
+// A reader applies rows as a follower of the feed does.
 type reader struct {
 	seen map[string]string // revision by id
 }
@@ -99,9 +99,9 @@ func (r *reader) behind(w *writer) string {
 	return ""
 }
 
-// TestRandom writes and follows, while the follower is closed and goes on from
-// its position, the server breaks, forgets sequences and sessions. At the end
-// everything was seen.
+// TestRandom writes and follows, while the follower is closed and continues from its
+// position, and the server fails and forgets sequences and sessions. In the end, every
+// change must have been seen.
 func TestRandom(t *testing.T) {
 	for _, kind := range []changes.Feed{changes.Continuous, changes.LongPoll, changes.Normal} {
 		for seed := range uint64(2) {

@@ -12,8 +12,8 @@ import (
 // request for changes. Together they outlast an outage of a minute.
 const Tries = 8
 
-// A Patience is how failures of a source are retried.
-type Patience struct {
+// A RetryPolicy says how failures of a source are retried.
+type RetryPolicy struct {
 	// Retryable reports whether a request may succeed later, and Away whether an error means that
 	// the source as a whole is unavailable for now.
 	Retryable, Away func(error) bool
@@ -32,8 +32,8 @@ func pauses() backoff.Backoff {
 // AskAgain returns nil after a pause if the changes are to be requested again. failed is the number
 // of consecutive failures, of which err is the last.
 func (b *Bridge) AskAgain(ctx context.Context, failed int, err error) error {
-	most := b.config.Patience.Attempts
-	if most == 0 && !b.config.Patience.Follow {
+	most := b.config.RetryPolicy.Attempts
+	if most == 0 && !b.config.RetryPolicy.Follow {
 		most = Tries
 	}
 	if most > 0 && failed >= most {
@@ -66,12 +66,12 @@ func (r *Retry) Reset() { r.attempts = 0 }
 // Last reports whether the request should not be repeated after err, unless the source as a
 // whole is unavailable.
 func (r *Retry) Last(err error) bool {
-	return !r.b.config.Patience.Retryable(err) || r.attempts+1 >= Tries
+	return !r.b.config.RetryPolicy.Retryable(err) || r.attempts+1 >= Tries
 }
 
 // Again returns nil after a pause if the request should be repeated, and otherwise err.
 func (r *Retry) Again(ctx context.Context, err error) error {
-	p := &r.b.config.Patience
+	p := &r.b.config.RetryPolicy
 	if ctx.Err() != nil || r.Last(err) && !(p.Follow && p.Away(err)) {
 		return err
 	}
