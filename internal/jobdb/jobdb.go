@@ -1,0 +1,176 @@
+// Package jobdb is the database of the scheduler: PostgreSQL or SQLite, with the same
+// tables, the same statements and the same queue of runs.
+//
+// Statements are written once. They name tables as @job, and may contain @now, the
+// database's clock in microseconds since 1970. At the end of a SELECT, @lock locks its rows,
+// and @skip locks those that no other transaction has locked, and leaves out the others.
+// Parameters are $1, $2 and so on.
+package jobdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/feedctl/feedctl/internal/suggest"
+)
+
+// ErrVersion is returned for tables that a newer program has migrated, or that do not exist.
+var ErrVersion = errors.New("tables of the scheduler do not have the expected version")
+
+// A Tx is a transaction.
+type Tx interface {
+	// Exec returns how many rows the statement changed.
+	Exec(ctx context.Context, sql string, args ...any) (int64, error)
+	Query(ctx context.Context, sql string, args ...any) (Rows, error)
+}
+
+// Rows are the result of a query. Close must be called, and returns the error of the query.
+type Rows interface {
+	Next() bool
+	Scan(into ...any) error
+	Close() error
+}
+
+// A driver is a kind of database.
+type driver interface {
+	begin(ctx context.Context, do func(Tx) error) error
+	dialect() dialect
+	close() error
+}
+
+// A dialect is what differs in the text of statements.
+type dialect struct {
+	prefix string // of the names of tables
+	now    string // microseconds since 1970
+	lock   string
+	skip   string
+	param  string // before the number of a parameter
+}
+
+// A DB is an open database. Its methods may be called concurrently.
+type DB struct {
+	driver
+	rewritten sync.Map // statement → the same in the dialect
+	clock     string   // replaces dialect.now, for tests
+}
+
+// Options are for [Open].
+type Options struct {
+	// Clock is an expression for the time in microseconds, instead of the database's clock.
+	Clock string
+}
+
+// Open opens a database by URL and migrates its tables:
+//
+//	postgres://USER@HOST/DATABASE?schema=NAME   default: feedctl_jobs
+//	sqlite:FILE                                 a file of its own, used by one process
+//	sqlite::memory:
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	var d driver
+	var err error
+	switch scheme {
+	case "postgres", "postgresql":
+		d, err = openPostgres(ctx, url)
+	case "sqlite":
+		d, err = openSQLite(rest)
+	default:
+		return nil, fmt.Errorf("open database of jobs: unknown scheme %q: want postgres://… or sqlite:FILE%s", scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database of jobs: %w", err)
+	}
+	db := &DB{driver: d, clock: o.Clock}
+	if err := db.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// Close closes the database.
+func (db *DB) Close() error { return db.driver.close() }
+
+// Begin runs do in a transaction, which is committed if do returns nil.
+func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {
+	return db.driver.begin(ctx, func(tx Tx) error { return do(&rewriting{tx, db}) })
+}
+
+// A rewriting translates statements into the dialect.
+type rewriting struct {
+	Tx
+	db *DB
+}
+
+func (t *rewriting) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	return t.Tx.Exec(ctx, t.db.rewrite(sql), args...)
+}
+
+func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	return t.Tx.Query(ctx, t.db.rewrite(sql), args...)
+}
+
+var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
+
+func (db *DB) rewrite(sql string) string {
+	if done, ok := db.rewritten.Load(sql); ok {
+		return done.(string)
+	}
+	d := db.dialect()
+	done := token.ReplaceAllStringFunc(sql, func(name string) string {
+		switch {
+		case name[0] == '$':
+			return d.param + name[1:]
+		case name == "@now" && db.clock != "":
+			return db.rewrite(db.clock)
+		case name == "@now":
+			return d.now
+		case name == "@lock":
+			return d.lock
+		case name == "@skip":
+			return d.skip
+		}
+		return d.prefix + name[1:]
+	})
+	db.rewritten.Store(sql, done)
+	return done
+}
+
+// One scans the single row of a query, and reports whether there is one.
+func One(ctx context.Context, tx Tx, sql string, args []any, into ...any) (found bool, err error) {
+	err = Each(ctx, tx, sql, args, func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	})
+	return found, err
+}
+
+// Each calls row for each row of a query. The function that it is given scans the row.
+func Each(ctx context.Context, tx Tx, sql string, args []any, row func(scan func(...any) error) error) error {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return rows.Close()
+}
+
+// List returns the placeholders of n parameters from the given one on: "$3, $4".
+func List(from, n int) string {
+	var b strings.Builder
+	for k := range n {
+		if k > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("$" + strconv.Itoa(from+k))
+	}
+	return b.String()
+}

@@ -1,0 +1,84 @@
+package jobdb
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/feedctl/feedctl/storage/postgres/schema"
+)
+
+// defaultSchema is the schema of the tables in PostgreSQL.
+const defaultSchema = "feedctl_jobs"
+
+type postgres struct {
+	pool   *pgxpool.Pool
+	schema string
+}
+
+func openPostgres(ctx context.Context, text string) (*postgres, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	explicit := u.Query().Has("schema")
+	rest, name, err := schema.Cut(u)
+	if err != nil {
+		return nil, err
+	}
+	if !explicit {
+		name = defaultSchema
+	}
+	config, err := pgxpool.ParseConfig(rest.String())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &postgres{pool, name}, nil
+}
+
+func (p *postgres) close() error {
+	p.pool.Close()
+	return nil
+}
+
+func (p *postgres) dialect() dialect {
+	return dialect{
+		prefix: p.schema + ".",
+		now:    "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+		lock:   "FOR UPDATE",
+		skip:   "FOR UPDATE SKIP LOCKED",
+		param:  "$",
+	}
+}
+
+func (p *postgres) begin(ctx context.Context, do func(Tx) error) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
+}
+
+type postgresTx struct{ tx pgx.Tx }
+
+func (t *postgresTx) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	tag, err := t.tx.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), err
+}
+
+func (t *postgresTx) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	rows, err := t.tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &postgresRows{rows}, nil
+}
+
+type postgresRows struct{ pgx.Rows }
+
+func (r *postgresRows) Close() error {
+	r.Rows.Close()
+	return r.Err()
+}

@@ -1,0 +1,66 @@
+-- A job, and where it stands. Times are microseconds since 1970 by the database's clock; 0 is never.
+CREATE TABLE @job (
+	id            text    NOT NULL PRIMARY KEY, -- NAMESPACE/NAME
+	namespace     text    NOT NULL,
+	document      text    NOT NULL,             -- JSON, as applied
+	generation    bigint  NOT NULL,             -- how often the document was changed
+	work          text    NOT NULL,             -- identifies what the job does
+	target        text    NOT NULL,             -- identifies what it writes to; '' if it only reads
+	source_origin text    NOT NULL,
+	target_origin text    NOT NULL,
+	follow        boolean NOT NULL,
+	transient     boolean NOT NULL,
+	rank          bigint  NOT NULL,             -- how many jobs are to run before, one after another
+	node          text    NOT NULL,             -- the name of the node that it is pinned to; '' for any
+
+	state         text    NOT NULL CHECK (state IN ('pending', 'running', 'idle', 'paused', 'completed', 'failed')),
+	paused        boolean NOT NULL,             -- as desired
+	epoch         bigint  NOT NULL DEFAULT 0,   -- of the last run; fences those before
+	owner         text,                         -- the incarnation of the node that runs it
+	observed      bigint  NOT NULL DEFAULT 0,   -- the generation of the last run
+	wanted        bigint  NOT NULL DEFAULT 1,   -- how often there was a reason to run
+	seen          bigint  NOT NULL DEFAULT 0,   -- of these, how many a run has answered
+	not_before    bigint  NOT NULL DEFAULT 0,
+	errors        bigint  NOT NULL DEFAULT 0,   -- consecutive
+	reason        text    NOT NULL DEFAULT '',  -- why the job is in its state
+	started       bigint  NOT NULL DEFAULT 0,
+	stopped       bigint  NOT NULL DEFAULT 0,
+	events        bigint  NOT NULL DEFAULT 0,   -- how many there have been
+	succeeded     bigint  NOT NULL DEFAULT 0,
+	CHECK ((state = 'running') = (owner IS NOT NULL)),
+	CHECK (state <> 'idle' OR wanted = seen)
+);
+
+CREATE INDEX job_due ON @job (namespace, started, rank) WHERE state = 'pending';
+CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
+CREATE UNIQUE INDEX job_work ON @job (work) WHERE state NOT IN ('completed', 'failed');
+CREATE UNIQUE INDEX job_target ON @job (target) WHERE target <> '' AND state NOT IN ('completed', 'failed');
+
+-- The history of a job, the last few events.
+CREATE TABLE @event (
+	job    text   NOT NULL,
+	number bigint NOT NULL,
+	at     bigint NOT NULL,
+	type   text   NOT NULL,
+	node   text   NOT NULL,
+	reason text   NOT NULL,
+	PRIMARY KEY (job, number)
+);
+
+-- A node is a process that runs jobs. A new process, and one whose lease expired, is a new incarnation.
+CREATE TABLE @node (
+	incarnation text   NOT NULL PRIMARY KEY,
+	name        text   NOT NULL,
+	slots       bigint NOT NULL,
+	version     text   NOT NULL,
+	started     bigint NOT NULL,
+	expires     bigint NOT NULL
+);
+
+-- What namespaces have used, for fair share.
+CREATE TABLE @tenant (
+	namespace text             NOT NULL PRIMARY KEY,
+	shares    bigint           NOT NULL DEFAULT 100,
+	usage     double precision NOT NULL DEFAULT 0, -- slot seconds, halved every few minutes
+	charged   bigint           NOT NULL DEFAULT 0  -- when usage was last updated
+);

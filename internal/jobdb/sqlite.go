@@ -1,0 +1,70 @@
+package jobdb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// An sqlite is a file that one process uses, by one connection: SQLite allows one writer,
+// and transactions of the scheduler take less than a millisecond.
+type sqlite struct{ db *sql.DB }
+
+func openSQLite(file string) (*sqlite, error) {
+	if file == "" {
+		return nil, errors.New("sqlite: without a file: want sqlite:FILE or sqlite::memory:")
+	}
+	settings := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(1)"}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+settings.Encode())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return &sqlite{db}, nil
+}
+
+func (s *sqlite) close() error { return s.db.Close() }
+
+func (s *sqlite) dialect() dialect {
+	return dialect{now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", param: "?"}
+}
+
+func (s *sqlite) begin(ctx context.Context, do func(Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(&sqliteTx{tx}); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+type sqliteTx struct{ tx *sql.Tx }
+
+func (t *sqliteTx) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	result, err := t.tx.ExecContext(ctx, sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t *sqliteTx) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	rows, err := t.tx.QueryContext(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &sqliteRows{rows}, nil
+}
+
+type sqliteRows struct{ *sql.Rows }
+
+func (r *sqliteRows) Close() error { return errors.Join(r.Rows.Close(), r.Err()) }

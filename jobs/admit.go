@@ -1,0 +1,144 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// Admit starts jobs that are due on a node, at most as many as given. Namespaces that have
+// used least in proportion to their shares come first; within a namespace, the job that has
+// not run for longest. It returns [ErrExpired] if the node's lease has expired.
+func (s *Store) Admit(ctx context.Context, n Node, most int) (runs []Run, err error) {
+	if most <= 0 {
+		return nil, nil
+	}
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		runs = nil
+		t, err := now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if alive, err := alive(ctx, tx, n); err != nil || !alive {
+			return cmp.Or(err, ErrExpired)
+		}
+		tenants, err := s.dueTenants(ctx, tx, n, t)
+		if err != nil {
+			return err
+		}
+		for len(runs) < most && len(tenants) > 0 {
+			first := leastUsed(tenants)
+			j, err := first.next(ctx, tx, n, most-len(runs))
+			if err != nil {
+				return err
+			}
+			if j == nil {
+				delete(tenants, first.namespace)
+				continue
+			}
+			first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
+			event := j.start(n.Incarnation, t)
+			if err := s.save(ctx, tx, j, event, n.Incarnation, t); err != nil {
+				return err
+			}
+			runs = append(runs, Run{j, n})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start jobs on node %s: %w", n.Name, err)
+	}
+	return runs, nil
+}
+
+func alive(ctx context.Context, tx jobdb.Tx, n Node) (bool, error) {
+	var expires int64
+	return jobdb.One(ctx, tx, "SELECT expires FROM @node WHERE incarnation = $1 AND expires > @now", []any{n.Incarnation}, &expires)
+}
+
+// A tenant is a namespace with jobs that are due.
+type tenant struct {
+	namespace string
+	shares    float64
+	usage     float64 // slot seconds, those of runs that have not ended included
+	due       []*Job  // a part of them
+}
+
+const due = "state = 'pending' AND not_before <= @now AND (node = '' OR node = $1)"
+
+func (s *Store) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
+	tenants := map[string]*tenant{}
+	const sql = "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + due + ")"
+	err := jobdb.Each(ctx, tx, sql, []any{n.Name}, func(scan func(...any) error) error {
+		var x tenant
+		var charged int64
+		if err := scan(&x.namespace, &x.shares, &x.usage, &charged); err != nil {
+			return err
+		}
+		x.usage = s.decayed(x.usage, t.Sub(fromMicros(charged)))
+		tenants[x.namespace] = &x
+		return nil
+	})
+	if err != nil || len(tenants) < 2 {
+		return tenants, err
+	}
+	const running = "SELECT namespace, sum($1 - started) / 1000000.0 FROM @job WHERE state = 'running' GROUP BY namespace"
+	return tenants, jobdb.Each(ctx, tx, running, []any{micros(t)}, func(scan func(...any) error) error {
+		var namespace string
+		var seconds float64
+		err := scan(&namespace, &seconds)
+		if x, ok := tenants[namespace]; ok {
+			x.usage += seconds
+		}
+		return err
+	})
+}
+
+func leastUsed(tenants map[string]*tenant) (least *tenant) {
+	for _, x := range tenants {
+		if least == nil || x.usage*least.shares < least.usage*x.shares ||
+			x.usage*least.shares == least.usage*x.shares && x.namespace < least.namespace {
+			least = x
+		}
+	}
+	return least
+}
+
+// next returns a due job of the namespace, or nil. At most so many will be wanted.
+func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, most int) (j *Job, err error) {
+	if x.due == nil {
+		x.due, err = load(ctx, tx, "WHERE "+due+" AND namespace = $2 ORDER BY started, rank, id LIMIT $3 @skip", n.Name, x.namespace, most)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(x.due) == 0 {
+		return nil, nil
+	}
+	j, x.due = x.due[0], x.due[1:]
+	if len(x.due) == 0 {
+		x.due = []*Job{}
+	}
+	return j, nil
+}
+
+// decayed returns what is left of a usage after a time.
+func (s *Store) decayed(usage float64, age time.Duration) float64 {
+	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings.HalfLife.Seconds())
+}
+
+// charge adds the time that a run took to what its namespace has used.
+func (s *Store) charge(ctx context.Context, tx jobdb.Tx, j *Job, t time.Time) error {
+	var usage float64
+	var charged int64
+	if _, err := jobdb.One(ctx, tx, "SELECT usage, charged FROM @tenant WHERE namespace = $1 @lock", []any{j.Document.Namespace}, &usage, &charged); err != nil {
+		return err
+	}
+	usage = s.decayed(usage, t.Sub(fromMicros(charged))) + t.Sub(j.Started).Seconds()
+	_, err := tx.Exec(ctx, "UPDATE @tenant SET usage = $2, charged = $3 WHERE namespace = $1", j.Document.Namespace, usage, micros(t))
+	return err
+}

@@ -1,0 +1,228 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Change is what applying documents does to one job.
+type Change struct {
+	Job    string `json:"job"`
+	Action Action `json:"action"`
+	// Before and After are the documents; nil if there is none.
+	Before *Document `json:"before,omitempty"`
+	After  *Document `json:"after,omitempty"`
+}
+
+// An Action is what is done to a job.
+type Action string
+
+// The actions.
+const (
+	Created   Action = "created"
+	Changed   Action = "changed"
+	Unchanged Action = "unchanged"
+	Deleted   Action = "deleted"
+)
+
+// ApplyOptions are for [Store.Apply].
+type ApplyOptions struct {
+	// Prune deletes the jobs of the documents' namespaces that are not among them.
+	Prune bool
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
+// are invalid, or do the same as other jobs, Apply returns [Problems]. The changes are in the
+// order of the documents; those of jobs that are deleted come last.
+func (s *Store) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
+	if problems := s.kinds.Check(documents); len(problems) > 0 {
+		return nil, Problems(problems)
+	}
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		a, err := s.newApplication(ctx, tx, documents)
+		if err != nil {
+			return err
+		}
+		changes = a.changes(documents, o.Prune)
+		if problems := a.duplicates(documents); len(problems) > 0 {
+			return Problems(problems)
+		}
+		if o.DryRun {
+			return nil
+		}
+		return a.apply(ctx, tx, changes)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("apply jobs: %w", err)
+	}
+	return changes, nil
+}
+
+// An application is the state that documents are compared with.
+type application struct {
+	store  *Store
+	now    time.Time
+	ranks  map[string]int64
+	stored map[string]*Job
+}
+
+// newApplication reads all jobs, and keeps others from changing them until the transaction
+// ends.
+func (s *Store) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document) (*application, error) {
+	a := &application{store: s, ranks: ranks(documents), stored: map[string]*Job{}}
+	all, err := load(ctx, tx, "ORDER BY id @lock")
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range all {
+		a.stored[j.Document.ID()] = j
+	}
+	a.now, err = now(ctx, tx)
+	return a, err
+}
+
+// duplicates returns a problem for each document that does the same as another, or as a
+// job that is neither changed nor deleted.
+func (a *application) duplicates(documents []Document) (problems []Problem) {
+	works, targets := map[string]string{}, map[string]string{}
+	check := func(d *Document) {
+		id := d.ID()
+		identity := a.store.kinds[d.Kind].Identify(d)
+		if other, ok := works[identity.Work]; ok {
+			problems = append(problems, Problem{Job: id, Field: "source", Message: fmt.Sprintf("job %q does the same", other)})
+		} else if other, ok := targets[identity.Target]; ok && identity.Target != "" {
+			problems = append(problems, Problem{Job: id, Field: "target", Message: fmt.Sprintf("job %q writes to the same target", other)})
+		}
+		works[identity.Work], targets[identity.Target] = id, id
+	}
+	applied := map[string]bool{}
+	for n := range documents {
+		applied[documents[n].ID()] = true
+	}
+	for id, j := range a.stored {
+		if !applied[id] && !j.Finished() {
+			check(&j.Document)
+		}
+	}
+	for n := range documents {
+		check(&documents[n])
+	}
+	return problems
+}
+
+// changes compares the documents with what is stored.
+func (a *application) changes(documents []Document, prune bool) (changes []Change) {
+	applied, namespaces := map[string]bool{}, map[string]bool{}
+	for n := range documents {
+		d := &documents[n]
+		applied[d.ID()], namespaces[d.Namespace] = true, true
+		c := Change{Job: d.ID(), Action: Created, After: d}
+		if j, ok := a.stored[d.ID()]; ok {
+			c.Before, c.Action = &j.Document, Changed
+			if j.text == d.canonical() {
+				c.Action = Unchanged
+			}
+		}
+		changes = append(changes, c)
+	}
+	if prune {
+		for id, j := range a.stored {
+			if !applied[id] && namespaces[j.Document.Namespace] && !j.Transient {
+				changes = append(changes, Change{Job: id, Action: Deleted, Before: &j.Document})
+				delete(a.stored, id)
+			}
+		}
+	}
+	return changes
+}
+
+// apply makes the changes. What jobs identify themselves by is freed first, as one may take
+// what another had.
+func (a *application) apply(ctx context.Context, tx jobdb.Tx, changes []Change) error {
+	steps := []map[Action]func(context.Context, jobdb.Tx, *Change) error{
+		{Changed: a.free, Deleted: a.delete},
+		{Created: a.create, Changed: a.change},
+	}
+	for _, step := range steps {
+		for n := range changes {
+			do, ok := step[changes[n].Action]
+			if !ok {
+				continue
+			}
+			if err := do(ctx, tx, &changes[n]); err != nil {
+				return fmt.Errorf("job %s: %w", changes[n].Job, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *application) free(ctx context.Context, tx jobdb.Tx, c *Change) error {
+	_, err := tx.Exec(ctx, "UPDATE @job SET work = id, target = '' WHERE id = $1", c.Job)
+	return err
+}
+
+func (a *application) delete(ctx context.Context, tx jobdb.Tx, c *Change) error {
+	return remove(ctx, tx, c.Job)
+}
+
+func (a *application) change(ctx context.Context, tx jobdb.Tx, c *Change) error {
+	j, d := a.stored[c.Job], *c.After
+	var applied Document // what was applied last; it may have been paused or resumed since
+	if err := json.Unmarshal([]byte(j.text), &applied); err != nil {
+		return err
+	}
+	text := d.canonical()
+	if d.Paused == applied.Paused {
+		d.Paused = j.Document.Paused
+	}
+	j.change(d)
+	j.text = text
+	if err := a.identify(ctx, tx, &d); err != nil {
+		return err
+	}
+	return a.store.save(ctx, tx, j, EventChanged, "", a.now)
+}
+
+func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error {
+	d := c.After
+	j := &Job{Document: *d, Generation: 1, State: Pending, Wanted: 1, Epoch: micros(a.now), text: d.canonical()}
+	if d.Paused {
+		j.State = Paused
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, state, paused)
+		VALUES ($1, $2, $3, $4, $5, '', '', '', $6, $7, $8, $9, $10, $11)`,
+		d.ID(), d.Namespace, j.text, j.Generation, d.ID(), d.Follow, j.Transient, a.ranks[d.ID()], d.Node, j.State, j.Document.Paused)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, charged) VALUES ($1, @now) ON CONFLICT DO NOTHING", d.Namespace); err != nil {
+		return err
+	}
+	if err := a.identify(ctx, tx, d); err != nil {
+		return err
+	}
+	return a.store.save(ctx, tx, j, EventAdded, "", a.now)
+}
+
+// identify writes what follows from a document.
+func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) error {
+	i := a.store.kinds[d.Kind].Identify(d)
+	_, err := tx.Exec(ctx, "UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8 WHERE id = $1",
+		d.ID(), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, a.ranks[d.ID()], d.Node)
+	return err
+}
+
+func remove(ctx context.Context, tx jobdb.Tx, id string) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM @event WHERE job = $1", id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "DELETE FROM @job WHERE id = $1", id)
+	return err
+}

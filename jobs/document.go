@@ -1,0 +1,259 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Document is a job as its user describes it.
+type Document struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Kind has the words of the command that the job runs: "consume", "bridge couchdb".
+	Kind   string `json:"kind"`
+	Source string `json:"source"`
+	Target string `json:"target,omitempty"`
+	// Credentials has references, by what they are for ("source", "target"): env:NAME or
+	// file:PATH. The nodes that run the job resolve them.
+	Credentials map[string]string `json:"credentials,omitempty"`
+	// Follow makes the job run until it is removed. Otherwise it ends with what there is.
+	Follow bool `json:"follow,omitempty"`
+	// Schedule is when a job that does not follow runs again: five fields as in crontab(5), in
+	// UTC. A run that takes longer than that delays the next one.
+	Schedule string `json:"schedule,omitempty"`
+	// After has names of jobs of the namespace that are to run first. It has no effect later.
+	After []string `json:"after,omitempty"`
+	// Options are flags of the command, without "--".
+	Options map[string]Values `json:"options,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	// Node pins the job to the node of this name. Jobs that use local files must be pinned.
+	Node   string `json:"node,omitempty"`
+	Paused bool   `json:"paused,omitempty"`
+	// Backoff overrides that of the settings, if not zero.
+	Backoff Backoff `json:"backoff,omitzero"`
+}
+
+// Values are the values of an option; most have one.
+type Values []string
+
+// Backoff is how long a job waits after consecutive errors: Min after the first, twice as
+// long after each further one, up to Max.
+type Backoff struct {
+	Min time.Duration `json:"min,omitempty"`
+	Max time.Duration `json:"max,omitempty"`
+}
+
+// ID returns NAMESPACE/NAME, which identifies the job.
+func (d *Document) ID() string { return d.Namespace + "/" + d.Name }
+
+// A Problem is what is wrong with a document.
+type Problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`  // 1 is the first; 0 if it is not from a file
+	Job     string `json:"job,omitempty"`   // its ID
+	Field   string `json:"field,omitempty"` // "options.batch-bytes"
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" || p.Line > 0 {
+		fmt.Fprintf(&b, "%s:%d: ", p.File, p.Line)
+	}
+	if p.Job != "" {
+		fmt.Fprintf(&b, "job %q: ", p.Job)
+	}
+	if p.Field != "" {
+		b.WriteString(p.Field + ": ")
+	}
+	return b.String() + p.Message
+}
+
+// Problems is an error that matches [ErrInvalid].
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for n := range p {
+		lines[n] = p[n].String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Is implements the interface of [errors.Is].
+func (p Problems) Is(target error) bool { return target == ErrInvalid }
+
+// A Kind is what jobs of one kind do. Its methods may be called concurrently.
+type Kind interface {
+	// Check returns what is wrong with a document, by field. It uses no network.
+	Check(d *Document) []Problem
+	// Identify returns what the document refers to. It uses no network, and is only called
+	// with documents without problems.
+	Identify(d *Document) Identity
+}
+
+// An Identity is what jobs must not have in common.
+type Identity struct {
+	// Work identifies everything that affects the result of the job: source, target and
+	// selection, but neither credentials nor limits.
+	Work string
+	// Target identifies what the job writes, if two jobs must not do so.
+	Target string
+	// SourceOrigin and TargetOrigin identify the servers that the job uses, as
+	// https://HOST:PORT. They are empty for local files.
+	SourceOrigin, TargetOrigin string
+	// Local: the job uses files of a node, which it must be pinned to.
+	Local bool
+}
+
+// Kinds are all kinds of jobs, by their names.
+type Kinds map[string]Kind
+
+var (
+	validName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+	validLabel = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`)
+)
+
+const nameRule = "want up to 64 of a-z 0-9 . _ -, a letter or digit first and last"
+
+// Check returns what is wrong with documents that are to be applied together, by document.
+func (k Kinds) Check(documents []Document) (all []Problem) {
+	names := map[string]bool{}
+	for n := range documents {
+		names[documents[n].ID()] = true
+	}
+	for n := range documents {
+		d := &documents[n]
+		for _, p := range k.check(d, names) {
+			p.Job = d.ID()
+			all = append(all, p)
+		}
+	}
+	return append(all, cycles(documents)...)
+}
+
+func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
+	add := func(field, format string, args ...any) {
+		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	if !validName.MatchString(d.Namespace) {
+		add("namespace", "invalid name %q: %s", d.Namespace, nameRule)
+	}
+	if !validName.MatchString(d.Name) {
+		add("name", "invalid name %q: %s", d.Name, nameRule)
+	}
+	for name, value := range d.Labels {
+		if !validLabel.MatchString(name) || value != "" && !validLabel.MatchString(value) {
+			add("labels", "invalid label %s=%s: want up to 64 of A-Z a-z 0-9 . _ / -", name, value)
+		}
+	}
+	for use, reference := range d.Credentials {
+		if use != "source" && use != "target" {
+			add("credentials", "%q is not one of source, target", use)
+		}
+		if kind, name, _ := strings.Cut(reference, ":"); name == "" || kind != "env" && kind != "file" {
+			add("credentials."+use, "want env:NAME or file:PATH, the place of the credential instead of itself")
+		}
+	}
+	for _, name := range d.After {
+		if id := d.Namespace + "/" + name; !names[id] || name == d.Name {
+			add("after", "%q is not another job of these files", name)
+		}
+	}
+	if d.Follow && d.Schedule != "" {
+		add("schedule", "a job that follows always runs: remove schedule or follow")
+	} else if d.Schedule != "" {
+		if _, err := nextRun(d.Schedule, time.Now()); err != nil {
+			add("schedule", "%v", err)
+		}
+	}
+	if b := d.Backoff; b.Min < 0 || b.Max < 0 || b.Max > 0 && b.Min > b.Max {
+		add("backoff", "min %v and max %v: want durations, min not above max", b.Min, b.Max)
+	}
+	kind, ok := k[d.Kind]
+	if !ok {
+		add("kind", "unknown kind %q: want one of %s", d.Kind, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
+		return problems
+	}
+	found := kind.Check(d)
+	problems = append(problems, found...)
+	if len(found) == 0 && d.Node == "" && kind.Identify(d).Local {
+		add("node", "the job uses local files: name the node that has them")
+	}
+	return problems
+}
+
+// ranks returns the length of the longest chain of jobs that are to run before each, by ID.
+func ranks(documents []Document) map[string]int64 {
+	after := map[string][]string{}
+	for n := range documents {
+		for _, name := range documents[n].After {
+			after[documents[n].ID()] = append(after[documents[n].ID()], documents[n].Namespace+"/"+name)
+		}
+	}
+	ranks := map[string]int64{}
+	var rank func(id string) int64
+	rank = func(id string) int64 {
+		if r, ok := ranks[id]; ok {
+			return r
+		}
+		r := int64(0)
+		for _, before := range after[id] {
+			r = max(r, rank(before)+1)
+		}
+		ranks[id] = r
+		return r
+	}
+	for n := range documents {
+		rank(documents[n].ID())
+	}
+	return ranks
+}
+
+// cycles returns a problem for each job that waits for itself.
+func cycles(documents []Document) (problems []Problem) {
+	after := map[string][]string{}
+	for n := range documents {
+		d := &documents[n]
+		for _, name := range d.After {
+			after[d.ID()] = append(after[d.ID()], d.Namespace+"/"+name)
+		}
+	}
+	const visiting, visited = 1, 2
+	state := map[string]int{}
+	var visit func(id string, path []string)
+	visit = func(id string, path []string) {
+		path = append(path, id)
+		switch state[id] {
+		case visited:
+			return
+		case visiting:
+			from := slices.Index(path, id)
+			problems = append(problems, Problem{Job: id, Field: "after", Message: "the job waits for itself: " + strings.Join(path[from:], " → ")})
+			return
+		}
+		state[id] = visiting
+		for _, next := range after[id] {
+			visit(next, path)
+		}
+		state[id] = visited
+	}
+	for n := range documents {
+		visit(documents[n].ID(), nil)
+	}
+	return problems
+}
+
+// canonical returns the document as it is stored and compared.
+func (d *Document) canonical() string {
+	text, err := json.Marshal(d) // sorts the keys of maps
+	if err != nil {
+		panic(err) // it has only texts, numbers and maps of these
+	}
+	return string(text)
+}

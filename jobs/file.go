@@ -1,0 +1,353 @@
+package jobs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/feedctl/feedctl/internal/suggest"
+)
+
+// maxFile is the size of a file of jobs, in bytes; 10,000 jobs take about 3 MiB.
+const maxFile = 64 << 20
+
+// ReadFiles reads jobs from YAML files, or from all files in a directory that end with .yaml
+// or .yml; "-" is standard input. It returns all that is wrong with them at once, as
+// [Problems] with file and line.
+func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
+	var files []string
+	for _, path := range paths {
+		found, err := expand(path)
+		if err != nil {
+			return nil, fmt.Errorf("read jobs: %w", err)
+		}
+		files = append(files, found...)
+	}
+	r := &reader{lines: map[string]map[string]int{}, files: map[string]string{}}
+	for _, name := range files {
+		text, err := readFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read jobs: %w", err)
+		}
+		r.read(name, text)
+	}
+	for _, p := range k.Check(r.documents) {
+		r.problems = append(r.problems, r.locate(p))
+	}
+	if len(r.problems) > 0 {
+		slices.SortStableFunc(r.problems, func(a, b Problem) int {
+			if c := strings.Compare(a.File, b.File); c != 0 {
+				return c
+			}
+			return a.Line - b.Line
+		})
+		return nil, r.problems
+	}
+	return r.documents, nil
+}
+
+func expand(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if ext := filepath.Ext(name); err == nil && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no files that end with .yaml or .yml", path)
+	}
+	return files, err
+}
+
+func readFile(name string) ([]byte, error) {
+	in := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxFile>>20)
+	}
+	return text, err
+}
+
+// A reader gathers the documents and problems of several files.
+type reader struct {
+	documents []Document
+	problems  Problems
+	lines     map[string]map[string]int // job → field → line; "" is the job's first line
+	files     map[string]string         // job → file
+	file      string
+}
+
+// locate adds to a problem where its field is.
+func (r *reader) locate(p Problem) Problem {
+	lines := r.lines[p.Job]
+	p.File, p.Line = r.files[p.Job], lines[""]
+	for field := p.Field; field != ""; {
+		if line, ok := lines[field]; ok {
+			p.Line = line
+			break
+		}
+		field = field[:max(strings.LastIndex(field, "."), 0)]
+	}
+	return p
+}
+
+func (r *reader) add(n *yaml.Node, field, format string, args ...any) {
+	r.problems = append(r.problems, Problem{File: r.file, Line: n.Line, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// read reads a file, which may hold several YAML documents.
+func (r *reader) read(name string, text []byte) {
+	r.file = name
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var root yaml.Node
+		if err := d.Decode(&root); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			r.problems = append(r.problems, syntaxProblem(name, err))
+			return
+		}
+		if len(root.Content) == 1 {
+			r.collection(root.Content[0])
+		}
+	}
+}
+
+// syntaxProblem takes the line out of an error of the YAML library.
+func syntaxProblem(file string, err error) Problem {
+	p := Problem{File: file, Line: 1, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if _, scanErr := fmt.Sscanf(p.Message, "line %d:", &p.Line); scanErr == nil {
+		_, p.Message, _ = strings.Cut(p.Message, ": ")
+	}
+	return p
+}
+
+// collection reads "version", "namespace", "defaults" and "jobs".
+func (r *reader) collection(n *yaml.Node) {
+	namespace, defaults := "default", Document{}
+	var jobs *yaml.Node
+	version := ""
+	r.fields(n, "", map[string]func(*yaml.Node){
+		"version":   r.text("version", &version),
+		"namespace": r.text("namespace", &namespace),
+		"defaults":  func(v *yaml.Node) { r.document(v, "defaults", &defaults, nil) },
+		"jobs":      func(v *yaml.Node) { jobs = v },
+	})
+	if version != "1" {
+		r.add(n, "version", "want \"version: 1\" at the beginning of the file")
+	}
+	if jobs == nil {
+		r.add(n, "jobs", "the file has no jobs")
+		return
+	}
+	if jobs.Kind != yaml.SequenceNode {
+		r.add(jobs, "jobs", "want a list of jobs, each beginning with \"- name:\"")
+		return
+	}
+	for _, job := range jobs.Content {
+		d := defaults
+		d.Namespace = namespace
+		d.Options, d.Labels = clone(defaults.Options), clone(defaults.Labels)
+		lines := map[string]int{"": job.Line}
+		r.document(job, "", &d, lines)
+		if file, ok := r.files[d.ID()]; ok {
+			r.add(job, "name", "job %q is at %s:%d already", d.ID(), file, r.lines[d.ID()][""])
+			continue
+		}
+		r.lines[d.ID()], r.files[d.ID()] = lines, r.file
+		r.documents = append(r.documents, d)
+	}
+}
+
+func clone[V any](m map[string]V) map[string]V {
+	c := make(map[string]V, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// document reads a job, or the defaults of jobs. The lines of its fields are added to lines.
+func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[string]int) {
+	at := func(name string) string {
+		if field == "" {
+			return name
+		}
+		return field + "." + name
+	}
+	known := map[string]func(*yaml.Node){
+		"kind":        r.text(at("kind"), &d.Kind),
+		"source":      r.text(at("source"), &d.Source),
+		"target":      r.text(at("target"), &d.Target),
+		"credentials": r.texts(at("credentials"), &d.Credentials),
+		"follow":      r.bool(at("follow"), &d.Follow),
+		"schedule":    r.text(at("schedule"), &d.Schedule),
+		"options":     r.options(at("options"), &d.Options),
+		"labels":      r.texts(at("labels"), &d.Labels),
+		"node":        r.text(at("node"), &d.Node),
+		"paused":      r.bool(at("paused"), &d.Paused),
+		"backoff": func(v *yaml.Node) {
+			r.fields(v, at("backoff"), map[string]func(*yaml.Node){
+				"min": r.duration(at("backoff.min"), &d.Backoff.Min),
+				"max": r.duration(at("backoff.max"), &d.Backoff.Max),
+			})
+		},
+	}
+	if field == "" {
+		known["name"] = r.text("name", &d.Name)
+		known["after"] = r.list("after", &d.After)
+	}
+	if lines != nil {
+		note(n, "", lines)
+	}
+	r.fields(n, field, known)
+}
+
+// note adds the lines of all fields of a mapping.
+func note(n *yaml.Node, prefix string, lines map[string]int) {
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for k := 0; k+1 < len(n.Content); k += 2 {
+		name := prefix + n.Content[k].Value
+		lines[name] = n.Content[k].Line
+		note(n.Content[k+1], name+".", lines)
+	}
+}
+
+// fields calls the function of each field of a mapping.
+func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.add(n, field, "want fields, as \"name: value\"")
+		return
+	}
+	seen := map[string]bool{}
+	for k := 0; k+1 < len(n.Content); k += 2 {
+		key, value := n.Content[k], n.Content[k+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		read, ok := known[key.Value]
+		switch {
+		case !ok:
+			var names []string
+			for name := range known {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			r.add(key, field, "unknown field %q%s", key.Value, suggest.DidYouMean(key.Value, names, ""))
+		case seen[key.Value]:
+			r.add(key, field, "field %q is there twice", key.Value)
+		default:
+			seen[key.Value] = true
+			read(value)
+		}
+	}
+}
+
+func (r *reader) text(field string, into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			r.add(n, field, "want a text")
+			return
+		}
+		*into = n.Value
+	}
+}
+
+func (r *reader) bool(field string, into *bool) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.Decode(into) != nil {
+			r.add(n, field, "want true or false")
+		}
+	}
+}
+
+func (r *reader) duration(field string, into *time.Duration) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		d, err := time.ParseDuration(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil {
+			r.add(n, field, "want a duration, as 30s or 1h")
+			return
+		}
+		*into = d
+	}
+}
+
+func (r *reader) list(field string, into *[]string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode || slices.ContainsFunc(n.Content, func(v *yaml.Node) bool { return v.Kind != yaml.ScalarNode }) {
+			r.add(n, field, "want a list, as [a, b]")
+			return
+		}
+		*into = nil
+		for _, v := range n.Content {
+			*into = append(*into, v.Value)
+		}
+	}
+}
+
+// texts reads a mapping of texts, and adds it to what into has.
+func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			r.add(n, field, "want fields, as \"name: value\"")
+			return
+		}
+		all := clone(*into)
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			var value string
+			r.text(field+"."+n.Content[k].Value, &value)(n.Content[k+1])
+			all[n.Content[k].Value] = value
+		}
+		*into = all
+	}
+}
+
+// options reads flags: a text, number or truth value each, or a list of these.
+func (r *reader) options(field string, into *map[string]Values) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			r.add(n, field, "want fields, as \"name: value\"")
+			return
+		}
+		all := clone(*into)
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			name, value := n.Content[k].Value, n.Content[k+1]
+			var values []string
+			if value.Kind == yaml.SequenceNode {
+				r.list(field+"."+name, &values)(value)
+			} else {
+				var text string
+				r.text(field+"."+name, &text)(value)
+				values = []string{text}
+			}
+			all[name] = values
+		}
+		*into = all
+	}
+}

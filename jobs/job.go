@@ -1,0 +1,250 @@
+package jobs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// A Job is a document and where the job stands. Times are of the database's clock.
+type Job struct {
+	Document   Document `json:"document"`
+	Generation int64    `json:"generation"` // how often the document was changed
+	Transient  bool     `json:"transient,omitempty"`
+
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"` // why the job is in its state
+	// Epoch identifies the last run. It grows with each, also if the job is deleted and
+	// created again in between.
+	Epoch int64  `json:"epoch"`
+	Owner string `json:"owner,omitempty"` // incarnation of the node that runs it
+	// Observed is the generation of the last run.
+	Observed int64 `json:"observed"`
+	// Wanted counts the reasons to run, and Seen how many of them runs have answered.
+	Wanted int64 `json:"wanted"`
+	Seen   int64 `json:"seen"`
+	// NotBefore is the earliest time of the next run.
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	Errors    int64     `json:"errors,omitempty"` // consecutive
+	Started   time.Time `json:"started,omitzero"` // last
+	Stopped   time.Time `json:"stopped,omitzero"` // last
+	Succeeded time.Time `json:"succeeded,omitzero"`
+
+	events int64
+	text   string // of the document, as stored
+}
+
+// Shown is the state as users see it: a job that waits after an error is crashing.
+func (j *Job) Shown() State {
+	if j.State == Pending && j.Errors > 0 {
+		return Crashing
+	}
+	return j.State
+}
+
+// Finished reports whether the job will not run again until it is changed or restarted.
+func (j *Job) Finished() bool { return j.State == Completed || j.State == Failed }
+
+// An Event is an entry of a job's history.
+type Event struct {
+	Time   time.Time `json:"time"`
+	Type   EventType `json:"type"`
+	Node   string    `json:"node,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// An EventType is what happened to a job. The first four are CouchDB's.
+type EventType string
+
+// The types of events.
+const (
+	EventAdded     EventType = "added"
+	EventStarted   EventType = "started"
+	EventStopped   EventType = "stopped"
+	EventCrashed   EventType = "crashed"
+	EventAdopted   EventType = "adopted" // its node was lost
+	EventChanged   EventType = "changed"
+	EventPaused    EventType = "paused"
+	EventResumed   EventType = "resumed"
+	EventRestarted EventType = "restarted"
+	EventCompleted EventType = "completed"
+	EventFailed    EventType = "failed"
+)
+
+// An End is how a run ended.
+type End int
+
+// The ends of runs.
+const (
+	Stopped  End = iota // before there was nothing more to do
+	CaughtUp            // a job that follows: nothing more to do for now
+	Done                // a job that does not follow: nothing more to do
+	Crashed             // by an error that may pass
+	Rejected            // by an error that will not pass by itself
+)
+
+// An Outcome is how a run ended, and what follows from that.
+type Outcome struct {
+	End    End
+	Reason string // an error, or why the run was stopped
+	// Seen is the value of Wanted that was read before the run last found nothing more to do.
+	Seen int64
+	// Healthy: the run lasted long enough, or got far enough, for errors before it not to count.
+	Healthy bool
+}
+
+// start makes a pending job run.
+func (j *Job) start(owner string, now time.Time) EventType {
+	j.State, j.Owner, j.Reason = Running, owner, ""
+	j.Epoch++
+	j.Observed = j.Generation
+	j.Started = now
+	return EventStarted
+}
+
+// finish ends the current run.
+func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time.Time) (EventType, error) {
+	j.Owner, j.Stopped, j.NotBefore, j.Reason = "", now, time.Time{}, o.Reason
+	if o.Healthy || o.End != Crashed && o.End != Rejected {
+		j.Errors = 0
+	}
+	event := EventStopped
+	j.State = Pending
+	switch o.End {
+	case CaughtUp:
+		j.Succeeded = now
+		j.Seen = max(j.Seen, o.Seen)
+		if j.Wanted == j.Seen {
+			j.State = Idle
+		}
+	case Done:
+		j.Succeeded = now
+		j.State, event = Completed, EventCompleted
+		if j.Document.Schedule != "" {
+			next, err := nextRun(j.Document.Schedule, now)
+			if err != nil {
+				return "", err
+			}
+			j.State, j.NotBefore = Pending, next
+		}
+	case Crashed:
+		event = EventCrashed
+		j.Errors++
+		j.NotBefore = now.Add(delay(j.Errors))
+		if j.Transient {
+			j.State, event = Failed, EventFailed // J13: a transient job is not tried again
+		}
+	case Rejected:
+		j.Errors++
+		j.State, event = Failed, EventFailed
+	}
+	switch {
+	case j.Document.Paused && j.State != Completed && j.State != Failed:
+		j.State, j.NotBefore = Paused, time.Time{}
+	case j.Observed != j.Generation: // the document has changed meanwhile: what was is past
+		j.State, j.NotBefore, j.Errors = Pending, time.Time{}, 0
+	}
+	return event, nil
+}
+
+// adopt makes a job pending whose node was lost.
+func (j *Job) adopt(node string, now time.Time) EventType {
+	j.State, j.Owner, j.Stopped = Pending, "", now
+	j.Epoch++ // fences the run
+	j.Reason = fmt.Sprintf("node %s was lost", cmp.Or(node, "unknown"))
+	if j.Document.Paused {
+		j.State = Paused
+	}
+	return EventAdopted
+}
+
+// pause stops the job: at once if it is not running, else at the end of the run, which the
+// node ends. It reports false if there is nothing to change.
+func (j *Job) pause() bool {
+	if j.Document.Paused || j.Finished() {
+		return false
+	}
+	j.Document.Paused = true
+	if j.State != Running {
+		j.State, j.NotBefore, j.Reason = Paused, time.Time{}, ""
+	}
+	return true
+}
+
+// resume is the opposite of pause.
+func (j *Job) resume() bool {
+	if !j.Document.Paused {
+		return false
+	}
+	j.Document.Paused = false
+	if j.State == Paused {
+		j.again()
+	}
+	return true
+}
+
+// restart makes a job due at once, whatever happened before. A run is not interrupted.
+func (j *Job) restart() bool {
+	if j.State == Running || j.State == Paused {
+		return false
+	}
+	j.again()
+	return true
+}
+
+func (j *Job) again() {
+	j.State, j.NotBefore, j.Errors, j.Reason = Pending, time.Time{}, 0, ""
+	j.Wanted++
+}
+
+// change gives the job another document.
+func (j *Job) change(d Document) {
+	j.Document = d
+	j.Generation++
+	switch {
+	case j.State == Running: // the node ends the run
+	case d.Paused:
+		j.State, j.NotBefore, j.Reason, j.Errors = Paused, time.Time{}, "", 0
+	default:
+		j.again()
+	}
+}
+
+// micros and fromMicros convert times of the database. 0 is no time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}
+
+// columns are those of a job that change after it was created, in the order of values.
+const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, events, transient"
+
+func (j *Job) scan(scan func(...any) error) error {
+	var owner *string
+	var paused bool
+	var notBefore, started, stopped, succeeded int64
+	err := scan(&j.text, &j.Generation, &j.State, &paused, &j.Epoch, &owner, &j.Observed, &j.Wanted, &j.Seen,
+		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &j.events, &j.Transient)
+	if err != nil {
+		return err
+	}
+	if owner != nil {
+		j.Owner = *owner
+	}
+	j.NotBefore, j.Started, j.Stopped, j.Succeeded = fromMicros(notBefore), fromMicros(started), fromMicros(stopped), fromMicros(succeeded)
+	if err := json.Unmarshal([]byte(j.text), &j.Document); err != nil {
+		return fmt.Errorf("stored document: %w", err)
+	}
+	j.Document.Paused = paused
+	return nil
+}

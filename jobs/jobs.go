@@ -1,0 +1,39 @@
+// Package jobs schedules bridges, consumers, outbox runners and other jobs: thousands of them
+// on a few nodes.
+//
+// A [Document] says what a job does. The database holds the documents and where each job
+// stands; it alone decides what runs and where. A job that follows its source and has
+// caught up is only a row, until something says that there may be more to do.
+//
+// The states and their transitions are those of CouchDB's replication scheduler, with two
+// more, idle and paused; see docs/jobs.md.
+package jobs
+
+import "errors"
+
+// A State is where a job stands.
+type State string
+
+// The states. A job that is pending after an error is shown as crashing; see [Job.Shown].
+const (
+	Pending   State = "pending"   // is to run as soon as it is due and there is room
+	Running   State = "running"   // on a node
+	Idle      State = "idle"      // has caught up and waits for more, without using anything
+	Paused    State = "paused"    // by a user
+	Completed State = "completed" // has done all it was to do
+	Failed    State = "failed"    // cannot run until it is changed or restarted
+	Crashing  State = "crashing"  // pending, after an error
+)
+
+// Errors that callers may match.
+var (
+	// ErrInvalid: documents are invalid. Nothing of what was applied with them is stored.
+	ErrInvalid = errors.New("invalid jobs")
+	// ErrNoJob: there is no job of that name.
+	ErrNoJob = errors.New("no such job")
+	// ErrFenced: the job has been given to another run since, or was paused, changed or
+	// deleted.
+	ErrFenced = errors.New("run is not the current one of its job")
+	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
+	ErrExpired = errors.New("lease of the node has expired")
+)

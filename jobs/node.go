@@ -1,0 +1,113 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Node is one incarnation of a process that runs jobs.
+type Node struct {
+	Incarnation string `json:"incarnation"`
+	Name        string `json:"name"`
+	Slots       int    `json:"slots"` // how many jobs it runs at most
+	Version     string `json:"version"`
+}
+
+// Join makes a node known, which must call [Store.Heartbeat] within the lease. The caller
+// sets Name, Slots and Version.
+func (s *Store) Join(ctx context.Context, n Node) (Node, error) {
+	n.Incarnation = n.Name + "-" + rand.Text()[:10]
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, started, expires) VALUES ($1, $2, $3, $4, @now, @now + $5)",
+			n.Incarnation, n.Name, n.Slots, n.Version, s.settings.Lease.Microseconds())
+		return err
+	})
+	if err != nil {
+		return Node{}, fmt.Errorf("join as node %s: %w", n.Name, err)
+	}
+	return n, nil
+}
+
+// Heartbeat extends the lease of a node. It returns [ErrExpired] if it was too late: then
+// other nodes run its jobs, or will.
+func (s *Store) Heartbeat(ctx context.Context, n Node) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2 WHERE incarnation = $1 AND expires > @now", n.Incarnation, s.settings.Lease.Microseconds())
+		if err == nil && changed == 0 {
+			err = ErrExpired
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("heartbeat of node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// Leave ends a node: its jobs are due on other nodes at once.
+func (s *Store) Leave(ctx context.Context, n Node) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		if _, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation); err != nil {
+			return err
+		}
+		return s.adopt(ctx, tx, "WHERE owner = $1 @lock", n.Incarnation)
+	})
+	if err != nil {
+		return fmt.Errorf("leave as node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// reapAtOnce is how many jobs of lost nodes one transaction adopts.
+const reapAtOnce = 500
+
+// Reap makes the jobs of lost nodes due on other nodes. It returns how many there were.
+func (s *Store) Reap(ctx context.Context) (jobs int, err error) {
+	for {
+		var some int
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			lost, err := load(ctx, tx, "WHERE state = 'running' AND owner NOT IN (SELECT incarnation FROM @node WHERE expires > @now) LIMIT $1 @skip", reapAtOnce)
+			if err != nil {
+				return err
+			}
+			some = len(lost)
+			return s.adoptAll(ctx, tx, lost)
+		})
+		if err != nil {
+			return jobs, fmt.Errorf("adopt jobs of lost nodes: %w", err)
+		}
+		jobs += some
+		if some < reapAtOnce {
+			return jobs, nil
+		}
+	}
+}
+
+func (s *Store) adopt(ctx context.Context, tx jobdb.Tx, condition string, args ...any) error {
+	lost, err := load(ctx, tx, condition, args...)
+	if err != nil {
+		return err
+	}
+	return s.adoptAll(ctx, tx, lost)
+}
+
+func (s *Store) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) error {
+	t, err := now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, j := range lost {
+		owner := j.Owner
+		if err := s.charge(ctx, tx, j, t); err != nil {
+			return err
+		}
+		event := j.adopt(owner, t)
+		if err := s.save(ctx, tx, j, event, owner, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Run is a job on a node, from its start to its end.
+type Run struct {
+	Job  *Job // as it was at the start
+	Node Node
+}
+
+// Finish ends a run. It returns [ErrFenced] if the job has another run since, or was
+// deleted; then nothing is changed.
+func (s *Store) Finish(ctx context.Context, r Run, o Outcome) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		found, err := load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3 @lock", r.Job.Document.ID(), r.Job.Epoch, r.Node.Incarnation)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return ErrFenced
+		}
+		j := found[0]
+		t, err := now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := s.charge(ctx, tx, j, t); err != nil {
+			return err
+		}
+		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings.HealthThreshold
+		event, err := j.finish(o, s.delay(&j.Document), t)
+		if err != nil {
+			return err
+		}
+		return s.save(ctx, tx, j, event, r.Node.Incarnation, t)
+	})
+	if err != nil {
+		return fmt.Errorf("finish run %d of job %s: %w", r.Job.Epoch, r.Job.Document.ID(), err)
+	}
+	return nil
+}
+
+// delay returns how long a job waits after consecutive errors.
+func (s *Store) delay(d *Document) func(errors int64) time.Duration {
+	least, most := cmp.Or(d.Backoff.Min, s.settings.Backoff.Min), cmp.Or(d.Backoff.Max, s.settings.Backoff.Max)
+	return func(errors int64) time.Duration {
+		full := most
+		if doublings := errors - 1; doublings < 32 && least<<doublings < most {
+			full = least << doublings
+		}
+		return time.Duration(float64(full) * (0.75 + rand.Float64()/4))
+	}
+}
+
+// An Order is what a node is to do with a job that it runs.
+type Order struct {
+	Job    string
+	Epoch  int64
+	Wanted int64 // reasons to run, so far
+	// Stop: the job was paused or changed. A job that was deleted or runs elsewhere has no
+	// order.
+	Stop bool
+}
+
+// Orders returns the orders for all jobs of a node.
+func (s *Store) Orders(ctx context.Context, n Node) (orders []Order, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		return jobdb.Each(ctx, tx, "SELECT id, epoch, wanted, paused OR generation <> observed FROM @job WHERE owner = $1", []any{n.Incarnation}, func(scan func(...any) error) error {
+			var o Order
+			err := scan(&o.Job, &o.Epoch, &o.Wanted, &o.Stop)
+			orders = append(orders, o)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("orders for node %s: %w", n.Name, err)
+	}
+	return orders, nil
+}
+
+// Pause, Resume and Restart change jobs by ID, and return how many were not so already.
+// Pause stops what runs. Restart makes due at once what waits, is idle or has ended.
+func (s *Store) Pause(ctx context.Context, ids ...string) (int, error) {
+	return s.each(ctx, "pause", EventPaused, ids, (*Job).pause)
+}
+
+// Resume undoes [Store.Pause].
+func (s *Store) Resume(ctx context.Context, ids ...string) (int, error) {
+	return s.each(ctx, "resume", EventResumed, ids, (*Job).resume)
+}
+
+// Restart makes jobs due at once that wait, are idle or have ended.
+func (s *Store) Restart(ctx context.Context, ids ...string) (int, error) {
+	return s.each(ctx, "restart", EventRestarted, ids, (*Job).restart)
+}
+
+func (s *Store) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (changed int, err error) {
+	for _, id := range ids {
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			found, err := load(ctx, tx, "WHERE id = $1 @lock", id)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return ErrNoJob
+			}
+			t, err := now(ctx, tx)
+			if err != nil || !change(found[0]) {
+				return err
+			}
+			changed++
+			return s.save(ctx, tx, found[0], event, "", t)
+		})
+		if err != nil {
+			return changed, fmt.Errorf("%s job %s: %w", what, id, err)
+		}
+	}
+	return changed, nil
+}
+
+// Delete deletes jobs. What they have written stays.
+func (s *Store) Delete(ctx context.Context, ids ...string) error {
+	for _, id := range ids {
+		if err := s.db.Begin(ctx, func(tx jobdb.Tx) error { return remove(ctx, tx, id) }); err != nil {
+			return fmt.Errorf("delete job %s: %w", id, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Store holds jobs in a database. Its methods may be called concurrently, by any number
+// of processes if the database is PostgreSQL.
+type Store struct {
+	db       *jobdb.DB
+	kinds    Kinds
+	settings Settings
+}
+
+// Settings are the numbers of the scheduler.
+type Settings struct {
+	// Backoff is how long jobs wait after errors, if their documents do not say.
+	Backoff Backoff
+	// HealthThreshold is how long a run must last for errors before it not to count.
+	HealthThreshold time.Duration
+	// Lease is how long a node may be silent before its jobs run elsewhere.
+	Lease time.Duration
+	// HalfLife is the time in which what a namespace has used counts half.
+	HalfLife time.Duration
+	// Interval is the time between two rotations.
+	Interval time.Duration
+	// History is how many events of a job are kept.
+	History int64
+}
+
+// Defaults returns the settings that are used if nothing else is said.
+func Defaults() Settings {
+	return Settings{
+		Backoff:         Backoff{30 * time.Second, time.Hour},
+		HealthThreshold: 2 * time.Minute,
+		Lease:           12 * time.Second,
+		HalfLife:        5 * time.Minute,
+		Interval:        15 * time.Second,
+		History:         20,
+	}
+}
+
+// NewStore returns a store with the jobs in a database.
+func NewStore(db *jobdb.DB, kinds Kinds, settings Settings) *Store {
+	return &Store{db, kinds, settings}
+}
+
+// now returns the time of the database.
+func now(ctx context.Context, tx jobdb.Tx) (time.Time, error) {
+	var n int64
+	_, err := jobdb.One(ctx, tx, "SELECT @now", nil, &n)
+	return fromMicros(n), err
+}
+
+// load returns the jobs that a condition selects.
+func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs []*Job, err error) {
+	err = jobdb.Each(ctx, tx, "SELECT "+columns+" FROM @job "+condition, args, func(scan func(...any) error) error {
+		j := &Job{}
+		jobs = append(jobs, j)
+		return j.scan(scan)
+	})
+	return jobs, err
+}
+
+// save writes where a job stands, and adds an event to its history.
+func (s *Store) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
+	var owner *string
+	if j.Owner != "" {
+		owner = &j.Owner
+	}
+	j.events++
+	_, err := tx.Exec(ctx, `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7,
+			observed = $8, wanted = $9, seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15,
+			succeeded = $16, events = $17 WHERE id = $1`,
+		j.Document.ID(), j.text, j.Generation, j.State, j.Document.Paused, j.Epoch, owner, j.Observed, j.Wanted, j.Seen,
+		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO @event (job, number, at, type, node, reason) VALUES ($1, $2, $3, $4, $5, $6)",
+		j.Document.ID(), j.events, micros(now), event, node, j.Reason)
+	if err != nil {
+		return err
+	}
+	if j.events > s.settings.History {
+		_, err = tx.Exec(ctx, "DELETE FROM @event WHERE job = $1 AND number <= $2", j.Document.ID(), j.events-s.settings.History)
+	}
+	return err
+}
+
+// Get returns a job.
+func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
+	var found []*Job
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+		found, err = load(ctx, tx, "WHERE id = $1", id)
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = ErrNoJob
+	}
+	if err != nil {
+		return nil, fmt.Errorf("job %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+// History returns the last events of a job, newest first.
+func (s *Store) History(ctx context.Context, id string) (events []Event, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		return jobdb.Each(ctx, tx, "SELECT at, type, node, reason FROM @event WHERE job = $1 ORDER BY number DESC", []any{id}, func(scan func(...any) error) error {
+			var e Event
+			var at int64
+			err := scan(&at, &e.Type, &e.Node, &e.Reason)
+			e.Time = fromMicros(at)
+			events = append(events, e)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("history of job %s: %w", id, err)
+	}
+	return events, nil
+}
+
+// Wake notes that there may be something to do for jobs. What is idle becomes due; what runs
+// does not become idle before it has looked again.
+func (s *Store) Wake(ctx context.Context, ids ...string) error {
+	const atOnce = 500
+	for from := 0; from < len(ids); from += atOnce {
+		some := ids[from:min(from+atOnce, len(ids))]
+		args := make([]any, len(some))
+		for n, id := range some {
+			args[n] = id
+		}
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END
+				WHERE follow AND state IN ('idle', 'running', 'pending') AND id IN (`+jobdb.List(1, len(some))+")", args...)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("wake jobs: %w", err)
+		}
+	}
+	return nil
+}
