@@ -13,7 +13,12 @@ import (
 // Admit starts jobs that are due on a node, at most as many as given. Namespaces that have
 // used least in proportion to their shares come first; within a namespace, the job that has
 // not run for longest. It returns [ErrExpired] if the node's lease has expired.
-func (s *Store) Admit(ctx context.Context, n Node, most int) (runs []Run, err error) {
+func (s *Store) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
+	return s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
+}
+
+// admit does what Admit does, and calls started for each run in the same transaction.
+func (s *Store) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, err error) {
 	if most <= 0 {
 		return nil, nil
 	}
@@ -45,6 +50,9 @@ func (s *Store) Admit(ctx context.Context, n Node, most int) (runs []Run, err er
 			if err := s.save(ctx, tx, j, event, n.Incarnation, t); err != nil {
 				return err
 			}
+			if err := started(ctx, tx, Run{j, n}); err != nil {
+				return err
+			}
 			runs = append(runs, Run{j, n})
 		}
 		return nil
@@ -53,6 +61,18 @@ func (s *Store) Admit(ctx context.Context, n Node, most int) (runs []Run, err er
 		return nil, fmt.Errorf("start jobs on node %s: %w", n.Name, err)
 	}
 	return runs, nil
+}
+
+// Waiting returns how many jobs are due that the node could run; it stops counting at most.
+func (s *Store) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+due+" LIMIT $2) AS waiting", []any{n.Name, most}, &count)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count jobs that are due: %w", err)
+	}
+	return count, nil
 }
 
 func alive(ctx context.Context, tx jobdb.Tx, n Node) (bool, error) {

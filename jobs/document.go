@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -95,6 +96,10 @@ type Kind interface {
 	// Identify returns what the document refers to. It uses no network, and is only called
 	// with documents without problems.
 	Identify(d *Document) Identity
+	// Run does what the job of the session is to do, until there is nothing more, or ctx ends.
+	// An error that matches [ErrRejected] will not pass by itself; after any other error, the
+	// job is tried again later.
+	Run(ctx context.Context, s *Session) error
 }
 
 // An Identity is what jobs must not have in common.

@@ -36,4 +36,6 @@ var (
 	ErrFenced = errors.New("run is not the current one of its job")
 	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
 	ErrExpired = errors.New("lease of the node has expired")
+	// ErrRejected: the job cannot run as it is, and will not if it is tried again.
+	ErrRejected = errors.New("job cannot run as it is")
 )

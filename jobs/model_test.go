@@ -31,6 +31,8 @@ func (fakeKind) Identify(d *jobs.Document) jobs.Identity {
 	return jobs.Identity{Work: d.Source + " " + d.Target, Target: d.Target}
 }
 
+func (fakeKind) Run(context.Context, *jobs.Session) error { return nil }
+
 var fakeKinds = jobs.Kinds{"fake": fakeKind{}}
 
 // databases are empty databases with a clock that tests set.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
@@ -19,7 +20,7 @@ type Node struct {
 // Join makes a node known, which must call [Store.Heartbeat] within the lease. The caller
 // sets Name, Slots and Version.
 func (s *Store) Join(ctx context.Context, n Node) (Node, error) {
-	n.Incarnation = n.Name + "-" + rand.Text()[:10]
+	n.Incarnation = "node-" + strings.ToLower(rand.Text()[:16])
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, started, expires) VALUES ($1, $2, $3, $4, @now, @now + $5)",
 			n.Incarnation, n.Name, n.Slots, n.Version, s.settings.Lease.Microseconds())

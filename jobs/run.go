@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -14,6 +15,22 @@ import (
 type Run struct {
 	Job  *Job // as it was at the start
 	Node Node
+}
+
+// owned returns the job of a run that a node is to execute, or [ErrFenced].
+func (s *Store) owned(ctx context.Context, id runID, n Node) (*Job, error) {
+	var found []*Job
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+		found, err = load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3", id.job, id.epoch, n.Incarnation)
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = ErrFenced
+	}
+	if err != nil {
+		return nil, fmt.Errorf("execute run %d of job %s: %w", id.epoch, id.job, err)
+	}
+	return found[0], nil
 }
 
 // Finish ends a run. It returns [ErrFenced] if the job has another run since, or was
@@ -62,20 +79,28 @@ func (s *Store) delay(d *Document) func(errors int64) time.Duration {
 
 // An Order is what a node is to do with a job that it runs.
 type Order struct {
-	Job    string
-	Epoch  int64
-	Wanted int64 // reasons to run, so far
+	Namespace, Name string
+	Epoch           int64
+	Wanted          int64 // reasons to run, so far
 	// Stop: the job was paused or changed. A job that was deleted or runs elsewhere has no
 	// order.
 	Stop bool
+	// Age is how long ago the run was started.
+	Age time.Duration
 }
+
+// ID returns the ID of the job.
+func (o *Order) ID() string { return o.Namespace + "/" + o.Name }
 
 // Orders returns the orders for all jobs of a node.
 func (s *Store) Orders(ctx context.Context, n Node) (orders []Order, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		return jobdb.Each(ctx, tx, "SELECT id, epoch, wanted, paused OR generation <> observed FROM @job WHERE owner = $1", []any{n.Incarnation}, func(scan func(...any) error) error {
+		return jobdb.Each(ctx, tx, "SELECT namespace, id, epoch, wanted, paused OR generation <> observed, @now - started FROM @job WHERE owner = $1", []any{n.Incarnation}, func(scan func(...any) error) error {
 			var o Order
-			err := scan(&o.Job, &o.Epoch, &o.Wanted, &o.Stop)
+			var age int64
+			err := scan(&o.Namespace, &o.Name, &o.Epoch, &o.Wanted, &o.Stop, &age)
+			o.Name = strings.TrimPrefix(o.Name, o.Namespace+"/")
+			o.Age = time.Duration(age) * time.Microsecond
 			orders = append(orders, o)
 			return err
 		})

@@ -26,8 +26,11 @@ type Settings struct {
 	Lease time.Duration
 	// HalfLife is the time in which what a namespace has used counts half.
 	HalfLife time.Duration
-	// Interval is the time between two rotations.
-	Interval time.Duration
+	// Interval is the time between two rotations, in each of which a node ends up to MaxChurn
+	// runs, if other jobs wait. None ends before MinRunTime.
+	Interval   time.Duration
+	MaxChurn   int
+	MinRunTime time.Duration
 	// History is how many events of a job are kept.
 	History int64
 }
@@ -40,6 +43,8 @@ func Defaults() Settings {
 		Lease:           12 * time.Second,
 		HalfLife:        5 * time.Minute,
 		Interval:        15 * time.Second,
+		MaxChurn:        100,
+		MinRunTime:      time.Minute,
 		History:         20,
 	}
 }
@@ -144,6 +149,22 @@ func (s *Store) Wake(ctx context.Context, ids ...string) error {
 		if err != nil {
 			return fmt.Errorf("wake jobs: %w", err)
 		}
+	}
+	return nil
+}
+
+// SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs
+// that wait say how the slots are divided.
+func (s *Store) SetShares(ctx context.Context, namespace string, shares int) error {
+	if shares < 1 || shares > 1000 {
+		return fmt.Errorf("namespace %s: invalid shares %d: want 1 to 1000", namespace, shares)
+	}
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, shares, charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET shares = excluded.shares", namespace, shares)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set shares of namespace %s: %w", namespace, err)
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ type Rows interface {
 type driver interface {
 	begin(ctx context.Context, do func(Tx) error) error
 	dialect() dialect
+	migrateQueue(ctx context.Context) error
+	queue(ctx context.Context, c QueueConfig) (Queue, error)
 	close() error
 }
 

@@ -11,7 +11,7 @@ import (
 //go:embed sql/*.sql
 var files embed.FS
 
-// migrate applies the migrations that are missing, in one transaction. It returns an error
+// migrate applies the migrations that are missing, in one transaction, and then River's. It returns an error
 // that matches [ErrVersion] if the tables are newer than this program.
 func (db *DB) migrate(ctx context.Context) error {
 	names, err := fs.Glob(files, "sql/*.sql") // in the order of their numbers
@@ -21,7 +21,7 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err := db.prepare(ctx); err != nil {
 		return err
 	}
-	return db.Begin(ctx, func(tx Tx) error {
+	err = db.Begin(ctx, func(tx Tx) error {
 		if _, err := tx.Exec(ctx, "UPDATE @version SET version = version"); err != nil { // locks it
 			return err
 		}
@@ -49,6 +49,10 @@ func (db *DB) migrate(ctx context.Context) error {
 		_, err := tx.Exec(ctx, "UPDATE @version SET version = $1", len(names))
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return db.driver.migrateQueue(ctx)
 }
 
 // prepare creates the schema, if the database has schemas, and the table of the version.

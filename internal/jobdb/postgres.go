@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/feedctl/feedctl/storage/postgres/schema"
 )
@@ -81,4 +82,20 @@ type postgresRows struct{ pgx.Rows }
 func (r *postgresRows) Close() error {
 	r.Rows.Close()
 	return r.Err()
+}
+
+func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
+
+// migrateQueue holds a lock against other processes, by a transaction on another connection.
+func (p *postgres) migrateQueue(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl queue "+p.schema); err != nil {
+			return err
+		}
+		return migrateQueue(ctx, riverpgxv5.New(p.pool), p.schema)
+	})
+}
+
+func (p *postgres) queue(ctx context.Context, c QueueConfig) (Queue, error) {
+	return newQueue(ctx, riverpgxv5.New(p.pool), unwrapPostgres, p.schema, c)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/riverqueue/river/riverdriver/riversqlite"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -68,3 +69,13 @@ func (t *sqliteTx) Query(ctx context.Context, sql string, args ...any) (Rows, er
 type sqliteRows struct{ *sql.Rows }
 
 func (r *sqliteRows) Close() error { return errors.Join(r.Rows.Close(), r.Err()) }
+
+func unwrapSQLite(tx Tx) *sql.Tx { return tx.(*rewriting).Tx.(*sqliteTx).tx }
+
+func (s *sqlite) migrateQueue(ctx context.Context) error {
+	return migrateQueue(ctx, riversqlite.New(s.db), "")
+}
+
+func (s *sqlite) queue(ctx context.Context, c QueueConfig) (Queue, error) {
+	return newQueue(ctx, riversqlite.New(s.db), unwrapSQLite, "", c)
+}

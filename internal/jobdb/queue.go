@@ -1,0 +1,121 @@
+package jobdb
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// A RunArgs names a run. Each is one row in River's table, which is never used for another.
+type RunArgs struct {
+	Job   string `json:"job"`
+	Epoch int64  `json:"epoch"`
+	// Bounded runs end by themselves within minutes; others take as long as they need.
+	Bounded bool `json:"bounded,omitempty"`
+}
+
+// Kind implements [river.JobArgs].
+func (RunArgs) Kind() string { return "run" }
+
+// maxBounded is when River ends a bounded run that should have ended before.
+const maxBounded = 15 * time.Minute
+
+// A Queue executes runs on nodes.
+type Queue interface {
+	// Serve executes the runs of a node from now on, so many at the same time at most.
+	Serve(node string, slots int) error
+	// Insert adds a run for a node in a transaction.
+	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
+	// Stop waits for the runs to end. When ctx ends, their contexts do.
+	Stop(ctx context.Context) error
+}
+
+// QueueConfig is for [DB.StartQueue].
+type QueueConfig struct {
+	// Work executes a run. Its error is shown with the run, and has no effect.
+	Work   func(ctx context.Context, args RunArgs) error
+	Logger *slog.Logger
+}
+
+// StartQueue starts a queue that serves no node yet.
+func (db *DB) StartQueue(ctx context.Context, c QueueConfig) (Queue, error) {
+	q, err := db.driver.queue(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("start queue of runs: %w", err)
+	}
+	return q, nil
+}
+
+// A queue is a [Queue] on one kind of database.
+type queue[TTx any] struct {
+	client *river.Client[TTx]
+	unwrap func(Tx) TTx
+}
+
+func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap func(Tx) TTx, schema string, c QueueConfig) (Queue, error) {
+	workers := river.NewWorkers()
+	if err := river.AddWorkerSafely(workers, &worker{work: c.Work}); err != nil {
+		return nil, err
+	}
+	client, err := river.NewClient(d, &river.Config{
+		Logger:               c.Logger,
+		Queues:               map[string]river.QueueConfig{"none": {MaxWorkers: 1}}, // River wants one at the start
+		RescueStuckJobsAfter: maxBounded + 5*time.Minute,
+		Schema:               schema,
+		Workers:              workers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &queue[TTx]{client, unwrap}, client.Start(context.WithoutCancel(ctx))
+}
+
+func (q *queue[TTx]) Serve(node string, slots int) error {
+	return q.client.Queues().Add(node, river.QueueConfig{MaxWorkers: slots})
+}
+
+func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArgs) error {
+	_, err := q.client.InsertTx(ctx, q.unwrap(tx), args, &river.InsertOpts{Queue: node, MaxAttempts: 1})
+	return err
+}
+
+func (q *queue[TTx]) Stop(ctx context.Context) error {
+	if err := q.client.Stop(ctx); ctx.Err() == nil || err == nil {
+		return err
+	}
+	return q.client.StopAndCancel(context.WithoutCancel(ctx))
+}
+
+// A worker executes the runs that River gives it.
+type worker struct {
+	river.WorkerDefaults[RunArgs]
+	work func(ctx context.Context, args RunArgs) error
+}
+
+func (w *worker) Work(ctx context.Context, job *river.Job[RunArgs]) error {
+	return w.work(ctx, job.Args)
+}
+
+func (w *worker) Timeout(job *river.Job[RunArgs]) time.Duration {
+	if job.Args.Bounded {
+		return maxBounded
+	}
+	return -1
+}
+
+// migrateQueue migrates River's tables. Some of its migrations cannot share a transaction.
+func migrateQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schema string) error {
+	m, err := rivermigrate.New(d, &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fmt.Errorf("migrate queue of runs: %w", err)
+	}
+	return nil
+}

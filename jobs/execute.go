@@ -1,0 +1,109 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// execute runs a job until it has caught up, is told to stop, or fails, and writes how it
+// ended. Its error is only shown with the run.
+func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	id := runID{args.Job, args.Epoch}
+	n := w.current()
+	j, err := w.store.owned(ctx, id, n)
+	if err != nil {
+		w.forget(id)
+		return err
+	}
+	s := &Session{Document: j.Document, Logger: w.config.Logger.With("job", args.Job, "run", args.Epoch), wanted: j.Wanted, before: j.Wanted}
+	w.mu.Lock()
+	a := w.reserve(id)
+	a.session, a.end = s, end
+	w.mu.Unlock()
+	defer w.forget(id)
+
+	if args.Bounded {
+		limited, cancel := context.WithTimeoutCause(ctx, runLimit, errRotated)
+		defer cancel()
+		ctx = limited
+	}
+	o, err := w.perform(ctx, s)
+	if errors.Is(context.Cause(ctx), errLost) {
+		return context.Cause(ctx) // the job has another run, or will
+	}
+	if err := w.store.finish(context.WithoutCancel(ctx), Run{j, n}, o); err != nil {
+		return err
+	}
+	return err
+}
+
+// perform runs the job as its kind says.
+func (w *worker) perform(ctx context.Context, s *Session) (Outcome, error) {
+	kind, ok := w.store.kinds[s.Document.Kind]
+	if !ok {
+		return Outcome{End: Crashed, Reason: "this node does not know kind " + s.Document.Kind}, nil
+	}
+	err := kind.Run(ctx, s)
+	if err == nil && ctx.Err() == nil {
+		s.CaughtUp()
+		if !s.Document.Follow {
+			return Outcome{End: Done}, nil
+		}
+		if w.room() {
+			s.Linger = true
+			err = kind.Run(ctx, s)
+		} else {
+			return Outcome{End: CaughtUp, Seen: s.answered()}, nil
+		}
+	}
+	stopped := context.Cause(ctx)
+	switch {
+	case stopped != nil && s.Linger && s.answered() > 0:
+		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
+	case stopped != nil:
+		return Outcome{End: Stopped, Reason: stopped.Error()}, nil
+	case err == nil:
+		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
+	case errors.Is(err, ErrRejected):
+		return Outcome{End: Rejected, Reason: err.Error()}, err
+	}
+	return Outcome{End: Crashed, Reason: err.Error()}, err
+}
+
+// room reports whether slots are free.
+func (w *worker) room() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.runs) < w.config.Slots
+}
+
+func (w *worker) forget(id runID) {
+	w.mu.Lock()
+	delete(w.runs, id)
+	w.mu.Unlock()
+	w.hurry()
+}
+
+// finish writes how a run ended. It tries again while the database is away, as the run has
+// ended either way; but not for longer than the lease.
+func (s *Store) finish(ctx context.Context, r Run, o Outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, s.settings.Lease)
+	defer cancel()
+	for {
+		err := s.Finish(ctx, r, o)
+		if err == nil || errors.Is(err, ErrFenced) {
+			return err
+		}
+		select {
+		case <-time.After(time.Second/2 + rand.N(time.Second)):
+		case <-ctx.Done():
+			return err // the node does not know the run any more: obey releases the job
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// WorkerConfig is for [Store.Work].
+type WorkerConfig struct {
+	// Name of the node; two processes at a time must not have the same.
+	Name string
+	// Slots is how many jobs run at the same time at most (default 500).
+	Slots   int
+	Version string
+	Logger  *slog.Logger
+}
+
+// The times between what the loops of a node do, and limits of theirs.
+const (
+	heartbeatEvery = 3 * time.Second
+	reapEvery      = 3 * time.Second
+	admitEvery     = time.Second
+	ordersEvery    = 2 * time.Second
+	startupJitter  = 5 * time.Second
+	runLimit       = 10 * time.Minute
+	stopWithin     = 30 * time.Second
+)
+
+// Reasons why a node ends runs.
+var (
+	errStopped = errors.New("stopped by the node")
+	errRotated = errors.New("rotated, as others wait")
+	errChanged = errors.New("the job was paused, changed or deleted")
+	errLost    = errors.New("the node's lease expired")
+)
+
+// A worker is a node while it works.
+type worker struct {
+	store  *Store
+	config WorkerConfig
+	queue  jobdb.Queue
+	admits chan struct{} // holds a value if there may be something to start
+
+	mu      sync.Mutex
+	node    Node
+	runs    map[runID]*activeRun
+	rotated time.Time // when runs ended last that did not linger
+}
+
+type runID struct {
+	job   string
+	epoch int64
+}
+
+// An activeRun is a run in a slot.
+type activeRun struct {
+	began   time.Time
+	session *Session
+	end     context.CancelCauseFunc // nil until it executes
+}
+
+// Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
+func (s *Store) Work(ctx context.Context, c WorkerConfig) (err error) {
+	c.Slots = cmp.Or(c.Slots, 500)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), runs: map[runID]*activeRun{}}
+	w.queue, err = s.db.StartQueue(ctx, jobdb.QueueConfig{Work: w.execute, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	if err := w.join(ctx); err != nil {
+		return errors.Join(err, w.queue.Stop(ctx))
+	}
+	g, loops := errgroup.WithContext(ctx)
+	for every, do := range map[time.Duration]func(context.Context) error{
+		heartbeatEvery: w.heartbeat,
+		reapEvery + 1:  w.reap,
+		ordersEvery:    w.obey,
+	} {
+		g.Go(func() error { return w.loop(loops, every, nil, do) })
+	}
+	g.Go(func() error { return w.loop(loops, admitEvery, w.admits, w.admit) })
+	err = g.Wait()
+	return errors.Join(err, w.stop(context.WithoutCancel(ctx)))
+}
+
+// loop does something again and again, and at once when wake has a value. Errors are logged:
+// most are of the database, and pass.
+func (w *worker) loop(ctx context.Context, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
+	for failed := false; ; {
+		err := do(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failed {
+			w.config.Logger.Warn("scheduler cannot use its database, trying again", "node", w.config.Name, "error", err)
+		} else if err == nil && failed {
+			w.config.Logger.Info("scheduler can use its database again", "node", w.config.Name)
+		}
+		failed = err != nil
+		timer := time.NewTimer(every*3/4 + rand.N(every/2))
+		select {
+		case <-timer.C:
+		case <-wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// join takes a new incarnation.
+func (w *worker) join(ctx context.Context) error {
+	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.config.Slots, Version: w.config.Version})
+	if err != nil {
+		return err
+	}
+	if err := w.queue.Serve(n.Incarnation, w.config.Slots); err != nil {
+		return fmt.Errorf("serve the queue of node %s: %w", n.Incarnation, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.node = n
+	return nil
+}
+
+func (w *worker) current() Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.node
+}
+
+// heartbeat extends the lease. If it has expired, the jobs may run elsewhere: the runs end,
+// and the node begins as a new one.
+func (w *worker) heartbeat(ctx context.Context) error {
+	err := w.store.Heartbeat(ctx, w.current())
+	if !errors.Is(err, ErrExpired) {
+		return err
+	}
+	w.config.Logger.Warn("lease of the node has expired, its runs end", "node", w.config.Name)
+	w.endAll(errLost)
+	return w.join(ctx)
+}
+
+func (w *worker) reap(ctx context.Context) error {
+	jobs, err := w.store.Reap(ctx)
+	if jobs > 0 {
+		w.config.Logger.Warn("adopted jobs of lost nodes", "node", w.config.Name, "jobs", jobs)
+		w.hurry()
+	}
+	return err
+}
+
+// hurry lets the next admission begin at once.
+func (w *worker) hurry() {
+	select {
+	case w.admits <- struct{}{}:
+	default:
+	}
+}
+
+// admit starts as many jobs as there is room for.
+func (w *worker) admit(ctx context.Context) error {
+	w.mu.Lock()
+	n, free := w.node, w.config.Slots-len(w.runs)
+	w.mu.Unlock()
+	var reserved []runID
+	insert := func(ctx context.Context, tx jobdb.Tx, r Run) error {
+		id := runID{r.Job.Document.ID(), r.Job.Epoch}
+		reserved = append(reserved, id)
+		w.mu.Lock()
+		w.reserve(id) // before it can execute
+		w.mu.Unlock()
+		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
+	}
+	runs, err := w.store.admit(ctx, n, free, insert)
+	if err != nil {
+		for _, id := range reserved {
+			w.forget(id)
+		}
+		return err
+	}
+	if len(runs) < free {
+		return nil
+	}
+	return w.makeRoom(ctx, n)
+}
+
+// reserve returns the slot of a run. w.mu is held.
+func (w *worker) reserve(id runID) *activeRun {
+	a, ok := w.runs[id]
+	if !ok {
+		a = &activeRun{began: time.Now()}
+		w.runs[id] = a
+	}
+	return a
+}
+
+// makeRoom ends runs for jobs that wait: those first that only linger.
+func (w *worker) makeRoom(ctx context.Context, n Node) error {
+	waiting, err := w.store.Waiting(ctx, n, w.config.Slots)
+	if err != nil {
+		return err
+	}
+	for _, a := range w.candidates(waiting) {
+		a.end(errRotated)
+	}
+	return nil
+}
+
+// candidates returns runs that may end for others, at most so many.
+func (w *worker) candidates(most int) (found []*activeRun) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var long []*activeRun
+	for _, a := range w.runs {
+		switch {
+		case a.end == nil:
+		case a.session.Linger && a.session.answered() > 0:
+			found = append(found, a)
+		case a.session.Document.Follow && time.Since(a.began) > w.store.settings.MinRunTime:
+			long = append(long, a)
+		}
+	}
+	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
+	if len(found) < most && time.Since(w.rotated) > w.store.settings.Interval {
+		w.rotated = time.Now()
+		found = append(found, long[:min(len(long), w.store.settings.MaxChurn)]...)
+	}
+	return found[:min(len(found), most)]
+}
+
+// obey ends runs whose jobs were paused, changed or deleted, or run elsewhere, and gives back
+// jobs that this node does not run although the database says so.
+func (w *worker) obey(ctx context.Context) error {
+	n := w.current()
+	orders, err := w.store.Orders(ctx, n)
+	if err != nil {
+		return err
+	}
+	for _, o := range w.follow(orders) {
+		r := Run{&Job{Document: Document{Namespace: o.Namespace, Name: o.Name}, Epoch: o.Epoch}, n}
+		if err := w.store.Finish(ctx, r, Outcome{End: Stopped, Reason: "the node did not execute it"}); err != nil && !errors.Is(err, ErrFenced) {
+			return err
+		}
+	}
+	return nil
+}
+
+// unknownAfter is the age at which a run is given back if the node does not execute it.
+const unknownAfter = time.Minute
+
+// follow does as the orders say. It returns those for runs that the node should execute, and
+// does not.
+func (w *worker) follow(orders []Order) (unknown []Order) {
+	byRun := map[runID]Order{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range orders {
+		id := runID{o.ID(), o.Epoch}
+		byRun[id] = o
+		if _, ok := w.runs[id]; !ok && o.Age > unknownAfter {
+			unknown = append(unknown, o)
+		}
+	}
+	for id, a := range w.runs {
+		switch o, ok := byRun[id]; {
+		case a.end == nil && time.Since(a.began) < unknownAfter: // it has just been started
+		case a.end == nil:
+			delete(w.runs, id)
+		case !ok || o.Stop:
+			a.end(errChanged)
+		default:
+			a.session.update(o.Wanted)
+		}
+	}
+	return unknown
+}
+
+func (w *worker) endAll(reason error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.runs {
+		if a.end != nil {
+			a.end(reason)
+		}
+	}
+}
+
+// stop ends all runs and the node.
+func (w *worker) stop(ctx context.Context) error {
+	w.endAll(errStopped)
+	within, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	err := w.queue.Stop(within)
+	return errors.Join(err, w.store.Leave(ctx, w.current()))
+}
