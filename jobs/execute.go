@@ -33,7 +33,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 		defer cancel()
 		ctx = limited
 	}
-	o, err := w.perform(ctx, s)
+	o, err := w.perform(ctx, a)
 	if errors.Is(context.Cause(ctx), errLost) {
 		return context.Cause(ctx) // the job has another run, or will
 	}
@@ -44,7 +44,8 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 }
 
 // perform runs the job as its kind says.
-func (w *worker) perform(ctx context.Context, s *Session) (Outcome, error) {
+func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
+	s := a.session
 	kind, ok := w.store.kinds[s.Document.Kind]
 	if !ok {
 		return Outcome{End: Crashed, Reason: "this node does not know kind " + s.Document.Kind}, nil
@@ -55,12 +56,11 @@ func (w *worker) perform(ctx context.Context, s *Session) (Outcome, error) {
 		if !s.Document.Follow {
 			return Outcome{End: Done}, nil
 		}
-		if w.room() {
-			s.Linger = true
-			err = kind.Run(ctx, s)
-		} else {
+		if !w.linger(a) {
 			return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 		}
+		s.Linger = true
+		err = kind.Run(ctx, s)
 	}
 	stopped := context.Cause(ctx)
 	switch {
@@ -76,11 +76,13 @@ func (w *worker) perform(ctx context.Context, s *Session) (Outcome, error) {
 	return Outcome{End: Crashed, Reason: err.Error()}, err
 }
 
-// room reports whether slots are free.
-func (w *worker) room() bool {
+// linger reports whether a run that has caught up may keep its slot: only while others are
+// free.
+func (w *worker) linger(a *activeRun) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.runs) < w.config.Slots
+	a.lingers = len(w.runs) < w.config.Slots
+	return a.lingers
 }
 
 func (w *worker) forget(id runID) {

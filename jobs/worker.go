@@ -68,6 +68,7 @@ type activeRun struct {
 	began   time.Time
 	session *Session
 	end     context.CancelCauseFunc // nil until it executes
+	lingers bool
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
@@ -228,7 +229,7 @@ func (w *worker) candidates(most int) (found []*activeRun) {
 	for _, a := range w.runs {
 		switch {
 		case a.end == nil:
-		case a.session.Linger && a.session.answered() > 0:
+		case a.lingers && a.session.answered() > 0:
 			found = append(found, a)
 		case a.session.Document.Follow && time.Since(a.began) > w.store.settings.MinRunTime:
 			long = append(long, a)
