@@ -31,36 +31,53 @@ func (s *Store) admit(ctx context.Context, n Node, most int, started func(contex
 		if alive, err := alive(ctx, tx, n); err != nil || !alive {
 			return cmp.Or(err, ErrExpired)
 		}
-		tenants, err := s.dueTenants(ctx, tx, n, t)
-		if err != nil {
-			return err
-		}
-		for len(runs) < most && len(tenants) > 0 {
-			first := leastUsed(tenants)
-			j, err := first.next(ctx, tx, n, most-len(runs))
-			if err != nil {
-				return err
-			}
-			if j == nil {
-				delete(tenants, first.namespace)
-				continue
-			}
-			first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
+		start := func(j *Job) error {
 			event := j.start(n.Incarnation, t)
 			if err := s.save(ctx, tx, j, event, n.Incarnation, t); err != nil {
 				return err
 			}
-			if err := started(ctx, tx, Run{j, n}); err != nil {
+			runs = append(runs, Run{j, n})
+			return started(ctx, tx, Run{j, n})
+		}
+		probes, err := s.probes(ctx, tx, n, most, t)
+		if err != nil {
+			return err
+		}
+		for _, j := range probes {
+			if err := start(j); err != nil {
 				return err
 			}
-			runs = append(runs, Run{j, n})
 		}
-		return nil
+		return s.share(ctx, tx, n, t, func() int { return most - len(runs) }, start)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start jobs on node %s: %w", n.Name, err)
 	}
 	return runs, nil
+}
+
+// share starts jobs while there is room, namespace by namespace.
+func (s *Store) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, room func() int, start func(*Job) error) error {
+	tenants, err := s.dueTenants(ctx, tx, n, t)
+	if err != nil {
+		return err
+	}
+	for room() > 0 && len(tenants) > 0 {
+		first := leastUsed(tenants)
+		j, err := first.next(ctx, tx, n, room())
+		if err != nil {
+			return err
+		}
+		if j == nil {
+			delete(tenants, first.namespace)
+			continue
+		}
+		first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
+		if err := start(j); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Waiting returns how many jobs are due that the node could run; it stops counting at most.
@@ -88,7 +105,7 @@ type tenant struct {
 	due       []*Job  // a part of them
 }
 
-const due = "state = 'pending' AND not_before <= @now AND (node = '' OR node = $1)"
+const due = "state = 'pending' AND not_before <= @now AND (node = '' OR node = $1) AND " + available
 
 func (s *Store) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}

@@ -53,6 +53,9 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	err := kind.Run(ctx, s)
 	if err == nil && ctx.Err() == nil {
 		s.CaughtUp()
+		if err := w.originsUp(ctx, s); err != nil {
+			return Outcome{End: Stopped, Reason: err.Error()}, err
+		}
 		if !s.Document.Follow {
 			return Outcome{End: Done}, nil
 		}
@@ -73,7 +76,21 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	case errors.Is(err, ErrRejected):
 		return Outcome{End: Rejected, Reason: err.Error()}, err
 	}
-	return Outcome{End: Crashed, Reason: err.Error()}, err
+	return Outcome{End: Crashed, Reason: err.Error(), Origin: blamed(err)}, err
+}
+
+// originsUp notes that the origins of a job work.
+func (w *worker) originsUp(ctx context.Context, s *Session) error {
+	i := w.store.kinds[s.Document.Kind].Identify(&s.Document)
+	for _, origin := range []string{i.SourceOrigin, i.TargetOrigin} {
+		if origin == "" {
+			continue
+		}
+		if err := w.store.OriginUp(ctx, origin); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // linger reports whether a run that has caught up may keep its slot: only while others are

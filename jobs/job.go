@@ -90,6 +90,8 @@ type Outcome struct {
 	Reason string // an error, or why the run was stopped
 	// Seen is the value of Wanted that was read before the run last found nothing more to do.
 	Seen int64
+	// Origin is the error of a server because of which the run crashed, if it did.
+	Origin *OriginError
 	// Healthy: the run lasted long enough, or got far enough, for errors before it not to count.
 	Healthy bool
 }

@@ -57,6 +57,15 @@ func (s *Store) Finish(ctx context.Context, r Run, o Outcome) error {
 		if err != nil {
 			return err
 		}
+		if o.Origin != nil && j.State == Pending {
+			until, err := originFailed(ctx, tx, o.Origin, t)
+			if err != nil {
+				return err
+			}
+			if !until.IsZero() {
+				j.NotBefore = until // it is the origin's turn to be tried, not the job's
+			}
+		}
 		return s.save(ctx, tx, j, event, r.Node.Incarnation, t)
 	})
 	if err != nil {

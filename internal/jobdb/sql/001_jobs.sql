@@ -64,3 +64,18 @@ CREATE TABLE @tenant (
 	usage     double precision NOT NULL DEFAULT 0, -- slot seconds, halved every few minutes
 	charged   bigint           NOT NULL DEFAULT 0  -- when usage was last updated
 );
+
+CREATE INDEX job_source_origin ON @job (source_origin) WHERE source_origin <> '';
+CREATE INDEX job_target_origin ON @job (target_origin) WHERE target_origin <> '';
+
+-- Servers with which runs failed. While an origin is blocked, its jobs wait, but for one that
+-- probes it from time to time.
+CREATE TABLE @origin (
+	origin   text    NOT NULL PRIMARY KEY,
+	failures bigint  NOT NULL, -- of different runs, since the last success
+	since    bigint  NOT NULL, -- when the first of them was
+	open     boolean NOT NULL, -- it is taken to be down
+	probe    bigint  NOT NULL, -- the time between two probes
+	blocked  bigint  NOT NULL, -- until when no run is to start
+	reason   text    NOT NULL
+);

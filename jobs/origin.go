@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// An OriginError is an error of a server rather than of the job that uses it: the server
+// cannot be reached, or does not work, or has too many requests. It says nothing about the job.
+type OriginError struct {
+	Origin string // as in [Identity]
+	Err    error
+	// RetryAfter is how long the server asks its clients to wait; 0 if it does not.
+	RetryAfter time.Duration
+}
+
+func (e *OriginError) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e.Err) }
+
+// Unwrap implements the interface of [errors.Is].
+func (e *OriginError) Unwrap() error { return e.Err }
+
+// The rules for origins.
+const (
+	failuresToOpen = 3           // runs that fail, with no success in between,
+	failuresWithin = time.Minute // in this time, mean that the origin is down
+	firstProbe     = 5 * time.Second
+	lastProbe      = time.Minute
+)
+
+// originFailed notes that a run failed because of an origin. It returns until when no run is
+// to use the origin; the zero time if that is not known to be down.
+func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time) (time.Time, error) {
+	const insert = "INSERT INTO @origin (origin, failures, since, open, probe, blocked, reason) VALUES ($1, 0, $2, false, 0, 0, '') ON CONFLICT DO NOTHING"
+	if _, err := tx.Exec(ctx, insert, e.Origin, micros(t)); err != nil {
+		return time.Time{}, err
+	}
+	var failures, since, probe, blocked int64
+	var open bool
+	const read = "SELECT failures, since, open, probe, blocked FROM @origin WHERE origin = $1 @lock"
+	if _, err := jobdb.One(ctx, tx, read, []any{e.Origin}, &failures, &since, &open, &probe, &blocked); err != nil {
+		return time.Time{}, err
+	}
+	if !open && t.Sub(fromMicros(since)) > failuresWithin {
+		failures, since = 0, micros(t)
+	}
+	failures++
+	next := firstProbe
+	if open { // this was a probe, or had begun before
+		next = min(2*time.Duration(probe)*time.Microsecond, lastProbe)
+	}
+	open = open || failures >= failuresToOpen
+	until := fromMicros(blocked)
+	if open && !until.After(t) {
+		until, probe = t.Add(next), next.Microseconds()
+	}
+	if asked := t.Add(e.RetryAfter); e.RetryAfter > 0 && asked.After(until) {
+		until = asked
+	}
+	const update = "UPDATE @origin SET failures = $2, since = $3, open = $4, probe = $5, blocked = $6, reason = $7 WHERE origin = $1"
+	_, err := tx.Exec(ctx, update, e.Origin, failures, since, open, probe, micros(until), e.Err.Error())
+	if !until.After(t) {
+		until = time.Time{}
+	}
+	return until, err
+}
+
+// OriginUp notes that a run has used an origin with success. If it was down, its jobs are due
+// again, spread over a few seconds.
+func (s *Store) OriginUp(ctx context.Context, origin string) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		var open bool
+		found, err := jobdb.One(ctx, tx, "SELECT open FROM @origin WHERE origin = $1 @lock", []any{origin}, &open)
+		if err != nil || !found {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM @origin WHERE origin = $1", origin); err != nil || !open {
+			return err
+		}
+		ids, err := waitingFor(ctx, tx, origin)
+		if err != nil {
+			return err
+		}
+		t, err := now(ctx, tx)
+		for _, id := range ids {
+			due := micros(t) + rand.Int64N(startupJitter.Microseconds())
+			if _, err := tx.Exec(ctx, "UPDATE @job SET not_before = $2, errors = 0, reason = '' WHERE id = $1", id, due); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that %s is up: %w", origin, err)
+	}
+	return nil
+}
+
+// waitingFor returns the jobs that wait after an error and use an origin.
+func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, err error) {
+	const sql = "SELECT id FROM @job WHERE state = 'pending' AND errors > 0 AND (source_origin = $1 OR target_origin = $1) ORDER BY id @lock"
+	err = jobdb.Each(ctx, tx, sql, []any{origin}, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
+
+// available is the condition for a job none of whose origins is blocked.
+const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin))`
+
+// probes returns a job for each origin that is down and to be probed now, at most so many.
+func (s *Store) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
+	type origin struct {
+		name  string
+		probe int64
+	}
+	var down []origin
+	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked LIMIT $1 @skip"
+	err = jobdb.Each(ctx, tx, sql, []any{most}, func(scan func(...any) error) error {
+		var o origin
+		err := scan(&o.name, &o.probe)
+		down = append(down, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range down {
+		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $2 OR target_origin = $2) AND (node = '' OR node = $1)
+			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin))
+			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, o.name)
+		if err != nil {
+			return nil, err
+		}
+		if len(one) == 0 {
+			continue
+		}
+		found = append(found, one...)
+		next := min(2*o.probe, lastProbe.Microseconds())
+		if _, err := tx.Exec(ctx, "UPDATE @origin SET probe = $2, blocked = $3 WHERE origin = $1", o.name, next, micros(t)+next); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// blamed returns the error of the origin that a run failed because of, if there is one.
+func blamed(err error) *OriginError {
+	e, _ := errors.AsType[*OriginError](err)
+	return e
+}

@@ -1,0 +1,81 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// originKind has jobs with origins, as their source and target say.
+type originKind struct{ fakeKind }
+
+func (originKind) Identify(d *jobs.Document) jobs.Identity {
+	return jobs.Identity{Work: d.ID(), SourceOrigin: d.Source, TargetOrigin: d.Target}
+}
+
+// TestOriginDown has 1,000 jobs whose server is down for half an hour, and a few with another.
+func TestOriginDown(t *testing.T) {
+	db := databases(t)["sqlite"]
+	store := jobs.NewStore(db, jobs.Kinds{"fake": originKind{}}, jobs.Defaults())
+	var documents []jobs.Document
+	for n := range 1010 {
+		server := "https://down.test"
+		if n >= 1000 {
+			server = "https://up.test"
+		}
+		documents = append(documents, jobs.Document{Namespace: "n", Name: fmt.Sprint(n), Kind: "fake", Source: server, Follow: true})
+	}
+	if _, err := store.Apply(t.Context(), documents, jobs.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const slots = 500
+	node, err := store.Join(t.Context(), jobs.Node{Name: "n", Slots: slots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := epoch.Add(30 * time.Minute)
+	requests, caughtUp, others := 0, 0, 0
+	at := epoch
+	for ; caughtUp < 1000 && at.Before(back.Add(2*time.Minute)); at = at.Add(time.Second) {
+		exec(t, db, "UPDATE @clock SET at = $1", at.UnixMicro())
+		if err := store.Heartbeat(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		runs, err := store.Admit(t.Context(), node, slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			o := jobs.Outcome{End: jobs.CaughtUp, Seen: r.Job.Wanted}
+			switch server := r.Job.Document.Source; {
+			case server != "https://down.test":
+				others++
+			case at.Before(back):
+				requests++
+				refused := &jobs.OriginError{Origin: server, Err: errors.New("connection refused")}
+				o = jobs.Outcome{End: jobs.Crashed, Reason: refused.Error(), Origin: refused}
+			default:
+				caughtUp++
+				if err := store.OriginUp(t.Context(), server); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := store.Finish(t.Context(), r, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if others != 10 {
+		t.Errorf("%d of 10 jobs of another server ran", others)
+	}
+	if most := slots + int(30*time.Minute/time.Minute) + 5; requests > most {
+		t.Errorf("%d runs used the server while it was down, want at most %d", requests, most)
+	}
+	if took := at.Sub(back); caughtUp != 1000 || took > 90*time.Second {
+		t.Errorf("%d of 1000 jobs ran within %v", caughtUp, took)
+	}
+	t.Logf("%d runs while the server was down; all had run %v after", requests, at.Sub(back))
+}
