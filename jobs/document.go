@@ -159,7 +159,7 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 	}
 	for use, reference := range d.Credentials {
 		if use != "source" && use != "target" {
-			add("credentials", "%q is not one of source, target", use)
+			add("credentials."+use, "want source or target, for which the credential is")
 		}
 		if kind, name, _ := strings.Cut(reference, ":"); name == "" || kind != "env" && kind != "file" {
 			add("credentials."+use, "want env:NAME or file:PATH, the place of the credential instead of itself")

@@ -1,0 +1,143 @@
+package jobs_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadFiles(t *testing.T) {
+	path := writeFile(t, "jobs.yaml", `version: 1
+namespace: shop
+defaults:
+  labels: {team: data}
+  options: {limit: 10, verbose: true}
+  backoff: {min: 10s}
+jobs:
+  - name: orders
+    kind: fake
+    source: https://db.example.org/orders
+    target: s3:bucket/feeds#orders
+    credentials: {source: env:ORDERS_DB}
+    follow: true
+    options:
+      limit: 20
+      header: [a, b]
+  - name: prune
+    kind: fake
+    source: s3:bucket/feeds#orders
+    schedule: "17 3 * * *"
+    after: [orders]
+    node: big
+    labels: {tier: low}
+---
+version: 1
+jobs:
+  - {name: other, kind: fake, source: x, paused: true}
+`)
+	got, err := fakeKinds.ReadFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []jobs.Document{
+		{
+			Namespace: "shop", Name: "orders", Kind: "fake", Source: "https://db.example.org/orders", Target: "s3:bucket/feeds#orders", Follow: true,
+			Credentials: map[string]string{"source": "env:ORDERS_DB"},
+			Options:     map[string]jobs.Values{"limit": {"20"}, "verbose": {"true"}, "header": {"a", "b"}},
+			Labels:      map[string]string{"team": "data"}, Backoff: jobs.Backoff{Min: 10 * time.Second},
+		},
+		{
+			Namespace: "shop", Name: "prune", Kind: "fake", Source: "s3:bucket/feeds#orders", Schedule: "17 3 * * *", After: []string{"orders"}, Node: "big",
+			Options: map[string]jobs.Values{"limit": {"10"}, "verbose": {"true"}},
+			Labels:  map[string]string{"team": "data", "tier": "low"}, Backoff: jobs.Backoff{Min: 10 * time.Second},
+		},
+		{Namespace: "default", Name: "other", Kind: "fake", Source: "x", Paused: true, Options: map[string]jobs.Values{}, Labels: map[string]string{}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReadBadFiles expects all that is wrong at once, with lines.
+func TestReadBadFiles(t *testing.T) {
+	path := writeFile(t, "bad.yaml", `version: 1
+jobs:
+  - name: a
+    kind: fake
+    sources: x
+    after: [b]
+  - name: b
+    kind: fake
+    source: x
+    follow: maybe
+    after: [a]
+  - name: c
+    kind: fale
+  - name: d
+    kind: fake
+    source: x
+    follow: true
+    schedule: "* * * * *"
+    credentials:
+      source: secret
+      sink: env:X
+  - name: d
+    kind: fake
+    source: y
+  - name: E!
+    kind: fake
+    source: y
+    schedule: daily
+    backoff: {min: 2h, max: 1h}
+    labels: [x]
+`)
+	_, err := fakeKinds.ReadFiles(path)
+	if !errors.Is(err, jobs.ErrInvalid) {
+		t.Fatalf("read bad files: %v", err)
+	}
+	want := []string{
+		`:3: job "default/a": source: there is no source`,
+		`:5: unknown field "sources"; did you mean "source"?`,
+		`:6: job "default/a": after: the job waits for itself: default/a → default/b → default/a`,
+		`:10: follow: want true or false`,
+		`:13: job "default/c": kind: unknown kind "fale": want one of fake`,
+		`:18: job "default/d": schedule: a job that follows always runs: remove schedule or follow`,
+		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, the place of the credential instead of itself`,
+		`:21: job "default/d": credentials.sink: want source or target, for which the credential is`,
+		`:22: name: job "default/d" is at PATH:14 already`,
+		`:25: job "default/E!": name: invalid name "E!": want up to 64 of a-z 0-9 . _ -, a letter or digit first and last`,
+		`:28: job "default/E!": schedule: invalid schedule "daily"`,
+		`:29: job "default/E!": backoff: min 2h0m0s and max 1h0m0s: want durations, min not above max`,
+		`:30: labels: want fields, as "name: value"`,
+	}
+	lines := strings.Split(strings.ReplaceAll(err.Error(), path, "PATH"), "\n")
+	for n, w := range want {
+		if n >= len(lines) || !strings.HasPrefix(strings.TrimPrefix(lines[n], "PATH"), w) {
+			t.Fatalf("line %d: want %s\ngot:\n%s", n, w, strings.Join(lines, "\n"))
+		}
+	}
+	if len(lines) != len(want) {
+		t.Errorf("got %d problems:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, text := range []string{"version: 2\njobs: []\n", "version: 1\n", "jobs: [", "[]", "version: 1\njobs: {a: b}\n", "version: 1\njobs: [x]\n"} {
+		if _, err := fakeKinds.ReadFiles(writeFile(t, "bad.yaml", text)); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "bad.yaml:") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
