@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/feedctl/feedctl/storage/postgres/schema"
+	"github.com/feedctl/feedctl/internal/schema"
 )
 
 // defaultSchema is the schema of the tables in PostgreSQL.
