@@ -13,12 +13,12 @@ import (
 // Admit starts jobs that are due on a node, at most as many as given. Namespaces that have
 // used least in proportion to their shares come first; within a namespace, the job that has
 // not run for longest. It returns [ErrExpired] if the node's lease has expired.
-func (s *Store) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
+func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
 	return s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
 }
 
 // admit does what Admit does, and calls started for each run in the same transaction.
-func (s *Store) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, err error) {
+func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, err error) {
 	if most <= 0 {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (s *Store) admit(ctx context.Context, n Node, most int, started func(contex
 }
 
 // share starts jobs while there is room, namespace by namespace.
-func (s *Store) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, room func() int, start func(*Job) error) error {
+func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, room func() int, start func(*Job) error) error {
 	tenants, err := s.dueTenants(ctx, tx, n, t)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Store) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, roo
 }
 
 // Waiting returns how many jobs are due that the node could run; it stops counting at most.
-func (s *Store) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
+func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+due+" LIMIT $2) AS waiting", []any{n.Name, most}, &count)
 		return err
@@ -107,7 +107,7 @@ type tenant struct {
 
 const due = "state = 'pending' AND not_before <= @now AND (node = '' OR node = $1) AND " + available
 
-func (s *Store) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
+func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
 	const sql = "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + due + ")"
 	err := jobdb.Each(ctx, tx, sql, []any{n.Name}, func(scan func(...any) error) error {
@@ -164,12 +164,12 @@ func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, most int) (j *Jo
 }
 
 // decayed returns what is left of a usage after a time.
-func (s *Store) decayed(usage float64, age time.Duration) float64 {
+func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings.HalfLife.Seconds())
 }
 
 // charge adds the time that a run took to what its namespace has used.
-func (s *Store) charge(ctx context.Context, tx jobdb.Tx, j *Job, t time.Time) error {
+func (s *Scheduler) charge(ctx context.Context, tx jobdb.Tx, j *Job, t time.Time) error {
 	var usage float64
 	var charged int64
 	if _, err := jobdb.One(ctx, tx, "SELECT usage, charged FROM @tenant WHERE namespace = $1 @lock", []any{j.Document.Namespace}, &usage, &charged); err != nil {

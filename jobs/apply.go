@@ -29,7 +29,7 @@ const (
 	Deleted   Action = "deleted"
 )
 
-// ApplyOptions are for [Store.Apply].
+// ApplyOptions are for [Scheduler.Apply].
 type ApplyOptions struct {
 	// Prune deletes the jobs of the documents' namespaces that are not among them.
 	Prune bool
@@ -40,7 +40,7 @@ type ApplyOptions struct {
 // Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
 // are invalid, or do the same as other jobs, Apply returns [Problems]. The changes are in the
 // order of the documents; those of jobs that are deleted come last.
-func (s *Store) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
+func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
 	if problems := s.kinds.Check(documents); len(problems) > 0 {
 		return nil, Problems(problems)
 	}
@@ -66,7 +66,7 @@ func (s *Store) Apply(ctx context.Context, documents []Document, o ApplyOptions)
 
 // An application is the state that documents are compared with.
 type application struct {
-	store  *Store
+	store  *Scheduler
 	now    time.Time
 	ranks  map[string]int64
 	stored map[string]*Job
@@ -74,7 +74,7 @@ type application struct {
 
 // newApplication reads all jobs, and keeps others from changing them until the transaction
 // ends.
-func (s *Store) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document) (*application, error) {
+func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document) (*application, error) {
 	a := &application{store: s, ranks: ranks(documents), stored: map[string]*Job{}}
 	all, err := load(ctx, tx, "ORDER BY id @lock")
 	if err != nil {

@@ -106,12 +106,12 @@ func (w *worker) forget(id runID) {
 	w.mu.Lock()
 	delete(w.runs, id)
 	w.mu.Unlock()
-	w.hurry()
+	w.wake()
 }
 
 // finish writes how a run ended. It tries again while the database is away, as the run has
 // ended either way; but not for longer than the lease.
-func (s *Store) finish(ctx context.Context, r Run, o Outcome) error {
+func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Lease)
 	defer cancel()
 	for {

@@ -9,7 +9,11 @@
 // more, idle and paused; see docs/jobs.md.
 package jobs
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
 
 // A State is where a job stands.
 type State string
@@ -38,4 +42,6 @@ var (
 	ErrExpired = errors.New("lease of the node has expired")
 	// ErrRejected: the job cannot run as it is, and will not if it is tried again.
 	ErrRejected = errors.New("job cannot run as it is")
+	// ErrVersion: a newer program has migrated the tables of the scheduler.
+	ErrVersion = jobdb.ErrVersion
 )

@@ -82,7 +82,7 @@ func TestStates(t *testing.T) {
 				exec(t, db, "DELETE FROM @job")
 				exec(t, db, "DELETE FROM @event")
 				exec(t, db, "DELETE FROM @node")
-				w := &walk{t: t, db: db, store: jobs.NewStore(db, fakeKinds, jobs.Defaults()), random: rand.New(rand.NewPCG(seed, 0)), seed: seed, now: epoch, model: map[string]*modelJob{}}
+				w := &walk{t: t, db: db, store: jobs.NewScheduler(db, fakeKinds, jobs.Defaults()), random: rand.New(rand.NewPCG(seed, 0)), seed: seed, now: epoch, model: map[string]*modelJob{}}
 				exec(t, db, "UPDATE @clock SET at = $1", w.now.UnixMicro())
 				for range 400 {
 					w.step()
@@ -114,7 +114,7 @@ type modelNode struct {
 type walk struct {
 	t      *testing.T
 	db     *jobdb.DB
-	store  *jobs.Store
+	store  *jobs.Scheduler
 	random *rand.Rand
 	seed   uint64
 	now    time.Time

@@ -17,9 +17,9 @@ type Node struct {
 	Version     string `json:"version"`
 }
 
-// Join makes a node known, which must call [Store.Heartbeat] within the lease. The caller
+// Join makes a node known, which must call [Scheduler.Heartbeat] within the lease. The caller
 // sets Name, Slots and Version.
-func (s *Store) Join(ctx context.Context, n Node) (Node, error) {
+func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	n.Incarnation = "node-" + strings.ToLower(rand.Text()[:16])
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, started, expires) VALUES ($1, $2, $3, $4, @now, @now + $5)",
@@ -34,7 +34,7 @@ func (s *Store) Join(ctx context.Context, n Node) (Node, error) {
 
 // Heartbeat extends the lease of a node. It returns [ErrExpired] if it was too late: then
 // other nodes run its jobs, or will.
-func (s *Store) Heartbeat(ctx context.Context, n Node) error {
+func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2 WHERE incarnation = $1 AND expires > @now", n.Incarnation, s.settings.Lease.Microseconds())
 		if err == nil && changed == 0 {
@@ -49,7 +49,7 @@ func (s *Store) Heartbeat(ctx context.Context, n Node) error {
 }
 
 // Leave ends a node: its jobs are due on other nodes at once.
-func (s *Store) Leave(ctx context.Context, n Node) error {
+func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (s *Store) Leave(ctx context.Context, n Node) error {
 const reapAtOnce = 500
 
 // Reap makes the jobs of lost nodes due on other nodes. It returns how many there were.
-func (s *Store) Reap(ctx context.Context) (jobs int, err error) {
+func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		var some int
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -87,7 +87,7 @@ func (s *Store) Reap(ctx context.Context) (jobs int, err error) {
 	}
 }
 
-func (s *Store) adopt(ctx context.Context, tx jobdb.Tx, condition string, args ...any) error {
+func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, condition string, args ...any) error {
 	lost, err := load(ctx, tx, condition, args...)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *Store) adopt(ctx context.Context, tx jobdb.Tx, condition string, args .
 	return s.adoptAll(ctx, tx, lost)
 }
 
-func (s *Store) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) error {
+func (s *Scheduler) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) error {
 	t, err := now(ctx, tx)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 
 // OriginUp notes that a run has used an origin with success. If it was down, its jobs are due
 // again, spread over a few seconds.
-func (s *Store) OriginUp(ctx context.Context, origin string) error {
+func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var open bool
 		found, err := jobdb.One(ctx, tx, "SELECT open FROM @origin WHERE origin = $1 @lock", []any{origin}, &open)
@@ -116,7 +116,7 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin))`
 
 // probes returns a job for each origin that is down and to be probed now, at most so many.
-func (s *Store) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
+func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
 	type origin struct {
 		name  string
 		probe int64

@@ -19,7 +19,7 @@ func (originKind) Identify(d *jobs.Document) jobs.Identity {
 // TestOriginDown has 1,000 jobs whose server is down for half an hour, and a few with another.
 func TestOriginDown(t *testing.T) {
 	db := databases(t)["sqlite"]
-	store := jobs.NewStore(db, jobs.Kinds{"fake": originKind{}}, jobs.Defaults())
+	store := jobs.NewScheduler(db, jobs.Kinds{"fake": originKind{}}, jobs.Defaults())
 	var documents []jobs.Document
 	for n := range 1010 {
 		server := "https://down.test"

@@ -18,7 +18,7 @@ type Run struct {
 }
 
 // owned returns the job of a run that a node is to execute, or [ErrFenced].
-func (s *Store) owned(ctx context.Context, id runID, n Node) (*Job, error) {
+func (s *Scheduler) owned(ctx context.Context, id runID, n Node) (*Job, error) {
 	var found []*Job
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
 		found, err = load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3", id.job, id.epoch, n.Incarnation)
@@ -35,7 +35,7 @@ func (s *Store) owned(ctx context.Context, id runID, n Node) (*Job, error) {
 
 // Finish ends a run. It returns [ErrFenced] if the job has another run since, or was
 // deleted; then nothing is changed.
-func (s *Store) Finish(ctx context.Context, r Run, o Outcome) error {
+func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		found, err := load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3 @lock", r.Job.Document.ID(), r.Job.Epoch, r.Node.Incarnation)
 		if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) Finish(ctx context.Context, r Run, o Outcome) error {
 }
 
 // delay returns how long a job waits after consecutive errors.
-func (s *Store) delay(d *Document) func(errors int64) time.Duration {
+func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
 	least, most := cmp.Or(d.Backoff.Min, s.settings.Backoff.Min), cmp.Or(d.Backoff.Max, s.settings.Backoff.Max)
 	return func(errors int64) time.Duration {
 		full := most
@@ -102,7 +102,7 @@ type Order struct {
 func (o *Order) ID() string { return o.Namespace + "/" + o.Name }
 
 // Orders returns the orders for all jobs of a node.
-func (s *Store) Orders(ctx context.Context, n Node) (orders []Order, err error) {
+func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		return jobdb.Each(ctx, tx, "SELECT namespace, id, epoch, wanted, paused OR generation <> observed, @now - started FROM @job WHERE owner = $1", []any{n.Incarnation}, func(scan func(...any) error) error {
 			var o Order
@@ -122,21 +122,21 @@ func (s *Store) Orders(ctx context.Context, n Node) (orders []Order, err error) 
 
 // Pause, Resume and Restart change jobs by ID, and return how many were not so already.
 // Pause stops what runs. Restart makes due at once what waits, is idle or has ended.
-func (s *Store) Pause(ctx context.Context, ids ...string) (int, error) {
+func (s *Scheduler) Pause(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "pause", EventPaused, ids, (*Job).pause)
 }
 
-// Resume undoes [Store.Pause].
-func (s *Store) Resume(ctx context.Context, ids ...string) (int, error) {
+// Resume undoes [Scheduler.Pause].
+func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "resume", EventResumed, ids, (*Job).resume)
 }
 
 // Restart makes jobs due at once that wait, are idle or have ended.
-func (s *Store) Restart(ctx context.Context, ids ...string) (int, error) {
+func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "restart", EventRestarted, ids, (*Job).restart)
 }
 
-func (s *Store) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (changed int, err error) {
+func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (changed int, err error) {
 	for _, id := range ids {
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 			found, err := load(ctx, tx, "WHERE id = $1 @lock", id)
@@ -161,7 +161,7 @@ func (s *Store) each(ctx context.Context, what string, event EventType, ids []st
 }
 
 // Delete deletes jobs. What they have written stays.
-func (s *Store) Delete(ctx context.Context, ids ...string) error {
+func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		if err := s.db.Begin(ctx, func(tx jobdb.Tx) error { return remove(ctx, tx, id) }); err != nil {
 			return fmt.Errorf("delete job %s: %w", id, err)

@@ -13,7 +13,7 @@ import (
 // few, and expects slots to be divided by shares.
 func TestShares(t *testing.T) {
 	db := databases(t)["sqlite"]
-	store := jobs.NewStore(db, fakeKinds, jobs.Defaults())
+	store := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
 	namespaces := map[string]struct{ jobs, shares int }{"a": {5000, 100}, "b": {10, 100}, "c": {10, 200}}
 	var documents []jobs.Document
 	for name, n := range namespaces {

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// WorkerConfig is for [Store.Work].
+// WorkerConfig is for [Scheduler.Work].
 type WorkerConfig struct {
 	// Name of the node; two processes at a time must not have the same.
 	Name string
@@ -47,7 +47,7 @@ var (
 
 // A worker is a node while it works.
 type worker struct {
-	store  *Store
+	store  *Scheduler
 	config WorkerConfig
 	queue  jobdb.Queue
 	admits chan struct{} // holds a value if there may be something to start
@@ -72,7 +72,7 @@ type activeRun struct {
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
-func (s *Store) Work(ctx context.Context, c WorkerConfig) (err error) {
+func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	c.Slots = cmp.Or(c.Slots, 500)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -159,13 +159,13 @@ func (w *worker) reap(ctx context.Context) error {
 	jobs, err := w.store.Reap(ctx)
 	if jobs > 0 {
 		w.config.Logger.Warn("adopted jobs of lost nodes", "node", w.config.Name, "jobs", jobs)
-		w.hurry()
+		w.wake()
 	}
 	return err
 }
 
-// hurry lets the next admission begin at once.
-func (w *worker) hurry() {
+// wake lets the next admission begin at once.
+func (w *worker) wake() {
 	select {
 	case w.admits <- struct{}{}:
 	default:

@@ -113,7 +113,7 @@ func TestWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := newCounters()
-			store := jobs.NewStore(db, jobs.Kinds{"count": c}, jobs.Defaults())
+			store := jobs.NewScheduler(db, jobs.Kinds{"count": c}, jobs.Defaults())
 			const many = 30
 			var documents []jobs.Document
 			var ids []string

@@ -139,6 +139,10 @@ var rooms = map[string]room{
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
+	// Jobs.
+	"internal/jobdb": {rooms: []string{"internal/schema", "internal/suggest"}, libraries: []string{"github.com/riverqueue/river"}},
+	"jobs":           {rooms: []string{"internal/jobdb"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
+
 	// On top: may import everything, is imported by none.
 	"bench":               top,
 	"cmd/...":             top,
@@ -155,12 +159,12 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // drivers names the only packages that may import a library that has many dependencies or
 // is for one kind of store.
 var drivers = map[string][]string{
-	"modernc.org/sqlite":                  {"sink/sqlite", "bench"},
+	"modernc.org/sqlite":                  {"internal/jobdb", "sink/sqlite", "bench"},
 	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
-	"github.com/jackc/pgx/v5":             {"storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"github.com/jackc/pgx/v5":             {"internal/jobdb", "storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/prometheus/client_golang": {"server", "internal/metrics", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"internal/cli", "internal/complete", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},

@@ -8,9 +8,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A Store holds jobs in a database. Its methods may be called concurrently, by any number
+// A Scheduler holds jobs in a database. Its methods may be called concurrently, by any number
 // of processes if the database is PostgreSQL.
-type Store struct {
+type Scheduler struct {
 	db       *jobdb.DB
 	kinds    Kinds
 	settings Settings
@@ -49,10 +49,27 @@ func Defaults() Settings {
 	}
 }
 
-// NewStore returns a store with the jobs in a database.
-func NewStore(db *jobdb.DB, kinds Kinds, settings Settings) *Store {
-	return &Store{db, kinds, settings}
+// Open opens the database of a scheduler by its URL, and creates or migrates its tables:
+//
+//	postgres://USER@HOST/DATABASE?schema=NAME   for any number of nodes; default: feedctl_jobs
+//	sqlite:FILE                                 for one node, in a file of its own
+//	sqlite::memory:                             forgotten by Close
+//
+// The error matches [ErrVersion] if a newer program has migrated the tables.
+func Open(ctx context.Context, url string, kinds Kinds, settings Settings) (*Scheduler, error) {
+	db, err := jobdb.Open(ctx, url, jobdb.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return newScheduler(db, kinds, settings), nil
 }
+
+func newScheduler(db *jobdb.DB, kinds Kinds, settings Settings) *Scheduler {
+	return &Scheduler{db, kinds, settings}
+}
+
+// Close closes the database.
+func (s *Scheduler) Close() error { return s.db.Close() }
 
 // now returns the time of the database.
 func now(ctx context.Context, tx jobdb.Tx) (time.Time, error) {
@@ -72,7 +89,7 @@ func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs
 }
 
 // save writes where a job stands, and adds an event to its history.
-func (s *Store) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
+func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
 	var owner *string
 	if j.Owner != "" {
 		owner = &j.Owner
@@ -98,7 +115,7 @@ func (s *Store) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, 
 }
 
 // Get returns a job.
-func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
+func (s *Scheduler) Get(ctx context.Context, id string) (*Job, error) {
 	var found []*Job
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
 		found, err = load(ctx, tx, "WHERE id = $1", id)
@@ -114,7 +131,7 @@ func (s *Store) Get(ctx context.Context, id string) (*Job, error) {
 }
 
 // History returns the last events of a job, newest first.
-func (s *Store) History(ctx context.Context, id string) (events []Event, err error) {
+func (s *Scheduler) History(ctx context.Context, id string) (events []Event, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		return jobdb.Each(ctx, tx, "SELECT at, type, node, reason FROM @event WHERE job = $1 ORDER BY number DESC", []any{id}, func(scan func(...any) error) error {
 			var e Event
@@ -132,8 +149,8 @@ func (s *Store) History(ctx context.Context, id string) (events []Event, err err
 }
 
 // Wake notes that there may be something to do for jobs. What is idle becomes due; what runs
-// does not become idle before it has looked again.
-func (s *Store) Wake(ctx context.Context, ids ...string) error {
+// does not become idle before it has checked again.
+func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 	const atOnce = 500
 	for from := 0; from < len(ids); from += atOnce {
 		some := ids[from:min(from+atOnce, len(ids))]
@@ -155,7 +172,7 @@ func (s *Store) Wake(ctx context.Context, ids ...string) error {
 
 // SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs
 // that wait say how the slots are divided.
-func (s *Store) SetShares(ctx context.Context, namespace string, shares int) error {
+func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
 	if shares < 1 || shares > 1000 {
 		return fmt.Errorf("namespace %s: invalid shares %d: want 1 to 1000", namespace, shares)
 	}
