@@ -38,11 +38,11 @@ type ApplyOptions struct {
 }
 
 // Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
-// are invalid, or do the same as other jobs, Apply returns [Problems]. The changes are in the
+// are invalid, or do the same as other jobs, Apply returns [InvalidError]. The changes are in the
 // order of the documents; those of jobs that are deleted come last.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
 	if problems := s.kinds.Check(documents); len(problems) > 0 {
-		return nil, Problems(problems)
+		return nil, InvalidError(problems)
 	}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		a, err := s.newApplication(ctx, tx, documents)
@@ -51,7 +51,7 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 		}
 		changes = a.changes(documents, o.Prune)
 		if problems := a.duplicates(documents); len(problems) > 0 {
-			return Problems(problems)
+			return InvalidError(problems)
 		}
 		if o.DryRun {
 			return nil

@@ -75,10 +75,10 @@ func (p Problem) String() string {
 	return b.String() + p.Message
 }
 
-// Problems is an error that matches [ErrInvalid].
-type Problems []Problem
+// An InvalidError says all that is wrong with documents. It matches [ErrInvalid].
+type InvalidError []Problem
 
-func (p Problems) Error() string {
+func (p InvalidError) Error() string {
 	lines := make([]string, len(p))
 	for n := range p {
 		lines[n] = p[n].String()
@@ -87,7 +87,7 @@ func (p Problems) Error() string {
 }
 
 // Is implements the interface of [errors.Is].
-func (p Problems) Is(target error) bool { return target == ErrInvalid }
+func (p InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // A Kind is what jobs of one kind do. Its methods may be called concurrently.
 type Kind interface {

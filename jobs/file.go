@@ -22,7 +22,7 @@ const maxFile = 64 << 20
 
 // ReadFiles reads jobs from YAML files, or from all files in a directory that end with .yaml
 // or .yml; "-" is standard input. It returns all that is wrong with them at once, as
-// [Problems] with file and line.
+// [InvalidError] with file and line.
 func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
 	var files []string
 	for _, path := range paths {
@@ -96,7 +96,7 @@ func readFile(name string) ([]byte, error) {
 // A reader gathers the documents and problems of several files.
 type reader struct {
 	documents []Document
-	problems  Problems
+	problems  InvalidError
 	lines     map[string]map[string]int // job → field → line; "" is the job's first line
 	files     map[string]string         // job → file
 	file      string

@@ -120,8 +120,7 @@ func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err err
 	return orders, nil
 }
 
-// Pause, Resume and Restart change jobs by ID, and return how many were not so already.
-// Pause stops what runs. Restart makes due at once what waits, is idle or has ended.
+// Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before.
 func (s *Scheduler) Pause(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "pause", EventPaused, ids, (*Job).pause)
 }

@@ -21,7 +21,6 @@ type counters struct {
 	sources map[string]int
 	targets map[string]int
 	running map[string]int
-	most    int // that ever ran at the same time
 }
 
 func newCounters() *counters {

@@ -59,7 +59,7 @@ func (t *sqliteTx) Exec(ctx context.Context, sql string, args ...any) (int64, er
 }
 
 func (t *sqliteTx) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
-	rows, err := t.tx.QueryContext(ctx, sql, args...)
+	rows, err := t.tx.QueryContext(ctx, sql, args...) //nolint:rowserrcheck // Close returns the error
 	if err != nil {
 		return nil, err
 	}
