@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/suggest"
 )
 
 // A Change is what applying documents does to one job.
@@ -50,7 +53,11 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 			return err
 		}
 		changes = a.changes(documents, o.Prune)
-		if problems := a.duplicates(documents); len(problems) > 0 {
+		problems, err := a.unknownNodes(ctx, tx, documents)
+		if err != nil {
+			return err
+		}
+		if problems = append(problems, a.duplicates(documents)...); len(problems) > 0 {
 			return InvalidError(problems)
 		}
 		if o.DryRun {
@@ -87,33 +94,48 @@ func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents [
 	return a, err
 }
 
-// duplicates returns a problem for each document that does the same as another, or as a
-// job that is neither changed nor deleted.
+// duplicates returns a problem for each document that does the same as a job that is neither
+// changed nor deleted.
 func (a *application) duplicates(documents []Document) (problems []Problem) {
-	works, targets := map[string]string{}, map[string]string{}
-	check := func(d *Document) {
-		id := d.ID()
-		identity := a.store.kinds[d.Kind].Identify(d)
-		if other, ok := works[identity.Work]; ok {
-			problems = append(problems, Problem{Job: id, Field: "source", Message: fmt.Sprintf("job %q does the same", other)})
-		} else if other, ok := targets[identity.Target]; ok && identity.Target != "" {
-			problems = append(problems, Problem{Job: id, Field: "target", Message: fmt.Sprintf("job %q writes to the same target", other)})
-		}
-		works[identity.Work], targets[identity.Target] = id, id
-	}
 	applied := map[string]bool{}
 	for n := range documents {
 		applied[documents[n].ID()] = true
 	}
+	u := users{}
 	for id, j := range a.stored {
-		if !applied[id] && !j.Finished() {
-			check(&j.Document)
+		if kind, ok := a.store.kinds[j.Document.Kind]; ok && !applied[id] && !j.Finished() {
+			u.add(&j.Document, kind.Identify(&j.Document))
 		}
 	}
 	for n := range documents {
-		check(&documents[n])
+		d := &documents[n]
+		problems = append(problems, u.add(d, a.store.kinds[d.Kind].Identify(d))...)
 	}
 	return problems
+}
+
+// unknownNodes returns a problem for each document that is pinned to a node that never joined.
+func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents []Document) (problems []Problem, err error) {
+	known := map[string]bool{"": true}
+	err = jobdb.Each(ctx, tx, "SELECT DISTINCT name FROM @node", nil, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		known[name] = true
+		return err
+	})
+	for _, j := range a.stored {
+		known[j.Document.Node] = true // it may be down
+	}
+	names := slices.Sorted(maps.Keys(known))
+	for n := range documents {
+		d := &documents[n]
+		if known[d.Node] {
+			continue
+		}
+		problems = append(problems, Problem{Job: d.ID(), Field: "node", Message: fmt.Sprintf(
+			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Node, suggest.DidYouMean(d.Node, names, ""), d.Node)})
+	}
+	return problems, err
 }
 
 // changes compares the documents with what is stored.

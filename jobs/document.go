@@ -132,14 +132,42 @@ func (k Kinds) Check(documents []Document) (all []Problem) {
 	for n := range documents {
 		names[documents[n].ID()] = true
 	}
+	var valid []*Document
 	for n := range documents {
 		d := &documents[n]
-		for _, p := range k.check(d, names) {
+		problems := k.check(d, names)
+		for _, p := range problems {
 			p.Job = d.ID()
 			all = append(all, p)
 		}
+		if len(problems) == 0 {
+			valid = append(valid, d)
+		}
 	}
-	return append(all, cycles(documents)...)
+	all = append(all, cycles(documents)...)
+	u := users{}
+	for _, d := range valid {
+		all = append(all, u.add(d, k[d.Kind].Identify(d))...)
+	}
+	return all
+}
+
+// users are the jobs that do something, or write to a target, by identity.
+type users struct{ work, target map[string]string }
+
+// add adds a document, and returns a problem if it does the same as another.
+func (u *users) add(d *Document, i Identity) (problems []Problem) {
+	if u.work == nil {
+		u.work, u.target = map[string]string{}, map[string]string{}
+	}
+	id := d.ID()
+	if other, ok := u.work[i.Work]; ok {
+		problems = append(problems, Problem{Job: id, Field: "source", Message: fmt.Sprintf("job %q does the same", other)})
+	} else if other, ok := u.target[i.Target]; ok && i.Target != "" {
+		problems = append(problems, Problem{Job: id, Field: "target", Message: fmt.Sprintf("job %q writes to the same target", other)})
+	}
+	u.work[i.Work], u.target[i.Target] = id, id
+	return problems
 }
 
 func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {

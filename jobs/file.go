@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,30 @@ const maxFile = 64 << 20
 // or .yml; "-" is standard input. It returns all that is wrong with them at once, as
 // [InvalidError] with file and line.
 func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
+	f, err := k.Read(os.Stdin, paths...)
+	if err != nil {
+		return nil, err
+	}
+	return f.Documents, nil
+}
+
+// Files are jobs that were read from files.
+type Files struct {
+	Documents []Document
+	reader    *reader
+}
+
+// Locate adds to an error that is an [InvalidError] where in the files the fields are.
+func (f *Files) Locate(err error) error {
+	problems, ok := errors.AsType[InvalidError](err)
+	if !ok {
+		return err
+	}
+	return f.reader.locateAll(problems)
+}
+
+// Read does what [Kinds.ReadFiles] does; "-" is the given reader.
+func (k Kinds) Read(stdin io.Reader, paths ...string) (*Files, error) {
 	var files []string
 	for _, path := range paths {
 		found, err := expand(path)
@@ -34,25 +59,24 @@ func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
 	}
 	r := &reader{lines: map[string]map[string]int{}, files: map[string]string{}}
 	for _, name := range files {
-		text, err := readFile(name)
+		text, err := readFile(stdin, name)
 		if err != nil {
 			return nil, fmt.Errorf("read jobs: %w", err)
 		}
 		r.read(name, text)
 	}
-	for _, p := range k.Check(r.documents) {
-		r.problems = append(r.problems, r.locate(p))
+	if problems := append(r.problems, r.locateAll(k.Check(r.documents))...); len(problems) > 0 {
+		problems.sort()
+		return nil, problems
 	}
-	if len(r.problems) > 0 {
-		slices.SortStableFunc(r.problems, func(a, b Problem) int {
-			if c := strings.Compare(a.File, b.File); c != 0 {
-				return c
-			}
-			return a.Line - b.Line
-		})
-		return nil, r.problems
-	}
-	return r.documents, nil
+	return &Files{r.documents, r}, nil
+}
+
+// sort sorts problems by file and line.
+func (p InvalidError) sort() {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
 }
 
 func expand(path string) ([]string, error) {
@@ -76,8 +100,8 @@ func expand(path string) ([]string, error) {
 	return files, err
 }
 
-func readFile(name string) ([]byte, error) {
-	in := os.Stdin
+func readFile(stdin io.Reader, name string) ([]byte, error) {
+	in := stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -100,6 +124,16 @@ type reader struct {
 	lines     map[string]map[string]int // job → field → line; "" is the job's first line
 	files     map[string]string         // job → file
 	file      string
+}
+
+// locateAll adds to problems where their fields are, and sorts them.
+func (r *reader) locateAll(problems []Problem) InvalidError {
+	located := make(InvalidError, len(problems))
+	for n, p := range problems {
+		located[n] = r.locate(p)
+	}
+	located.sort()
+	return located
 }
 
 // locate adds to a problem where its field is.

@@ -100,6 +100,12 @@ jobs:
   - name: d
     kind: fake
     source: y
+  - {name: f, kind: fake, source: z, target: t}
+  - name: g
+    kind: fake
+    source: zz
+    target: t
+  - {name: h, kind: fake, source: z, target: t}
   - name: E!
     kind: fake
     source: y
@@ -121,10 +127,12 @@ jobs:
 		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, the place of the credential instead of itself`,
 		`:21: job "default/d": credentials.sink: want source or target, for which the credential is`,
 		`:22: name: job "default/d" is at PATH:14 already`,
-		`:25: job "default/E!": name: invalid name "E!": want up to 64 of a-z 0-9 . _ -, a letter or digit first and last`,
-		`:28: job "default/E!": schedule: invalid schedule "daily"`,
-		`:29: job "default/E!": backoff: min 2h0m0s and max 1h0m0s: want durations, min not above max`,
-		`:30: labels: want fields, as "name: value"`,
+		`:29: job "default/g": target: job "default/f" writes to the same target`,
+		`:30: job "default/h": source: job "default/f" does the same`,
+		`:31: job "default/E!": name: invalid name "E!": want up to 64 of a-z 0-9 . _ -, a letter or digit first and last`,
+		`:34: job "default/E!": schedule: invalid schedule "daily"`,
+		`:35: job "default/E!": backoff: min 2h0m0s and max 1h0m0s: want durations, min not above max`,
+		`:36: labels: want fields, as "name: value"`,
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), path, "PATH"), "\n")
 	for n, w := range want {
@@ -139,5 +147,51 @@ jobs:
 		if _, err := fakeKinds.ReadFiles(writeFile(t, "bad.yaml", text)); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "bad.yaml:") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestLocate has problems that only the database shows, with lines of the files.
+func TestLocate(t *testing.T) {
+	path := writeFile(t, "jobs.yaml", `version: 1
+jobs:
+  - name: a
+    kind: fake
+    source: x
+    target: t
+  - name: b
+    kind: fake
+    source: y
+    node: nowhere
+`)
+	files, err := fakeKinds.Read(strings.NewReader(""), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	other := []jobs.Document{{Namespace: "n", Name: "other", Kind: "fake", Source: "z", Target: "t"}}
+	if _, err := store.Apply(t.Context(), other, jobs.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Apply(t.Context(), files.Documents, jobs.ApplyOptions{})
+	want := path + `:6: job "default/a": target: job "n/other" writes to the same target
+` + path + `:10: job "default/b": node: there is no node "nowhere": start it first, with "feedctl jobs worker --name nowhere"`
+	if got := files.Locate(err).Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if _, err := store.Get(t.Context(), "default/a"); !errors.Is(err, jobs.ErrNoJob) {
+		t.Errorf("a job of the file is stored: %v", err)
+	}
+	if _, err := store.Join(t.Context(), jobs.Node{Name: "nowhere"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Apply(t.Context(), files.Documents[1:], jobs.ApplyOptions{}); err != nil {
+		t.Errorf("once the node is there: %v", err)
+	}
+	if err := files.Locate(errBad); err != errBad {
+		t.Errorf("another error became %v", err)
 	}
 }
