@@ -114,6 +114,24 @@ type Identity struct {
 	SourceOrigin, TargetOrigin string
 	// Local: the job uses files of a node, which it must be pinned to.
 	Local bool
+	// Watch is what a job that follows waits for when it has caught up. If it is zero, the job
+	// runs again from time to time.
+	Watch Watch
+}
+
+// A Watch is a name on a server, whose changes are a reason to run.
+type Watch struct {
+	// Type of the server: "couchdb", "feedctl", "store" or "outbox".
+	Type string
+	// Server is a URL, without credentials: of a CouchDB server, a feed server, a store or a
+	// database with an outbox.
+	Server string
+	// Name of the database or feed on the server.
+	Name string
+	// Credential is the reference in [Document.Credentials] that is used for the server.
+	Credential string
+	// Local: the server consists of files of the node that the job is pinned to.
+	Local bool
 }
 
 // Kinds are all kinds of jobs, by their names.

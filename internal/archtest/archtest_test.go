@@ -142,6 +142,7 @@ var rooms = map[string]room{
 	// Jobs.
 	"internal/jobdb": {rooms: []string{"internal/schema", "internal/suggest"}, libraries: []string{"github.com/riverqueue/river"}},
 	"jobs":           {rooms: []string{"internal/jobdb", "internal/suggest"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
+	"jobs/watch":     {rooms: []string{"internal/backoff", "jobs"}},
 
 	// On top: may import everything, is imported by none.
 	"bench":               top,

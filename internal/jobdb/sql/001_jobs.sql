@@ -27,6 +27,14 @@ CREATE TABLE @job (
 	stopped       bigint  NOT NULL DEFAULT 0,
 	events        bigint  NOT NULL DEFAULT 0,   -- how many there have been
 	succeeded     bigint  NOT NULL DEFAULT 0,
+
+	watch_type       text   NOT NULL,            -- what the job waits for when it is idle; '' for nothing
+	watch_server     text   NOT NULL,
+	watch_credential text   NOT NULL,
+	watch_node       text   NOT NULL,            -- the node that has the server's files; '' for any
+	watch_name       text   NOT NULL,
+	watch_state      text   NOT NULL DEFAULT '', -- of the name, when the watcher woke the job last
+	swept            bigint NOT NULL DEFAULT 0,  -- when the job was last woken because no watcher had done so
 	CHECK ((state = 'running') = (owner IS NOT NULL)),
 	CHECK (state <> 'idle' OR wanted = seen)
 );
@@ -78,4 +86,20 @@ CREATE TABLE @origin (
 	probe    bigint  NOT NULL, -- the time between two probes
 	blocked  bigint  NOT NULL, -- until when no run is to start
 	reason   text    NOT NULL
+);
+
+CREATE INDEX job_watch ON @job (watch_type, watch_server, watch_credential, watch_node, watch_name) WHERE watch_type <> '';
+
+-- Servers that a node watches for the jobs that wait for their changes. It has the watch
+-- until the node leaves or is lost.
+CREATE TABLE @watch (
+	type       text   NOT NULL,
+	server     text   NOT NULL,
+	credential text   NOT NULL,
+	node       text   NOT NULL,             -- as watch_node
+	owner      text   NOT NULL,             -- an incarnation of a node
+	position   text   NOT NULL DEFAULT '',  -- in the changes of the server
+	checked    bigint NOT NULL DEFAULT 0,   -- changes before have woken their jobs
+	error      text   NOT NULL DEFAULT '',  -- why the watch does not work
+	PRIMARY KEY (type, server, credential, node)
 );
