@@ -1,13 +1,10 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"errors"
+	"fmt"
 	"log/slog"
-	"net/http"
-	"slices"
-	"strings"
+
+	"github.com/feedctl/feedctl/internal/access"
 )
 
 // A Credential authenticates a client. It is either a username and a password
@@ -17,26 +14,9 @@ type Credential struct {
 	Bearer             string
 }
 
-func (c Credential) validate() error {
-	switch basic := c.Username != "" || c.Password != ""; {
-	case basic && c.Bearer != "":
-		return errors.New("a credential is either a username and a password or a bearer token, not both")
-	case !basic && c.Bearer == "":
-		return errors.New("a credential is empty")
-	case basic && (c.Username == "" || c.Password == ""):
-		return errors.New("a credential needs both a username and a password")
-	case strings.Contains(c.Username, ":"):
-		return errors.New("a username contains \":\"") // RFC 7617, section 2
-	}
-	return nil
-}
-
 // String returns the credential without its secret.
 func (c Credential) String() string {
-	if c.Bearer != "" {
-		return "Bearer ..."
-	}
-	return "Basic " + c.Username + ":..."
+	return access.Credential(c).String()
 }
 
 // GoString implements [fmt.GoStringer]; it keeps the secret out of %#v.
@@ -45,73 +25,18 @@ func (c Credential) GoString() string { return c.String() }
 // LogValue implements [slog.LogValuer].
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// A guard checks requests against a list of credentials. It keeps digests, since
-// values of equal length can be compared in constant time.
-type guard struct {
-	digests   [][sha256.Size]byte
-	challenge []string // values of WWW-Authenticate
-}
-
-func newGuard(credentials []Credential) *guard {
-	g := new(guard)
-	for _, c := range credentials {
-		digest, challenge := basicDigest(c.Username, c.Password), `Basic realm="feedctl", charset="UTF-8"`
-		if c.Bearer != "" {
-			digest, challenge = bearerDigest(c.Bearer), `Bearer realm="feedctl"`
+// newAccess returns the check of requests that the configuration asks for.
+func newAccess(c Config, publicURL string) (*access.Control, error) {
+	convert := func(list []Credential) []access.Credential {
+		converted := make([]access.Credential, len(list))
+		for n := range list {
+			converted[n] = access.Credential(list[n])
 		}
-		g.digests = append(g.digests, digest)
-		if !slices.Contains(g.challenge, challenge) {
-			g.challenge = append(g.challenge, challenge)
-		}
+		return converted
 	}
-	return g
-}
-
-func basicDigest(username, password string) [sha256.Size]byte {
-	return sha256.Sum256([]byte("basic\x00" + username + "\x00" + password))
-}
-
-func bearerDigest(token string) [sha256.Size]byte { return sha256.Sum256([]byte("bearer\x00" + token)) }
-
-// open reports whether no credentials are required.
-func (g *guard) open() bool { return len(g.digests) == 0 }
-
-// knows reports whether a request carries one of the credentials.
-func (g *guard) knows(r *http.Request) bool {
-	digest, ok := credentialDigest(r)
-	found := 0
-	for i := range g.digests {
-		found |= subtle.ConstantTimeCompare(digest[:], g.digests[i][:])
+	control, err := access.New(convert(c.ReadAuth), convert(c.WriteAuth), publicURL)
+	if err != nil {
+		return nil, fmt.Errorf("configure server: %w", err)
 	}
-	return ok && found == 1
-}
-
-// credentialDigest returns the digest of the credentials that a request carries.
-func credentialDigest(r *http.Request) (digest [sha256.Size]byte, ok bool) {
-	if username, password, ok := r.BasicAuth(); ok {
-		return basicDigest(username, password), true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return digest, false
-	}
-	return bearerDigest(token), true
-}
-
-// allow wraps h to require credentials that g knows. The answer to credentials
-// that only the other guard knows is 403, not 401.
-func (g *guard) allow(other *guard, h handler) handler {
-	if g.open() {
-		return h
-	}
-	return func(w *responder, r *http.Request) error {
-		switch {
-		case g.knows(r):
-			return h(w, r)
-		case other.knows(r):
-			return newProblem(http.StatusForbidden, "forbidden", "these credentials do not allow it")
-		}
-		w.Header()["Www-Authenticate"] = g.challenge
-		return newProblem(http.StatusUnauthorized, "unauthorized", "give credentials in the Authorization header")
-	}
+	return control, nil
 }

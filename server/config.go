@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/pagecache"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
@@ -134,13 +133,6 @@ func (c Config) validate() error {
 			return fmt.Errorf("configure server: %s is %d, must be positive", limit.name, limit.value)
 		}
 	}
-	for _, credentials := range [][]Credential{c.ReadAuth, c.WriteAuth} {
-		for _, credential := range credentials {
-			if err := credential.validate(); err != nil {
-				return fmt.Errorf("configure server: %w", err)
-			}
-		}
-	}
 	return nil
 }
 
@@ -170,12 +162,8 @@ func CheckExposure(addr string, c Config) error {
 	if !c.Writable || len(c.WriteAuth) > 0 || c.OpenWrites {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("check address to listen on: %w", err)
-	}
-	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
-		return nil
+	if local, err := access.OnlyLocal(addr); err != nil || local {
+		return err
 	}
 	return fmt.Errorf("listen on %q: %w on the network: give write credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
 }

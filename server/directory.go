@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
@@ -56,11 +57,11 @@ const directoryTemplate = `<!DOCTYPE html>
 // "after" is where to continue: "feeds/NAME" or "snapshots/NAME".
 func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	if s.config.NoListing {
-		return newProblem(http.StatusNotFound, "no-listing", "this server does not list its feeds")
+		return problem.New(http.StatusNotFound, "no-listing", "this server does not list its feeds")
 	}
 	after, limit, err := directoryQuery(r.URL.Query())
 	if err != nil {
-		return newProblem(http.StatusBadRequest, "invalid-request", "%v", err)
+		return problem.New(http.StatusBadRequest, "invalid-request", "%v", err)
 	}
 	d, err := s.listDirectory(r.Context(), s.base(r), after, limit)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -60,10 +61,10 @@ func tolerateHalfClose(r *http.Request) *http.Request {
 func refuseMethod(allowed string) handler {
 	return func(w *responder, r *http.Request) error {
 		if allowed == "" {
-			return newProblem(http.StatusNotImplemented, "method", "method %.20q is not known", r.Method)
+			return problem.New(http.StatusNotImplemented, "method", "method %.20q is not known", r.Method)
 		}
 		w.Header().Set("Allow", allowed)
-		return newProblem(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
+		return problem.New(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
 	}
 }
 
@@ -88,7 +89,7 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 		// answer.
 		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
 	}
-	p.send(w, r)
+	p.Send(w, r)
 }
 
 // failureLevel returns LevelDebug for clients that disconnected, or else LevelError.

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 )
@@ -23,7 +24,7 @@ var errDeletedPage = errors.New("page was deleted with its feed")
 func (s *Server) feed(name string) (*feedstore.Feed, error) {
 	f, err := s.reader.Feed(name)
 	if err != nil {
-		return nil, newProblem(http.StatusNotFound, "no-feed", "%v", err)
+		return nil, problem.New(http.StatusNotFound, "no-feed", "%v", err)
 	}
 	return f, nil
 }
@@ -55,7 +56,7 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	}
 	n, ok := pageNumber(pathValue(r, "n"))
 	if !ok || n < 1 {
-		return newProblem(http.StatusNotFound, "no-page", "page numbers are positive decimal integers")
+		return problem.New(http.StatusNotFound, "no-page", "page numbers are positive decimal integers")
 	}
 	if f.Linked(n) {
 		return s.serveLinked(w, r, f, n)
@@ -67,7 +68,7 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 	case err != nil:
 		return err
 	case n > newest.Number:
-		return newProblem(http.StatusNotFound, "no-page", "the newest page is %d", newest.Number)
+		return problem.New(http.StatusNotFound, "no-page", "the newest page is %d", newest.Number)
 	case n < newest.Number:
 		return s.serveLinked(w, r, f, n)
 	}

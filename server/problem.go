@@ -2,73 +2,18 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 )
-
-// problemType is the prefix of the type of every problem; the package documentation
-// lists the types.
-const problemType = "urn:feedctl:problem:"
-
-// A problem is an error that is sent to the client as in RFC 9457.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-	// Published and Duplicates count the entities of a publish that were processed
-	// before the problem.
-	Published  *int `json:"published,omitempty"`
-	Duplicates *int `json:"duplicates,omitempty"`
-
-	cause error // for the log; may be nil
-}
-
-func newProblem(status int, name, format string, args ...any) *problem {
-	return &problem{
-		Type: problemType + name, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...),
-	}
-}
-
-func (p *problem) Error() string {
-	if p.cause != nil {
-		return p.cause.Error()
-	}
-	return p.Detail
-}
-
-func (p *problem) Unwrap() error { return p.cause }
-
-// send answers a request with p.
-func (p *problem) send(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store")
-	if p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", "1")
-	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		data = nil // impossible: strings and numbers only
-	}
-	data = append(data, '\n')
-	h.Set("Content-Length", strconv.Itoa(len(data)))
-	w.WriteHeader(p.Status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(data) // an error means that the client has disconnected
-	}
-}
 
 // problems maps errors to problems. The first error that matches counts.
 var problems = []struct {
@@ -104,20 +49,20 @@ var problems = []struct {
 }
 
 // problemOf returns the problem for any error.
-func problemOf(err error) *problem {
-	var p *problem
+func problemOf(err error) *problem.Error {
+	var p *problem.Error
 	if errors.As(err, &p) {
 		return p
 	}
 	p = describe(err)
-	p.cause = err
+	p.Cause = err
 	return p
 }
 
-func describe(err error) *problem {
+func describe(err error) *problem.Error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than %d bytes", tooLarge.Limit)
+		return problem.New(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than %d bytes", tooLarge.Limit)
 	}
 	for _, known := range problems {
 		if !errors.Is(err, known.err) {
@@ -127,7 +72,7 @@ func describe(err error) *problem {
 		if detail == "" {
 			detail = err.Error()
 		}
-		return newProblem(known.status, known.name, "%s", detail)
+		return problem.New(known.status, known.name, "%s", detail)
 	}
-	return newProblem(http.StatusInternalServerError, "internal", "internal error; see the server's log")
+	return problem.New(http.StatusInternalServerError, "internal", "internal error; see the server's log")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
@@ -45,17 +46,17 @@ type Receipt struct {
 func (s *Server) publish(w *responder, r *http.Request) error {
 	name := pathValue(r, "feed")
 	if err := layout.CheckName(name); err != nil {
-		return newProblem(http.StatusBadRequest, "invalid-request", "%v", err)
+		return problem.New(http.StatusBadRequest, "invalid-request", "%v", err)
 	}
 	if !s.begin() {
-		return newProblem(http.StatusServiceUnavailable, "shutting-down", "the server is shutting down")
+		return problem.New(http.StatusServiceUnavailable, "shutting-down", "the server is shutting down")
 	}
 	defer s.publishing.Done()
 	select {
 	case s.publishers <- struct{}{}:
 		defer func() { <-s.publishers }()
 	default:
-		return newProblem(http.StatusServiceUnavailable, "busy", "%d requests are already publishing", s.config.MaxPublishes)
+		return problem.New(http.StatusServiceUnavailable, "busy", "%d requests are already publishing", s.config.MaxPublishes)
 	}
 	p := &publication{server: s}
 	entities, err := s.entities(w, r, func() error { return p.acquireLengthy(r.Context()) })
@@ -82,7 +83,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	}
 	if err != nil {
 		answer := *problemOf(err)
-		answer.Published, answer.Duplicates = &done.Published, &done.Duplicates
+		answer.Members = map[string]any{"published": done.Published, "duplicates": done.Duplicates}
 		return &answer
 	}
 	receipt := Receipt{Published: done.Published, Duplicates: done.Duplicates, ContentID: done.ContentID}
@@ -105,15 +106,15 @@ func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (
 	contentType := r.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil && contentType != "" && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return nil, newProblem(http.StatusBadRequest, "invalid-request", "Content-Type %q: %v", contentType, err)
+		return nil, problem.New(http.StatusBadRequest, "invalid-request", "Content-Type %q: %v", contentType, err)
 	}
 	batch := strings.HasPrefix(mediaType, "multipart/") || mediaType == "application/x-ndjson"
 	if coding := r.Header.Get("Content-Encoding"); batch && coding != "" && !strings.EqualFold(coding, "identity") {
 		w.Header().Set("Accept-Encoding", "identity")
-		return nil, newProblem(http.StatusUnsupportedMediaType, "media-type", "send %s without Content-Encoding", mediaType)
+		return nil, problem.New(http.StatusUnsupportedMediaType, "media-type", "send %s without Content-Encoding", mediaType)
 	}
 	if mediaType != "application/x-ndjson" && r.URL.RawQuery != "" {
-		return nil, newProblem(http.StatusBadRequest, "invalid-request", "query parameters are for application/x-ndjson only")
+		return nil, problem.New(http.StatusBadRequest, "invalid-request", "query parameters are for application/x-ndjson only")
 	}
 	limit := s.config.MaxBody
 	if !batch {
@@ -143,7 +144,7 @@ func (s *Server) entities(w *responder, r *http.Request, lengthy func() error) (
 // lineOptions parses the query parameters that describe lines of NDJSON.
 func lineOptions(query string) (o input.Options, err error) {
 	invalid := func(format string, args ...any) (input.Options, error) {
-		return o, newProblem(http.StatusBadRequest, "invalid-request", format, args...)
+		return o, problem.New(http.StatusBadRequest, "invalid-request", format, args...)
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/problem"
 )
 
 // A representation is one state of a resource, without a content coding.
@@ -58,7 +59,7 @@ const maxReopened = 10
 func (s *Server) serve(w *responder, r *http.Request, res resource, rep *representation) error {
 	coding, ok := acceptedCoding(r.Header.Values("Accept-Encoding"))
 	if !ok {
-		return newProblem(http.StatusNotAcceptable, "not-acceptable", "Accept-Encoding excludes zstd, gzip and identity")
+		return problem.New(http.StatusNotAcceptable, "not-acceptable", "Accept-Encoding excludes zstd, gzip and identity")
 	}
 	if rep == nil && needsState(r) {
 		var err error
@@ -104,7 +105,7 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		}
 		return s.writeBody(w, opened, coding, part, body)
 	}
-	return newProblem(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
+	return problem.New(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
 }
 
 // needsState reports whether a request may be answered without the body.
@@ -130,14 +131,14 @@ func (s *Server) answer(w *responder, r *http.Request, rep *representation, codi
 		w.WriteHeader(http.StatusNotModified)
 		return part, true, nil
 	case http.StatusPreconditionFailed:
-		return part, false, newProblem(http.StatusPreconditionFailed, "precondition", "the page is now %s", etag)
+		return part, false, problem.New(http.StatusPreconditionFailed, "precondition", "the page is now %s", etag)
 	}
 	part = span{length: rep.size()}
 	if header := r.Header["Range"]; r.Method == http.MethodGet && len(header) == 1 && coding == "" && rangeHolds(r, rep, etag) {
 		var ok bool
 		if part, ok = parseRange(header[0], rep.size()); !ok {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", rep.size()))
-			return part, false, newProblem(http.StatusRequestedRangeNotSatisfiable, "range", "the page has %d bytes", rep.size())
+			return part, false, problem.New(http.StatusRequestedRangeNotSatisfiable, "range", "the page has %d bytes", rep.size())
 		}
 	}
 	if r.Method == http.MethodHead {
@@ -177,7 +178,7 @@ func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 // that is not part of the cache's key.
 func (s *Server) cacheControl(rep *representation) string {
 	var directives []string
-	if rep.hosted || !s.readers.open() {
+	if rep.hosted || !s.access.OpenReads() {
 		directives = append(directives, "private")
 	} else if rep.immutable {
 		directives = append(directives, "public")

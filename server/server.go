@@ -15,7 +15,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/internal/lru"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -30,10 +32,9 @@ type Server struct {
 	metrics   *metrics
 	router    http.Handler
 
-	readers, writers *guard
-	origins          *origins
-	coders           *coders
-	directory        *template.Template
+	access    *access.Control
+	coders    *coders
+	directory *template.Template
 
 	reader   *feedstore.Reader
 	indexes  *lru.Cache[string, *servedIndex]
@@ -59,7 +60,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	origins, err := newOrigins(publicURL)
+	control, err := newAccess(c, publicURL)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 	store = observe.Wrap(store, operations.observe)
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
-		readers: newGuard(c.ReadAuth), writers: newGuard(c.WriteAuth), origins: origins,
+		access:     control,
 		coders:     newCoders(c.MaxCoded),
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
@@ -141,10 +142,8 @@ func (s *Server) begin() bool {
 type handler func(w *responder, r *http.Request) error
 
 func (s *Server) routes() http.Handler {
-	reading := func(h handler) handler { return s.origins.local(s.readers, s.readers.allow(s.writers, h)) }
-	writing := func(h handler) handler {
-		return s.origins.local(s.writers, s.origins.same(s.writers.allow(s.readers, h)))
-	}
+	reading := func(h handler) handler { return allowed(s.access.Read, h) }
+	writing := func(h handler) handler { return allowed(s.access.Write, h) }
 	feed := map[string]handler{http.MethodGet: reading(s.getNewest)}
 	if s.config.Writable {
 		feed[http.MethodPost] = writing(s.publish)
@@ -166,10 +165,20 @@ func (s *Server) routes() http.Handler {
 	handle(layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}")+"/pages/{n}", get(reading(s.getSnapshotPage)))
 	mux.NotFound(s.endpoint("other", get(func(*responder, *http.Request) error {
-		return newProblem(http.StatusNotFound, "no-resource", "there is nothing at this path")
+		return problem.New(http.StatusNotFound, "no-resource", "there is nothing at this path")
 	})).ServeHTTP)
 	mux.MethodNotAllowed(s.endpoint("other", nil).ServeHTTP) // for methods that chi does not know
 	return mux
+}
+
+// allowed answers requests that a check allows.
+func allowed(check func(http.Header, *http.Request) error, h handler) handler {
+	return func(w *responder, r *http.Request) error {
+		if err := check(w.Header(), r); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
 }
 
 func pathValue(r *http.Request, name string) string { return chi.URLParam(r, name) }
@@ -192,8 +201,8 @@ func (s *Server) getReadiness(w *responder, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		p := newProblem(http.StatusServiceUnavailable, "store-away", "the store does not respond")
-		p.cause = err
+		p := problem.New(http.StatusServiceUnavailable, "store-away", "the store does not respond")
+		p.Cause = err
 		return p
 	}
 	return writeText(w, "ready\n")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -44,7 +45,7 @@ func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
 	}
 	n, ok := pageNumber(pathValue(r, "n"))
 	if !ok || n > feedstore.MaxSnapshotPage {
-		return newProblem(http.StatusNotFound, "no-page", "page numbers are decimal integers from 0")
+		return problem.New(http.StatusNotFound, "no-page", "page numbers are decimal integers from 0")
 	}
 	if err := s.reader.FindSnapshot(r.Context(), name, id); err != nil {
 		return err

@@ -46,6 +46,8 @@ var rooms = map[string]room{
 	"internal/selfcheck":  {},
 	"internal/backoff":    {},
 	"internal/memlimit":   {},
+	"internal/access":     {rooms: []string{"internal/problem"}},
+	"internal/problem":    {},
 	"internal/idle":       {},
 	"internal/inprocess":  {},
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
@@ -128,7 +130,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "feedstore", "input", "internal/lru", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/lru", "internal/problem", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
