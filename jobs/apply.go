@@ -249,8 +249,10 @@ func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) er
 }
 
 func remove(ctx context.Context, tx jobdb.Tx, id string) error {
-	if _, err := tx.Exec(ctx, "DELETE FROM @event WHERE job = $1", id); err != nil {
-		return err
+	for _, of := range []string{"@event", "@stats"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+of+" WHERE job = $1", id); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(ctx, "DELETE FROM @job WHERE id = $1", id)
 	return err

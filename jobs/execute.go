@@ -16,12 +16,15 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	defer end(nil)
 	id := runID{args.Job, args.Epoch}
 	n := w.current()
-	j, err := w.store.owned(ctx, id, n)
+	j, past, err := w.store.owned(ctx, id, n)
 	if err != nil {
 		w.forget(id)
 		return err
 	}
-	s := &Session{Document: j.Document, Logger: w.config.Logger.With("job", args.Job, "run", args.Epoch), wanted: j.Wanted, before: j.Wanted}
+	s := &Session{
+		Document: j.Document, Logger: w.config.Logger.With("job", args.Job, "run", args.Epoch),
+		wanted: j.Wanted, before: j.Wanted, past: past, progress: time.Now(),
+	}
 	w.mu.Lock()
 	a := w.reserve(id)
 	a.session, a.end = s, end
@@ -36,6 +39,9 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	o, err := w.perform(ctx, a)
 	if errors.Is(context.Cause(ctx), errLost) {
 		return context.Cause(ctx) // the job has another run, or will
+	}
+	if total, ok := s.total(); ok {
+		o.Stats = &total
 	}
 	if err := w.store.finish(context.WithoutCancel(ctx), Run{j, n}, o); err != nil {
 		return err
@@ -67,6 +73,8 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	}
 	stopped := context.Cause(ctx)
 	switch {
+	case errors.Is(stopped, errStuck):
+		return Outcome{End: Crashed, Reason: stopped.Error()}, stopped
 	case stopped != nil && s.Linger && s.answered() > 0:
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 	case stopped != nil:

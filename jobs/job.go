@@ -92,6 +92,8 @@ type Outcome struct {
 	Seen int64
 	// Origin is the error of a server because of which the run crashed, if it did.
 	Origin *OriginError
+	// Stats are the statistics of the job, this run included; nil if they are as before.
+	Stats *Stats
 	// Healthy: the run lasted long enough, or got far enough, for errors before it not to count.
 	Healthy bool
 }

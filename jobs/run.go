@@ -17,20 +17,29 @@ type Run struct {
 	Node Node
 }
 
-// owned returns the job of a run that a node is to execute, or [ErrFenced].
-func (s *Scheduler) owned(ctx context.Context, id runID, n Node) (*Job, error) {
+// owned returns the job of a run that a node is to execute, and the statistics of the runs
+// before, or [ErrFenced].
+func (s *Scheduler) owned(ctx context.Context, id runID, n Node) (*Job, Stats, error) {
 	var found []*Job
+	var past Stats
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
 		found, err = load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3", id.job, id.epoch, n.Incarnation)
+		if err != nil {
+			return err
+		}
+		stored, err := loadStats(ctx, tx, id.job)
+		if stored != nil {
+			past = *stored
+		}
 		return err
 	})
 	if err == nil && len(found) == 0 {
 		err = ErrFenced
 	}
 	if err != nil {
-		return nil, fmt.Errorf("execute run %d of job %s: %w", id.epoch, id.job, err)
+		return nil, Stats{}, fmt.Errorf("execute run %d of job %s: %w", id.epoch, id.job, err)
 	}
-	return found[0], nil
+	return found[0], past, nil
 }
 
 // Finish ends a run. It returns [ErrFenced] if the job has another run since, or was
@@ -51,6 +60,11 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 		}
 		if err := s.charge(ctx, tx, j, t); err != nil {
 			return err
+		}
+		if o.Stats != nil {
+			if err := saveStats(ctx, tx, []total{{runID{r.Job.Document.ID(), r.Job.Epoch}, *o.Stats}}); err != nil {
+				return err
+			}
 		}
 		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings.HealthThreshold
 		event, err := j.finish(o, s.delay(&j.Document), t)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // A Session is what a [Kind] has of a run.
@@ -13,10 +14,14 @@ type Session struct {
 	Linger bool
 	Logger *slog.Logger
 
-	mu     sync.Mutex
-	wanted int64 // as the database had it last
-	before int64 // the same when the last check for more began, at the latest
-	seen   int64 // what checks have answered; 0: nothing, or more has been found since
+	mu       sync.Mutex
+	wanted   int64     // as the database had it last
+	before   int64     // the same when the last check for more began, at the latest
+	seen     int64     // what checks have answered; 0: nothing, or more has been found since
+	past     Stats     // of the runs before
+	stats    *Stats    // of this run; nil before the first report
+	written  bool      // the database has stats
+	progress time.Time // when stats changed last, or a check found nothing more
 }
 
 // CaughtUp notes that there is nothing more to do. What there is to do was checked after
@@ -25,6 +30,7 @@ func (s *Session) CaughtUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.before = s.before, s.wanted
+	s.progress = time.Now()
 }
 
 // Busy notes that there is something to do.
@@ -32,6 +38,43 @@ func (s *Session) Busy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = 0
+}
+
+// Report notes how far the run has come. A run that reports the same for 5 minutes, or
+// nothing, and does not call CaughtUp, is ended: it is taken to be stuck.
+func (s *Session) Report(stats Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stats != nil && *s.stats == stats {
+		return
+	}
+	s.stats, s.written = &stats, false
+	s.progress = time.Now()
+}
+
+// total returns the statistics of the job, this run included. It reports false if there is
+// nothing that the database does not have.
+func (s *Session) total() (Stats, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stats == nil || s.written {
+		return Stats{}, false
+	}
+	return s.past.plus(*s.stats), true
+}
+
+// wrote notes that the database has a total.
+func (s *Session) wrote(total Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = s.past.plus(*s.stats) == total
+}
+
+// stuck returns how long there has been no progress.
+func (s *Session) stuck() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.progress)
 }
 
 // update takes in how often there was a reason to run.

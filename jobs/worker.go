@@ -32,8 +32,10 @@ const (
 	reapEvery      = 3 * time.Second
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
+	statsEvery     = 10 * time.Second
 	startupJitter  = 5 * time.Second
 	runLimit       = 10 * time.Minute
+	stuckAfter     = 5 * time.Minute
 	stopWithin     = 30 * time.Second
 )
 
@@ -42,6 +44,7 @@ var (
 	errStopped = errors.New("stopped by the node")
 	errRotated = errors.New("rotated, as others wait")
 	errChanged = errors.New("the job was paused, changed or deleted")
+	errStuck   = fmt.Errorf("no progress for %v", stuckAfter)
 	errLost    = errors.New("the node's lease expired")
 )
 
@@ -90,6 +93,7 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		heartbeatEvery: w.heartbeat,
 		reapEvery + 1:  w.reap,
 		ordersEvery:    w.obey,
+		statsEvery:     w.report,
 	} {
 		g.Go(func() error { return w.loop(loops, every, nil, do) })
 	}
@@ -288,6 +292,40 @@ func (w *worker) follow(orders []Order) (unknown []Order) {
 		}
 	}
 	return unknown
+}
+
+// report writes the statistics of the runs, and ends those that do not progress.
+func (w *worker) report(ctx context.Context) error {
+	sessions := map[runID]*Session{}
+	w.mu.Lock()
+	for id, a := range w.runs {
+		if a.end == nil {
+			continue
+		}
+		sessions[id] = a.session
+		if a.session.stuck() < stuckAfter {
+			continue
+		}
+		if a.lingers && a.session.answered() > 0 {
+			a.end(errRotated) // another run will tell whether there is nothing to do
+		} else {
+			a.end(errStuck)
+		}
+	}
+	w.mu.Unlock()
+	var totals []total
+	for id, s := range sessions {
+		if stats, ok := s.total(); ok {
+			totals = append(totals, total{id, stats})
+		}
+	}
+	if err := w.store.report(ctx, totals); err != nil {
+		return err
+	}
+	for _, t := range totals {
+		sessions[t.id].wrote(t.stats)
+	}
+	return nil
 }
 
 func (w *worker) endAll(reason error) {

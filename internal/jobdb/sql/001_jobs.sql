@@ -103,3 +103,17 @@ CREATE TABLE @watch (
 	error      text   NOT NULL DEFAULT '',  -- why the watch does not work
 	PRIMARY KEY (type, server, credential, node)
 );
+
+-- How far jobs have come, over all runs. It has no index but its key, so that updates stay cheap.
+CREATE TABLE @stats (
+	job             text   NOT NULL PRIMARY KEY,
+	updated         bigint NOT NULL,
+	entities        bigint NOT NULL,
+	bytes           bigint NOT NULL,
+	repeated        bigint NOT NULL,
+	rejected        bigint NOT NULL,
+	pending         bigint NOT NULL, -- -1: unknown
+	lag             bigint NOT NULL, -- nanoseconds; -1: unknown
+	position        text   NOT NULL,
+	source_position text   NOT NULL
+);
