@@ -16,6 +16,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
@@ -23,7 +24,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-func newBridge(a *app) *cobra.Command {
+func newBridge(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bridge",
 		Short: "Publish what changes in a database",
@@ -32,7 +33,7 @@ in the database is kept in the feed itself.` + exit.Help(),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones --follow
   feedctl bridge quarantine zones`,
 		Args: cobra.NoArgs,
-		RunE: needCommand,
+		RunE: app.NeedCommand,
 	}
 	c.AddCommand(newBridgeCouchDB(a), newBridgeQuarantine(a))
 	return c
@@ -62,23 +63,23 @@ USER SECRET [ROLES]".`
 const sourceMemory = 256 << 10
 
 // config adds to c what a bridge from a database to a feed in a store needs.
-func (f *sourceFlags) config(a *app, rawURL string, at locate.Stored, store storage.Store, c couchdb.Config) (couchdb.Config, error) {
+func (f *sourceFlags) config(a *app.App, rawURL string, at locate.Stored, store storage.Store, c couchdb.Config) (couchdb.Config, error) {
 	if _, err := locate.ParseURL(rawURL); err != nil {
 		return c, err
 	}
 	if f.maxDocument < 0 {
 		return c, exit.Usagef("--max-document is %d, must not be negative", f.maxDocument)
 	}
-	auth, err := credential.ReadCouch(f.credentialsFile, "FEEDCTL_CREDENTIALS")
+	auth, err := (credential.Source{File: f.credentialsFile, Variable: "FEEDCTL_CREDENTIALS"}).ReadCouch()
 	if err != nil {
 		return c, err
 	}
-	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: a.web}, URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.log})
+	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: a.Transport}, URL: rawURL, Auth: auth, MaxWhole: sourceMemory, Log: a.Log})
 	if err != nil {
 		return c, exit.Usagef("%w", err)
 	}
 	c.Target = at.Identity()
-	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, a.log, f.maxDocument
+	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, a.Log, f.maxDocument
 	c.Index, err = f.indexFile(c.Target)
 	return c, err
 }

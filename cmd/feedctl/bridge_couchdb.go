@@ -15,10 +15,12 @@ import (
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot/fold"
@@ -41,7 +43,7 @@ type bridgeCouchDBFlags struct {
 	pages       pageLimits
 }
 
-func newBridgeCouchDB(a *app) *cobra.Command {
+func newBridgeCouchDB(a *app.App) *cobra.Command {
 	var f bridgeCouchDBFlags
 	c := &cobra.Command{
 		Use:   "couchdb DBURL FEED|STORE#FEED",
@@ -90,7 +92,7 @@ protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interru
 	flags.StringVar(&f.selector, "selector", "", "publish documents that match a `JSON` selector")
 	flags.StringArrayVar(&f.filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
-	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
+	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
 	addLimit(flags, &f.quarantine)
 	f.pages.add(flags, "")
@@ -98,9 +100,9 @@ protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interru
 	return c
 }
 
-func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL, arg string) (err error) {
-	a.follower = f.follow
-	at, err := a.parseStored(arg)
+func runBridgeCouchDB(ctx context.Context, a *app.App, f *bridgeCouchDBFlags, rawURL, arg string) (err error) {
+	a.Follower = f.follow
+	at, err := a.Parse(arg)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.Store, access{create: true, follow: f.follow})
+	store, err := a.OpenStore(ctx, at.Store, task.Access{Create: true, Follow: f.follow})
 	if err != nil {
 		return err
 	}
@@ -119,14 +121,14 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 	result := replicationJSON{Source: rawURL, Feed: at.Name}
 	if f.snapshot {
 		job.CaughtUp = func(ctx context.Context) (err error) {
-			result.Snapshot, err = a.snapshotOfBridge(ctx, config)
+			result.Snapshot, err = snapshotOfBridge(ctx, a, config)
 			return err
 		}
 	}
-	if err := a.serveMetrics(f.metrics, metrics.Bridge(job.Progress)); err != nil {
+	if err := a.ServeMetrics(f.metrics, metrics.Bridge(job.Progress)); err != nil {
 		return err
 	}
-	a.progress("bridge", func() progress.Status {
+	a.Progress("bridge", func() progress.Status {
 		p := job.Progress()
 		return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
 	})
@@ -135,7 +137,7 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 		return hintSource(err)
 	}
 	result.OK = err == nil
-	printErr := a.print(result, result.write)
+	printErr := a.Print(result, result.write)
 	if err := cmp.Or(err, printErr); err != nil {
 		return err
 	}
@@ -144,10 +146,10 @@ func runBridgeCouchDB(ctx context.Context, a *app, f *bridgeCouchDBFlags, rawURL
 
 // snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
 // not exist.
-func (a *app) snapshotOfBridge(ctx context.Context, c couchdb.Config) (*snapshotJSON, error) {
-	index, err := fold.Feed(ctx, c.Store, c.Feed, fold.Config{Table: c.Index + ".state", Version: versionsOf(c.Conflicts), Logger: a.log})
+func snapshotOfBridge(ctx context.Context, a *app.App, c couchdb.Config) (*snapshotJSON, error) {
+	index, err := fold.Feed(ctx, c.Store, c.Feed, fold.Config{Table: c.Index + ".state", Version: versionsOf(c.Conflicts), Logger: a.Log})
 	if c.Follow && errors.Is(err, consumer.ErrNotFound) {
-		a.log.Warn("no snapshot was made, because the feed is empty", "feed", c.Feed)
+		a.Log.Warn("no snapshot was made, because the feed is empty", "feed", c.Feed)
 		return nil, nil
 	}
 	if err != nil {

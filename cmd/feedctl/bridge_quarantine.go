@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
@@ -21,7 +22,7 @@ type bridgeQuarantineFlags struct {
 	retry  string
 }
 
-func newBridgeQuarantine(a *app) *cobra.Command {
+func newBridgeQuarantine(a *app.App) *cobra.Command {
 	var f bridgeQuarantineFlags
 	c := &cobra.Command{
 		Use:   "quarantine FEED|STORE#FEED",
@@ -43,12 +44,12 @@ if the document would no longer be published. A bridge may run at the same time.
 	return c
 }
 
-func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, arg string) error {
-	store, _, err := a.openNamed(ctx, arg)
+func runBridgeQuarantine(ctx context.Context, a *app.App, f *bridgeQuarantineFlags, arg string) error {
+	store, _, err := a.OpenNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
-	at, err := a.parseStored(arg)
+	at, err := a.Parse(arg)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func runBridgeQuarantine(ctx context.Context, a *app, f *bridgeQuarantineFlags, 
 			return err
 		}
 		empty = false
-		if err := a.print(thing, func(w io.Writer) error { return writeQuarantined(w, thing) }); err != nil {
+		if err := a.Print(thing, func(w io.Writer) error { return writeQuarantined(w, thing) }); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,7 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 }
 
 // runRetry publishes what can be published now.
-func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.Stored, store storage.Store) error {
+func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app.App, at locate.Stored, store storage.Store) error {
 	config, err := f.source.config(a, f.retry, at, store, couchdb.Config{})
 	if err != nil {
 		return err
@@ -91,11 +92,11 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app, at locate.
 	if err != nil {
 		return err
 	}
-	a.atEnd(b.Close, "bridge")
+	a.AtEnd(b.Close, "bridge")
 	report, err := b.Retry(ctx)
 	if err != nil {
 		return hintSource(err)
 	}
-	return a.printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
+	return a.Printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
 		human.Count(report.Removed), human.Count(report.Left))
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/exit"
 )
@@ -118,7 +119,7 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	var bridge sync.WaitGroup
 	bridge.Go(func() {
 		args := []string{"bridge", "couchdb", r.url, "docs", "--follow", "--snapshot", "--store", store, "--json"}
-		code = run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &log})
+		code = run(ctx, args, app.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
 	})
 	<-live
 	r.fake.AddDoc(r.url, "late", "{}")
@@ -154,7 +155,7 @@ func TestBridgeSnapshotOfEmptyDatabase(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"bridge", "couchdb", r.url, "docs", "--follow", "--snapshot", "--store", store, "--json"}
-		ended <- run(ctx, args, streams{in: strings.NewReader(""), out: &out, err: &log})
+		ended <- run(ctx, args, app.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
 	}()
 	select {
 	case <-live:

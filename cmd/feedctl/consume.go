@@ -11,18 +11,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 )
 
 type consumeFlags struct {
-	client          clientFlags
+	client          task.Client
 	into            string
 	intoCredentials string
 	follow          bool
@@ -37,7 +39,7 @@ type consumeFlags struct {
 	metrics         string
 }
 
-func newConsume(a *app) *cobra.Command {
+func newConsume(a *app.App) *cobra.Command {
 	var f consumeFlags
 	c := &cobra.Command{
 		Use:   "consume URL|FEED|STORE#FEED --into SINK",
@@ -94,25 +96,18 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
 	flags.IntVar(&f.batchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	units.SizeVar(flags, &f.batchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
 	addLimit(flags, &f.quarantine)
-	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
-	f.client.add(flags)
-	must(c.MarkFlagRequired("into"))
+	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
+	f.client.Flags(flags)
+	app.Must(c.MarkFlagRequired("into"))
 	return c
 }
 
-// must is for what can only fail by a mistake in this program.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err error) {
+func runConsume(ctx context.Context, a *app.App, f *consumeFlags, arg string) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	a.follower = f.follow
-	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
+	a.Follower = f.follow
+	at, err := f.client.Locate(ctx, &a.Env, arg, layout.FeedPath, task.Access{Follow: f.follow})
 	if err != nil {
 		return err
 	}
@@ -125,17 +120,17 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 		return err
 	}
 	into := sink.Redact(f.into)
-	to, err := locate.Wait(ctx, a.log, locate.ForSink(f.into, f.follow), func() (consumer.Sink, error) { return a.openSink(ctx, spec, f.intoCredentials) })
+	to, err := locate.Wait(ctx, a.Log, locate.ForSink(f.into, f.follow), func() (consumer.Sink, error) { return openSink(ctx, a, spec, f.intoCredentials) })
 	if err != nil {
 		return err
 	}
-	a.atEnd(to.Close, into)
+	a.AtEnd(to.Close, into)
 	job.Sink = to
 	if consumer.AtLeastOnce(to) {
-		a.log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
+		a.Log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
 	}
 	var done consumed
-	if err := a.serveMetrics(f.metrics, metrics.Consumer(done.progress)); err != nil {
+	if err := a.ServeMetrics(f.metrics, metrics.Consumer(done.progress)); err != nil {
 		return err
 	}
 	runCtx, end := context.WithCancelCause(ctx)
@@ -146,17 +141,17 @@ func runConsume(ctx context.Context, a *app, f *consumeFlags, arg string) (err e
 			end(errQuarantine)
 		}
 	}
-	a.progress("consume", done.status)
+	a.Progress("consume", done.status)
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below tells it
 	}
-	err = suggestSimilar(ctx, at, err)
-	a.warnRefused(stats.Rejected, into)
+	err = task.Suggest(ctx, at, err)
+	warnRefused(a, stats.Rejected, into)
 	if f.into == "-" || err != nil && ctx.Err() == nil {
 		return err // with "-", standard output is for the entities
 	}
-	if err := errors.Join(err, a.printConsumed(ctx, job, at.Title, into, stats)); err != nil {
+	if err := errors.Join(err, printConsumed(ctx, a, job, at.Title, into, stats)); err != nil {
 		return err
 	}
 	where := "the table feedctl_quarantine has them, with the reasons"
@@ -213,7 +208,7 @@ func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 const positionTimeout = 5 * time.Second
 
 // printConsumed prints what a job has done, also if a signal has ended it.
-func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into string, stats consumer.Stats) error {
+func printConsumed(ctx context.Context, a *app.App, job *consumer.Job, from, into string, stats consumer.Stats) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
 	defer cancel()
 	position, err := job.Sink.Position(ctx)
@@ -228,7 +223,7 @@ func (a *app) printConsumed(ctx context.Context, job *consumer.Job, from, into s
 	case result.Quarantined > 0:
 		aside = ", " + human.Plural(result.Quarantined, "entity", "entities") + " of them into quarantine"
 	}
-	return a.printf(result, "consumed %s into %s%s\n", human.Plural(stats.Entities, "entity", "entities"), into, aside)
+	return a.Printf(result, "consumed %s into %s%s\n", human.Plural(stats.Entities, "entity", "entities"), into, aside)
 }
 
 // check finds what is wrong with the flags wherever the feed is.
@@ -252,14 +247,14 @@ var gapPolicies = map[string]consumer.GapPolicy{
 	"snapshot": consumer.GapSnapshot,
 }
 
-func (f *consumeFlags) job(a *app, at *locate.Location) (job *consumer.Job, err error) {
+func (f *consumeFlags) job(a *app.App, at *locate.Location) (job *consumer.Job, err error) {
 	job = &consumer.Job{
 		URL:           at.URL,
 		OnGap:         gapPolicies[f.onGap],
 		KeyPointer:    f.key,
 		BatchEntities: f.batchEntities,
 		BatchBytes:    f.batchBytes,
-		Logger:        a.log,
+		Logger:        a.Log,
 	}
 	if at.Store != nil {
 		job.Feed = at.Title
@@ -273,7 +268,7 @@ func (f *consumeFlags) job(a *app, at *locate.Location) (job *consumer.Job, err 
 		}
 	}
 	at.Config.Follow = f.follow
-	a.tellMissing(at)
+	a.TellMissing(at)
 	job.Client, err = consumer.New(at.Config)
 	return job, err
 }

@@ -8,17 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/replica"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-func newCopy(a *app) *cobra.Command {
+func newCopy(a *app.App) *cobra.Command {
 	var follow bool
 	var metrics string
 	c := &cobra.Command{
@@ -44,16 +46,16 @@ it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 		},
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "copy what is published until a signal comes")
-	c.Flags().StringVar(&metrics, "metrics", "", metricsUsage)
+	c.Flags().StringVar(&metrics, "metrics", "", app.MetricsUsage)
 	return c
 }
 
-func runCopy(ctx context.Context, a *app, source, target string, follow bool, address string) error {
-	fromURL, name, err := a.storeOrStored(source)
+func runCopy(ctx context.Context, a *app.App, source, target string, follow bool, address string) error {
+	fromURL, name, err := storeOrStored(a, source)
 	if err != nil {
 		return err
 	}
-	toURL, other, err := a.storeOrStored(target)
+	toURL, other, err := storeOrStored(a, target)
 	switch {
 	case err != nil:
 		return err
@@ -62,32 +64,32 @@ func runCopy(ctx context.Context, a *app, source, target string, follow bool, ad
 	case locate.Stored{Store: fromURL}.Identity() == locate.Stored{Store: toURL}.Identity():
 		return exit.Usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
 	}
-	from, err := a.openStoreAt(ctx, fromURL, access{follow: follow})
+	from, err := a.OpenStore(ctx, fromURL, task.Access{Follow: follow})
 	if err != nil {
 		return err
 	}
-	to, err := a.openStoreAt(ctx, toURL, access{create: true, follow: follow})
+	to, err := a.OpenStore(ctx, toURL, task.Access{Create: true, Follow: follow})
 	if err != nil {
 		return err
 	}
-	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.log})
-	if err := a.serveMetrics(address, metrics.Copy(c.Report)); err != nil {
+	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.Log})
+	if err := a.ServeMetrics(address, metrics.Copy(c.Report)); err != nil {
 		return err
 	}
-	a.progress("copy", func() progress.Status {
+	a.Progress("copy", func() progress.Status {
 		r := c.Report()
 		return progress.Status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}
 	})
 	err = c.Run(ctx)
-	return errors.Join(hintCopy(err), a.printCopied(c.Report(), sink.Redact(source), sink.Redact(target)))
+	return errors.Join(hintCopy(err), printCopied(a, c.Report(), sink.Redact(source), sink.Redact(target)))
 }
 
 // storeOrStored reads an argument that is a store or names something in one.
-func (a *app) storeOrStored(arg string) (store, name string, err error) {
+func storeOrStored(a *app.App, arg string) (store, name string, err error) {
 	if stores.IsURL(arg) && !strings.Contains(arg, "#") {
 		return arg, "", nil
 	}
-	at, err := a.parseStored(arg)
+	at, err := a.Parse(arg)
 	return at.Store, at.Name, err
 }
 
@@ -102,11 +104,11 @@ func hintCopy(err error) error {
 }
 
 // printCopied tells what was copied, also by a run that failed.
-func (a *app) printCopied(r replica.Report, source, target string) error {
+func printCopied(a *app.App, r replica.Report, source, target string) error {
 	result := copyJSON{
 		Source: source, Target: target, Feeds: r.Feeds, Entities: r.Pages.Entities, Pages: r.Pages.Pages,
 		SnapshotPages: r.Snapshots.Pages, Bytes: r.Pages.Bytes + r.Snapshots.Bytes,
 	}
-	return a.printf(result, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", human.Plural(result.Entities, "entity", "entities"),
+	return a.Printf(result, "copied %s, %s of feeds and %s of snapshots (%s) to %s\n", human.Plural(result.Entities, "entity", "entities"),
 		human.Plural(result.Pages, "page", "pages"), human.Plural(result.SnapshotPages, "page", "pages"), human.Bytes(result.Bytes), target)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/console"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
@@ -19,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-func newDelete(a *app) *cobra.Command {
+func newDelete(a *app.App) *cobra.Command {
 	var dryRun, yes bool
 	c := &cobra.Command{
 		Use:   "delete FEED|STORE#FEED",
@@ -44,13 +45,13 @@ not notice at once that a feed is being deleted.` + exit.Help(exit.NotFound, exi
 	return c
 }
 
-func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) error {
-	store, name, err := a.openNamed(ctx, arg)
+func runDelete(ctx context.Context, a *app.App, dryRun, yes bool, arg string) error {
+	store, name, err := a.OpenNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
 	if !dryRun && !yes {
-		if err := a.confirmDelete(ctx, store, name); err != nil {
+		if err := confirmDelete(ctx, a, store, name); err != nil {
 			return err
 		}
 	}
@@ -58,7 +59,7 @@ func runDelete(ctx context.Context, a *app, dryRun, yes bool, arg string) error 
 	if err != nil {
 		return suggestFeed(ctx, store, name, err)
 	}
-	return a.printf(deletedFeedJSON{name, dryRun, report}, "%s feed %s: %s and %s (%s)\n", deletedVerb(dryRun), name, human.Plural(report.Pages, "page", "pages"),
+	return a.Printf(deletedFeedJSON{name, dryRun, report}, "%s feed %s: %s and %s (%s)\n", deletedVerb(dryRun), name, human.Plural(report.Pages, "page", "pages"),
 		human.Plural(report.Objects, "other object", "other objects"), human.Bytes(report.Bytes))
 }
 
@@ -70,16 +71,16 @@ func deletedVerb(dryRun bool) string {
 }
 
 // confirmDelete asks whether to delete a feed. Only a terminal can answer.
-func (a *app) confirmDelete(ctx context.Context, store storage.Store, name string) error {
-	in, ok := a.in.(*os.File)
-	if !ok || !a.terminal || !term.IsTerminal(int(in.Fd())) {
+func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name string) error {
+	in, ok := a.In.(*os.File)
+	if !ok || !a.Terminal || !term.IsTerminal(int(in.Fd())) {
 		return exit.Usagef("delete feed %q: there is no terminal to ask on: use --yes, or --dry-run to see what would go", name)
 	}
 	report, err := producer.Delete(ctx, store, name, true)
 	if err != nil {
 		return suggestFeed(ctx, store, name, err)
 	}
-	fmt.Fprintf(a.err, "delete feed %s with %s (%s)? [y/N] ", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
+	fmt.Fprintf(a.Err, "delete feed %s with %s (%s)? [y/N] ", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
 	switch yes, err := console.Confirm(ctx, in); {
 	case err != nil:
 		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, err)

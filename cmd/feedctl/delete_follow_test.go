@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -46,7 +47,7 @@ func TestDeleteWhileFollowed(t *testing.T) {
 			ended, read := make(chan int, 1), make(chan struct{})
 			out, stderr := &watched{text: "of-the-end", seen: read}, &strings.Builder{}
 			go func() {
-				ended <- run(ctx, []string{"consume", feed, "--follow", "--into", "-"}, streams{in: strings.NewReader(""), out: out, err: stderr})
+				ended <- run(ctx, []string{"consume", feed, "--follow", "--into", "-"}, app.Streams{In: strings.NewReader(""), Out: out, Err: stderr})
 			}()
 			<-read
 			if test.web {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
@@ -60,7 +61,7 @@ func TestDeleteAsks(t *testing.T) {
 		asked, ended := make(chan struct{}), make(chan int, 1)
 		stderr := &watched{text: "delete feed zones with 1 page (", seen: asked}
 		go func() {
-			ended <- run(ctx, []string{"delete", store + "#zones"}, streams{in: terminal, out: io.Discard, err: stderr, terminal: true})
+			ended <- run(ctx, []string{"delete", store + "#zones"}, app.Streams{In: terminal, Out: io.Discard, Err: stderr, Terminal: true})
 		}()
 		code := -1
 		select {

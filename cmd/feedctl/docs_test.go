@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/app"
 )
 
 // TestDocumentedCommands parses every feedctl command line in the documents and in the
@@ -30,7 +32,7 @@ func TestDocumentedCommands(t *testing.T) {
 			found[line] = append(found[line], filepath.Base(path))
 		}
 	}
-	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
+	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		for _, line := range shownCommands(strings.ReplaceAll("\n"+c.Example, "\n  ", "\n    ")) {
 			found[line] = append(found[line], "help of "+c.CommandPath())
 		}
@@ -111,7 +113,7 @@ func parseCommand(line string) error {
 		}
 		args = append(args, strings.Trim(w, `'"`))
 	}
-	root := newRoot(newApp(streams{}))
+	root := newRoot(app.New(app.Streams{}))
 	root.InitDefaultHelpFlag()
 	root.InitDefaultHelpCmd()
 	cmd, rest, err := root.Find(args)

@@ -11,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/doctor"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -22,11 +24,11 @@ import (
 )
 
 type doctorFlags struct {
-	client clientFlags
+	client task.Client
 	wait   time.Duration
 }
 
-func newDoctor(a *app) *cobra.Command {
+func newDoctor(a *app.App) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor [URL|STORE]",
@@ -47,7 +49,7 @@ better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Int
   feedctl doctor file:/var/lib/feedctl --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			target := a.store
+			target := a.Store
 			if len(args) == 1 {
 				target = args[0]
 			}
@@ -56,26 +58,26 @@ better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Int
 	}
 	flags := c.Flags()
 	units.DurationVar(flags, &f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
-	f.client.addHeaders(flags)
-	f.client.addOrigins(flags)
+	f.client.RequestFlags(flags)
+	f.client.OriginFlags(flags)
 	return c
 }
 
-func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error {
+func runDoctor(ctx context.Context, a *app.App, f *doctorFlags, target string) error {
 	if f.wait < time.Second {
 		return exit.Usagef("--wait %v is less than a second", f.wait)
 	}
 	var findings []doctor.Finding
 	var err error
 	if stores.IsURL(target) {
-		findings, err = a.examineStore(ctx, target)
+		findings, err = examineStore(ctx, a, target)
 	} else {
-		findings, err = a.examineURL(ctx, f, target)
+		findings, err = examineURL(ctx, a, f, target)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.printFindings(findings); err != nil {
+	if err := printFindings(a, findings); err != nil {
 		return err
 	}
 	if n := doctor.Problems(findings); n > 0 {
@@ -84,7 +86,7 @@ func runDoctor(ctx context.Context, a *app, f *doctorFlags, target string) error
 	return nil
 }
 
-func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]doctor.Finding, error) {
+func examineURL(ctx context.Context, a *app.App, f *doctorFlags, target string) ([]doctor.Finding, error) {
 	if !locate.IsWeb(target) {
 		return nil, exit.Usagef("%q is neither a URL with http:// or https:// nor a store: %s%s", sink.Redact(target), stores.Forms, locate.DirectoryHint(target, ""))
 	}
@@ -92,23 +94,23 @@ func (a *app) examineURL(ctx context.Context, f *doctorFlags, target string) ([]
 	if err != nil {
 		return nil, err
 	}
-	header, err := f.client.header()
+	header, err := f.client.Header()
 	if err != nil {
 		return nil, err
 	}
-	c, err := credential.Read(f.client.credentialsFile, "FEEDCTL_CREDENTIALS")
+	c, err := f.client.Credential.Read()
 	if err != nil {
 		return nil, err
 	}
 	return doctor.Feed(ctx, u.String(), doctor.Config{
-		Transport: a.web, Authorization: credential.Authorization(c), Header: header, Wait: f.wait, AllowOrigins: f.client.allowOrigins,
+		Transport: a.Transport, Authorization: credential.Authorization(c), Header: header, Wait: f.wait, AllowOrigins: f.client.AllowOrigins,
 	})
 }
 
 // examineStore examines a store. It is a finding, too, if the store cannot be opened.
-func (a *app) examineStore(ctx context.Context, target string) (findings []doctor.Finding, err error) {
+func examineStore(ctx context.Context, a *app.App, target string) (findings []doctor.Finding, err error) {
 	target, _, _ = strings.Cut(target, "#") // a feed in it is as well as the store is
-	store, err := a.openStoreAt(ctx, target, access{})
+	store, err := a.OpenStore(ctx, target, task.Access{})
 	switch {
 	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):
 		return []doctor.Finding{doctor.Unopened(err)}, nil
@@ -124,8 +126,8 @@ func (a *app) examineStore(ctx context.Context, target string) (findings []docto
 	return findings, nil
 }
 
-func (a *app) printFindings(findings []doctor.Finding) error {
-	return a.print(doctorJSON{doctor.Problems(findings), findings}, func(w io.Writer) error {
+func printFindings(a *app.App, findings []doctor.Finding) error {
+	return a.Print(doctorJSON{doctor.Problems(findings), findings}, func(w io.Writer) error {
 		rows, fixes := make([][]string, len(findings)), ""
 		for i, f := range findings {
 			rows[i] = []string{strings.ToUpper(string(f.Level)), f.Check, human.Printable(f.Found)}

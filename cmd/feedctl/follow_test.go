@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -48,7 +49,7 @@ func TestFollowMissing(t *testing.T) {
 		seen, ended := make(chan struct{}), make(chan int, 1)
 		stderr := &watched{text: "waiting for feed \"zonse\", which does not exist yet; did you mean \"zones\"?\n", seen: seen}
 		go func() {
-			ended <- run(ctx, strings.Fields(line), streams{in: strings.NewReader(""), out: io.Discard, err: stderr, terminal: true})
+			ended <- run(ctx, strings.Fields(line), app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: stderr, Terminal: true})
 		}()
 		select {
 		case <-seen:

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
@@ -96,7 +97,7 @@ func TestHostileServer(t *testing.T) {
 	for _, line := range lines {
 		for _, options := range []string{"", " --json", " --log-format json --log-level debug", " --log-level debug"} {
 			var stdout, stderr strings.Builder
-			run(t.Context(), strings.Fields(line+options), streams{in: strings.NewReader(""), out: &stdout, err: &stderr, screen: true})
+			run(t.Context(), strings.Fields(line+options), app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Screen: true})
 			for name, text := range map[string]string{"stdout": stdout.String(), "stderr": stderr.String()} {
 				if at := obeyed(text); at >= 0 {
 					t.Errorf("%s%s: %s has something a terminal obeys: ...%q", line, options, name, text[max(0, at-60):min(len(text), at+20)])
@@ -131,7 +132,7 @@ func TestEntitiesOnTerminal(t *testing.T) {
 			{"tail", web.URL + "/feeds/entities", "--from", "beginning", "--follow=false", "--json"},
 		} {
 			var stdout, stderr strings.Builder
-			code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr, screen: screen})
+			code := run(t.Context(), args, app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Screen: screen})
 			if code != exit.OK || strings.Contains(stdout.String(), "\u202e") == screen {
 				t.Errorf("%s, terminal %t: exit status %d, %q, %q", args[0], screen, code, &stdout, &stderr)
 			}

@@ -6,12 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 )
 
-func newInit(a *app) *cobra.Command {
+func newInit(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [STORE]",
 		Short: "Make an empty store",
@@ -25,26 +27,26 @@ create, copy. All others, including serve, need an existing store.` + exit.Help(
   feedctl init 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runInit(c.Context(), a, a.storeOf(args))
+			return runInit(c.Context(), a, storeOf(a, args))
 		},
 	}
 }
 
 // storeOf returns the URL of the store that an optional argument names.
-func (a *app) storeOf(args []string) string {
+func storeOf(a *app.App, args []string) string {
 	if len(args) == 1 {
 		return args[0]
 	}
-	return a.store
+	return a.Store
 }
 
-func runInit(ctx context.Context, a *app, rawURL string) error {
-	_, err := a.openStoreAt(ctx, rawURL, access{})
+func runInit(ctx context.Context, a *app.App, rawURL string) error {
+	_, err := a.OpenStore(ctx, rawURL, task.Access{})
 	made := errors.Is(err, storage.ErrNoStore)
 	if err != nil && !made {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, rawURL, access{create: true})
+	store, err := a.OpenStore(ctx, rawURL, task.Access{Create: true})
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func runInit(ctx context.Context, a *app, rawURL string) error {
 	}
 	result := initJSON{Store: sink.Redact(rawURL), Made: made}
 	if made {
-		return a.printf(result, "made an empty store at %s\n", result.Store)
+		return a.Printf(result, "made an empty store at %s\n", result.Store)
 	}
-	return a.printf(result, "%s is a store already\n", result.Store)
+	return a.Printf(result, "%s is a store already\n", result.Store)
 }

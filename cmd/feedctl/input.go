@@ -13,14 +13,12 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/internal/task"
 )
-
-// maxWhole is the largest body that is held in memory, in bytes; larger ones
-// pass through as streams.
-const maxWhole = 256 << 10
 
 // inputFlags say how entities are read from a file; "publish" and "snapshot
 // create" share them.
@@ -79,13 +77,13 @@ func fileOf(args []string) string {
 }
 
 // open opens the input named on the command line; "-" is standard input.
-func (f *inputFlags) open(ctx context.Context, a *app, name string) (src *input.Source, err error) {
-	f.MaxWhole = maxWhole
+func (f *inputFlags) open(ctx context.Context, a *app.App, name string) (src *input.Source, err error) {
+	f.MaxWhole = task.MaxWhole
 	f.Skipped = func(entry string, why error) {
-		a.log.Warn("entry is not published", "entry", filepath.Join(name, entry), "reason", why)
+		a.Log.Warn("entry is not published", "entry", filepath.Join(name, entry), "reason", why)
 	}
 	if name == "-" && f.Format != input.FormatDirectory {
-		src, err = f.Stream(ctx, a.in, "standard input")
+		src, err = f.Stream(ctx, a.In, "standard input")
 	} else {
 		src, err = f.Open(ctx, name)
 	}
@@ -99,7 +97,7 @@ func (f *inputFlags) open(ctx context.Context, a *app, name string) (src *input.
 	case err != nil:
 		return nil, err
 	}
-	a.atEnd(src.Close, src.Name)
+	a.AtEnd(src.Close, src.Name)
 	return src, nil
 }
 

@@ -11,18 +11,20 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 )
 
 type inspectFlags struct {
-	client clientFlags
+	client task.Client
 	index  bool
 }
 
-func newInspect(a *app) *cobra.Command {
+func newInspect(a *app.App) *cobra.Command {
 	var f inspectFlags
 	c := &cobra.Command{
 		Use:   "inspect URL|FEED|STORE#FEED",
@@ -45,39 +47,39 @@ line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + e
 		},
 	}
 	c.Flags().BoolVar(&f.index, "index", false, "show a snapshot's index instead of a feed")
-	f.client.add(c.Flags())
+	f.client.Flags(c.Flags())
 	return c
 }
 
-func runInspect(ctx context.Context, a *app, f *inspectFlags, arg string) error {
+func runInspect(ctx context.Context, a *app.App, f *inspectFlags, arg string) error {
 	path := layout.FeedPath
 	if f.index {
 		path = layout.SnapshotPath
 	}
-	at, err := a.locate(ctx, &f.client, arg, path, access{})
+	at, err := f.client.Locate(ctx, &a.Env, arg, path, task.Access{})
 	if err != nil {
 		return err
 	}
 	at.Config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
 	switch {
 	case f.index:
-		return a.inspectSnapshot(ctx, at)
+		return inspectSnapshot(ctx, a, at)
 	case at.Store != nil:
-		return suggestSimilar(ctx, at, a.inspectPages(at.Name, "BYTES", a.storedPages(ctx, at)))
+		return task.Suggest(ctx, at, inspectPages(a, at.Name, "BYTES", storedPages(ctx, a, at)))
 	default:
-		return suggestSimilar(ctx, at, a.inspectPages(at.URL, "BODIES", servedPages(ctx, at)))
+		return task.Suggest(ctx, at, inspectPages(a, at.URL, "BODIES", servedPages(ctx, at)))
 	}
 }
 
 // inspectPages prints pages one by one: a feed may have more than fit into memory.
-func (a *app) inspectPages(name, size string, pages iter.Seq2[pageJSON, error]) error {
+func inspectPages(a *app.App, name, size string, pages iter.Seq2[pageJSON, error]) error {
 	total := feedJSON{Feed: name}
 	for p, err := range pages {
 		if err != nil {
 			return err
 		}
 		total.add(p)
-		err := a.print(struct {
+		err := a.Print(struct {
 			Page pageJSON `json:"page"`
 		}{p}, func(w io.Writer) error {
 			if total.Pages == 1 {
@@ -93,7 +95,7 @@ func (a *app) inspectPages(name, size string, pages iter.Seq2[pageJSON, error]) 
 			return err
 		}
 	}
-	return a.print(struct {
+	return a.Print(struct {
 		Feed feedJSON `json:"feed"`
 	}{total}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s, %s, %s\n", human.Plural(total.Pages, "page", "pages"),
@@ -105,9 +107,9 @@ func (a *app) inspectPages(name, size string, pages iter.Seq2[pageJSON, error]) 
 const pageRow = "%10s  %10s  %-20s  %-20s  %-9s  %s\n"
 
 // storedPages yields the pages of a feed in the store.
-func (a *app) storedPages(ctx context.Context, at *locate.Location) iter.Seq2[pageJSON, error] {
+func storedPages(ctx context.Context, a *app.App, at *locate.Location) iter.Seq2[pageJSON, error] {
 	return func(yield func(pageJSON, error) bool) {
-		reader := feedstore.NewLocal(at.Store, a.log)
+		reader := feedstore.NewLocal(at.Store, a.Log)
 		defer reader.Close(ctx)
 		f, newest, floor, err := reader.Look(ctx, at.Name)
 		if err != nil {
@@ -177,7 +179,7 @@ func (f *feedJSON) add(p pageJSON) {
 	f.Bytes += p.Bytes
 }
 
-func (a *app) inspectSnapshot(ctx context.Context, at *locate.Location) error {
+func inspectSnapshot(ctx context.Context, a *app.App, at *locate.Location) error {
 	client, err := consumer.New(at.Config)
 	if err != nil {
 		return err
@@ -193,7 +195,7 @@ func (a *app) inspectSnapshot(ctx context.Context, at *locate.Location) error {
 		f.URL, f.Page = strings.TrimPrefix(f.URL, at.Base()), strings.TrimPrefix(f.Page, at.Base())
 	}
 	result := snapshotResult(name, index, len(index.Pages))
-	return a.print(struct {
+	return a.Print(struct {
 		Snapshot snapshotJSON `json:"snapshot"`
 	}{result}, func(w io.Writer) error {
 		rows := [][2]string{

@@ -19,26 +19,6 @@ import (
 // bytes. "consume --into -" and "tail --json" print entities, in the form of the
 // jsonl sink.
 
-// errorJSON is the last line on standard error of a command that ends with a
-// status other than 0.
-type errorJSON struct {
-	Error      string `json:"error"`
-	ExitStatus int    `json:"exitStatus"`
-	Hint       string `json:"hint,omitempty"` // what the user can do
-}
-
-// requestsJSON is printed on standard error at the end of a command with
-// --verbose, before an errorJSON.
-type requestsJSON struct {
-	Seconds float64 `json:"seconds"` // that the command took
-	// Requests is how many were sent to the store, by operation, those that were
-	// repeated among them; for stores but those in S3, how many operations there were.
-	// Absent if there were none.
-	Requests map[string]uint64 `json:"requests,omitempty"`
-	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
-	HTTP map[string]uint64 `json:"http,omitempty"`
-}
-
 // publishJSON is printed by "publish".
 type publishJSON struct {
 	Feed       string `json:"feed"`

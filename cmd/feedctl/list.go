@@ -11,10 +11,12 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/directory"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 )
@@ -22,10 +24,10 @@ import (
 type listFlags struct {
 	limit  int
 	after  string
-	client clientFlags
+	client task.Client
 }
 
-func newList(a *app) *cobra.Command {
+func newList(a *app.App) *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
 		Use:   "list [STORE|URL]",
@@ -53,12 +55,12 @@ for each 1,000. --credentials-file and the flags after it are for this.` + exit.
 			if len(args) == 1 && locate.IsWeb(args[0]) {
 				return listServer(c.Context(), a, args[0], &f)
 			}
-			return runList(c.Context(), a, a.storeOf(args), &f)
+			return runList(c.Context(), a, storeOf(a, args), &f)
 		},
 	}
 	c.Flags().IntVar(&f.limit, "limit", 0, "end after this `NUMBER` of lines (default: no limit)")
 	c.Flags().StringVar(&f.after, "after", "", "begin after this `NAME`, of feeds and of snapshots")
-	f.client.addHeaders(c.Flags())
+	f.client.RequestFlags(c.Flags())
 	return c
 }
 
@@ -75,12 +77,12 @@ func (f *listFlags) check() error {
 	return nil
 }
 
-func runList(ctx context.Context, a *app, rawURL string, f *listFlags) error {
-	store, err := a.openStoreAt(ctx, rawURL, access{})
+func runList(ctx context.Context, a *app.App, rawURL string, f *listFlags) error {
+	store, err := a.OpenStore(ctx, rawURL, task.Access{})
 	if err != nil {
 		return err
 	}
-	reader := feedstore.NewLocal(store, a.log)
+	reader := feedstore.NewLocal(store, a.Log)
 	defer reader.Close(ctx)
 	damaged, now := int64(0), time.Now()
 	l := &lister{app: a, left: cmp.Or(f.limit, -1), titles: fmt.Sprintf(listFormat, "KIND", "NAME", "PAGES", "NEWEST ENTITIES", "NEWEST BYTES", "AGE")}
@@ -109,12 +111,12 @@ func runList(ctx context.Context, a *app, rawURL string, f *listFlags) error {
 }
 
 // listServer prints what a server lists.
-func listServer(ctx context.Context, a *app, rawURL string, f *listFlags) error {
+func listServer(ctx context.Context, a *app.App, rawURL string, f *listFlags) error {
 	base, err := locate.ParseURL(rawURL)
 	if err != nil {
 		return err
 	}
-	config, err := f.client.config(a)
+	config, err := f.client.Config(&a.Env)
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ const (
 
 // A lister prints line after line.
 type lister struct {
-	app    *app
+	app    *app.App
 	titles string // printed above the first line, then ""
 	left   int    // lines to print; 0 after the last; negative: no limit
 }
@@ -157,7 +159,7 @@ type lister struct {
 func (l *lister) print(line any, text string) error {
 	text, l.titles = l.titles+text, ""
 	l.left--
-	return l.app.print(line, func(w io.Writer) error {
+	return l.app.Print(line, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/memlimit"
 )
@@ -29,7 +30,7 @@ func main() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go interrupt(signals, cancel)
-	os.Exit(run(ctx, os.Args[1:], osStreams()))
+	os.Exit(run(ctx, os.Args[1:], app.OSStreams()))
 }
 
 // interrupt cancels the command on the first SIGINT or SIGTERM, so that it can
@@ -42,4 +43,10 @@ func interrupt(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
 	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cancel(cause)
+}
+
+// run executes one command line and returns its exit status.
+func run(ctx context.Context, args []string, s app.Streams) int {
+	a := app.New(s)
+	return a.Run(ctx, newRoot(a), args)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 )
@@ -24,14 +25,14 @@ func TestMetrics(t *testing.T) {
 	defer web.Close()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var out bytes.Buffer
-	a := newApp(streams{in: strings.NewReader(""), out: &out, err: &out})
+	a := app.New(app.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 	root := newRoot(a)
 	root.SetArgs([]string{"consume", web.URL + "/feeds/none", "--into", "-", "--log-level", "error"})
 	if err := root.ExecuteContext(t.Context()); exit.HTTPStatus(err) != http.StatusNotFound || strings.Contains(out.String(), "WARN") {
 		t.Fatalf("%v: %s", err, &out)
 	}
 	w := httptest.NewRecorder()
-	metrics.Handler(metrics.Consumer(new(consumed).progress), a.web, &a.logged).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	a.Metrics(metrics.Consumer(new(consumed).progress)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{
 		`feedctl_http_requests_total{method="HEAD"} 3`, `feedctl_http_failures_total{method="HEAD"} 2`,
 		`feedctl_log_messages_total{level="warn"} 3`, "feedctl_consume_commits_total 0", "process_start_time_seconds ",

@@ -8,14 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/schema"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-func newMigrate(a *app) *cobra.Command {
+func newMigrate(a *app.App) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "migrate [STORE]",
@@ -32,40 +34,40 @@ version can use a migrated store, and this program one that was not migrated.` +
   feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runMigrate(c.Context(), a, a.storeOf(args), dryRun)
+			return runMigrate(c.Context(), a, storeOf(a, args), dryRun)
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	return c
 }
 
-func runMigrate(ctx context.Context, a *app, rawURL string, dryRun bool) error {
+func runMigrate(ctx context.Context, a *app.App, rawURL string, dryRun bool) error {
 	result := migrateJSON{Store: sink.Redact(rawURL), DryRun: dryRun, Plan: schema.Plan{Steps: []schema.Migration{}}}
 	if !strings.HasPrefix(rawURL, "postgres:") && !strings.HasPrefix(rawURL, "postgresql:") {
-		if _, err := a.openStoreAt(ctx, rawURL, access{}); err != nil {
+		if _, err := a.OpenStore(ctx, rawURL, task.Access{}); err != nil {
 			return err
 		}
-		return a.printf(result, "%s needs no migration\n", result.Store)
+		return a.Printf(result, "%s needs no migration\n", result.Store)
 	}
 	u, err := locate.ParseDatabase("store", rawURL)
 	if err != nil {
 		return err
 	}
-	plan, err := locate.Wait(ctx, a.log, locate.ForStore(rawURL, false), func() (schema.Plan, error) {
+	plan, err := locate.Wait(ctx, a.Log, locate.ForStore(rawURL, false), func() (schema.Plan, error) {
 		return postgres.Migrate(ctx, u, dryRun)
 	})
 	if err != nil {
-		return hintInit(err, rawURL)
+		return task.HintInit(err, rawURL)
 	}
 	result.From, result.To = plan.From, plan.To
 	result.Steps = append(result.Steps, plan.Steps...)
 	switch {
 	case len(plan.Steps) == 0:
-		return a.printf(result, "%s needs no migration: it has version %d\n", result.Store, plan.From)
+		return a.Printf(result, "%s needs no migration: it has version %d\n", result.Store, plan.From)
 	case !dryRun:
-		return a.printf(result, "migrated %s from version %d to %d\n", result.Store, plan.From, plan.To)
+		return a.Printf(result, "migrated %s from version %d to %d\n", result.Store, plan.From, plan.To)
 	}
-	return a.print(result, func(w io.Writer) error {
+	return a.Print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "-- would migrate %s from version %d to %d\n", result.Store, plan.From, plan.To)
 		for _, step := range plan.Steps {
 			if err == nil {

@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-func newOutbox(a *app) *cobra.Command {
+func newOutbox(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "outbox",
 		Short: "Publish events written in PostgreSQL transactions",
@@ -33,7 +35,7 @@ URL serves them.` + exit.Help(),
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox status --db postgres://feedctl@db.example.org/shop`,
 		Args: cobra.NoArgs,
-		RunE: needCommand,
+		RunE: app.NeedCommand,
 	}
 	c.AddCommand(newOutboxRun(a), newOutboxStatus(a), newOutboxAttach(a), newOutboxDetach(a))
 	return c
@@ -44,34 +46,34 @@ type outboxFlags struct{ db string }
 
 func (f *outboxFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.db, "db", "", "`URL` of the database: postgres://USER@HOST/DATABASE?schema=feedctl")
-	must(c.MarkFlagRequired("db"))
+	app.Must(c.MarkFlagRequired("db"))
 }
 
 // pages opens the store that the rows are moved to, and sets it in the configuration.
-func (f *outboxFlags) pages(ctx context.Context, a *app, c *cobra.Command, config *outbox.Config, want access) error {
+func (f *outboxFlags) pages(ctx context.Context, a *app.App, c *cobra.Command, config *outbox.Config, want task.Access) error {
 	local, err := locate.ParseDatabase("--db", f.db)
 	if err != nil {
 		return err
 	}
 	to, url := local, f.db
 	if c.Flags().Changed("store") {
-		url = a.store
+		url = a.Store
 		scheme, _, _ := strings.Cut(url, ":")
 		if scheme != "postgres" && scheme != "postgresql" {
-			config.Store, err = a.openStoreAt(ctx, url, want)
+			config.Store, err = a.OpenStore(ctx, url, want)
 			return err
 		}
 		if to, err = locate.ParseDatabase("--store", url); err != nil {
 			return err
 		}
 	}
-	store, err := locate.Wait(ctx, a.log, locate.ForStore(url, want.follow), func() (*postgres.Store, error) {
-		return postgres.Connect(ctx, to, a.log)
+	store, err := locate.Wait(ctx, a.Log, locate.ForStore(url, want.Follow), func() (*postgres.Store, error) {
+		return postgres.Connect(ctx, to, a.Log)
 	})
 	if err != nil {
 		return fmt.Errorf("open the store of the outbox: %w", err)
 	}
-	a.atEnd(store.Close, "store")
+	a.AtEnd(store.Close, "store")
 	if sameDatabase(local, to) {
 		config.Local = store
 	} else {
@@ -87,19 +89,19 @@ func sameDatabase(a, b *url.URL) bool {
 }
 
 // open opens the database.
-func (f *outboxFlags) open(ctx context.Context, a *app, want access) (*outbox.DB, error) {
+func (f *outboxFlags) open(ctx context.Context, a *app.App, want task.Access) (*outbox.DB, error) {
 	if _, err := locate.ParseDatabase("--db", f.db); err != nil {
 		return nil, err
 	}
 	open := outbox.Open
-	if want.create {
+	if want.Create {
 		open = outbox.Create
 	}
-	db, err := locate.Wait(ctx, a.log, locate.ForStore(f.db, want.follow), func() (*outbox.DB, error) { return open(ctx, f.db) })
+	db, err := locate.Wait(ctx, a.Log, locate.ForStore(f.db, want.Follow), func() (*outbox.DB, error) { return open(ctx, f.db) })
 	if err != nil {
-		return nil, hintInit(fmt.Errorf("open the database of the outbox: %w", err), f.db)
+		return nil, task.HintInit(fmt.Errorf("open the database of the outbox: %w", err), f.db)
 	}
-	a.atEnd(func() error { db.Close(); return nil }, "outbox")
+	a.AtEnd(func() error { db.Close(); return nil }, "outbox")
 	return db, nil
 }
 

@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
@@ -23,7 +25,7 @@ type outboxAttachFlags struct {
 	snapshot bool
 }
 
-func newOutboxAttach(a *app) *cobra.Command {
+func newOutboxAttach(a *app.App) *cobra.Command {
 	var f outboxAttachFlags
 	c := &cobra.Command{
 		Use:   "attach --db URL --table TABLE --feed FEED",
@@ -51,8 +53,8 @@ blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrup
 	flags.StringSliceVar(&f.capture.Key, "key", nil, "`COLUMNS` that are the key, joined by commas (default: the primary key)")
 	flags.StringSliceVar(&f.capture.Columns, "columns", nil, "`COLUMNS` that are published, joined by commas (default: all)")
 	flags.BoolVar(&f.snapshot, "snapshot", false, "make a snapshot of the current contents")
-	must(c.MarkFlagRequired("table"))
-	must(c.MarkFlagRequired("feed"))
+	app.Must(c.MarkFlagRequired("table"))
+	app.Must(c.MarkFlagRequired("feed"))
 	return c
 }
 
@@ -64,11 +66,11 @@ type outboxCaptureJSON struct {
 	Snapshot *snapshotJSON `json:"snapshot,omitempty"`
 }
 
-func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra.Command) error {
+func runOutboxAttach(ctx context.Context, a *app.App, f *outboxAttachFlags, c *cobra.Command) error {
 	if err := layout.CheckName(f.capture.Feed); err != nil {
 		return err
 	}
-	db, err := f.open(ctx, a, access{create: true})
+	db, err := f.open(ctx, a, task.Access{Create: true})
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	if err != nil {
 		return outboxHint(err)
 	}
-	return a.print(result, func(w io.Writer) error {
+	return a.Print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "changes of %s are published to %s\n", result.Table, result.Feed)
 		if s := result.Snapshot; s != nil && err == nil {
 			_, err = fmt.Fprintf(w, "snapshot %s/%s has %s\n", s.Name, s.ID, human.Plural(*s.Entities, "entity", "entities"))
@@ -90,13 +92,13 @@ func runOutboxAttach(ctx context.Context, a *app, f *outboxAttachFlags, c *cobra
 	})
 }
 
-func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
-	config := outbox.Config{Logger: a.log}
-	if err := f.pages(ctx, a, c, &config, access{create: true}); err != nil {
+func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app.App, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
+	config := outbox.Config{Logger: a.Log}
+	if err := f.pages(ctx, a, c, &config, task.Access{Create: true}); err != nil {
 		return nil, err
 	}
 	var entities atomic.Int64
-	a.progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
+	a.Progress("snapshot", func() progress.Status { return progress.Status{Entities: entities.Load(), Lag: -1} })
 	index, err := db.AttachSnapshot(ctx, f.capture, config, snapshots.Config{
 		Progress: func(n int64, _ int) { entities.Store(n) },
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
@@ -98,7 +99,7 @@ func TestNoDatabase(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			stderr := &patientWriter{done: cancel}
-			code := run(ctx, args, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
+			code := run(ctx, args, app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: stderr})
 			if code != exit.Error || ctx.Err() == nil || strings.Contains(stderr.String(), "secret") || !strings.Contains(stderr.String(), "dial") {
 				t.Errorf("%q: exit status %d, want %d\n%s", args, code, exit.Error, stderr)
 			}

@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 )
@@ -15,7 +17,7 @@ type outboxDetachFlags struct {
 	table, feed string
 }
 
-func newOutboxDetach(a *app) *cobra.Command {
+func newOutboxDetach(a *app.App) *cobra.Command {
 	var f outboxDetachFlags
 	c := &cobra.Command{
 		Use:   "detach --db URL (--table TABLE | --feed FEED)",
@@ -38,7 +40,7 @@ its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 	return c
 }
 
-func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
+func runOutboxDetach(ctx context.Context, a *app.App, f *outboxDetachFlags) error {
 	detach, name, text := (*outbox.DB).Detach, f.table, "changes of "+f.table+" are published no more"
 	if f.feed != "" {
 		if err := layout.CheckName(f.feed); err != nil {
@@ -46,12 +48,12 @@ func runOutboxDetach(ctx context.Context, a *app, f *outboxDetachFlags) error {
 		}
 		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "no table's changes are published to "+f.feed+" any more"
 	}
-	db, err := f.open(ctx, a, access{})
+	db, err := f.open(ctx, a, task.Access{})
 	if err != nil {
 		return err
 	}
 	if err := detach(db, ctx, name); err != nil {
 		return outboxHint(err)
 	}
-	return a.printf(outboxCaptureJSON{Table: f.table, Feed: f.feed}, "%s\n", text)
+	return a.Printf(outboxCaptureJSON{Table: f.table, Feed: f.feed}, "%s\n", text)
 }

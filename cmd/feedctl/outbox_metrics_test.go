@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/outbox"
@@ -28,9 +29,9 @@ func TestOutboxLag(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	var stdout bytes.Buffer
-	a := newApp(streams{out: &stdout, err: io.Discard})
+	a := app.New(app.Streams{Out: &stdout, Err: io.Discard})
 	group := outbox.NewGroup(db, outbox.Config{Store: memory.New()}, true)
-	handler := metrics.Handler(metrics.Outbox(db, group), a.web, &a.logged)
+	handler := a.Metrics(metrics.Outbox(db, group))
 	scrape := func(wants ...string) {
 		t.Helper()
 		body := ""
@@ -67,7 +68,7 @@ func TestOutboxLag(t *testing.T) {
 	if got := completed(t, "outbox", "run", "--db", database, "--feed", ""); got != "bad orders" {
 		t.Errorf("completion offers %q", got)
 	}
-	if err := errors.Join(group.RunAll(t.Context()), a.printMoved(group)); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {
+	if err := errors.Join(group.RunAll(t.Context()), printMoved(a, group)); err != nil || !strings.Contains(stdout.String(), "moved 2 entities to orders") {
 		t.Errorf("%v\n%s", err, &stdout)
 	}
 	scrape(`waiting_rows{feed="orders"} 0`, `last_move_timestamp_seconds{feed="orders"} 1[0-9.e+]*`, `lag_seconds{feed="orders"} 0`, `oldest_transaction_seconds [1-9][0-9.]*`)

@@ -8,10 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
@@ -29,7 +31,7 @@ type outboxRunFlags struct {
 	quarantine units.Limit
 }
 
-func newOutboxRun(a *app) *cobra.Command {
+func newOutboxRun(a *app.App) *cobra.Command {
 	var f outboxRunFlags
 	c := &cobra.Command{
 		Use:   "run --db URL --feed FEED|--all",
@@ -61,7 +63,7 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
 	flags.BoolVar(&f.all, "all", false, "move the rows of all feeds")
 	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
-	flags.StringVar(&f.metrics, "metrics", "", metricsUsage)
+	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	units.SizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
 	addLimit(flags, &f.quarantine)
 	c.MarkFlagsOneRequired("feed", "all")
@@ -70,19 +72,19 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
 	return c
 }
 
-func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Command) (err error) {
+func runOutboxRun(ctx context.Context, a *app.App, f *outboxRunFlags, c *cobra.Command) (err error) {
 	for _, name := range f.feeds {
 		if err := layout.CheckName(name); err != nil {
 			return err
 		}
 	}
-	a.follower = !f.once
-	want := access{create: true, follow: !f.once}
+	a.Follower = !f.once
+	want := task.Access{Create: true, Follow: !f.once}
 	db, err := f.open(ctx, a, want)
 	if err != nil {
 		return err
 	}
-	config := outbox.Config{Logger: a.log, MaxEntity: f.maxEntity}
+	config := outbox.Config{Logger: a.Log, MaxEntity: f.maxEntity}
 	if err := f.pages(ctx, a, c, &config, want); err != nil {
 		return err
 	}
@@ -92,16 +94,16 @@ func runOutboxRun(ctx context.Context, a *app, f *outboxRunFlags, c *cobra.Comma
 			return err
 		}
 	}
-	if err := a.serveMetrics(f.metrics, metrics.Outbox(db, group)); err != nil {
+	if err := a.ServeMetrics(f.metrics, metrics.Outbox(db, group)); err != nil {
 		return err
 	}
-	a.progress("outbox", func() progress.Status { return outboxProgress(group) })
+	a.Progress("outbox", func() progress.Status { return outboxProgress(group) })
 	if f.all {
 		err = group.RunAll(ctx)
 	} else {
 		err = group.Run(ctx, f.feeds)
 	}
-	if err := errors.Join(outboxHint(err), a.printMoved(group)); err != nil {
+	if err := errors.Join(outboxHint(err), printMoved(a, group)); err != nil {
 		return err
 	}
 	var moved, bad int64
@@ -125,10 +127,10 @@ type outboxMovedJSON struct {
 }
 
 // printMoved prints what the runners of this process have moved.
-func (a *app) printMoved(g *outbox.Group) error {
+func printMoved(a *app.App, g *outbox.Group) error {
 	result := []outboxMovedJSON{}
 	g.Each(func(name string, s outbox.Stats) { result = append(result, outboxMovedJSON{name, s}) })
-	return a.print(result, func(w io.Writer) error {
+	return a.Print(result, func(w io.Writer) error {
 		for _, r := range result {
 			bad := ""
 			if r.Quarantined > 0 {

@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 )
 
-func newOutboxStatus(a *app) *cobra.Command {
+func newOutboxStatus(a *app.App) *cobra.Command {
 	var f outboxFlags
 	var feeds []string
 	c := &cobra.Command{
@@ -38,13 +40,13 @@ captured tables later.` + exit.Help(),
 	return c
 }
 
-func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string) error {
+func runOutboxStatus(ctx context.Context, a *app.App, f *outboxFlags, feeds []string) error {
 	for _, name := range feeds {
 		if err := layout.CheckName(name); err != nil {
 			return err
 		}
 	}
-	db, err := f.open(ctx, a, access{})
+	db, err := f.open(ctx, a, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func runOutboxStatus(ctx context.Context, a *app, f *outboxFlags, feeds []string
 	if err != nil {
 		return err
 	}
-	return a.print(s, func(w io.Writer) error { return printOutboxStatus(w, s) })
+	return a.Print(s, func(w io.Writer) error { return printOutboxStatus(w, s) })
 }
 
 func printOutboxStatus(w io.Writer, s outbox.Status) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
@@ -24,7 +25,7 @@ type pruneFlags struct {
 	beforeSnapshot string
 }
 
-func newPrune(a *app) *cobra.Command {
+func newPrune(a *app.App) *cobra.Command {
 	var f pruneFlags
 	c := &cobra.Command{
 		Use:   "prune FEED|STORE#FEED",
@@ -55,11 +56,11 @@ meets a gap.` + exit.Help(exit.NotFound, exit.Interrupted),
 	return c
 }
 
-func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) error {
+func runPrune(ctx context.Context, a *app.App, f *pruneFlags, arg string) error {
 	if f.KeepAge < 0 || f.KeepPages < 0 {
 		return exit.Usagef("--keep-age and --keep-pages must not be negative")
 	}
-	store, name, err := a.openNamed(ctx, arg)
+	store, name, err := a.OpenNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func runPrune(ctx context.Context, a *app, f *pruneFlags, arg string) error {
 	if result.BytesSwept > 0 {
 		swept = fmt.Sprintf("removed %s that interrupted writes had left in the store\n", human.Bytes(result.BytesSwept))
 	}
-	return a.printf(result, "%s %s (%s) of %s; %s%s\n%s", verb, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes), name, left, reason, swept)
+	return a.Printf(result, "%s %s (%s) of %s; %s%s\n%s", verb, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes), name, left, reason, swept)
 }
 
 // kept says why no more pages are deleted; "" if that is plain.

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/publish"
@@ -33,7 +35,7 @@ type publishFlags struct {
 	pages           pageLimits
 }
 
-func newPublish(a *app) *cobra.Command {
+func newPublish(a *app.App) *cobra.Command {
 	var f publishFlags
 	c := &cobra.Command{
 		Use:   "publish FEED|STORE#FEED [FILE|-]",
@@ -91,7 +93,7 @@ const (
 	remoteMemory = 16 << 20
 )
 
-func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) error {
+func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file string) error {
 	at, err := f.parse(a, arg)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 		published.Store(r.Published)
 		bytes.Store(r.Bytes)
 	}
-	a.progress("publish", func() progress.Status {
+	a.Progress("publish", func() progress.Status {
 		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.Size, Lag: -1}
 	})
 	done, err := im.Run(ctx)
@@ -152,7 +154,7 @@ func runPublish(ctx context.Context, a *app, f *publishFlags, arg, file string) 
 	if err != nil {
 		return fmt.Errorf("publish %s to %s: after %s: %w", src.Name, name, human.Plural(result.Read, "entity", "entities"), err)
 	}
-	return a.printf(result, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,
+	return a.Printf(result, "published %s to %s, %s\n", human.Plural(result.Published, "entity", "entities"), name,
 		human.Plural(result.Duplicates, "duplicate", "duplicates"))
 }
 
@@ -167,10 +169,10 @@ func stateAdvice(err error) error {
 }
 
 // parse reads the argument that names the feed.
-func (f *publishFlags) parse(a *app, arg string) (locate.Stored, error) {
+func (f *publishFlags) parse(a *app.App, arg string) (locate.Stored, error) {
 	base, name, ok := strings.Cut(arg, "/feeds/")
 	if !ok || !locate.IsWeb(base) || layout.CheckName(name) != nil {
-		return a.parseStored(arg)
+		return a.Parse(arg)
 	}
 	if _, err := locate.ParseURL(base); err != nil {
 		return locate.Stored{}, err
@@ -204,20 +206,20 @@ func (f *publishFlags) identity(at locate.Stored) (string, error) {
 }
 
 // openFeed has an import publish to a feed in a store.
-func (f *publishFlags) openFeed(ctx context.Context, a *app, at locate.Stored, im *publish.Import) error {
-	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
+func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Stored, im *publish.Import) error {
+	store, err := a.OpenStore(ctx, at.Store, task.Access{Create: true})
 	if err != nil {
 		return err
 	}
 	feed, err := producer.Open(ctx, store, at.Name, producer.Config{
 		MaxPageBytes:    f.pages.bytes,
 		MaxPageEntities: f.pages.entities,
-		Logger:          a.log,
+		Logger:          a.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("open feed %s: %w", at.Name, err)
 	}
-	a.atEnd(feed.Close, "feed "+at.Name)
+	a.AtEnd(feed.Close, "feed "+at.Name)
 	im.To = &storeTarget{name: at.Name, feed: feed}
 	if storage.PropertiesOf(store).Remote {
 		im.Memory = remoteMemory
@@ -226,25 +228,25 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app, at locate.Stored, i
 }
 
 // openClient returns what publishes to the server at --to.
-func (f *publishFlags) openClient(a *app, name string) (publish.Target, error) {
+func (f *publishFlags) openClient(a *app.App, name string) (publish.Target, error) {
 	u, err := locate.ParseURL(f.to)
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := credential.Read(f.credentialsFile, "FEEDCTL_CREDENTIALS")
+	credentials, err := (credential.Source{File: f.credentialsFile, Variable: "FEEDCTL_CREDENTIALS"}).Read()
 	if err != nil {
 		return nil, err
 	}
 	client, err := publish.New(publish.Config{
 		URL:         u.JoinPath("feeds", name).String(),
 		Credentials: credentials,
-		HTTPClient:  &http.Client{Transport: a.web},
+		HTTPClient:  &http.Client{Transport: a.Transport},
 		Attempts:    f.retries,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(client.Close, "feed "+name)
+	a.AtEnd(client.Close, "feed "+name)
 	return client.Ordered(), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
@@ -23,7 +24,7 @@ func TestPublishInterrupted(t *testing.T) {
 	defer web.Close()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, streams{in: strings.NewReader("1\n"), out: &stdout, err: &stderr})
+	code := run(ctx, []string{"publish", "a", "--to", web.URL, "--retries", "-1"}, app.Streams{In: strings.NewReader("1\n"), Out: &stdout, Err: &stderr})
 	want := "feedctl: interrupted: publish standard input to a: after 0 entities: post " + web.URL + "/feeds/a: status 503"
 	if code != exit.Interrupted || tries != 1 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("exit status %d after %d tries: %s", code, tries, &stderr)

@@ -9,14 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/repair"
 	"github.com/feedctl/feedctl/storage"
 )
 
-func newRepair(a *app) *cobra.Command {
+func newRepair(a *app.App) *cobra.Command {
 	r := &repairer{app: a}
 	all := false
 	c := &cobra.Command{
@@ -51,7 +53,7 @@ The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed 
 		RunE: func(c *cobra.Command, args []string) error {
 			r.several = all || len(args) > 1
 			if all {
-				return r.store(c.Context(), a.storeOf(args))
+				return r.store(c.Context(), storeOf(a, args))
 			}
 			return r.named(c.Context(), args)
 		},
@@ -63,7 +65,7 @@ The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed 
 
 // A repairer repairs one feed after another.
 type repairer struct {
-	app     *app
+	app     *app.App
 	config  repair.Config
 	several bool // feeds may have to be repaired
 
@@ -76,9 +78,9 @@ type repairer struct {
 // named repairs the feeds that arguments name.
 func (r *repairer) named(ctx context.Context, args []string) error {
 	for _, arg := range args {
-		store, name, err := r.app.openNamed(ctx, arg)
+		store, name, err := r.app.OpenNamed(ctx, arg)
 		if err == nil {
-			err = r.app.end(r.feed(ctx, store, name, arg))
+			err = r.app.Close(r.feed(ctx, store, name, arg))
 		}
 		switch {
 		case errors.Is(err, chain.ErrNoFeed):
@@ -93,7 +95,7 @@ func (r *repairer) named(ctx context.Context, args []string) error {
 
 // store repairs all feeds of a store.
 func (r *repairer) store(ctx context.Context, rawURL string) error {
-	store, err := r.app.openStoreAt(ctx, rawURL, access{})
+	store, err := r.app.OpenStore(ctx, rawURL, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -124,27 +126,27 @@ func (r *repairer) feed(ctx context.Context, store storage.Store, name, arg stri
 	case len(report.Steps) > 0:
 		r.damaged = append(r.damaged, arg)
 	}
-	r.app.console.Clear()
-	if err != nil && !r.several && !r.app.json { // the command ends with it
+	r.app.Console.Clear()
+	if err != nil && !r.several && !r.app.JSON { // the command ends with it
 		return nil
 	}
-	return r.app.printf(report, "%v", report)
+	return r.app.Printf(report, "%v", report)
 }
 
 // progress shows how far the repair of a store has come.
 func (r *repairer) progress(name string) {
 	switch now := time.Now(); {
-	case r.app.terminal:
-		r.app.console.Show(fmt.Sprintf("repair: %s, now %s", human.Plural(r.examined, "feed", "feeds"), human.Printable(name)))
+	case r.app.Terminal:
+		r.app.Console.Show(fmt.Sprintf("repair: %s, now %s", human.Plural(r.examined, "feed", "feeds"), human.Printable(name)))
 	case now.Sub(r.logged) >= progress.LogEvery:
 		r.logged = now
-		r.app.log.Info("progress", "command", "repair", "feeds", r.examined, "feed", name)
+		r.app.Log.Info("progress", "command", "repair", "feeds", r.examined, "feed", name)
 	}
 }
 
 // result returns an error if something is left to repair.
 func (r *repairer) result() error {
-	r.app.console.Clear()
+	r.app.Console.Clear()
 	all := human.Plural(r.examined, "feed", "feeds")
 	switch {
 	case !r.several && len(r.failed) > 0:

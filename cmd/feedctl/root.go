@@ -1,62 +1,11 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/feedctl/feedctl/internal/cli"
-	"github.com/feedctl/feedctl/internal/complete"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
-	"github.com/feedctl/feedctl/sink"
-	"github.com/feedctl/feedctl/storage"
 )
-
-// streams are what a command reads from and writes to.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-	terminal bool // err is a terminal
-	screen   bool // out is a terminal
-}
-
-func osStreams() streams {
-	return streams{
-		in:       os.Stdin,
-		out:      os.Stdout,
-		err:      os.Stderr,
-		terminal: term.IsTerminal(int(os.Stderr.Fd())),
-		screen:   term.IsTerminal(int(os.Stdout.Fd())),
-	}
-}
-
-// run executes one command line and returns its exit status.
-func run(ctx context.Context, args []string, s streams) int {
-	a := newApp(s)
-	defer a.web.CloseIdleConnections()
-	root := newRoot(a)
-	root.SetArgs(args)
-	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
-		cli.PlainUsage(root)
-	}
-	command, err := root.ExecuteContextC(ctx)
-	if err != nil && !a.running {
-		err = explainUsage(command, err)
-	}
-	if err = a.end(err); err == nil && a.output.err != nil {
-		err = fmt.Errorf("write to standard output: %w", a.output.err)
-	}
-	err = exit.Signal(ctx, err, a.follower)
-	a.printRequests()
-	if err != nil {
-		a.printError(err)
-	}
-	return exit.Status(err)
-}
 
 const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
 the datareplication.io specification describes them.
@@ -91,7 +40,7 @@ with status 130; the second ends it at once. A command that runs until it is end
 (--follow, outbox run, serve) exits with status 0 after SIGTERM if it finished what it had
 begun.`
 
-func newRoot(a *app) *cobra.Command {
+func newRoot(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "feedctl",
 		Short: "Publish, serve, consume and check datareplication.io feeds",
@@ -100,24 +49,15 @@ func newRoot(a *app) *cobra.Command {
   feedctl serve --listen 127.0.0.1:8080
   feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into sqlite:zones.db`,
-		Args:              cobra.NoArgs,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: a.configure,
+		Args: cobra.NoArgs,
 	}
 	version := root.Flags().Bool("version", false, "print the version of feedctl")
 	root.RunE = func(c *cobra.Command, args []string) error {
 		if *version {
-			return a.printVersion()
+			return printVersion(a)
 		}
-		return needCommand(c, args)
+		return app.NeedCommand(c, args)
 	}
-	a.addGlobalFlags(root.PersistentFlags())
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.SetIn(a.in)
-	root.SetFlagErrorFunc(cli.ExplainFlag)
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newPublish(a),
 		newServe(a),
@@ -141,40 +81,6 @@ func newRoot(a *app) *cobra.Command {
 		newVersion(a),
 		newGenDocs(),
 	)
-	completer := complete.Completer{
-		SetFlags: func(c *cobra.Command) error { return cli.SetFlags(c, a.config) },
-		Store:    &a.store,
-		Open:     func(ctx context.Context, url string) (storage.Store, error) { return a.openStoreAt(ctx, url, access{}) },
-	}
-	completer.Add(root)
-	a.noteRun(root)
+	a.Prepare(root)
 	return root
-}
-
-// needCommand is the RunE of a command that only groups others.
-func needCommand(c *cobra.Command, _ []string) error {
-	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
-}
-
-// explainUsage puts into words what is wrong with a command line that cobra refuses, and names the
-// help of the command.
-func explainUsage(c *cobra.Command, err error) error {
-	if exit.Status(err) == exit.Usage {
-		return err
-	}
-	return exit.WithHint(exit.Usagef("%s", sink.Redact(cli.Explain(c, err.Error()))), c.CommandPath()+" --help")
-}
-
-// noteRun has commands note that they run: until then, errors are about the command line, and
-// cobra's have no type.
-func (a *app) noteRun(c *cobra.Command) {
-	if run := c.RunE; run != nil {
-		c.RunE = func(c *cobra.Command, args []string) error {
-			a.running = true
-			return run(c, args)
-		}
-	}
-	for _, sub := range c.Commands() {
-		a.noteRun(sub)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -21,7 +22,7 @@ func feedctl(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &out, err: &err})
+	code = run(t.Context(), args, app.Streams{In: strings.NewReader(stdin), Out: &out, Err: &err})
 	return code, out.String(), err.String()
 }
 
@@ -33,7 +34,7 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 }
 
 func TestEveryCommandIsDocumented(t *testing.T) {
-	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
+	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		name := c.CommandPath()
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: short help is %q", name, c.Short)
@@ -62,7 +63,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 
 // A variable with a credential must not be taken for a flag.
 func TestFlagNames(t *testing.T) {
-	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
+	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if strings.HasSuffix(f.Name, "credentials") {
 				t.Errorf("--%s of %s takes a credential from %s", f.Name, c.CommandPath(), cli.Variable(c, f.Name))
@@ -237,7 +238,7 @@ func TestFailingOutput(t *testing.T) {
 	full := errors.New("no space left")
 	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), strings.Fields(line), streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &stderr})
+		code := run(t.Context(), strings.Fields(line), app.Streams{In: strings.NewReader(""), Out: brokenWriter{full}, Err: &stderr})
 		if code != exit.Error || !strings.Contains(stderr.String(), full.Error()) {
 			t.Errorf("%s: exit status %d: %s", line, code, &stderr)
 		}

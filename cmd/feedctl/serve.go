@@ -9,10 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/accesslog"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/regular"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/internal/webserver"
 	"github.com/feedctl/feedctl/pagecache"
@@ -31,7 +33,7 @@ type serveFlags struct {
 	accessLog       string
 }
 
-func newServe(a *app) *cobra.Command {
+func newServe(a *app.App) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
@@ -90,7 +92,7 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 	return c
 }
 
-func runServe(ctx context.Context, a *app, f *serveFlags) error {
+func runServe(ctx context.Context, a *app.App, f *serveFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -98,30 +100,30 @@ func runServe(ctx context.Context, a *app, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, a.store, access{follow: true})
+	store, err := a.OpenStore(ctx, a.Store, task.Access{Follow: true})
 	if err != nil {
 		return err
 	}
-	f.Operations, f.Logger, f.cache.Logger = true, a.log, a.log
+	f.Operations, f.Logger, f.cache.Logger = true, a.Log, a.Log
 	if f.cache.Dir != "" {
 		if f.Cache, err = pagecache.Open(f.cache); err != nil {
 			return err
 		}
-		a.atEnd(f.Cache.Close, "cache")
+		a.AtEnd(f.Cache.Close, "cache")
 	}
 	handler, err := server.New(store, f.Config)
 	if err != nil {
 		return err
 	}
-	logged, closeLog, err := accesslog.Open(f.accessLog, handler, a.out, a.log)
+	logged, closeLog, err := accesslog.Open(f.accessLog, handler, a.Out, a.Log)
 	if err != nil {
 		return err
 	}
-	a.atEnd(closeLog, "access log")
-	web := webserver.Server{Server: server.NewHTTPServer(logged, a.log), Drain: handler.Close, Log: a.log}
+	a.AtEnd(closeLog, "access log")
+	web := webserver.Server{Server: server.NewHTTPServer(logged, a.Log), Drain: handler.Close, Log: a.Log}
 	web.TLSConfig = secure
 	return web.Run(ctx, f.listen, func(url string) error {
-		err := a.printf(serveJSON{URL: url}, "serving %s on %s\n", sink.Redact(a.store), url)
+		err := a.Printf(serveJSON{URL: url}, "serving %s on %s\n", sink.Redact(a.Store), url)
 		if err != nil || f.readyFile == "" {
 			return err
 		}
@@ -158,7 +160,7 @@ func (f *serveFlags) check() (err error) {
 }
 
 func serverCredentials(file, variable string) (credentials []server.Credential, err error) {
-	list, err := credential.ReadAll(file, variable)
+	list, err := (credential.Source{File: file, Variable: variable}).ReadAll()
 	for _, c := range list {
 		credentials = append(credentials, server.Credential(c))
 	}

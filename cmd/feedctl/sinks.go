@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
@@ -20,8 +21,8 @@ import (
 
 // openSink opens the sink that --into names. A credential for it is in the file
 // credentials, or in a variable.
-func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.Sink, error) {
-	o, err := a.sinkOptions(spec, credentials)
+func openSink(ctx context.Context, a *app.App, spec, credentials string) (consumer.Sink, error) {
+	o, err := sinkOptions(a, spec, credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -33,14 +34,14 @@ func (a *app) openSink(ctx context.Context, spec, credentials string) (consumer.
 }
 
 // sinkOptions returns what is needed to open a sink beside its name.
-func (a *app) sinkOptions(spec, credentials string) (o sinks.Options, err error) {
+func sinkOptions(a *app.App, spec, credentials string) (o sinks.Options, err error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {
 		return o, exit.Usagef("%w", err)
 	}
-	o = sinks.Options{Output: a.data, Logger: a.log}
+	o = sinks.Options{Output: a.Output, Logger: a.Log}
 	if s.Scheme == "couchdb" {
-		o.CouchDB, err = a.couchSink(s, credentials)
+		o.CouchDB, err = couchSink(a, s, credentials)
 	}
 	return o, err
 }
@@ -69,7 +70,7 @@ func (f *consumeFlags) columnsOf() (spec string, err error) {
 const intoCredentialsUsage = "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)"
 
 // couchSink returns the settings for a sink in CouchDB but its URL.
-func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
+func couchSink(a *app.App, s sink.Spec, credentials string) (couch.Config, error) {
 	if !locate.IsWeb(s.Path) {
 		shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
 		return couch.Config{}, exit.Usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
@@ -80,27 +81,27 @@ func (a *app) couchSink(s sink.Spec, credentials string) (couch.Config, error) {
 			"--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 		)
 	}
-	auth, err := credential.ReadCouch(credentials, "FEEDCTL_INTO_CREDENTIALS")
-	return couch.Config{HTTP: &http.Client{Transport: a.web}, Auth: auth, Log: a.log}, err
+	auth, err := (credential.Source{File: credentials, Variable: "FEEDCTL_INTO_CREDENTIALS"}).ReadCouch()
+	return couch.Config{HTTP: &http.Client{Transport: a.Transport}, Auth: auth, Log: a.Log}, err
 }
 
 // warnRefused tells, at the end and beside the log, of documents that a database does
 // not have. The command has done what it could, so this is no error.
-func (a *app) warnRefused(r consumer.Rejected, into string) {
-	if r.Refused == 0 || a.json {
+func warnRefused(a *app.App, r consumer.Rejected, into string) {
+	if r.Refused == 0 || a.JSON {
 		return
 	}
-	fmt.Fprintf(a.err, "feedctl: %s refused %s, which it does not have now:\n", into, human.Plural(r.Refused, "document", "documents"))
+	fmt.Fprintf(a.Err, "feedctl: %s refused %s, which it does not have now:\n", into, human.Plural(r.Refused, "document", "documents"))
 	stubs := false
 	for _, refusal := range r.Refusals {
-		fmt.Fprintf(a.err, "  %s: %s\n", human.Printable(refusal.ID), human.Printable(refusal.Reason))
+		fmt.Fprintf(a.Err, "  %s: %s\n", human.Printable(refusal.ID), human.Printable(refusal.Reason))
 		stubs = stubs || strings.HasPrefix(refusal.Reason, missingStub)
 	}
 	if more := r.Refused - int64(len(r.Refusals)); more > 0 {
-		fmt.Fprintf(a.err, "  and %s more: see the log\n", human.Count(more))
+		fmt.Fprintf(a.Err, "  and %s more: see the log\n", human.Count(more))
 	}
 	if stubs {
-		fmt.Fprintln(a.err, "Try: a feed made with \"feedctl bridge couchdb --attachments inline\" or \"multipart\": this one has attachments by name only")
+		fmt.Fprintln(a.Err, "Try: a feed made with \"feedctl bridge couchdb --attachments inline\" or \"multipart\": this one has attachments by name only")
 	}
 }
 

@@ -3,10 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-func newSnapshot(a *app) *cobra.Command {
+func newSnapshot(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Make, list and delete snapshots",
@@ -16,7 +17,7 @@ beginning.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl snapshot from-feed zones
   feedctl snapshot list`,
 		Args: cobra.NoArgs,
-		RunE: needCommand,
+		RunE: app.NeedCommand,
 	}
 	c.AddCommand(
 		newSnapshotCreate(a),

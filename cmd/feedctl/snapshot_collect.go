@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
-func newSnapshotCollect(a *app) *cobra.Command {
+func newSnapshotCollect(a *app.App) *cobra.Command {
 	var minAge time.Duration
 	c := &cobra.Command{
 		Use:   "collect NAME|STORE#NAME",
@@ -30,8 +31,8 @@ are kept, since they may belong to a running command.` + exit.Help(),
 	return c
 }
 
-func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Duration) error {
-	store, name, err := a.openNamed(ctx, arg)
+func runSnapshotCollect(ctx context.Context, a *app.App, arg string, minAge time.Duration) error {
+	store, name, err := a.OpenNamed(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -39,5 +40,5 @@ func runSnapshotCollect(ctx context.Context, a *app, arg string, minAge time.Dur
 	if err != nil {
 		return err
 	}
-	return a.printf(collectedJSON{Name: name, PagesDeleted: int64(n)}, "deleted %s\n", human.Plural(int64(n), "page", "pages"))
+	return a.Printf(collectedJSON{Name: name, PagesDeleted: int64(n)}, "deleted %s\n", human.Plural(int64(n), "page", "pages"))
 }

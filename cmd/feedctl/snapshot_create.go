@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
@@ -24,7 +26,7 @@ type snapshotCreateFlags struct {
 	public publicFlags
 }
 
-func newSnapshotCreate(a *app) *cobra.Command {
+func newSnapshotCreate(a *app.App) *cobra.Command {
 	var f snapshotCreateFlags
 	c := &cobra.Command{
 		Use:   "create NAME|STORE#NAME [FILE|-]",
@@ -47,8 +49,8 @@ interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
 	return c
 }
 
-func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg, file string) error {
-	at, err := a.parseStored(arg)
+func runSnapshotCreate(ctx context.Context, a *app.App, f *snapshotCreateFlags, arg, file string) error {
+	at, err := a.Parse(arg)
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.Store, access{create: true})
+	store, err := a.OpenStore(ctx, at.Store, task.Access{Create: true})
 	if err != nil {
 		return err
 	}
@@ -70,22 +72,22 @@ func runSnapshotCreate(ctx context.Context, a *app, f *snapshotCreateFlags, arg,
 		return err
 	}
 	var c counter
-	a.progress("snapshot", func() progress.Status { return c.status(src.Size) })
+	a.Progress("snapshot", func() progress.Status { return c.status(src.Size) })
 	index, err := snapshots.Write(ctx, store, at.Name, c.count(src.Name, src.Entities), f.public.Config)
 	if err != nil {
 		return err
 	}
-	return a.printSnapshot(ctx, store, at.Name, index, &f.public)
+	return printSnapshot(ctx, a, store, at.Name, index, &f.public)
 }
 
 // printSnapshot prints a new snapshot.
-func (a *app) printSnapshot(ctx context.Context, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
+func printSnapshot(ctx context.Context, a *app.App, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
 	result := snapshotResult(name, index, len(index.Pages))
 	var err error
 	if result.URL, err = public.IndexURL(ctx, store, name, index.ID); err != nil {
 		return fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
 	}
-	return a.print(result, func(w io.Writer) error {
+	return a.Print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "made snapshot %s/%s of %s on %s\n", name, index.ID,
 			human.Plural(index.Entities, "entity", "entities"), human.Plural(int64(len(index.Pages)), "page", "pages"))
 		if err == nil && result.URL != "" {

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
 )
 
-func newSnapshotDelete(a *app) *cobra.Command {
+func newSnapshotDelete(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete NAME|STORE#NAME ID",
 		Short: "Delete a snapshot",
@@ -27,15 +29,15 @@ reading it gets an error, not an incomplete snapshot.` + exit.Help(exit.NotFound
 	}
 }
 
-func runSnapshotDelete(ctx context.Context, a *app, arg, id string) error {
+func runSnapshotDelete(ctx context.Context, a *app.App, arg, id string) error {
 	if err := layout.CheckName(id); err != nil {
 		return err
 	}
-	at, err := a.parseStored(arg)
+	at, err := a.Parse(arg)
 	if err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.Store, access{})
+	store, err := a.OpenStore(ctx, at.Store, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -49,5 +51,5 @@ func runSnapshotDelete(ctx context.Context, a *app, arg, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.printf(deletedJSON{Name: at.Name, ID: id}, "deleted snapshot %s/%s\n", at.Name, id)
+	return a.Printf(deletedJSON{Name: at.Name, ID: id}, "deleted snapshot %s/%s\n", at.Name, id)
 }

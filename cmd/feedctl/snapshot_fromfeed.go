@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/fold"
 )
@@ -20,7 +22,7 @@ type snapshotFromFeedFlags struct {
 	public  publicFlags
 }
 
-func newSnapshotFromFeed(a *app) *cobra.Command {
+func newSnapshotFromFeed(a *app.App) *cobra.Command {
 	var f snapshotFromFeedFlags
 	c := &cobra.Command{
 		Use:   "from-feed FEED|STORE#FEED",
@@ -55,8 +57,8 @@ The state is kept in a temporary file, not in memory.` + publicHelp + exit.Help(
 	return c
 }
 
-func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, arg string) (err error) {
-	at, err := a.parseStored(arg)
+func runSnapshotFromFeed(ctx context.Context, a *app.App, f *snapshotFromFeedFlags, arg string) (err error) {
+	at, err := a.Parse(arg)
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 	if err := f.public.check(); err != nil {
 		return err
 	}
-	store, err := a.openStoreAt(ctx, at.Store, access{})
+	store, err := a.OpenStore(ctx, at.Store, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		}
 	}
 	var done consumed
-	a.progress("snapshot", done.status)
+	a.Progress("snapshot", done.status)
 	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
@@ -93,10 +95,10 @@ func runSnapshotFromFeed(ctx context.Context, a *app, f *snapshotFromFeedFlags, 
 		Presign:    f.public.Presign,
 		TempDir:    f.tempDir,
 		Progress:   done.set,
-		Logger:     a.log,
+		Logger:     a.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 	}
-	return a.printSnapshot(ctx, store, name, index, &f.public)
+	return printSnapshot(ctx, a, store, name, index, &f.public)
 }

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
-func newSnapshotList(a *app) *cobra.Command {
+func newSnapshotList(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAME|STORE#NAME]",
 		Short: "List the snapshots in the store",
@@ -29,14 +31,14 @@ among their indexes are named in the log.` +
 	}
 }
 
-func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
-	at := locate.Stored{Store: a.store}
+func runSnapshotList(ctx context.Context, a *app.App, args []string) (err error) {
+	at := locate.Stored{Store: a.Store}
 	if len(args) == 1 {
-		if at, err = a.parseStored(args[0]); err != nil {
+		if at, err = a.Parse(args[0]); err != nil {
 			return err
 		}
 	}
-	store, err := a.openStoreAt(ctx, at.Store, access{})
+	store, err := a.OpenStore(ctx, at.Store, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			return err
 		}
 		for _, key := range unknown {
-			a.log.Warn("skipping an object among the indexes of snapshots that is not one", "key", key)
+			a.Log.Warn("skipping an object among the indexes of snapshots that is not one", "key", key)
 		}
 		for _, id := range ids {
 			index, err := snapshots.Read(ctx, store, name, id)
@@ -67,7 +69,7 @@ func runSnapshotList(ctx context.Context, a *app, args []string) (err error) {
 			list = append(list, snapshotResult(name, &index.Index, index.PageCount))
 		}
 	}
-	return a.print(list, func(w io.Writer) error {
+	return a.Print(list, func(w io.Writer) error {
 		rows := make([][]string, len(list))
 		for i, s := range list {
 			feed := "-"

@@ -10,14 +10,16 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-func newStatus(a *app) *cobra.Command {
+func newStatus(a *app.App) *cobra.Command {
 	var credentials string
 	c := &cobra.Command{
 		Use:   "status SINK...",
@@ -41,33 +43,33 @@ lag is unknown.` + exit.Help(exit.NotFound, exit.Interrupted),
 	return c
 }
 
-func runStatus(ctx context.Context, a *app, credentials string, specs []string) error {
+func runStatus(ctx context.Context, a *app.App, credentials string, specs []string) error {
 	var rows [][]string
 	var failures []error
 	for _, spec := range specs {
-		standings, err := a.standings(ctx, spec, credentials)
+		standings, err := standings(ctx, a, spec, credentials)
 		if err != nil {
 			failures = append(failures, err)
 		}
 		for _, s := range standings {
-			one := a.standing(ctx, sink.Redact(spec), s)
-			if a.json {
-				if err := a.print(one, nil); err != nil {
+			one := standing(ctx, a, sink.Redact(spec), s)
+			if a.JSON {
+				if err := a.Print(one, nil); err != nil {
 					return err
 				}
 			}
 			rows = append(rows, one.row())
 		}
 	}
-	if !a.json && len(rows) > 0 {
-		failures = append(failures, human.WriteTable(a.out, []string{"SINK", "NAME", "POSITION", "COMMITTED", "LAG", "FEED"}, rows))
+	if !a.JSON && len(rows) > 0 {
+		failures = append(failures, human.WriteTable(a.Out, []string{"SINK", "NAME", "POSITION", "COMMITTED", "LAG", "FEED"}, rows))
 	}
 	return errors.Join(failures...)
 }
 
 // standings reads where the consumers of a sink stand.
-func (a *app) standings(ctx context.Context, spec, credentials string) ([]sink.Standing, error) {
-	o, err := a.sinkOptions(spec, credentials)
+func standings(ctx context.Context, a *app.App, spec, credentials string) ([]sink.Standing, error) {
+	o, err := sinkOptions(a, spec, credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +83,14 @@ func (a *app) standings(ctx context.Context, spec, credentials string) ([]sink.S
 // newestTime is how long a feed may take to tell its newest entity.
 const newestTime = 10 * time.Second
 
-func (a *app) standing(ctx context.Context, into string, s sink.Standing) statusJSON {
+func standing(ctx context.Context, a *app.App, into string, s sink.Standing) statusJSON {
 	one := statusJSON{Sink: into, Name: s.Name, Position: s.Position}
 	if s.Position.Feed == "" || s.Position.Snapshot != nil {
 		return one
 	}
-	newest, err := a.newest(ctx, s.Position.Feed)
+	newest, err := newest(ctx, a, s.Position.Feed)
 	if err != nil {
-		a.log.WarnContext(ctx, "the feed does not say what is newest", "feed", s.Position.Feed, "error", err)
+		a.Log.WarnContext(ctx, "the feed does not say what is newest", "feed", s.Position.Feed, "error", err)
 		return one
 	}
 	lag := max(0, newest.Sub(s.Position.LastModified).Seconds())
@@ -97,15 +99,14 @@ func (a *app) standing(ctx context.Context, into string, s sink.Standing) status
 }
 
 // newest returns the time of the newest entity of a feed. What names the feed comes from a
-// sink, and is given no credentials.
-func (a *app) newest(ctx context.Context, feed string) (newest time.Time, err error) {
+// sink, so the feed is sent no credentials.
+func newest(ctx context.Context, a *app.App, feed string) (newest time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTime)
 	defer cancel()
-	at, err := a.locate(ctx, new(clientFlags), feed, layout.FeedPath, access{})
+	at, err := new(task.Client).Locate(ctx, &a.Env, feed, layout.FeedPath, task.Access{})
 	if err != nil {
 		return newest, err
 	}
-	at.Config.Credentials = consumer.Credentials{}
 	at.Config.Retry.Attempts = 1
 	client, err := consumer.New(at.Config)
 	if err != nil {

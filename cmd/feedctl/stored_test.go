@@ -21,6 +21,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
@@ -155,7 +156,7 @@ func TestFollowStore(t *testing.T) {
 		ended := make(chan int, 1)
 		go func() {
 			args := []string{"tail", store + "#zones", "--from", "beginning", "--limit", "6"}
-			ended <- run(t.Context(), args, streams{in: strings.NewReader(""), out: out, err: io.Discard})
+			ended <- run(t.Context(), args, app.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard})
 			out.Close()
 		}()
 		scan := bufio.NewScanner(in)
@@ -229,8 +230,8 @@ func TestVerbose(t *testing.T) {
 	}
 	code, _, stderr := feedctl(t, "", "tail", store+"#none", "--from", "beginning", "--follow=false", "--verbose", "--json")
 	all := strings.Split(strings.TrimSpace(stderr), "\n")
-	var requests requestsJSON
-	var failure errorJSON
+	var requests app.RequestsJSON
+	var failure app.ErrorJSON
 	if len(all) != 2 || json.Unmarshal([]byte(all[0]), &requests) != nil || json.Unmarshal([]byte(all[1]), &failure) != nil ||
 		requests.Requests["GetObject"] == 0 || requests.Seconds <= 0 || failure.ExitStatus != code {
 		t.Errorf("exit status %d, stderr %q", code, stderr)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
@@ -22,7 +23,7 @@ func TestStoreStarts(t *testing.T) {
 	for _, args := range [][]string{{"inspect", store + "#zones"}, {"tail", store + "#zones", "--from", "beginning", "--limit", "3"}} {
 		var out bytes.Buffer
 		done := make(chan int)
-		go func() { done <- run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: logged}) }()
+		go func() { done <- run(t.Context(), args, app.Streams{In: strings.NewReader(""), Out: &out, Err: logged}) }()
 		line := make([]byte, 4096)
 		n, err := logs.Read(line)
 		if err != nil || !strings.Contains(string(line[:n]), "server is unavailable, retrying") {

@@ -11,20 +11,22 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink/jsonl"
 )
 
 type tailFlags struct {
-	client clientFlags
+	client task.Client
 	follow bool
 	from   string
 	limit  int64
 }
 
-func newTail(a *app) *cobra.Command {
+func newTail(a *app.App) *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
 		Use:   "tail URL|FEED|STORE#FEED",
@@ -46,15 +48,15 @@ start of the body. With --json it prints the lines that "feedctl consume --into 
 	flags.BoolVar(&f.follow, "follow", true, "wait for more at the end of the feed")
 	flags.StringVar(&f.from, "from", "latest", "`WHERE` to begin: beginning, latest or TIME")
 	flags.Int64Var(&f.limit, "limit", 0, "end after this `NUMBER` of entities (default: no limit)")
-	f.client.add(flags)
+	f.client.Flags(flags)
 	return c
 }
 
-func runTail(ctx context.Context, a *app, f *tailFlags, arg string) error {
+func runTail(ctx context.Context, a *app.App, f *tailFlags, arg string) error {
 	if strings.HasPrefix(f.from, "snapshot") {
 		return exit.Usagef("--from %q: tail reads feeds only", f.from)
 	}
-	at, err := a.locate(ctx, &f.client, arg, layout.FeedPath, access{follow: f.follow})
+	at, err := f.client.Locate(ctx, &a.Env, arg, layout.FeedPath, task.Access{Follow: f.follow})
 	if err != nil {
 		return err
 	}
@@ -62,17 +64,17 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	at.Config.Follow, a.follower = f.follow, f.follow
-	a.tellMissing(at)
+	at.Config.Follow, a.Follower = f.follow, f.follow
+	a.TellMissing(at)
 	client, err := consumer.New(at.Config)
 	if err != nil {
 		return err
 	}
-	write := a.entityWriter()
+	write := entityWriter(a)
 	n := int64(0)
 	for e, err := range client.Entities(ctx, at.URL, from) {
 		if err != nil {
-			return suggestSimilar(ctx, at, err)
+			return task.Suggest(ctx, at, err)
 		}
 		if err := write(ctx, &e.Entity); err != nil {
 			return fmt.Errorf("print entity %s: %w", e.ContentID, err)
@@ -85,11 +87,11 @@ func runTail(ctx context.Context, a *app, f *tailFlags, arg string) error {
 }
 
 // entityWriter returns what prints an entity as a line.
-func (a *app) entityWriter() func(context.Context, *feed.Entity) error {
-	if !a.json {
-		return func(_ context.Context, e *feed.Entity) error { return writeEntity(a.out, e) }
+func entityWriter(a *app.App) func(context.Context, *feed.Entity) error {
+	if !a.JSON {
+		return func(_ context.Context, e *feed.Entity) error { return writeEntity(a.Out, e) }
 	}
-	lines := jsonl.NewWriter(a.data)
+	lines := jsonl.NewWriter(a.Output)
 	return func(ctx context.Context, e *feed.Entity) error {
 		batch, err := lines.Begin(ctx)
 		if err != nil {

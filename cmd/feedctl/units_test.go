@@ -5,11 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/app"
 )
 
 // Every flag for a size or a duration accepts units.
 func TestFlagUnits(t *testing.T) {
-	walk(newRoot(newApp(streams{})), func(c *cobra.Command) {
+	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			value, _ := pflag.UnquoteUsage(f)
 			if value == "BYTES" && f.Value.Type() != "size" || f.Value.Type() == "int64" && value != "NUMBER" ||

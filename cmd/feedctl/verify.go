@@ -7,20 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
 )
 
 type verifyFlags struct {
-	client clientFlags
+	client task.Client
 	index  bool
 	state  string
 }
 
-func newVerify(a *app) *cobra.Command {
+func newVerify(a *app.App) *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
 		Use:   "verify URL|FEED|STORE#FEED",
@@ -46,18 +48,18 @@ it prints a report, which package verify documents.` + exit.Help(exit.NotFound, 
 	flags := c.Flags()
 	flags.BoolVar(&f.index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
-	f.client.addHeaders(flags)
-	f.client.addOrigins(flags)
+	f.client.RequestFlags(flags)
+	f.client.OriginFlags(flags)
 	c.MarkFlagsMutuallyExclusive("index", "state")
 	return c
 }
 
-func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) error {
+func runVerify(ctx context.Context, a *app.App, f *verifyFlags, arg string) error {
 	path := layout.FeedPath
 	if f.index {
 		path = layout.SnapshotPath
 	}
-	at, err := a.locate(ctx, &f.client, arg, path, access{})
+	at, err := f.client.Locate(ctx, &a.Env, arg, path, task.Access{})
 	if err != nil {
 		return err
 	}
@@ -80,12 +82,12 @@ func runVerify(ctx context.Context, a *app, f *verifyFlags, arg string) error {
 	}
 	report, err := check(ctx, at, index, config)
 	if err != nil {
-		return suggestSimilar(ctx, at, err)
+		return task.Suggest(ctx, at, err)
 	}
 	if at.Store != nil {
 		report.URL = at.Title
 	}
-	if err := a.printReport(report); err != nil {
+	if err := printReport(a, report); err != nil {
 		return err
 	}
 	if n := len(report.Violations) + report.Omitted; n > 0 {
@@ -106,7 +108,7 @@ func check(ctx context.Context, at *locate.Location, index bool, config verify.C
 	return verify.Feed(ctx, at.URL, config)
 }
 
-func (a *app) printReport(report *verify.Report) error {
+func printReport(a *app.App, report *verify.Report) error {
 	var text strings.Builder
 	for i := range report.Violations {
 		fmt.Fprintln(&text, human.Printable(report.Violations[i].Error()))
@@ -115,6 +117,6 @@ func (a *app) printReport(report *verify.Report) error {
 	if n := len(report.Violations) + report.Omitted; n > 0 {
 		found = human.Plural(int64(n), "violation", "violations")
 	}
-	return a.printf(report, "%s%s: %s, %s, %s: %s\n", &text, report.URL, human.Plural(int64(report.Pages), "page", "pages"),
+	return a.Printf(report, "%s%s: %s, %s, %s: %s\n", &text, report.URL, human.Plural(int64(report.Pages), "page", "pages"),
 		human.Plural(report.Entities, "entity", "entities"), human.Bytes(report.Bytes), found)
 }

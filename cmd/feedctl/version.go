@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 )
@@ -15,7 +16,7 @@ import (
 //go:embed notices.txt
 var notices string
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *app.App) *cobra.Command {
 	showNotices := false
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -25,21 +26,21 @@ func newVersion(a *app) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if showNotices {
-				_, err := io.WriteString(a.out, notices)
+				_, err := io.WriteString(a.Out, notices)
 				return err
 			}
-			return a.printVersion()
+			return printVersion(a)
 		},
 	}
 	cmd.Flags().BoolVar(&showNotices, "notices", false, "print the licences of the libraries in the binary instead")
 	return cmd
 }
 
-func (a *app) printVersion() error {
+func printVersion(a *app.App) error {
 	v := cli.ThisVersion()
 	commit := ""
 	if v.Commit != "" {
 		commit = " (" + v.Commit + ")"
 	}
-	return a.printf(v, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
+	return a.Printf(v, "feedctl %s%s, %s %s\n", v.Version, commit, v.Go, v.Platform)
 }

@@ -141,6 +141,19 @@ var rooms = map[string]room{
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
+	// Commands, and what they share with jobs.
+	"internal/task": {
+		rooms:     []string{"chain", "consumer", "internal/credential", "internal/exit", "internal/locate", "sink", "storage", "storage/observe", "storage/stores"},
+		libraries: []string{"github.com/spf13/pflag"},
+	},
+	"internal/app": {
+		rooms: []string{
+			"internal/cli", "internal/complete", "internal/console", "internal/exit", "internal/human", "internal/metrics", "internal/progress", "internal/task", "internal/webserver",
+			"sink", "storage", "storage/observe", "storage/stores",
+		},
+		libraries: []string{"golang.org/x/term"},
+	},
+
 	// Jobs.
 	"internal/jobdb": {rooms: []string{"internal/schema", "internal/suggest"}, libraries: []string{"github.com/riverqueue/river"}},
 	"jobs":           {rooms: []string{"internal/jobdb", "internal/suggest"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
@@ -168,8 +181,8 @@ var drivers = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
 	"github.com/jackc/pgx/v5":             {"internal/jobdb", "storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
-	"github.com/prometheus/client_golang": {"server", "internal/metrics", "cmd/feedctl"},
-	"github.com/spf13/cobra":              {"internal/cli", "internal/complete", "cmd/feedctl"},
+	"github.com/prometheus/client_golang": {"server", "internal/app", "internal/metrics", "cmd/feedctl"},
+	"github.com/spf13/cobra":              {"internal/app", "internal/cli", "internal/complete", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},
 }
 

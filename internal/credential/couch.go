@@ -9,10 +9,9 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// ReadCouch reads the one credential for a CouchDB in a file or, if path is empty, in
-// an environment variable. A bearer token in a file may be renewed there.
-func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
-	where, text, err := lines(path, variable)
+// ReadCouch reads the one credential for a CouchDB. A bearer token in a file may be renewed there.
+func (s Source) ReadCouch() (auth couchdb.Auth, err error) {
+	where, text, err := s.lines()
 	if err != nil || where == "" {
 		return auth, err
 	}
@@ -32,8 +31,8 @@ func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
 		return auth, fmt.Errorf("read credentials: %s: want one, found %d", where, found)
 	case found == 0:
 		return auth, empty(where)
-	case auth.Token != nil && path != "":
-		auth.Token = tokenFile(path)
+	case auth.Token != nil && s.File != "":
+		auth.Token = tokenFile(s.File)
 	}
 	return auth, nil
 }
@@ -41,7 +40,7 @@ func ReadCouch(path, variable string) (auth couchdb.Auth, err error) {
 // tokenFile reads the token for each request.
 func tokenFile(path string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		c, err := Read(path, "")
+		c, err := Source{File: path}.Read()
 		if err == nil && c.Bearer == "" {
 			err = fmt.Errorf("read credentials: %s no longer has a bearer token", path)
 		}

@@ -14,11 +14,31 @@ import (
 // ErrEmpty is wrapped by the error of a file or a variable without a credential.
 var ErrEmpty = errors.New("is empty: write a credential on a line of it, or do not set it")
 
-// ReadAll reads the credentials in a file or, if path is empty, in an environment variable.
-// If neither is set, there are none. A file or a variable without a credential is an error:
-// a server without credentials would be open.
-func ReadAll(path, variable string) ([]consumer.Credentials, error) {
-	source, text, err := lines(path, variable)
+// A Source is where credentials are: in File or, if that is empty, in the environment variable
+// Variable. The zero Source has none.
+type Source struct {
+	File, Variable string
+	// Required makes it an error if the variable is not set.
+	Required bool
+}
+
+// ParseReference returns the source that a reference names: env:NAME or file:PATH. It must be
+// there when it is read.
+func ParseReference(reference string) (Source, error) {
+	scheme, name, _ := strings.Cut(reference, ":")
+	switch {
+	case scheme == "env" && name != "":
+		return Source{Variable: name, Required: true}, nil
+	case scheme == "file" && name != "":
+		return Source{File: name}, nil
+	}
+	return Source{}, errors.New("want env:NAME or file:PATH") // and not the reference, which may be a secret
+}
+
+// ReadAll reads the credentials of a source. Without a file and a variable there are none. A file or
+// a variable without a credential is an error: a server without credentials would be open.
+func (s Source) ReadAll() ([]consumer.Credentials, error) {
+	source, text, err := s.lines()
 	if err != nil || source == "" {
 		return nil, err
 	}
@@ -40,21 +60,24 @@ func ReadAll(path, variable string) ([]consumer.Credentials, error) {
 	return list, nil
 }
 
-// lines returns the lines of credentials in a file or, if path is empty, in an
-// environment variable, and what that is called. Without both, source is "".
-func lines(path, variable string) (source, text string, err error) {
-	if path != "" {
-		data, err := os.ReadFile(path)
+// lines returns the lines of credentials in the source, and what that is called: "" if there
+// is none.
+func (s Source) lines() (source, text string, err error) {
+	if s.File != "" {
+		data, err := os.ReadFile(s.File)
 		if err != nil {
 			return "", "", fmt.Errorf("read credentials: %w", err)
 		}
-		return path, string(data), nil
+		return s.File, string(data), nil
 	}
-	text, set := os.LookupEnv(variable)
-	if !set {
+	text, set := os.LookupEnv(s.Variable)
+	switch {
+	case !set && s.Required:
+		return "", "", fmt.Errorf("read credentials: variable %s is not set", s.Variable)
+	case !set:
 		return "", "", nil
 	}
-	return "variable " + variable, text, nil
+	return "variable " + s.Variable, text, nil
 }
 
 // empty is the error of a source that has lines, but no credential.
@@ -62,9 +85,9 @@ func empty(source string) error {
 	return fmt.Errorf("read credentials: %s %w", source, ErrEmpty)
 }
 
-// Read reads the one credential that a client uses; see [ReadAll].
-func Read(path, variable string) (consumer.Credentials, error) {
-	list, err := ReadAll(path, variable)
+// Read reads the one credential of a source.
+func (s Source) Read() (consumer.Credentials, error) {
+	list, err := s.ReadAll()
 	switch {
 	case err != nil:
 		return consumer.Credentials{}, err

@@ -28,7 +28,7 @@ func TestReadCredentials(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := ReadAll(file, "FEEDCTL_CREDENTIALS")
+			got, err := (Source{File: file, Variable: "FEEDCTL_CREDENTIALS"}).ReadAll()
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), file) {
 					t.Fatalf("error %v, want one with %q", err, test.err)
@@ -55,32 +55,32 @@ func TestReadCredentials(t *testing.T) {
 
 func TestReadCredentialFromEnvironment(t *testing.T) {
 	t.Setenv("FEEDCTL_CREDENTIALS", "bearer tok")
-	got, err := Read("", "FEEDCTL_CREDENTIALS")
+	got, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).Read()
 	if err != nil || got != (consumer.Credentials{Bearer: "tok"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, empty := range []string{"", " \n", "# bearer tok\n"} {
 		t.Setenv("FEEDCTL_CREDENTIALS", empty)
-		if got, err := Read("", "FEEDCTL_CREDENTIALS"); !errors.Is(err, ErrEmpty) {
+		if got, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).Read(); !errors.Is(err, ErrEmpty) {
 			t.Errorf("variable %q: got %v, %v", empty, got, err)
 		}
-		if _, err := ReadCouch("", "FEEDCTL_CREDENTIALS"); !errors.Is(err, ErrEmpty) {
+		if _, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).ReadCouch(); !errors.Is(err, ErrEmpty) {
 			t.Errorf("variable %q for CouchDB: %v", empty, err)
 		}
 	}
 	os.Unsetenv("FEEDCTL_CREDENTIALS") // t.Setenv restores it
-	if got, err := Read("", "FEEDCTL_CREDENTIALS"); err != nil || got != (consumer.Credentials{}) {
+	if got, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).Read(); err != nil || got != (consumer.Credentials{}) {
 		t.Errorf("no variable: got %v, %v", got, err)
 	}
 	t.Setenv("FEEDCTL_CREDENTIALS", "bearer a\nbearer b")
-	if _, err := Read("", "FEEDCTL_CREDENTIALS"); err == nil {
+	if _, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).Read(); err == nil {
 		t.Error("two credentials for a client are accepted")
 	}
 }
 
 func TestCouchAuth(t *testing.T) {
 	t.Setenv("TEST_CREDENTIALS", "# the source\nsession ann:a b:c\n")
-	if a, err := ReadCouch("", "TEST_CREDENTIALS"); err != nil || a.Username != "ann" || a.Password != "a b:c" || !a.Session {
+	if a, err := (Source{Variable: "TEST_CREDENTIALS"}).ReadCouch(); err != nil || a.Username != "ann" || a.Password != "a b:c" || !a.Session {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if a, err := parseCouch("basic ann:secret"); err != nil || a.Username != "ann" || a.Session {
@@ -103,7 +103,7 @@ func TestCouchAuth(t *testing.T) {
 		if err := os.WriteFile(file, []byte("bearer "+token), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := ReadCouch(file, "")
+		a, err := (Source{File: file}).ReadCouch()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,239 @@
+// Package app has what all commands of feedctl share: the global flags, the log, the streams and
+// what is printed on them, and the resources that are closed at the end.
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/complete"
+	"github.com/feedctl/feedctl/internal/console"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/internal/webserver"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
+	"github.com/feedctl/feedctl/storage/stores"
+)
+
+// Streams are what a command reads from and writes to.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // Err is a terminal
+	Screen   bool // Out is a terminal
+}
+
+// OSStreams returns the streams of the process.
+func OSStreams() Streams {
+	return Streams{
+		In:       os.Stdin,
+		Out:      os.Stdout,
+		Err:      os.Stderr,
+		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Screen:   term.IsTerminal(int(os.Stdout.Fd())),
+	}
+}
+
+// An App executes one command line. Its Env is that of the command: what it opens is closed when
+// the command ends.
+type App struct {
+	Streams
+	task.Env
+	Console *console.Console // Err, and the progress line on it
+	JSON    bool             // print results as JSON
+	// Follower is set by a command that runs until a signal ends it.
+	Follower bool
+
+	output       *output // Out
+	begun        time.Time
+	running      bool              // the command line is good
+	counters     []storage.Counter // of the stores that were opened
+	web          *metrics.Transport
+	logged       metrics.Tally // messages in the log, by level
+	stopProgress func()
+
+	config    string
+	verbose   bool
+	logFormat string
+	logLevel  string
+}
+
+// New returns an App for a command line that uses the streams.
+func New(s Streams) *App {
+	con, out := console.New(s.Err), &output{w: console.Escape(s.Out)}
+	a := &App{Console: con, output: out, begun: time.Now(), web: metrics.NewTransport(), stopProgress: func() {}}
+	a.Env = task.Env{Log: slog.New(slog.DiscardHandler), Transport: a.web, Output: s.Out, Opened: a.count}
+	if s.Screen { // entities are written as they are, but on a terminal escaped
+		a.Output = out
+	}
+	if s.Terminal {
+		a.Missing = a.printMissing
+	}
+	s.Err, s.Out = con, out
+	a.Streams = s
+	return a
+}
+
+// Prepare makes c, which has all its commands, the root of the command line.
+func (a *App) Prepare(c *cobra.Command) {
+	flags := c.PersistentFlags()
+	flags.StringVar(&a.Store, "store", "file:./feedctl-data", "`URL` of the store: "+stores.Forms)
+	flags.StringVar(&a.config, "config", "", "configuration `FILE` (default ~/.config/feedctl/config.yaml, if it exists)")
+	flags.BoolVar(&a.JSON, "json", false, "print results on stdout, and the final error on stderr, as JSON")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, print on stderr how long it took and how many requests were made")
+	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
+	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.PersistentPreRunE = a.configure
+	c.SetOut(a.Out)
+	c.SetErr(a.Err)
+	c.SetIn(a.In)
+	c.SetFlagErrorFunc(cli.ExplainFlag)
+	c.CompletionOptions.DisableDefaultCmd = true
+	completer := complete.Completer{
+		SetFlags: func(c *cobra.Command) error { return cli.SetFlags(c, a.config) },
+		Store:    &a.Store,
+		Open: func(ctx context.Context, url string) (storage.Store, error) {
+			return a.OpenStore(ctx, url, task.Access{})
+		},
+	}
+	completer.Add(c)
+	a.noteRun(c)
+}
+
+// Run executes a command line with the commands of root and returns its exit status.
+func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	defer a.web.CloseIdleConnections()
+	root.SetArgs(args)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		cli.PlainUsage(root)
+	}
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.running {
+		err = explainUsage(command, err)
+	}
+	a.stopProgress()
+	if err = a.Close(err); err == nil && a.output.err != nil {
+		err = fmt.Errorf("write to standard output: %w", a.output.err)
+	}
+	err = exit.Signal(ctx, err, a.Follower)
+	a.printRequests()
+	if err != nil {
+		a.printError(err)
+	}
+	return exit.Status(err)
+}
+
+// noteRun has commands note that they run: until then, errors are about the command line, and
+// cobra's have no type.
+func (a *App) noteRun(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.running = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.noteRun(sub)
+	}
+}
+
+// explainUsage puts into words what is wrong with a command line that cobra refuses, and names the
+// help of the command.
+func explainUsage(c *cobra.Command, err error) error {
+	if exit.Status(err) == exit.Usage {
+		return err
+	}
+	return exit.WithHint(exit.Usagef("%s", sink.Redact(cli.Explain(c, err.Error()))), c.CommandPath()+" --help")
+}
+
+// NeedCommand is the RunE of a command that only groups others.
+func NeedCommand(c *cobra.Command, _ []string) error {
+	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
+}
+
+// Must is for what can only fail by a mistake in this program.
+func Must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// credentialVariables are read beside those that set flags.
+var credentialVariables = []string{
+	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
+}
+
+// configure runs before every command: it completes the flags and sets up the
+// log.
+func (a *App) configure(c *cobra.Command, _ []string) error {
+	if err := cli.SetFlags(c, a.config); err != nil {
+		return err
+	}
+	handler, err := console.LogHandler(a.Err, a.logFormat, a.logLevel, a.Terminal)
+	if err != nil {
+		return err
+	}
+	a.Log = slog.New(metrics.CountLog(handler, &a.logged))
+	cli.WarnUnknownVariables(c.Root(), a.Log, credentialVariables...)
+	return nil
+}
+
+// count has the requests to a store counted.
+func (a *App) count(store storage.Store) storage.Store {
+	if counter, ok := storage.As[storage.Counter](store); ok {
+		a.counters = append(a.counters, counter)
+	} else if a.verbose {
+		operations := new(metrics.Tally)
+		a.counters = append(a.counters, operations)
+		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) { operations.Add(o.Name) })
+	}
+	return store
+}
+
+// Progress shows the status of a command until it prints its result, or ends.
+func (a *App) Progress(verb string, read func() progress.Status) {
+	d := progress.Display{Log: a.Log}
+	if a.Terminal {
+		d.Terminal = a.Console
+	}
+	a.stopProgress = d.Show(verb, read)
+}
+
+// MetricsUsage is the help of the flag --metrics.
+const MetricsUsage = "serve metrics for Prometheus at /metrics of this `ADDRESS`"
+
+// ServeMetrics serves /metrics until the command ends: those of the collector, and what all
+// commands that run for long have. Without an address it does nothing.
+func (a *App) ServeMetrics(address string, collector prometheus.Collector) error {
+	if address == "" {
+		return nil
+	}
+	if err := webserver.CheckAddress(address); err != nil {
+		return exit.Usagef("--metrics %q is not HOST:PORT: %w", address, err)
+	}
+	stop, err := metrics.Serve(address, a.Metrics(collector), a.Log)
+	if err == nil {
+		a.AtEnd(stop, "metrics")
+	}
+	return err
+}
+
+// Metrics returns the handler of /metrics.
+func (a *App) Metrics(collector prometheus.Collector) http.Handler {
+	return metrics.Handler(collector, a.web, &a.logged)
+}

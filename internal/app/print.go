@@ -1,0 +1,137 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+)
+
+// Print writes a result to stdout: v with --json, else what text writes.
+func (a *App) Print(v any, text func(w io.Writer) error) error {
+	a.stopProgress()
+	err := error(nil)
+	if a.JSON {
+		err = writeJSON(a.Out, v)
+	} else {
+		err = text(a.Out)
+	}
+	if err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// Printf writes a result to stdout: v with --json, else a text in the format of package fmt.
+func (a *App) Printf(v any, format string, args ...any) error {
+	return a.Print(v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	})
+}
+
+// writeJSON writes v as one line.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// An output is standard output. It keeps the first error of writing to it: cobra does
+// not tell whether a help text could be written.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// ErrorJSON is the last line on standard error of a command that ends with a
+// status other than 0.
+type ErrorJSON struct {
+	Error      string `json:"error"`
+	ExitStatus int    `json:"exitStatus"`
+	Hint       string `json:"hint,omitempty"` // what the user can do
+}
+
+// printError tells the user why the command ends.
+func (a *App) printError(err error) {
+	a.Console.Clear()
+	hint := exit.Hint(err)
+	if a.JSON {
+		// If standard error fails, there is nowhere to report that.
+		_ = writeJSON(a.Err, ErrorJSON{Error: err.Error(), ExitStatus: exit.Status(err), Hint: hint})
+		return
+	}
+	// Lines after the first are indented, so that no text can pass for another message.
+	fmt.Fprintf(a.Err, "feedctl: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
+	if hint != "" {
+		fmt.Fprintf(a.Err, "Try: %s\n", hint)
+	}
+}
+
+// printMissing tells that the command waits for a feed that does not exist.
+func (a *App) printMissing(feed, question string) {
+	a.Console.Clear()
+	fmt.Fprintf(a.Err, "feedctl: waiting for feed %q, which does not exist yet%s\n", feed, question)
+}
+
+// RequestsJSON is printed on standard error at the end of a command with
+// --verbose, before an ErrorJSON.
+type RequestsJSON struct {
+	Seconds float64 `json:"seconds"` // that the command took
+	// Requests is how many were sent to the store, by operation, those that were
+	// repeated among them; for stores but those in S3, how many operations there were.
+	// Absent if there were none.
+	Requests map[string]uint64 `json:"requests,omitempty"`
+	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
+	HTTP map[string]uint64 `json:"http,omitempty"`
+}
+
+// printRequests says, with --verbose, what the command has cost.
+func (a *App) printRequests() {
+	if !a.verbose {
+		return
+	}
+	a.Console.Clear()
+	took := time.Since(a.begun)
+	requests := make(map[string]uint64)
+	for _, counter := range a.counters {
+		for operation, n := range counter.Requests() {
+			requests[operation] += n
+		}
+	}
+	sent := a.web.Requests()
+	if a.JSON {
+		_ = writeJSON(a.Err, RequestsJSON{Seconds: took.Seconds(), Requests: requests, HTTP: sent}) // as printError
+		return
+	}
+	fmt.Fprintf(a.Err, "feedctl: took %v%s%s\n", took.Round(time.Millisecond), requestsText(requests, "to the store"), requestsText(sent, "by HTTP"))
+}
+
+// requestsText is ", 5 requests to the store: GetObject 3, PutObject 2".
+func requestsText(requests map[string]uint64, to string) string {
+	if len(requests) == 0 {
+		return ""
+	}
+	total := int64(0)
+	var each []string
+	for _, operation := range slices.Sorted(maps.Keys(requests)) {
+		n := int64(requests[operation])
+		total += n
+		each = append(each, operation+" "+human.Count(n))
+	}
+	return fmt.Sprintf(", %s %s: %s", human.Plural(total, "request", "requests"), to, strings.Join(each, ", "))
+}

@@ -1,0 +1,111 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
+	"github.com/feedctl/feedctl/storage/stores"
+)
+
+// s3Memory limits the buffers of the S3 driver, in bytes. Pages of the usual size are still read
+// whole, and the process stays small.
+const s3Memory = 24 << 20
+
+// An Env is what one run of a task has beside its arguments and flags. Only the fields Log,
+// Transport and Store are required. The caller must call Close after the run.
+type Env struct {
+	Log *slog.Logger
+	// Transport sends all requests by HTTP, except those of S3 stores. Runs share it.
+	Transport http.RoundTripper
+	// Store is the URL of the store of names without one.
+	Store string
+	// Output takes the entities of the sink "-".
+	Output io.Writer
+	// Opened returns what is used in place of a store that was opened, such as one that counts.
+	Opened func(storage.Store) storage.Store
+	// Missing is called when a run waits for a feed that does not exist. Question is empty or asks
+	// whether another one is meant. Without Missing, the log says so.
+	Missing func(feed, question string)
+
+	closers []func() error
+}
+
+// An Access is how a store is used.
+type Access struct {
+	Create bool // create the store if it does not exist
+	Follow bool // wait for its server until the context ends
+}
+
+// Parse returns what an argument, NAME or STORE#NAME, names.
+func (e *Env) Parse(arg string) (locate.Stored, error) { return locate.Parse(arg, e.Store) }
+
+// OpenNamed opens the existing store of an argument, NAME or STORE#NAME.
+func (e *Env) OpenNamed(ctx context.Context, arg string) (store storage.Store, name string, err error) {
+	at, err := e.Parse(arg)
+	if err != nil {
+		return nil, "", err
+	}
+	store, err = e.OpenStore(ctx, at.Store, Access{})
+	return store, at.Name, err
+}
+
+// OpenStore opens a store by its URL, and closes it at the end of the run.
+func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storage.Store, error) {
+	if err := locate.CheckStore(rawURL); err != nil {
+		return nil, err
+	}
+	store, err := locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow), func() (storage.Store, error) {
+		return stores.Open(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+	})
+	if err != nil {
+		return nil, HintInit(err, rawURL)
+	}
+	e.AtEnd(store.Close, "store")
+	if e.Log.Enabled(ctx, slog.LevelDebug) {
+		store = observe.Log(store, e.Log)
+	}
+	if e.Opened != nil {
+		store = e.Opened(store)
+	}
+	return store, nil
+}
+
+// HintInit adds the command that creates a store to the error of a store that does not exist.
+func HintInit(err error, rawURL string) error {
+	if !errors.Is(err, storage.ErrNoStore) {
+		return err
+	}
+	return exit.WithHint(err, fmt.Sprintf("another URL; or, to make an empty store there, \"feedctl init %s\"", sink.Redact(rawURL)))
+}
+
+// AtEnd has Close close a resource, before those that were opened earlier.
+func (e *Env) AtEnd(close func() error, what string) {
+	e.closers = append(e.closers, func() error {
+		if err := close(); err != nil {
+			return fmt.Errorf("close %s: %w", what, err)
+		}
+		return nil
+	})
+}
+
+// Close closes the resources of a run that ended with err. It returns err, joined with the errors
+// of closing.
+func (e *Env) Close(err error) error {
+	for _, close := range slices.Backward(e.closers) {
+		if failed := close(); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}
+	e.closers = nil
+	return err
+}

@@ -1,0 +1,3 @@
+// Package task has the commands that are also jobs, without their command lines: a type for
+// each, whose fields are the arguments and flags. What a run needs beside them is in an [Env].
+package task
