@@ -38,7 +38,7 @@ type Rows interface {
 
 // A driver is a kind of database.
 type driver interface {
-	begin(ctx context.Context, do func(Tx) error) error
+	begin(ctx context.Context, readOnly bool, do func(Tx) error) error
 	dialect() dialect
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
@@ -99,7 +99,12 @@ func (db *DB) Close() error { return db.driver.close() }
 
 // Begin runs do in a transaction, which is committed if do returns nil.
 func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {
-	return db.driver.begin(ctx, func(tx Tx) error { return do(&rewriting{tx, db}) })
+	return db.driver.begin(ctx, false, func(tx Tx) error { return do(&rewriting{tx, db}) })
+}
+
+// View runs do in a transaction that only reads. It waits for no writer.
+func (db *DB) View(ctx context.Context, do func(Tx) error) error {
+	return db.driver.begin(ctx, true, func(tx Tx) error { return do(&rewriting{tx, db}) })
 }
 
 // A rewriting translates statements into the dialect.

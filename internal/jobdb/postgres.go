@@ -58,8 +58,12 @@ func (p *postgres) dialect() dialect {
 	}
 }
 
-func (p *postgres) begin(ctx context.Context, do func(Tx) error) error {
-	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
+func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
+	options := pgx.TxOptions{}
+	if readOnly {
+		options.AccessMode = pgx.ReadOnly
+	}
+	return pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
 }
 
 type postgresTx struct{ tx pgx.Tx }

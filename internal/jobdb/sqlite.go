@@ -34,8 +34,8 @@ func (s *sqlite) dialect() dialect {
 	return dialect{now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", param: "?"}
 }
 
-func (s *sqlite) begin(ctx context.Context, do func(Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly}) // one that writes locks at once
 	if err != nil {
 		return err
 	}
