@@ -218,9 +218,9 @@ func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error 
 	if d.Paused {
 		j.State = Paused
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, state, paused,
+	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, kind, labels, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, state, paused,
 			watch_type, watch_server, watch_credential, watch_node, watch_name)
-		VALUES ($1, $2, $3, $4, $5, '', '', '', $6, $7, $8, $9, $10, $11, '', '', '', '', '')`,
+		VALUES ($1, $2, '', '', $3, $4, $5, '', '', '', $6, $7, $8, $9, $10, $11, '', '', '', '', '')`,
 		d.ID(), d.Namespace, j.text, j.Generation, d.ID(), d.Follow, j.Transient, a.ranks[d.ID()], d.Node, j.State, j.Document.Paused)
 	if err != nil {
 		return err
@@ -241,10 +241,11 @@ func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) er
 	if i.Watch.Local {
 		watchNode = d.Node
 	}
-	_, err := tx.Exec(ctx, `UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8,
+	_, err := tx.Exec(ctx, `UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8, kind = $14, labels = $15,
 			watch_type = $9, watch_server = $10, watch_credential = $11, watch_node = $12, watch_name = $13, watch_state = '' WHERE id = $1`,
 		d.ID(), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, a.ranks[d.ID()], d.Node,
-		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name)
+		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name,
+		d.Kind, labelLines(d.Labels))
 	return err
 }
 

@@ -30,9 +30,11 @@ type Job struct {
 	Started   time.Time `json:"started,omitzero"` // last
 	Stopped   time.Time `json:"stopped,omitzero"` // last
 	Succeeded time.Time `json:"succeeded,omitzero"`
+	Since     time.Time `json:"since,omitzero"` // when it came into its state
 
 	events int64
 	text   string // of the document, as stored
+	stored State
 }
 
 // Shown is the state as users see it: a job that waits after an error is crashing.
@@ -231,14 +233,14 @@ func fromMicros(n int64) time.Time {
 }
 
 // columns are those of a job that change after it was created, in the order of values.
-const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, events, transient"
+const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient"
 
 func (j *Job) scan(scan func(...any) error) error {
 	var owner *string
 	var paused bool
-	var notBefore, started, stopped, succeeded int64
+	var notBefore, started, stopped, succeeded, since int64
 	err := scan(&j.text, &j.Generation, &j.State, &paused, &j.Epoch, &owner, &j.Observed, &j.Wanted, &j.Seen,
-		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &j.events, &j.Transient)
+		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient)
 	if err != nil {
 		return err
 	}
@@ -246,9 +248,11 @@ func (j *Job) scan(scan func(...any) error) error {
 		j.Owner = *owner
 	}
 	j.NotBefore, j.Started, j.Stopped, j.Succeeded = fromMicros(notBefore), fromMicros(started), fromMicros(stopped), fromMicros(succeeded)
+	j.Since = fromMicros(since)
 	if err := json.Unmarshal([]byte(j.text), &j.Document); err != nil {
 		return fmt.Errorf("stored document: %w", err)
 	}
 	j.Document.Paused = paused
+	j.stored = j.State
 	return nil
 }

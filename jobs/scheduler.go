@@ -95,11 +95,14 @@ func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventTy
 		owner = &j.Owner
 	}
 	j.events++
+	if j.State != j.stored {
+		j.Since, j.stored = now, j.State
+	}
 	_, err := tx.Exec(ctx, `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7,
 			observed = $8, wanted = $9, seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15,
-			succeeded = $16, events = $17 WHERE id = $1`,
+			succeeded = $16, events = $17, since = $18 WHERE id = $1`,
 		j.Document.ID(), j.text, j.Generation, j.State, j.Document.Paused, j.Epoch, owner, j.Observed, j.Wanted, j.Seen,
-		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events)
+		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events, micros(j.Since))
 	if err != nil {
 		return err
 	}
@@ -159,7 +162,8 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 			args[n] = id
 		}
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			_, err := tx.Exec(ctx, `UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END
+			_, err := tx.Exec(ctx, `UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END,
+					since = CASE WHEN state = 'idle' THEN @now ELSE since END
 				WHERE follow AND state IN ('idle', 'running', 'pending') AND id IN (`+jobdb.List(1, len(some))+")", args...)
 			return err
 		})

@@ -2,6 +2,8 @@
 CREATE TABLE @job (
 	id            text    NOT NULL PRIMARY KEY, -- NAMESPACE/NAME
 	namespace     text    NOT NULL,
+	kind          text    NOT NULL,
+	labels        text    NOT NULL,             -- a line NAME=VALUE for each, after an empty one
 	document      text    NOT NULL,             -- JSON, as applied
 	generation    bigint  NOT NULL,             -- how often the document was changed
 	work          text    NOT NULL,             -- identifies what the job does
@@ -27,6 +29,7 @@ CREATE TABLE @job (
 	stopped       bigint  NOT NULL DEFAULT 0,
 	events        bigint  NOT NULL DEFAULT 0,   -- how many there have been
 	succeeded     bigint  NOT NULL DEFAULT 0,
+	since         bigint  NOT NULL DEFAULT 0,   -- when it came into its state
 
 	watch_type       text   NOT NULL,            -- what the job waits for when it is idle; '' for nothing
 	watch_server     text   NOT NULL,
@@ -40,6 +43,8 @@ CREATE TABLE @job (
 );
 
 CREATE INDEX job_due ON @job (namespace, started, rank) WHERE state = 'pending';
+CREATE INDEX job_list ON @job (namespace, id);
+CREATE INDEX job_state ON @job (state, namespace, id);
 CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX job_work ON @job (work) WHERE state NOT IN ('completed', 'failed');
 CREATE UNIQUE INDEX job_target ON @job (target) WHERE target <> '' AND state NOT IN ('completed', 'failed');
