@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -26,44 +27,52 @@ type DB struct {
 	name    string
 	host    string // for Limits
 	secrets []string
-	session session
+	session *session
 }
 
 // Open returns a DB, or an error if c is invalid. It makes no request.
 func Open(c Config) (*DB, error) {
-	db := &DB{config: c, session: session{mu: make(chan struct{}, 1)}}
-	if err := db.setURL(); err != nil {
+	db := &DB{config: c}
+	u, err := db.setURL()
+	if err == nil {
+		err = db.setName(u)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := db.config.Auth.check(); err != nil {
+	if err := db.prepare(); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", db.base, err)
 	}
-	db.setDefaults()
-	if db.config.HTTP.Timeout != 0 {
-		return nil, fmt.Errorf("open database %s: HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout", db.base)
-	}
-	client := *db.config.HTTP
-	client.CheckRedirect = db.checkRedirect
-	db.http = &client
 	return db, nil
 }
 
-// setURL parses the configured URL. Its errors do not quote the URL, which may contain a password.
-func (db *DB) setURL() error {
+// prepare checks the rest of the configuration and sets what it leaves out.
+func (db *DB) prepare() error {
+	if err := db.config.Auth.check(); err != nil {
+		return err
+	}
+	db.setDefaults()
+	if db.config.HTTP.Timeout != 0 {
+		return errors.New("HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout")
+	}
+	client := *db.config.HTTP
+	client.CheckRedirect = db.checkRedirect
+	db.http, db.session = &client, &session{mu: make(chan struct{}, 1)}
+	return nil
+}
+
+// setURL parses the configured URL and takes credentials from it. Its errors do not quote the URL,
+// which may contain a password.
+func (db *DB) setURL() (*url.URL, error) {
 	u, err := url.Parse(db.config.URL)
 	if err != nil {
-		return errors.New("malformed URL")
+		return nil, errors.New("malformed URL")
 	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	slash := strings.LastIndexByte(path, '/')
-	root, name := path[:max(slash, 0)], path[slash+1:]
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("the URL of %q must begin with http:// or https:// and a host", name)
-	case name == "":
-		return fmt.Errorf("the URL of %s has no database name", u.Host)
+		return nil, fmt.Errorf("the URL of %q must begin with http:// or https:// and a host", path.Base(u.EscapedPath()))
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("the URL of %s on %s has a query or a fragment", name, u.Host)
+		return nil, fmt.Errorf("the URL of %s on %s has a query or a fragment", path.Base(u.EscapedPath()), u.Host)
 	}
 	if a := &db.config.Auth; u.User != nil && a.Username == "" && a.Token == nil && a.Proxy == nil {
 		a.Username = u.User.Username()
@@ -72,10 +81,22 @@ func (db *DB) setURL() error {
 	if password := db.config.Auth.Password; password != "" {
 		db.secrets = []string{password, url.QueryEscape(password), url.PathEscape(password)}
 	}
-	origin := u.Scheme + "://" + u.Host
-	db.root, db.base = origin+root, origin+path
-	db.name, err = url.PathUnescape(name)
+	db.root = u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
+	db.base = db.root
 	db.host = originOf(u)
+	return u, nil
+}
+
+// setName takes the last segment of the URL for the name of the database.
+func (db *DB) setName(u *url.URL) (err error) {
+	p := strings.TrimRight(u.EscapedPath(), "/")
+	slash := strings.LastIndexByte(p, '/')
+	name := p[slash+1:]
+	if name == "" {
+		return fmt.Errorf("the URL of %s has no database name", u.Host)
+	}
+	db.root = u.Scheme + "://" + u.Host + p[:max(slash, 0)]
+	db.name, err = url.PathUnescape(name)
 	return err
 }
 

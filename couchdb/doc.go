@@ -1,6 +1,7 @@
-// Package couchdb is an HTTP client for one database of Apache CouchDB (2.x, 3.x), Cloudant or
+// Package couchdb is an HTTP client for databases of Apache CouchDB (2.x, 3.x), Cloudant or
 // PouchDB Server. It implements what the CouchDB Replication Protocol (version 3) requires of a
-// replicator, and nothing else. Package bridge/couchdb/changes reads the changes feed with it.
+// replicator, what tells which databases of a server have changed ([Host]), and nothing else. Package
+// bridge/couchdb/changes reads the changes feed with it.
 //
 // Documents are never decoded and encoded again: numbers keep their digits, and members their
 // order. Documents, rows and attachments larger than [Config.MaxWhole] are not held in memory, but

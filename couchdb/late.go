@@ -12,8 +12,10 @@ import (
 const lateAfter = 10 * time.Second
 
 // hedged reports whether the request is sent again when its response is late. The response
-// to _changes may begin only with the first row.
-func (q *Request) hedged() bool { return q.Method == http.MethodGet && q.Path != "_changes" }
+// to _changes or _db_updates may begin only with the first row.
+func (q *Request) hedged() bool {
+	return q.Method == http.MethodGet && q.Path != "_changes" && q.Path != updatesPath
+}
 
 // hedge sends a request, and if there is no response by the time late receives, sends it
 // again on another connection: a CouchDB cluster does not respond while it waits for a failed

@@ -51,6 +51,7 @@ var errNoDatabase = &failure{http.StatusNotFound, "not_found", "Database does no
 func (f *Fake) create(name string) {
 	f.created++
 	f.databases[name] = &database{name: name, number: f.created, docs: map[string]*document{}, local: map[string]*localDoc{}}
+	f.event("created", f.databases[name])
 }
 
 func (f *Fake) databaseRequest(w http.ResponseWriter, r *http.Request, name string) error {
@@ -72,6 +73,7 @@ func (f *Fake) databaseRequest(w http.ResponseWriter, r *http.Request, name stri
 	case r.Method == http.MethodDelete:
 		delete(f.databases, name)
 		db.gone = true
+		f.event("deleted", db)
 		f.change()
 		return writeJSON(w, http.StatusOK, ok)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
@@ -101,14 +103,14 @@ func (f *Fake) info(db *database) []byte {
 		member{"instance_start_time", f.startTime(db)},
 		member{"db_name", quote(db.name)},
 		member{"purge_seq", quote("0-g1AAAABXeJz")},
-		member{"update_seq", f.token(db, db.end())},
+		member{"update_seq", f.endToken(db)},
 		member{"sizes", []byte(`{"file":37244,"external":35,"active":936}`)},
 		member{"props", []byte(`{}`)},
 		member{"doc_del_count", number(tombstones)},
 		member{"doc_count", number(documents)},
 		member{"disk_format_version", number(8)},
 		member{"compact_running", []byte(`false`)},
-		member{"cluster", []byte(`{"q":2,"n":1,"w":1,"r":1}`)},
+		member{"cluster", fmt.Appendf(nil, `{"q":2,"n":%d,"w":1,"r":1}`, max(f.Copies, 1))},
 	)
 }
 
@@ -134,6 +136,7 @@ func (f *Fake) updated(db *database, d *document) {
 	db.docs[d.id] = d
 	db.log[d.shard] = append(db.log[d.shard], entry{doc: d})
 	d.seq = len(db.log[d.shard])
+	f.event("updated", db)
 	f.change()
 }
 

@@ -32,6 +32,12 @@ type Fake struct {
 	Filters map[string]func(doc []byte, query url.Values) bool
 	// MaxDocument limits a document's JSON, in bytes.
 	MaxDocument int
+	// MaxInfos limits the databases of a request to _dbs_info.
+	MaxInfos int
+	// NoAdmin refuses requests for which clients must be server admins.
+	NoAdmin bool
+	// Copies is how many nodes have each shard; 0 is one.
+	Copies int
 	// OldStartTime makes instance_start_time "0", as before CouchDB 3.3.
 	OldStartTime bool
 
@@ -44,6 +50,7 @@ type Fake struct {
 	random    *rand.Rand
 	requests  []string
 	faults    []*fault
+	lost      int // events to come that are
 	auth      auth
 }
 
@@ -66,6 +73,7 @@ func LaunchFake() *Fake {
 	f := &Fake{
 		Filters:     map[string]func([]byte, url.Values) bool{},
 		MaxDocument: 8_000_000,
+		MaxInfos:    100,
 		databases:   map[string]*database{},
 		changed:     make(chan struct{}),
 		random:      rand.New(rand.NewPCG(1, 2)),
@@ -143,7 +151,7 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers as a healthy server. An answer is complete before it is sent, so that a
 // slow client does not delay others; only feeds are streamed.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "/_changes") {
+	if strings.HasSuffix(r.URL.Path, "/_changes") || r.URL.Path == "/_db_updates" {
 		if err := f.answer(w, r); err != nil {
 			writeFailure(w, err)
 		}
@@ -180,6 +188,9 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := f.authorize(r); err != nil {
 		return err
+	}
+	if len(parts) == 1 && (parts[0] == "_db_updates" || parts[0] == "_dbs_info") {
+		return f.serverRequest(w, r, parts[0])
 	}
 	if len(parts) == 1 {
 		return f.databaseRequest(w, r, parts[0])

@@ -158,6 +158,7 @@ func (f *Fake) AddRow(database, row string) {
 	defer f.mu.Unlock()
 	db := f.byURL(database)
 	db.log[0] = append(db.log[0], entry{row: row})
+	f.event("updated", db)
 	f.change()
 }
 
@@ -195,6 +196,7 @@ func (f *Fake) Delete(database string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.byURL(database).gone = true
+	f.event("deleted", f.byURL(database))
 	delete(f.databases, path.Base(database))
 	f.change()
 }

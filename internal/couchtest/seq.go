@@ -36,8 +36,16 @@ type position struct {
 }
 
 // token writes a position as a JSON string; f.mu is held.
-func (f *Fake) token(db *database, v vector) []byte {
-	text, err := json.Marshal(position{f.random.Uint64(), db.number, len(db.rewinds), v})
+func (f *Fake) token(db *database, v vector) []byte { return f.salted(db, v, f.random.Uint64()) }
+
+// endToken writes the end of a database. It changes only with that, as the update_seq of CouchDB does, which has it
+// from the shards' copies that answer first: there is one text for each of them; f.mu is held.
+func (f *Fake) endToken(db *database) []byte {
+	return f.salted(db, db.end(), f.random.Uint64N(uint64(max(f.Copies, 1))))
+}
+
+func (f *Fake) salted(db *database, v vector, salt uint64) []byte {
+	text, err := json.Marshal(position{salt, db.number, len(db.rewinds), v})
 	if err != nil {
 		panic(err) // numbers
 	}
