@@ -38,6 +38,8 @@ type ApplyOptions struct {
 	Prune bool
 	// DryRun changes nothing.
 	DryRun bool
+	// Node is the name of a node that will join; jobs may be pinned to it already.
+	Node string
 }
 
 // Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
@@ -53,7 +55,7 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 			return err
 		}
 		changes = a.changes(documents, o.Prune)
-		problems, err := a.unknownNodes(ctx, tx, documents)
+		problems, err := a.unknownNodes(ctx, tx, documents, o.Node)
 		if err != nil {
 			return err
 		}
@@ -114,9 +116,10 @@ func (a *application) duplicates(documents []Document) (problems []Problem) {
 	return problems
 }
 
-// unknownNodes returns a problem for each document that is pinned to a node that never joined.
-func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents []Document) (problems []Problem, err error) {
-	known := map[string]bool{"": true}
+// unknownNodes returns a problem for each document that is pinned to a node that never joined,
+// unless it will.
+func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents []Document, joins string) (problems []Problem, err error) {
+	known := map[string]bool{"": true, joins: true}
 	err = jobdb.Each(ctx, tx, "SELECT DISTINCT name FROM @node", nil, func(scan func(...any) error) error {
 		var name string
 		err := scan(&name)

@@ -25,7 +25,7 @@ const maxFile = 64 << 20
 // or .yml; "-" is standard input. It returns all that is wrong with them at once, as
 // [InvalidError] with file and line.
 func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
-	f, err := k.Read(os.Stdin, paths...)
+	f, err := k.Read(ReadOptions{Stdin: os.Stdin}, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,15 @@ func (f *Files) Locate(err error) error {
 	return f.reader.locateAll(problems)
 }
 
-// Read does what [Kinds.ReadFiles] does; "-" is the given reader.
-func (k Kinds) Read(stdin io.Reader, paths ...string) (*Files, error) {
+// ReadOptions are for [Kinds.Read].
+type ReadOptions struct {
+	Stdin io.Reader // is "-"
+	// Node is for jobs that use local files and name no node. If it is empty, they are invalid.
+	Node string
+}
+
+// Read does what [Kinds.ReadFiles] does, with options.
+func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 	var files []string
 	for _, path := range paths {
 		found, err := expand(path)
@@ -59,17 +66,28 @@ func (k Kinds) Read(stdin io.Reader, paths ...string) (*Files, error) {
 	}
 	r := &reader{lines: map[string]map[string]int{}, files: map[string]string{}}
 	for _, name := range files {
-		text, err := readFile(stdin, name)
+		text, err := readFile(o.Stdin, name)
 		if err != nil {
 			return nil, fmt.Errorf("read jobs: %w", err)
 		}
 		r.read(name, text)
 	}
+	k.pin(r.documents, o.Node)
 	if problems := append(r.problems, r.locateAll(k.Check(r.documents))...); len(problems) > 0 {
 		problems.sort()
 		return nil, problems
 	}
 	return &Files{r.documents, r}, nil
+}
+
+// pin pins jobs that use local files to a node.
+func (k Kinds) pin(documents []Document, node string) {
+	for n := range documents {
+		d := &documents[n]
+		if kind, ok := k[d.Kind]; ok && d.Node == "" && len(kind.Check(d)) == 0 && kind.Identify(d).Local {
+			d.Node = node
+		}
+	}
 }
 
 // sort sorts problems by file and line.

@@ -163,7 +163,7 @@ jobs:
     source: y
     node: nowhere
 `)
-	files, err := fakeKinds.Read(strings.NewReader(""), path)
+	files, err := fakeKinds.Read(jobs.ReadOptions{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,5 +193,42 @@ jobs:
 	}
 	if err := files.Locate(errBad); err != errBad {
 		t.Errorf("another error became %v", err)
+	}
+}
+
+// localKind has jobs that use local files.
+type localKind struct{ fakeKind }
+
+func (localKind) Identify(d *jobs.Document) jobs.Identity {
+	return jobs.Identity{Work: d.Source, Local: true}
+}
+
+func TestReadPins(t *testing.T) {
+	path := writeFile(t, "jobs.yaml", `version: 1
+jobs:
+  - {name: a, kind: local, source: x}
+  - {name: b, kind: local, source: y, node: other}
+  - {name: c, kind: fake, source: x}
+`)
+	kinds := jobs.Kinds{"local": localKind{}, "fake": fakeKind{}}
+	if _, err := kinds.ReadFiles(path); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), `:3: job "default/a": node: the job uses local files`) {
+		t.Errorf("without a node: %v", err)
+	}
+	files, err := kinds.Read(jobs.ReadOptions{Node: "here"}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"here", "other", ""} {
+		if got := files.Documents[n].Node; got != want {
+			t.Errorf("job %s is pinned to %q, want %q", files.Documents[n].Name, got, want)
+		}
+	}
+	store, err := jobs.Open(t.Context(), "sqlite::memory:", kinds, jobs.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Apply(t.Context(), files.Documents[:1], jobs.ApplyOptions{Node: "here"}); err != nil {
+		t.Error(err)
 	}
 }
