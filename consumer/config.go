@@ -93,6 +93,9 @@ type Config struct {
 	// Missing, if not nil, is called when the client follows a feed that does not exist
 	// and begins to wait for it.
 	Missing func(ctx context.Context)
+	// Idle, if not nil, is called when the client follows and a request for more, made after
+	// the previous call, has found nothing. A [Job] has then committed all that it has read.
+	Idle func()
 
 	// Logger logs retries and waits. nil: no logging.
 	Logger *slog.Logger

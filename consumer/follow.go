@@ -26,6 +26,7 @@ func (w *walk) await(r *reading) error {
 		if news || err != nil {
 			return err
 		}
+		w.s.idle()
 	}
 }
 
@@ -79,4 +80,10 @@ func (w *walk) linked(r *reading, resp *response) (bool, error) {
 		return false, nil
 	}
 	return true, r.open()
+}
+
+func (s *session) idle() {
+	if s.config.Idle != nil {
+		s.config.Idle()
+	}
 }

@@ -162,6 +162,47 @@ func TestJobFollows(t *testing.T) {
 	})
 }
 
+// TestJobIdle: when Idle is called, the job has committed what the feed had at the previous call.
+func TestJobIdle(t *testing.T) {
+	for _, longPoll := range []bool{false, true} {
+		f := newFeed("a0")
+		f.longPoll = longPoll
+		inWorld(t, f, func(t *testing.T, w *world) {
+			sink := &memorySink{t: t}
+			published, before, calls := 1, 0, 0
+			c := w.newClient(Config{Follow: true, Idle: func() {
+				if len(sink.got) < before {
+					t.Errorf("%d entities are committed, there were %d at the previous call", len(sink.got), before)
+				}
+				before = published
+				calls++
+			}})
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			job := Job{Client: c, URL: feedURL, Sink: sink}
+			go func() {
+				_, err := job.Run(ctx)
+				done <- err
+			}()
+			for n := range 100 {
+				time.Sleep(time.Duration(n) * time.Second)
+				synctest.Wait()
+				published++ // before a request can find it
+				if n%3 == 0 {
+					f.addPage(fmt.Sprintf("x%d-9", n))
+				} else {
+					f.append(fmt.Sprintf("y%d-9", n))
+				}
+			}
+			if calls < 100 || before < 90 {
+				t.Errorf("called %d times, last after %d entities", calls, before)
+			}
+			stop()
+			<-done
+		})
+	}
+}
+
 // TestJobLatest: the position at the end is kept even if there was nothing.
 func TestJobLatest(t *testing.T) {
 	f := newFeed("a0 b1")

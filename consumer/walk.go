@@ -81,6 +81,7 @@ func (w *walk) begin() (*reading, error) {
 		if missing := w.s.config.Missing; missing != nil && try == 1 && empty.missing() {
 			missing(w.s.ctx)
 		}
+		w.s.idle()
 		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all entities will be new
 		pause := w.pollPause(try)
 		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)
