@@ -35,6 +35,7 @@ type waiter struct {
 	last   int64         // the greatest id known to have been drawn; if the sequence is below it, ids went back
 	poll   time.Duration // Config.Poll
 	active time.Time     // when the feed had rows last
+	idle   func()        // called when there are no rows
 	ready  chan struct{} // closed when there may be rows
 }
 
@@ -96,6 +97,21 @@ func (p *poller) wake(list []*waiter) {
 	}
 }
 
+// idle calls idle of those waiters that still wait.
+func (p *poller) idle(list []*waiter) {
+	var idle []func()
+	p.mu.Lock()
+	for _, w := range list {
+		if _, ok := p.waiting[w]; ok {
+			idle = append(idle, w.idle)
+		}
+	}
+	p.mu.Unlock()
+	for _, f := range idle {
+		f()
+	}
+}
+
 // run polls while there are waiters: often while feeds have had rows recently, then rarely.
 func (p *poller) run() {
 	failed, pause := 0, time.Duration(0) // failures in a row, and the pause they add
@@ -124,6 +140,9 @@ func (p *poller) run() {
 			failed, pause = 0, 0
 		}
 		p.wake(found)
+		if err == nil {
+			p.idle(list)
+		}
 		at = time.Time{}
 		polls++
 	}

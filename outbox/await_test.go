@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,5 +75,50 @@ func TestIdle(t *testing.T) {
 	}
 	if got := len(entities(t, store)); got != 2 {
 		t.Errorf("%d entities, want 2", got)
+	}
+}
+
+// TestIdleCalls: when Idle is called, the rows that were committed at the previous call have been
+// moved, whether the runner holds the lease or not.
+func TestIdleCalls(t *testing.T) {
+	t.Parallel()
+	for _, idleAfter := range []time.Duration{0, time.Hour} {
+		w := newWorld(t)
+		db := outbox.Use(w.connect(nil), "feedctl")
+		db.SetIdleAfter(idleAfter)
+		var r *running
+		var committed atomic.Int64
+		before := int64(0)
+		calls := make(chan int64) // with how many rows had been committed
+		ready, ended := make(chan struct{}), make(chan struct{})
+		r = w.run(db, outbox.Config{Store: memory.New(), Idle: func() {
+			<-ready
+			if moved := r.Stats().Rows; moved < before {
+				t.Errorf("%d rows are moved, %d were committed at the previous call", moved, before)
+			}
+			before = committed.Load()
+			select {
+			case calls <- before:
+			case <-ended:
+			}
+		}})
+		close(ready)
+		for n := range int64(20) {
+			w.publish(fmt.Sprint(n))
+			committed.Store(n + 1)
+			if n%5 == 0 {
+				for range 3 {
+					<-calls
+				}
+			}
+		}
+		for <-calls < 20 {
+		}
+		<-calls
+		close(ended)
+		r.mustStop(t)
+		if got := r.Stats().Rows; got != 20 {
+			t.Errorf("%d rows moved, want 20", got)
+		}
 	}
 }

@@ -54,6 +54,9 @@ type Config struct {
 	Lease time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
+	// Idle, if not nil, is called by a Runner that does not drain when the database, asked after
+	// the previous call, had no rows of the feed. All that was committed before has been moved.
+	Idle func()
 	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
 }
@@ -63,6 +66,9 @@ func (c Config) withDefaults() Config {
 	c.MaxBytes = cmp.Or(c.MaxBytes, 4<<20)
 	c.Poll = cmp.Or(c.Poll, 5*time.Millisecond)
 	c.Lease = cmp.Or(c.Lease, 5*time.Second)
+	if c.Idle == nil {
+		c.Idle = func() {}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

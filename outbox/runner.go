@@ -118,7 +118,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // await waits for rows.
 func (r *Runner) await(ctx context.Context) error {
-	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active})
+	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active, idle: r.config.Idle})
 }
 
 // Drain moves rows until there are none left. If another runner holds the lease, Drain
@@ -215,6 +215,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		case drain:
 			return nil
 		default:
+			r.config.Idle()
 			until, cancel := context.WithDeadline(holding, r.active.Add(r.db.poller.idleAfter))
 			err = r.await(until)
 			cancel()
