@@ -18,6 +18,8 @@ type Bridge struct {
 	config Config
 	core   *bridge.Bridge
 	log    *replicationLog
+	// heartbeat is also how often the source is asked at most whether there is nothing more.
+	heartbeat time.Duration
 }
 
 // Open returns a bridge. It makes no request to the source. The caller must close the bridge.
@@ -39,7 +41,7 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 		return nil, err
 	}
 	log := &replicationLog{source: c.Source, target: c.Target, selection: selection, report: c.Log, meter: &core.Meter}
-	return &Bridge{config: c, core: core, log: log}, nil
+	return &Bridge{config: c, core: core, log: log, heartbeat: heartbeat}, nil
 }
 
 // kind is the bridge's name in checkpoints.

@@ -3,6 +3,7 @@ package couchdb
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/feed"
@@ -80,6 +83,52 @@ func TestFollow(t *testing.T) {
 				t.Errorf("%+v, %v", report, err)
 			}
 			r.check()
+		})
+	}
+}
+
+// TestIdle: when Idle is called, the feed has what the source had at the previous call.
+func TestIdle(t *testing.T) {
+	for name, configure := range map[string]func(*Config){
+		"continuous": func(*Config) {},
+		"long poll":  func(c *Config) { c.LongPoll = true },
+		"selector":   func(c *Config) { c.Filter.Selector = json.RawMessage(`{"n":{"$gte":0}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigOf(t, Options{})
+			var written atomic.Int64
+			var b *Bridge
+			before, calls := int64(0), make(chan int64, 1000)
+			r.configure = func(c *Config) {
+				configure(c)
+				c.Follow, c.Idle = true, func() {
+					if held := b.Progress().Published; held < before {
+						t.Errorf("the feed has %d documents, the source had %d at the previous call", held, before)
+					}
+					before = written.Load()
+					calls <- before
+				}
+			}
+			b = r.open(r.store)
+			b.heartbeat = 200 * time.Millisecond
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				_, err := b.Run(ctx)
+				done <- err
+			}()
+			for n := range 100 {
+				r.do("PUT", fmt.Sprint("/doc", n), fmt.Sprintf(`{"n":%d}`, n))
+				written.Add(1)
+			}
+			for <-calls < 100 {
+			}
+			<-calls
+			stop()
+			if err := errors.Join(<-done, b.Close()); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 		})
 	}
 }

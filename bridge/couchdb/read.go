@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -55,12 +56,14 @@ type reader struct {
 	requests  int64     // of the follower
 	asked     bool      // how many rows are pending
 	heard     time.Time // when something was last received
-	open      sync.Map  // batches that are not settled
-	repeating bool      // the last revision was already in the feed
-	lean      int64     // rows still to be read without their documents
-	leanLast  int64     // initial value of lean the last time; 0 once a row was read with its document
-	reached   bool      // the source has responded
-	failed    int       // consecutive attempts without a row or the end
+	checked   time.Time // when the source was last asked whether this is the end
+	checking  atomic.Bool
+	open      sync.Map // batches that are not settled
+	repeating bool     // the last revision was already in the feed
+	lean      int64    // rows still to be read without their documents
+	leanLast  int64    // initial value of lean the last time; 0 once a row was read with its document
+	reached   bool     // the source has responded
+	failed    int      // consecutive attempts without a row or the end
 
 	fetching errgroup.Group // at most fetchers at a time
 }
@@ -112,7 +115,7 @@ func (r *reader) follow(ctx context.Context, kind changes.Feed, pieces chan<- *b
 		err := r.verify(ctx)
 		if err == nil {
 			if r.follower == nil {
-				o := r.options(kind)
+				o := r.options(ctx, kind)
 				if r.follower, err = changes.New(r.bridge.config.Source, o); err != nil {
 					return err
 				}
@@ -223,7 +226,7 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	}
 	if !r.asked && len(batch.Rows) >= batchRows/2 { // there are probably many more
 		r.asked = true
-		o := r.options(kind)
+		o := r.options(ctx, kind)
 		r.fetching.Go(func() error { // the feed itself reports it only at its end
 			if n, err := changes.Pending(ctx, r.bridge.config.Source, o); err == nil { // it is only informative
 				r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
@@ -271,15 +274,18 @@ const (
 )
 
 // options returns the options for a follower from the reader's position.
-func (r *reader) options(kind changes.Feed) changes.Options {
+func (r *reader) options(ctx context.Context, kind changes.Feed) changes.Options {
 	c := &r.bridge.config
 	o := changes.Options{
 		Feed: kind, Since: r.since, Instance: r.instance, Filter: c.Filter,
 		AllDocs: c.Conflicts, IncludeDocs: !c.Revs && !c.Conflicts && r.lean == 0,
-		BatchRows: batchRows, BatchBytes: batchBytes, Heartbeat: heartbeat, Log: c.Log,
+		BatchRows: batchRows, BatchBytes: batchBytes, Heartbeat: r.bridge.heartbeat, Log: c.Log,
 		Heard: func() {
 			r.heard = time.Now()
 			r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.LastPoll = r.heard })
+			if kind != changes.Normal {
+				r.checkIdle(ctx, kind)
+			}
 		},
 	}
 	if kind == changes.Normal {
@@ -295,6 +301,28 @@ func (r *reader) options(kind changes.Feed) changes.Options {
 		o.DocIDs = slices.Sorted(maps.Keys(r.only))
 	}
 	return o
+}
+
+// checkIdle calls Config.Idle if the source has no changes that are not in the feed. It asks the
+// source itself, since a heartbeat does not mean that there are none.
+func (r *reader) checkIdle(ctx context.Context, kind changes.Feed) {
+	c := &r.bridge.config
+	if c.Idle == nil || time.Since(r.checked) < r.bridge.heartbeat || !r.checking.CompareAndSwap(false, true) {
+		return
+	}
+	r.checked = time.Now()
+	o := r.options(ctx, kind)
+	_, o.Since = r.run.Places()
+	check := func() error {
+		defer r.checking.Store(false)
+		if end, err := changes.AtEnd(ctx, c.Source, o); err == nil && end { // otherwise it is asked again
+			c.Idle()
+		}
+		return nil
+	}
+	if !r.fetching.TryGo(check) {
+		r.checking.Store(false) // it is busy
+	}
 }
 
 // Close waits for fetches and closes the batches that are not settled.

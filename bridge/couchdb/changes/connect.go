@@ -49,8 +49,7 @@ func (f *Follower) connect(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	if f.noPost {
-		q.Query.Set("selector", string(o.Selector))
-		q.Method, q.Body = http.MethodGet, nil
+		q = o.withoutPost(q)
 	}
 	if f.eager {
 		q.Query.Del("seq_interval")
@@ -118,6 +117,31 @@ func (f *Follower) stop(err error) {
 		f.failed = err
 		f.body.Close()
 	}
+}
+
+// withoutPost has the selector in the URL of a request instead of the body.
+func (o *Options) withoutPost(q couchdb.Request) couchdb.Request {
+	q.Query.Set("selector", string(o.Selector))
+	q.Method, q.Body = http.MethodGet, nil
+	return q
+}
+
+// AtEnd asks the server whether there are no rows after a position.
+func AtEnd(ctx context.Context, db *couchdb.DB, o Options) (bool, error) {
+	o.setDefaults()
+	o.IncludeDocs, o.SeqInterval = false, 0
+	q, err := o.request(Normal, o.Since, 1)
+	if err != nil {
+		return false, err
+	}
+	var answer struct {
+		Results []json.RawMessage `json:"results"`
+	}
+	err = db.JSON(ctx, q, &answer)
+	if errors.Is(err, couchdb.ErrNotFound) && o.Selector != nil { // PouchDB Server
+		err = db.JSON(ctx, o.withoutPost(q), &answer)
+	}
+	return err == nil && answer.Results != nil && len(answer.Results) == 0, err
 }
 
 // Pending returns how many rows there are after a position according to the server, or -1 if the
