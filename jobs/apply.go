@@ -70,6 +70,7 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 	if err != nil {
 		return nil, fmt.Errorf("apply jobs: %w", err)
 	}
+	s.poke()
 	return changes, nil
 }
 

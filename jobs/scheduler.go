@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -14,6 +15,9 @@ type Scheduler struct {
 	db       *jobdb.DB
 	kinds    Kinds
 	settings Settings
+
+	mu      sync.Mutex
+	workers map[*worker]bool // of this process
 }
 
 // Settings are the numbers of the scheduler.
@@ -65,7 +69,7 @@ func Open(ctx context.Context, url string, kinds Kinds, settings Settings) (*Sch
 }
 
 func newScheduler(db *jobdb.DB, kinds Kinds, settings Settings) *Scheduler {
-	return &Scheduler{db, kinds, settings}
+	return &Scheduler{db: db, kinds: kinds, settings: settings, workers: map[*worker]bool{}}
 }
 
 // Close closes the database.
@@ -171,7 +175,17 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 			return fmt.Errorf("wake jobs: %w", err)
 		}
 	}
+	s.poke()
 	return nil
+}
+
+// poke lets the nodes of this process start what is due at once.
+func (s *Scheduler) poke() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.workers {
+		w.wake()
+	}
 }
 
 // SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs

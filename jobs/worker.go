@@ -24,6 +24,8 @@ type WorkerConfig struct {
 	Slots   int
 	Version string
 	Logger  *slog.Logger
+	// Watcher wakes idle jobs; nil if the node does not watch.
+	Watcher Watcher
 }
 
 // The times between what the loops of a node do, and limits of theirs.
@@ -88,6 +90,14 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	if err := w.join(ctx); err != nil {
 		return errors.Join(err, w.queue.Stop(ctx))
 	}
+	s.mu.Lock()
+	s.workers[w] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.workers, w)
+	}()
 	g, loops := errgroup.WithContext(ctx)
 	for every, do := range map[time.Duration]func(context.Context) error{
 		heartbeatEvery: w.heartbeat,
@@ -98,6 +108,9 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		g.Go(func() error { return w.loop(loops, every, nil, do) })
 	}
 	g.Go(func() error { return w.loop(loops, admitEvery, w.admits, w.admit) })
+	if c.Watcher != nil {
+		g.Go(func() error { return c.Watcher.Run(loops, w.current) })
+	}
 	err = g.Wait()
 	return errors.Join(err, w.stop(context.WithoutCancel(ctx)))
 }

@@ -1,0 +1,273 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Watcher notices that there may be something to do for jobs that are idle, and wakes them.
+type Watcher interface {
+	// Run watches until ctx ends. The function returns the current incarnation of the node.
+	Run(ctx context.Context, node func() Node) error
+}
+
+// A Watched is a server that a node watches. It is comparable.
+type Watched struct {
+	Type       string `json:"type"`
+	Server     string `json:"server"`
+	Credential string `json:"credential,omitempty"`
+	Node       string `json:"node,omitempty"` // that has the server's files
+}
+
+func (w Watched) key(args ...any) []any {
+	return append([]any{w.Type, w.Server, w.Credential, w.Node}, args...)
+}
+
+const (
+	// needsWatch is the condition for jobs that wait for changes, or will.
+	needsWatch = "follow AND state IN ('pending', 'running', 'idle')"
+	// atKey is the condition for the row of @watch whose key is the first parameters.
+	atKey = "type = $1 AND server = $2 AND credential = $3 AND node = $4"
+	// watchedBy is the condition for the row of @watch, w, that a job, j, needs.
+	watchedBy = "w.type = j.watch_type AND w.server = j.watch_server AND w.credential = j.watch_credential AND w.node = j.watch_node"
+	// aliveNodes are the incarnations whose leases have not expired.
+	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
+)
+
+// Watches makes a node watch what jobs need that it could run, and no other node watches, and
+// gives back what no job needs. It takes only types that are given, and not what is to be
+// left out. It returns all that the node watches, with the positions that were saved.
+func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		all = map[Watched]string{}
+		if ok, err := alive(ctx, tx, n); err != nil || !ok {
+			return err // without a lease, it has nothing
+		}
+		needed, err := watchesNeeded(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		owners, err := watchOwners(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for w, owner := range owners {
+			if owner != n.Incarnation || slices.Contains(needed, w) {
+				continue
+			}
+			if _, err := tx.Exec(ctx, "DELETE FROM @watch WHERE "+atKey+" AND owner = $5", w.key(n.Incarnation)...); err != nil {
+				return err
+			}
+		}
+		for _, w := range needed {
+			if owners[w] != "" || !slices.Contains(types, w.Type) || leaveOut(w) {
+				continue
+			}
+			const take = `INSERT INTO @watch AS w (type, server, credential, node, owner) VALUES ($1, $2, $3, $4, $5)
+				ON CONFLICT (type, server, credential, node) DO UPDATE SET owner = excluded.owner WHERE w.owner NOT IN ` + aliveNodes
+			if _, err := tx.Exec(ctx, take, w.key(n.Incarnation)...); err != nil {
+				return err
+			}
+		}
+		return jobdb.Each(ctx, tx, "SELECT type, server, credential, node, position FROM @watch WHERE owner = $1", []any{n.Incarnation}, func(scan func(...any) error) error {
+			var w Watched
+			var position string
+			err := scan(&w.Type, &w.Server, &w.Credential, &w.Node, &position)
+			all[w] = position
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take watches for node %s: %w", n.Name, err)
+	}
+	return all, nil
+}
+
+// watchesNeeded returns what jobs need that a node could run.
+func watchesNeeded(ctx context.Context, tx jobdb.Tx, n Node) (needed []Watched, err error) {
+	const sql = "SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node FROM @job WHERE watch_type <> '' AND (node = '' OR node = $1) AND " + needsWatch + " ORDER BY 1, 2, 3, 4"
+	return needed, jobdb.Each(ctx, tx, sql, []any{n.Name}, func(scan func(...any) error) error {
+		var w Watched
+		err := scan(&w.Type, &w.Server, &w.Credential, &w.Node)
+		needed = append(needed, w)
+		return err
+	})
+}
+
+// watchOwners returns which nodes that are alive watch what.
+func watchOwners(ctx context.Context, tx jobdb.Tx) (map[Watched]string, error) {
+	owners := map[Watched]string{}
+	return owners, jobdb.Each(ctx, tx, "SELECT type, server, credential, node, owner FROM @watch WHERE owner IN "+aliveNodes, nil, func(scan func(...any) error) error {
+		var w Watched
+		var owner string
+		err := scan(&w.Type, &w.Server, &w.Credential, &w.Node, &owner)
+		owners[w] = owner
+		return err
+	})
+}
+
+// WatchFailed notes why a watch of a node does not work. If the node gives up, another one
+// may take the watch.
+func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason error, giveUp bool) error {
+	owner := n.Incarnation
+	if giveUp {
+		owner = ""
+	}
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE @watch SET error = $6, owner = $7 WHERE "+atKey+" AND owner = $5", w.key(n.Incarnation, reason.Error(), owner)...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that the watch of %s failed: %w", w.Server, err)
+	}
+	return nil
+}
+
+// A WatchCheck is that all changes of a server up to a position have woken their jobs.
+type WatchCheck struct {
+	Watched  Watched
+	Position string
+	Age      time.Duration // of the check
+}
+
+// WatchesChecked saves checks of a node.
+func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCheck) error {
+	if len(checks) == 0 {
+		return nil
+	}
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		for _, c := range checks {
+			_, err := tx.Exec(ctx, "UPDATE @watch SET position = $6, checked = @now - $7, error = '' WHERE "+atKey+" AND owner = $5", c.Watched.key(n.Incarnation, c.Position, c.Age.Microseconds())...)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("save positions of watches: %w", err)
+	}
+	return nil
+}
+
+// WatchStates returns the names that jobs wait for on a server, with the states that they were
+// woken with last; "" if one of a name's jobs was not.
+func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[string]string, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		states = map[string]string{}
+		const sql = "SELECT watch_name, min(watch_state) FROM @job WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 AND " + needsWatch + " GROUP BY watch_name"
+		return jobdb.Each(ctx, tx, sql, w.key(), func(scan func(...any) error) error {
+			var name, state string
+			err := scan(&name, &state)
+			states[name] = state
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("names that jobs wait for on %s: %w", w.Server, err)
+	}
+	return states, nil
+}
+
+// WakeChanged wakes the jobs that wait for names on a server, and saves the names' states
+// with them in the same transaction. A job that was woken with this state before is left alone,
+// unless the state is "". It returns how many jobs were woken.
+func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[string]string) (woken int, err error) {
+	names := make([]string, 0, len(states))
+	for name := range states {
+		names = append(names, name)
+	}
+	slices.Sort(names) // so that two that wake the same jobs do not wait for each other
+	for some := range slices.Chunk(names, 500) {
+		changed := ""
+		args := w.key()
+		for _, name := range some {
+			if changed != "" {
+				changed += ", "
+			}
+			changed += "(" + jobdb.List(len(args)+1, 2) + ")"
+			args = append(args, name, states[name])
+		}
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			n, err := tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
+				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value
+				FROM changed WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 AND watch_name = changed.name
+				AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch, args...)
+			woken += int(n)
+			return err
+		})
+		if err != nil {
+			return woken, fmt.Errorf("wake jobs that wait for changes on %s: %w", w.Server, err)
+		}
+	}
+	s.poke()
+	return woken, nil
+}
+
+// coveredFor is how long after its last check a watch is taken to work.
+const coveredFor = 10 * time.Minute
+
+// Sweep wakes jobs that have been idle for some time, and that no watch covers: because they
+// wait for something that cannot be watched, or because the watch does not work. Those that
+// have been idle for longest come first. It returns how many there were, at most as many as
+// given.
+func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		var ids []any
+		const sql = `SELECT id FROM @job AS j WHERE state = 'idle' AND stopped <= @now - $1 AND NOT EXISTS (SELECT 1 FROM @watch AS w
+				WHERE ` + watchedBy + ` AND w.error = '' AND w.checked > @now - $2) ORDER BY stopped LIMIT $3 @skip`
+		err := jobdb.Each(ctx, tx, sql, []any{idle.Microseconds(), coveredFor.Microseconds(), most}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+		if woken = len(ids); err != nil || woken == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE @job SET wanted = wanted + 1, state = 'pending', swept = @now WHERE state = 'idle' AND id IN ("+jobdb.List(1, len(ids))+")", ids...)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wake jobs that are not watched: %w", err)
+	}
+	s.poke()
+	return woken, nil
+}
+
+// A WatchStatus says how a job is woken.
+type WatchStatus struct {
+	Watched
+	Name string `json:"name"`
+	// By is the name of the node that watches; empty if there is none.
+	By string `json:"by,omitempty"`
+	// Checked is the time up to which changes have woken the job.
+	Checked time.Time `json:"checked,omitzero"`
+	Error   string    `json:"error,omitempty"` // why the watch does not work
+	// Swept is when the job was last woken only because it was not watched.
+	Swept time.Time `json:"swept,omitzero"`
+}
+
+// Watch says how a job is woken. If Type is empty, it is woken from time to time.
+func (s *Scheduler) Watch(ctx context.Context, id string) (status WatchStatus, err error) {
+	var found bool
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+		var checked, swept int64
+		const sql = `SELECT watch_type, watch_server, watch_credential, watch_node, watch_name, swept, coalesce(w.checked, 0), coalesce(w.error, ''), coalesce(n.name, '')
+			FROM @job AS j LEFT JOIN @watch AS w ON ` + watchedBy + ` LEFT JOIN @node AS n ON n.incarnation = w.owner AND n.expires > @now WHERE j.id = $1`
+		found, err = jobdb.One(ctx, tx, sql, []any{id}, &status.Type, &status.Server, &status.Credential, &status.Node, &status.Name, &swept, &checked, &status.Error, &status.By)
+		status.Checked, status.Swept = fromMicros(checked), fromMicros(swept)
+		return err
+	})
+	if err == nil && !found {
+		err = ErrNoJob
+	}
+	if err != nil {
+		return WatchStatus{}, fmt.Errorf("watch of job %s: %w", id, err)
+	}
+	return status, nil
+}

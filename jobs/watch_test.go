@@ -1,0 +1,269 @@
+package jobs_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// waiters are jobs that wait for their source, at the server that their target names.
+type waiters struct{ fakeKind }
+
+func (waiters) Identify(d *jobs.Document) jobs.Identity {
+	return jobs.Identity{Work: d.ID(), Watch: jobs.Watch{Type: "fake", Server: d.Target, Name: d.Source, Local: d.Node != ""}}
+}
+
+type watchTest struct {
+	*testing.T
+	db    *jobdb.DB
+	store *jobs.Scheduler
+}
+
+func eachWatchTest(t *testing.T, test func(*watchTest)) {
+	for name, db := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			test(&watchTest{t, db, jobs.NewScheduler(db, jobs.Kinds{"wait": waiters{}}, jobs.Defaults())})
+		})
+	}
+}
+
+// apply creates jobs that are named after their source, and that follow.
+func (t *watchTest) apply(server string, names ...string) {
+	t.Helper()
+	var documents []jobs.Document
+	for _, name := range names {
+		documents = append(documents, jobs.Document{Namespace: "test", Name: name, Kind: "wait", Source: name, Target: server, Follow: true})
+	}
+	if _, err := t.store.Apply(t.Context(), documents, jobs.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *watchTest) join(name string) jobs.Node {
+	t.Helper()
+	n, err := t.store.Join(t.Context(), jobs.Node{Name: name, Slots: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// idle runs all jobs that are due, until they have caught up.
+func (t *watchTest) idle(n jobs.Node) {
+	t.Helper()
+	runs, err := t.store.Admit(t.Context(), n, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if err := t.store.Finish(t.Context(), r, jobs.Outcome{End: jobs.CaughtUp, Seen: r.Job.Wanted}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (t *watchTest) wantState(name string, want jobs.State) {
+	t.Helper()
+	j, err := t.store.Get(t.Context(), "test/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.State != want {
+		t.Errorf("%s is %s, want %s", name, j.State, want)
+	}
+}
+
+func (t *watchTest) changed(server string, states map[string]string, want int) {
+	t.Helper()
+	woken, err := t.store.WakeChanged(t.Context(), jobs.Watched{Type: "fake", Server: server}, states)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if woken != want {
+		t.Errorf("%v has woken %d jobs, want %d", states, woken, want)
+	}
+}
+
+func (t *watchTest) advance(d time.Duration) {
+	t.Helper()
+	exec(t.T, t.db, "UPDATE @clock SET at = at + $1", d.Microseconds())
+}
+
+func (t *watchTest) wantWatches(n jobs.Node, want map[string]string) {
+	t.Helper()
+	all, err := t.store.Watches(t.Context(), n, []string{"fake"}, func(jobs.Watched) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for w, position := range all {
+		got[w.Server+w.Node] = position
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s watches %v, want %v", n.Name, got, want)
+	}
+}
+
+// TestWakeChanged: jobs wake when a state differs from that they were woken with, and only
+// those of the server.
+func TestWakeChanged(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		n := t.join("a")
+		t.apply("one", "x", "y")
+		t.apply("two", "z")
+		t.changed("one", map[string]string{"x": "1", "y": "1", "z": "1"}, 2)
+		t.idle(n)
+		t.changed("one", map[string]string{"x": "1", "y": "2"}, 1)
+		t.wantState("x", jobs.Idle)
+		t.wantState("y", jobs.Pending)
+		t.changed("two", map[string]string{"x": "3", "z": ""}, 1)
+		t.wantState("z", jobs.Pending)
+		t.changed("two", map[string]string{"z": ""}, 1) // an unknown state always wakes
+
+		states, err := t.store.WatchStates(t.Context(), jobs.Watched{Type: "fake", Server: "one"})
+		if want := map[string]string{"x": "1", "y": "2"}; err != nil || !maps.Equal(states, want) {
+			t.Errorf("states are %v (error %v), want %v", states, err, want)
+		}
+
+		// What is woken during a run is not idle after it.
+		runs, err := t.store.Admit(t.Context(), n, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.changed("one", map[string]string{"y": "3"}, 1)
+		for _, r := range runs {
+			if err := t.store.Finish(t.Context(), r, jobs.Outcome{End: jobs.CaughtUp, Seen: r.Job.Wanted}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.wantState("y", jobs.Pending)
+		t.wantState("z", jobs.Idle)
+	})
+}
+
+// TestWatches: a watch has one owner, and another one as soon as that is lost, leaves or gives
+// up.
+func TestWatches(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		a, b := t.join("a"), t.join("b")
+		t.apply("one", "x", "y")
+		t.wantWatches(a, map[string]string{"one": ""})
+		t.wantWatches(b, nil)
+		one := jobs.Watched{Type: "fake", Server: "one"}
+		check := func(n jobs.Node, position string) {
+			t.Helper()
+			if err := t.store.WatchesChecked(t.Context(), n, []jobs.WatchCheck{{Watched: one, Position: position}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(a, "17")
+		check(b, "3") // it has no watch
+		t.wantWatches(a, map[string]string{"one": "17"})
+
+		t.advance(jobs.Defaults().Lease / 2)
+		if err := t.store.Heartbeat(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		t.advance(jobs.Defaults().Lease / 2)
+		t.wantWatches(a, nil)
+		t.wantWatches(b, map[string]string{"one": "17"})
+		check(a, "99")
+		t.wantWatches(b, map[string]string{"one": "17"})
+
+		c := t.join("c")
+		if err := t.store.WatchFailed(t.Context(), b, one, errBad, false); err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(c, nil)
+		if err := t.store.WatchFailed(t.Context(), b, one, errBad, true); err != nil {
+			t.Fatal(err)
+		}
+		status, err := t.store.Watch(t.Context(), "test/x")
+		if err != nil || status.Error != errBad.Error() || status.By != "" {
+			t.Errorf("the status of a watch that failed is %+v (error %v)", status, err)
+		}
+		t.wantWatches(c, map[string]string{"one": "17"})
+		if err := t.store.Leave(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(b, map[string]string{"one": "17"})
+		status, err = t.store.Watch(t.Context(), "test/x")
+		if err != nil || status.By != "b" || status.Name != "x" || status.Checked.IsZero() {
+			t.Errorf("the status of a watch is %+v (error %v)", status, err)
+		}
+
+		if err := t.store.Delete(t.Context(), "test/x", "test/y"); err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(b, nil)
+		if _, err := t.store.Watch(t.Context(), "test/x"); !errors.Is(err, jobs.ErrNoJob) {
+			t.Errorf("the watch of a job that was deleted: %v", err)
+		}
+	})
+}
+
+// TestLocalWatch: files of a node are watched there.
+func TestLocalWatch(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		a, b := t.join("a"), t.join("b")
+		var documents []jobs.Document
+		for _, node := range []string{"a", "b"} {
+			documents = append(documents, jobs.Document{Namespace: "test", Name: node, Kind: "wait", Source: "x", Target: "file:", Follow: true, Node: node})
+		}
+		if _, err := t.store.Apply(t.Context(), documents, jobs.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(a, map[string]string{"file:a": ""})
+		t.wantWatches(b, map[string]string{"file:b": ""})
+		t.idle(a)
+		woken, err := t.store.WakeChanged(t.Context(), jobs.Watched{Type: "fake", Server: "file:", Node: "a"}, map[string]string{"x": "1"})
+		if err != nil || woken != 1 {
+			t.Errorf("%d jobs woken (error %v), want 1", woken, err)
+		}
+	})
+}
+
+// TestSweep: what no working watch covers is woken when it has been idle for some time.
+func TestSweep(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		n := t.join("a")
+		t.apply("covered", "x")
+		t.apply("failing", "y")
+		t.apply("unwatched", "z1", "z2", "z3")
+		t.wantWatches(n, map[string]string{"covered": "", "failing": "", "unwatched": ""})
+		t.idle(n)
+		t.advance(time.Minute)
+		covered, failing := jobs.Watched{Type: "fake", Server: "covered"}, jobs.Watched{Type: "fake", Server: "failing"}
+		if err := t.store.WatchesChecked(t.Context(), n, []jobs.WatchCheck{{Watched: covered}, {Watched: failing}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := t.store.WatchFailed(t.Context(), n, failing, errBad, false); err != nil {
+			t.Fatal(err)
+		}
+		var woken []int
+		for range 3 {
+			some, err := t.store.Sweep(t.Context(), time.Minute, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			woken = append(woken, some)
+		}
+		if want := []int{3, 1, 0}; !slices.Equal(woken, want) {
+			t.Errorf("woken: %v, want %v", woken, want)
+		}
+		t.wantState("x", jobs.Idle)
+		status, err := t.store.Watch(t.Context(), "test/y")
+		if err != nil || status.Swept.IsZero() {
+			t.Errorf("the status after a sweep is %+v (error %v)", status, err)
+		}
+		t.advance(time.Hour) // without a check
+		if some, err := t.store.Sweep(t.Context(), time.Minute, 3); some != 1 || err != nil {
+			t.Errorf("woken after an hour without a check: %d (error %v), want 1", some, err)
+		}
+	})
+}
