@@ -22,8 +22,8 @@ import (
 
 const name = "test"
 
-// fill makes a feed of the given number of closed pages with two entities each, and one open
-// page with a single entity.
+// fill publishes the given number of closed pages with two entities each, and an open page with
+// one entity.
 func fill(t *testing.T, store storage.Store, closed int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 2})
@@ -46,7 +46,7 @@ func TestReader(t *testing.T) {
 	store := memory.New()
 	r := chain.NewReader(store, name)
 	if _, err := r.Newest(t.Context()); !errors.Is(err, chain.ErrNoFeed) {
-		t.Fatalf("newest page of nothing: %v", err)
+		t.Fatalf("newest page of an empty store: %v", err)
 	}
 	fill(t, store, 5)
 	if _, err := chain.RaiseFloor(t.Context(), store, name, 3); err != nil {
@@ -69,14 +69,14 @@ func TestReader(t *testing.T) {
 			t.Errorf("Linked(%d): %v, %v", n, got, err)
 		}
 	}
-	fill(t, store, 1) // a page is closed by it and two are new
+	fill(t, store, 1) // closes a page and adds two
 	if got, err := r.Linked(t.Context(), 6); err != nil || !got {
 		t.Errorf("Linked(6) after the feed has grown: %v, %v", got, err)
 	}
 }
 
-// TestCold looks for the newest page of feeds of all lengths, with orphans behind
-// some of them, and holes between these.
+// TestCold finds the newest page of feeds of all lengths, some of them followed by orphans with
+// gaps between them.
 func TestCold(t *testing.T) {
 	for pages := range 40 {
 		store := memory.New()
@@ -97,42 +97,42 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// TestLooks counts the looks at the store that finding the newest page takes, and how
-// many of them have to wait for others: docs/s3.md says what they cost.
-func TestLooks(t *testing.T) {
+// TestRequests counts the requests that finding the newest page takes, and the round trips, in each of
+// which requests run concurrently. docs/s3.md gives their cost.
+func TestRequests(t *testing.T) {
 	for _, test := range []struct {
-		pages, looks int
-		turns        time.Duration
+		pages, requests int
+		trips        time.Duration
 	}{{1, 13, 5}, {1000, 70, 10}} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
 			fill(t, store, test.pages)
-			var looks atomic.Int64
+			var requests atomic.Int64
 			counted := fault.Wrap(store, func(fault.Op) fault.Outcome {
-				looks.Add(1)
+				requests.Add(1)
 				time.Sleep(time.Second)
 				return fault.Pass
 			})
 			r := chain.NewReader(counted, name)
 			for _, limit := range []struct {
-				looks int
-				turns time.Duration
-			}{{test.looks, test.turns}, {2, 1}} { // the first time, and again
-				looks.Store(0)
+				requests int
+				trips time.Duration
+			}{{test.requests, test.trips}, {2, 1}} { // the first time, and again
+				requests.Store(0)
 				start := time.Now()
 				if p, err := r.Newest(t.Context()); err != nil || p.Number != int64(test.pages+1) {
 					t.Fatalf("newest %+v, %v", p, err)
 				}
-				if n, turns := int(looks.Load()), time.Since(start)/time.Second; n > limit.looks || turns > limit.turns {
-					t.Errorf("%d pages: %d looks in %d turns, not %d in %d", test.pages, n, turns, limit.looks, limit.turns)
+				if n, trips := int(requests.Load()), time.Since(start)/time.Second; n > limit.requests || trips > limit.trips {
+					t.Errorf("%d pages: %d requests in %d round trips, want %d in %d", test.pages, n, trips, limit.requests, limit.trips)
 				}
 			}
 		})
 	}
 }
 
-// TestLeftBehind looks for the newest page with a reader that knows one of long ago.
-func TestLeftBehind(t *testing.T) {
+// TestStale finds the newest page with a reader that last saw a much older one.
+func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		fill(t, store, 0)
@@ -143,23 +143,23 @@ func TestLeftBehind(t *testing.T) {
 		for _, grown := range []struct {
 			closed int
 			newest int64
-			turns  time.Duration
+			trips  time.Duration
 		}{{0, 1, 5}, {0, 1, 1}, {10, 11, 14}, {1000, 1012, 35}} {
 			if grown.closed > 0 {
 				fill(t, store, grown.closed)
 			}
 			start := time.Now()
 			if p, err := r.Newest(t.Context()); err != nil || p.Number != grown.newest {
-				t.Fatalf("newest %+v, %v, not %d", p, err, grown.newest)
+				t.Fatalf("newest %+v, %v, want %d", p, err, grown.newest)
 			}
-			if turns := time.Since(start) / time.Second; turns > grown.turns {
-				t.Errorf("%d turns to page %d, not %d", turns, grown.newest, grown.turns)
+			if trips := time.Since(start) / time.Second; trips > grown.trips {
+				t.Errorf("%d round trips to page %d, want %d", trips, grown.newest, grown.trips)
 			}
 		}
 	})
 }
 
-// TestCorrupt changes what a store says of a page.
+// TestCorrupt changes a page's metadata in the store.
 func TestCorrupt(t *testing.T) {
 	for what, data := range map[string]string{
 		"no JSON":       "x",
@@ -193,11 +193,11 @@ func TestCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Stat(t.Context(), 9); !errors.Is(err, chain.ErrCorrupt) {
-		t.Errorf("page that is missing: %v", err)
+		t.Errorf("missing page: %v", err)
 	}
 }
 
-// TestFloorOnlyRises raises the floor from many sides.
+// TestFloorOnlyRises raises the floor concurrently.
 func TestFloorOnlyRises(t *testing.T) {
 	store := memory.New()
 	done := make(chan error)
@@ -220,7 +220,7 @@ func TestFloorOnlyRises(t *testing.T) {
 	}
 }
 
-// TestWhole reads pages as documents.
+// TestWhole reads pages as complete multipart documents.
 func TestWhole(t *testing.T) {
 	store := memory.New()
 	fill(t, store, 1)

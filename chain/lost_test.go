@@ -14,8 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestLost removes one object of a feed of some pages, and looks for the newest page
-// without knowing any.
+// TestLost deletes one object of a feed and finds the newest page with a new reader.
 func TestLost(t *testing.T) {
 	const closed = 20
 	for lost := range int64(closed + 1) {
@@ -32,14 +31,14 @@ func TestLost(t *testing.T) {
 			if _, err := chain.NewReader(store, name).Stat(t.Context(), lost); !errors.Is(err, chain.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint(lost)) {
 				t.Errorf("page %d lost: %v", lost, err)
 			}
-		case err == nil && lost == closed+1 && newest.Number == closed: // nothing tells of it
+		case err == nil && lost == closed+1 && newest.Number == closed: // undetectable
 		case !isLost || !errors.Is(err, chain.ErrLostPages) || !errors.Is(err, chain.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("page %d is missing", lost)):
 			t.Errorf("page %d lost: %+v, %v", lost, newest, err)
 		}
 	}
 }
 
-// TestLostFloor removes the floor of a feed whose oldest pages were pruned.
+// TestLostFloor deletes the floor of a feed whose oldest pages were pruned.
 func TestLostFloor(t *testing.T) {
 	for _, floor := range []int64{2, 19} {
 		store := memory.New()
@@ -55,7 +54,7 @@ func TestLostFloor(t *testing.T) {
 	}
 }
 
-// TestRolledBack puts an older state in the place of a page that others follow.
+// TestRolledBack replaces a page that is not the last by an older state of it.
 func TestRolledBack(t *testing.T) {
 	store := memory.New()
 	fill(t, store, 2) // page 3 has one entity
@@ -85,8 +84,8 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
-// TestGrowing has the feed grow between any two looks of a reader, so that it sees
-// pages of different moments: that must not look like a loss.
+// TestGrowing extends the feed between any two requests of a reader, which then sees pages of
+// different times and must not report a loss.
 func TestGrowing(t *testing.T) {
 	for pages := range 4 {
 		for at := range 40 {
@@ -103,19 +102,19 @@ func TestGrowing(t *testing.T) {
 					}
 				}
 			}
-			looks := make(chan struct{}, 1)
-			looks <- struct{}{}
+			requests := make(chan struct{}, 1)
+			requests <- struct{}{}
 			n := 0
 			r := chain.NewReader(fault.Wrap(store, func(fault.Op) fault.Outcome {
-				<-looks
+				<-requests
 				if n++; n == at+1 || n == at+2 {
 					grow()
 				}
-				looks <- struct{}{}
+				requests <- struct{}{}
 				return fault.Pass
 			}), name)
 			if _, err := r.Newest(t.Context()); err != nil {
-				t.Fatalf("feed of %d pages grows at look %d: %v", pages, at+1, err)
+				t.Fatalf("feed of %d pages grows at request %d: %v", pages, at+1, err)
 			}
 			_ = f.Close()
 		}

@@ -29,7 +29,7 @@ func add(t *testing.T, store storage.Store, n int) {
 	}
 }
 
-// restore makes a store what another one is.
+// restore replaces the contents of a store by those of another.
 func restore(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -58,9 +58,8 @@ func restore(t *testing.T, store, from storage.Store) {
 	}
 }
 
-// TestStoreGoesBack restores a store to any of its states and publishes more: a reader
-// that has seen what was there before finds the newest page that there is, and says
-// that the store went back, if what it has seen is gone.
+// TestStoreGoesBack restores a store to each of its earlier states and publishes more. A reader that
+// saw the later state finds the newest page, and reports that the store went back if what it saw is gone.
 func TestStoreGoesBack(t *testing.T) {
 	for _, pruned := range []bool{false, true} {
 		for _, kept := range []int{0, 1, 2, 3, 4} {
@@ -89,15 +88,15 @@ func TestStoreGoesBack(t *testing.T) {
 					for range 2 {
 						sameNewest(t, name, store, r)
 					}
-					// What was added may look as if the lost had only grown: to what a reader
-					// remembers, which is metadata, that makes no difference.
+					// The new entities may look like a continuation of the lost ones: their
+					// metadata, which is all that a reader remembers, is the same.
 					want := 0
 					if now, err := chain.NewReader(store, "test").Stat(t.Context(), max(number(before), 1)); before != nil && (err != nil ||
 						now.Boundary != before.Boundary || now.Entities < before.Entities || now.Entities == before.Entities && now.SHA256 != before.SHA256) {
 						want = 1
 					}
 					if got := r.Timeline(); got != want {
-						t.Errorf("%s: the store went back %d times, not %d", name, got, want)
+						t.Errorf("%s: the store went back %d times, want %d", name, got, want)
 					}
 				}
 			}
@@ -112,7 +111,7 @@ func number(p *chain.Page) int64 {
 	return p.Number
 }
 
-// sameNewest compares the newest page of a reader with that of one that knows nothing.
+// sameNewest compares the newest page of a reader with that of a new one.
 func sameNewest(t *testing.T, name string, store storage.Store, r *chain.Reader) {
 	t.Helper()
 	want, wantErr := chain.NewReader(store, "test").Newest(t.Context())
@@ -125,8 +124,8 @@ func sameNewest(t *testing.T, name string, store storage.Store, r *chain.Reader)
 	}
 }
 
-// TestPageOfBefore asks for a page that there was before the store went back.
-func TestPageOfBefore(t *testing.T) {
+// TestFormerPage requests a page that existed before the store went back.
+func TestFormerPage(t *testing.T) {
 	store, copied := memory.New(), memory.New()
 	add(t, store, 3)
 	restore(t, copied, store)
@@ -137,9 +136,9 @@ func TestPageOfBefore(t *testing.T) {
 	}
 	restore(t, store, copied)
 	if _, err := r.Stat(t.Context(), 5); !errors.Is(err, chain.ErrNoPage) {
-		t.Errorf("page that there was: %v", err)
+		t.Errorf("former page: %v", err)
 	}
 	if r.Timeline() != 1 {
-		t.Errorf("the store went back %d times, not once", r.Timeline())
+		t.Errorf("the store went back %d times, want 1", r.Timeline())
 	}
 }
