@@ -86,14 +86,14 @@ func number(p *Page) int64 {
 	return p.Number
 }
 
-// Proves reports whether this page, which is beyond the newest one (nil if there is
+// ProvesLoss reports whether this page, which is beyond the newest one (nil if there is
 // none), proves that the chain once reached further: to it, or to another page beyond
 // the newest.
 //
 // A page is created on condition that its number is free, so a page whose writer knew
 // the page before it to be closed and linked is linked itself. An orphan never records
 // this: its writer did not know yet what had become of the pages before it.
-func (p *Page) Proves(newest *Page) bool {
+func (p *Page) ProvesLoss(newest *Page) bool {
 	linked := p.Settled
 	if p.Settled == p.Number-1 {
 		linked = p.Number
@@ -116,9 +116,9 @@ func (p *Page) Overdue(newest *Page, now time.Time) bool {
 	return !orphan
 }
 
-// Settles returns the [Page.Settled] to write when p is known to be the newest page:
+// LastClosed returns the [Page.Settled] to write when p is known to be the newest page:
 // the number of the last closed page.
-func (p *Page) Settles() int64 {
+func (p *Page) LastClosed() int64 {
 	if p.Closed {
 		return p.Number
 	}
@@ -173,7 +173,7 @@ func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, load
 	if far && loaded[seen] == nil {
 		beyond = append(beyond, &Page{Number: seen})
 	}
-	if far || slices.ContainsFunc(beyond, func(p *Page) bool { return p.Proves(newest) }) {
+	if far || slices.ContainsFunc(beyond, func(p *Page) bool { return p.ProvesLoss(newest) }) {
 		lost := NewLostError(r.feed, newest, beyond, "")
 		lost.Newest = last
 		return beyond, lost, nil

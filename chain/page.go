@@ -72,7 +72,7 @@ type Page struct {
 	Checkpoint    []byte // of the producer when this state was written; opaque
 	// Settled is the number of the last page that the producer knew to be closed and
 	// linked in the chain when it wrote this state; 0 if not recorded. It is not part of
-	// the Digest. See [Page.Proves].
+	// the Digest. See [Page.ProvesLoss].
 	Settled int64
 
 	Size     int64 // of the stored body, in bytes

@@ -267,7 +267,7 @@ func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	if errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p) {
 		return nil, nil
 	}
-	if err == nil && p.Proves(newest) {
+	if err == nil && p.ProvesLoss(newest) {
 		return nil, NewLostError(r.feed, newest, []*Page{p}, "")
 	}
 	return p, err

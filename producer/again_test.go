@@ -43,7 +43,7 @@ func TestDuplicates(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			publish("<a@test>") // its commit is under way while the duplicates come
+			publish("<a@test>") // is being committed when the duplicates arrive
 			publish("<b@test>")
 			publish("<b@test>")
 			for len(results) < 3 {
@@ -68,13 +68,13 @@ func TestDuplicates(t *testing.T) {
 			if want := map[bool][2]int{false: {2, 0}, true: {1, 2}}[full]; published != want[0] || refused != want[1] {
 				t.Errorf("full=%v: %d published, %d refused", full, published, refused)
 			}
-			f.Abort() // the store answers no more
+			f.Abort() // the store no longer responds
 		})
 	}
 }
 
-// TestStaleCheckpoint has a producer that was asleep publish again what another
-// one has published, half of it too long ago to be recognised.
+// TestStaleCheckpoint has a suspended producer resume and publish what another producer has
+// published meanwhile, half of it too long ago to be recognised as duplicates.
 func TestStaleCheckpoint(t *testing.T) {
 	store := memory.New()
 	config := producer.Config{MaxPageEntities: 3}
@@ -86,7 +86,7 @@ func TestStaleCheckpoint(t *testing.T) {
 	for n := 5; n <= 50; n += 15 {
 		some := producer.Batch{Entities: entities(ids(1, n)), Checkpoint: fmt.Append(nil, n)}
 		if _, err := asleep.PublishBatch(t.Context(), some); !errors.Is(err, producer.ErrCheckpoint) {
-			t.Errorf("batch of %d that continues from nothing: %v", n, err)
+			t.Errorf("batch of %d without a previous checkpoint: %v", n, err)
 		}
 	}
 	if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 99)) {
@@ -94,8 +94,8 @@ func TestStaleCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfDuplicates goes on where a producer died after it had written a
-// part of its batch, without the checkpoint.
+// TestCheckpointOfDuplicates continues after a producer was killed when it had written part of its
+// batch, without the checkpoint.
 func TestCheckpointOfDuplicates(t *testing.T) {
 	for _, open3 := range []int{11, 12} { // the last page is open, or closed
 		store := memory.New()
@@ -128,8 +128,8 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 	}
 }
 
-// TestCheckpointLostInTheMiddle has another producer come between the two pages of
-// a batch. Half of the batch is in the feed, and the error must not deny it.
+// TestCheckpointLostInTheMiddle has another producer write between the two pages of a batch. Half of
+// the batch is in the feed, so the error must not say that nothing is.
 func TestCheckpointLostInTheMiddle(t *testing.T) {
 	store := memory.New()
 	other := open(t, store, producer.Config{MaxPageEntities: 3})
@@ -153,15 +153,14 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 	f := open(t, torn, producer.Config{MaxPageEntities: 3})
 	_, err := f.PublishBatch(t.Context(), producer.Batch{Entities: entities(ids(1, 6)), Checkpoint: []byte("six")})
 	if !errors.Is(err, producer.ErrCheckpoint) || !errors.Is(err, producer.ErrUnknown) {
-		t.Errorf("batch that was overtaken in its middle: %v", err)
+		t.Errorf("batch interrupted by another producer: %v", err)
 	}
 	if got, want := visibleIDs(t, store), append(ids(1, 3), "<101@test>"); !slices.Equal(got, want) {
 		t.Errorf("the feed has %v", got)
 	}
 }
 
-// TestLargeBatchAgain publishes batches again that take up more pages than the
-// bytes of their bodies tell.
+// TestLargeBatchAgain repeats batches that fill more pages than the size of their bodies suggests.
 func TestLargeBatchAgain(t *testing.T) {
 	batches := map[string]func() []*feed.Entity{
 		"streams": func() []*feed.Entity {
@@ -193,8 +192,8 @@ func TestLargeBatchAgain(t *testing.T) {
 	}
 }
 
-// TestWindowIsRead publishes with a Content-ID after a publish without, to a long
-// feed, of which only the window is to be read.
+// TestWindowIsRead publishes with a Content-ID after publishing without one. Of the long feed only
+// the deduplication window may be read.
 func TestWindowIsRead(t *testing.T) {
 	store := memory.New()
 	mustPublish(t, store, ids(1, 900))
@@ -229,7 +228,7 @@ func (g *getting) Get(ctx context.Context, key string, offset, length int64) (*s
 	return g.Store.Get(ctx, key, offset, length)
 }
 
-// A producer that was idle while another one wrote much does not read all that.
+// A producer does not read everything that another one wrote while it was idle.
 func TestIdle(t *testing.T) {
 	store := &getting{Store: memory.New()}
 	config := producer.Config{MaxPageEntities: 1}
@@ -266,8 +265,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestDuplicatesUnknown publishes one Content-ID twice at the same time to a store that
-// does not say what became of it. Whether it is in the feed, neither publisher knows.
+// TestDuplicatesUnknown publishes one Content-ID twice at the same time to a store that does not
+// report the outcome. Neither publisher learns whether it is in the feed.
 func TestDuplicatesUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silent{Store: memory.New(), first: make(chan struct{})}
@@ -282,7 +281,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun = append(begun, p)
-			synctest.Wait() // the commit of the first is under way while the duplicates come
+			synctest.Wait() // the first is being committed when the duplicates arrive
 		}
 		close(store.first)
 		for n, p := range begun {
@@ -296,7 +295,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 	})
 }
 
-// A silent store holds the first write back for a while, and does not answer others.
+// A silent store delays the first write and never answers the others.
 type silent struct {
 	storage.Store
 	first  chan struct{}

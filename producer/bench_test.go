@@ -18,7 +18,7 @@ func BenchmarkPublish(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
 	for _, test := range []struct {
 		publishers int
-		given      bool // the Content-IDs are the caller's, and have to be looked for
+		given      bool // the caller sets the Content-IDs, which must be searched for
 	}{{1, false}, {16, false}, {256, false}, {256, true}} {
 		publishers := test.publishers
 		b.Run(fmt.Sprintf("publishers=%d/given=%v", publishers, test.given), func(b *testing.B) {

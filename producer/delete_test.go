@@ -45,7 +45,7 @@ func TestDelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			if _, err := producer.Delete(ctx, store, testFeed, false); !errors.Is(err, chain.ErrNoFeed) || errors.Is(err, chain.ErrDeleted) {
-				t.Fatalf("delete of a feed that never was: %v", err)
+				t.Fatalf("delete of a feed that never existed: %v", err)
 			}
 			mustPublish(t, store, ids(1, 8))
 			aside := layout.FeedAsidePage(testFeed, 2, "x")
@@ -91,7 +91,7 @@ func TestDelete(t *testing.T) {
 				t.Errorf("the new feed begins with page %d", n)
 			}
 			if p, err := old.Newest(ctx); err != nil || p.Number != pagesLeft(t, store)[0]+16 {
-				t.Errorf("reader of before: newest page %+v, %v", p, err)
+				t.Errorf("earlier reader: newest page %+v, %v", p, err)
 			}
 			if _, err := producer.Prune(ctx, store, testFeed, producer.PrunePolicy{KeepPages: 1}); err != nil {
 				t.Errorf("prune: %v", err)
@@ -100,10 +100,9 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteKilled kills a deletion at each of its operations, beside a publisher that
-// has the newest page open, and one that begins then. What either is told to be published
-// is in the feed until the deletion is completed. What they publish after it begins a new
-// feed.
+// TestDeleteKilled kills a deletion at each of its operations while one publisher has the newest page
+// open and another begins. What is acknowledged to either is in the feed until the deletion is
+// completed. What they publish later begins a new feed.
 func TestDeleteKilled(t *testing.T) {
 	for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
 		for _, first := range []int{2, 3} { // entities: the last page is open, or closed
@@ -147,7 +146,7 @@ func deleteKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed bo
 			}
 		}
 	}
-	for n := 101; n < 105; n++ { // beyond the page that was open
+	for n := 101; n < 105; n++ { // more than fits on the open page
 		if _, err := f.Publish(ctx, entities(ids(n, n))...); err == nil {
 			published(ids(n, n))
 		} else if !errors.Is(err, chain.ErrDeleting) {
@@ -174,8 +173,8 @@ func deleteKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed bo
 	return killed
 }
 
-// TestDeleteBeside has publishers write at every moment of a deletion.
-func TestDeleteBeside(t *testing.T) {
+// TestDeleteWhilePublishing has publishers write before each operation of a deletion.
+func TestDeleteWhilePublishing(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, store := t.Context(), memory.New()
@@ -213,7 +212,7 @@ func TestDeleteBeside(t *testing.T) {
 			_, err = chain.NewReader(store, testFeed).Newest(ctx)
 			switch {
 			case err == nil:
-				// The first one may have come onto the page that was open, and was deleted.
+				// The first one may be on the open page that was deleted.
 				if got := visibleIDs(t, store); !slices.Equal(got, ids(11, 17)) && !slices.Equal(got, ids(12, 17)) {
 					t.Errorf("operation %d: the new feed has %v", at, got)
 				}
@@ -224,9 +223,9 @@ func TestDeleteBeside(t *testing.T) {
 	}
 }
 
-// TestDeleteAround has a publisher write at one moment of a deletion, and stop in the middle
-// of its next write until a later moment. If the feed is deleted by then, what it is told to
-// be published is in the new feed.
+// TestDeleteAround has a publisher write during a deletion and pauses its next write until a later
+// operation of the deletion. If the feed has been deleted by then, what is acknowledged is in the new
+// feed.
 func TestDeleteAround(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		for until, within := at+1, true; within; until++ {
@@ -240,8 +239,8 @@ func TestDeleteAround(t *testing.T) {
 func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool) {
 	ctx, store := t.Context(), memory.New()
 	resume := make(chan struct{})
-	var second atomic.Bool      // write of the publisher
-	var operations atomic.Int64 // of that
+	var second atomic.Bool      // the publisher is at its second write
+	var operations atomic.Int64 // of that write
 	f, err := producer.Open(ctx, fault.Wrap(store, func(fault.Op) fault.Outcome {
 		if second.Load() && operations.Add(1) == int64(stop) {
 			<-resume
@@ -292,10 +291,10 @@ func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool
 		return false, false, false
 	}
 	if err := errors.Join(<-published, <-published); err != nil {
-		t.Fatalf("delete met a publisher at %d and %d, which was stopped at %d: %v", at, until, stop, err)
+		t.Fatalf("publisher at %d and %d of a deletion, paused at operation %d: %v", at, until, stop, err)
 	}
 	if got := visibleIDs(t, store); gone && !slices.Contains(got, ids(21, 21)[0]) {
-		t.Errorf("delete met a publisher at %d and %d, which was stopped at %d: the new feed has %v", at, until, stop, got)
+		t.Errorf("publisher at %d and %d of a deletion, paused at operation %d: the new feed has %v", at, until, stop, got)
 	}
 	return more, within, stopped
 }

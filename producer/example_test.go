@@ -36,7 +36,7 @@ func Example() {
 	// published 0, duplicates 1
 }
 
-// A writer publishes many entities in batches, and gathers the next while some are under way.
+// A writer publishes many entities in batches and collects the next one while others are in flight.
 func ExampleFeed_Writer() {
 	ctx := context.Background()
 	squares, err := producer.Open(ctx, memory.New(), "squares", producer.Config{})

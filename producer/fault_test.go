@@ -75,8 +75,8 @@ func visibleIDs(t *testing.T, store storage.Store) []string {
 	return got
 }
 
-// orphaned leaves pages 2 and 3 of a producer that created ahead and died before
-// its page 1 was there.
+// orphaned leaves pages 2 and 3 of a producer that wrote ahead and was killed before its page 1
+// existed.
 func orphaned(t *testing.T, store storage.Store) {
 	lost := fault.Wrap(store, func(op fault.Op) fault.Outcome {
 		if op.Verb == fault.Create && op.Key == layout.FeedPage(testFeed, 1) {
@@ -111,8 +111,7 @@ func paths() []faulttest.Path {
 	}
 }
 
-// withCheckpoint publishes a batch of several pages with a checkpoint, or finds it
-// published.
+// withCheckpoint publishes a batch of several pages with a checkpoint unless it is in the feed.
 func withCheckpoint() faulttest.Path {
 	p := publishing("batch with a checkpoint", 2, 11)
 	p.Do = func(ctx context.Context, store storage.Store) error {
@@ -152,7 +151,7 @@ func streaming() faulttest.Path {
 	return p
 }
 
-// pruning leaves the pages from the given one on.
+// pruning deletes the pages before the given one.
 func pruning(name string, policy producer.PrunePolicy, floor int64) faulttest.Path {
 	left := ids(int(3*floor)-2, 22)
 	return faulttest.Path{

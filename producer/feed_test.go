@@ -60,7 +60,7 @@ func TestManyPublishers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newStore(t)
 			var feeds []*producer.Feed
-			for range 3 { // as three processes would
+			for range 3 { // like three processes
 				feeds = append(feeds, open(t, store, producer.Config{MaxPageEntities: 40}))
 			}
 			var group sync.WaitGroup
@@ -83,13 +83,13 @@ func TestManyPublishers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n != next[k] {
-					t.Fatalf("publisher %d: entity %d where %d belongs", k, n, next[k])
+					t.Fatalf("publisher %d: entity %d, want %d", k, n, next[k])
 				}
 				next[k]++
 			}
 			for k := range publishers {
 				if next[k] != each {
-					t.Errorf("publisher %d: %d entities in the feed, not %d", k, next[k], each)
+					t.Errorf("publisher %d: %d entities in the feed, want %d", k, next[k], each)
 				}
 			}
 		})
@@ -132,7 +132,7 @@ func TestClock(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 123_456_789, time.UTC)
 	for _, test := range []struct {
 		name    string
-		publish []time.Duration // the clock at each publish, beside the store's
+		publish []time.Duration // the clock at each publish, relative to the store's
 		want    []time.Duration // Last-Modified of the newest page; -1: refused
 	}{
 		{"forwards", []time.Duration{0, time.Second}, []time.Duration{0, time.Second}},
@@ -154,14 +154,14 @@ func TestClock(t *testing.T) {
 					continue
 				}
 				if got, want := newest(t, store).Last, start.Add(test.want[n]).Truncate(time.Millisecond); !got.Equal(want) {
-					t.Errorf("publish %d: Last-Modified %v, not %v", n, got, want)
+					t.Errorf("publish %d: Last-Modified %v, want %v", n, got, want)
 				}
 			}
 		})
 	}
 }
 
-// A clocked store stands still in time.
+// A clocked store has a clock that does not advance.
 type clocked struct {
 	storage.Store
 	now time.Time
@@ -178,7 +178,7 @@ func TestFeedAheadOfTheClock(t *testing.T) {
 	}
 	_, err := open(t, store, producer.Config{}).Publish(t.Context(), entities(ids(2, 2))...)
 	if !errors.Is(err, producer.ErrClock) || !strings.Contains(err.Error(), "newest entity is of") {
-		t.Errorf("publish to a feed of the future: %v", err)
+		t.Errorf("publish to a feed with a time in the future: %v", err)
 	}
 }
 
@@ -200,12 +200,12 @@ func TestPageLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, p.Entities)
-		if p.Entities > 1 && p.Size > 2000+100 { // the closing delimiter comes on top
+		if p.Entities > 1 && p.Size > 2000+100 { // plus the closing delimiter
 			t.Errorf("page %d has %d bytes", n, p.Size)
 		}
 	}
 	if want := []int{2, 1, 1, 1, 5, 1}; !slices.Equal(got, want) {
-		t.Errorf("entities on the pages: %v, not %v", got, want)
+		t.Errorf("entities on the pages: %v, want %v", got, want)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestBoundaryInBody(t *testing.T) {
 		}
 	}
 	if entities != 3 {
-		t.Errorf("the feed has %d entities, not 3", entities)
+		t.Errorf("the feed has %d entities, want 3", entities)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Fatalf("checkpoint %q", got)
 	}
 	if _, err := b.PublishBatch(t.Context(), batch(11, 12, "", "other")); !errors.Is(err, producer.ErrCheckpoint) {
-		t.Fatalf("batch that continues from elsewhere: %v", err)
+		t.Fatalf("batch with another previous checkpoint: %v", err)
 	}
 	if _, err := b.PublishBatch(t.Context(), batch(11, 19, "ten", "nineteen")); err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestCheckpoint(t *testing.T) {
 	if got := read(); got != "nineteen" {
 		t.Fatalf("checkpoint %q after a publish without one", got)
 	}
-	// The same batch again, as after an error: nothing happens.
+	// Repeating the batch, as after an error, has no effect.
 	if r, err := b.PublishBatch(t.Context(), batch(11, 19, "ten", "nineteen")); err != nil || r.Duplicates != 9 {
 		t.Fatalf("the same batch again: %+v, %v", r, err)
 	}
@@ -322,7 +322,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCancel ends a publish that waits for its commit, which never happens.
+// TestCancel cancels a publish whose commit never ends.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scheduler{base: memory.New()}
@@ -336,7 +336,7 @@ func TestCancel(t *testing.T) {
 			_, err := f.Publish(t.Context(), entities(ids(1, 1))...)
 			first <- err
 		}()
-		synctest.Wait() // the first commit is under way, and its store does not answer
+		synctest.Wait() // the first commit is in flight, and the store does not respond
 		ctx, cancel := context.WithCancel(t.Context())
 		second := make(chan error, 1)
 		go func() {
@@ -374,8 +374,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCorruptTail checks that nothing is appended to a page whose bytes are not
-// what its metadata says.
+// TestCorruptTail checks that nothing is appended to a page whose content does not match its metadata.
 func TestCorruptTail(t *testing.T) {
 	store := memory.New()
 	mustPublish(t, store, ids(1, 1))
@@ -392,8 +391,8 @@ func TestCorruptTail(t *testing.T) {
 	}
 }
 
-// TestRefusing checks that a store that refuses to write is reported as that, at
-// once, and that nothing of the publish is there, then or later.
+// TestRefusing checks that a store's refusal to write is reported at once and that nothing of the
+// publish is in the feed, then or later.
 func TestRefusing(t *testing.T) {
 	for _, refusal := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrNoStore, storage.ErrUnsafe} {
 		synctest.Test(t, func(t *testing.T) {
@@ -403,7 +402,7 @@ func TestRefusing(t *testing.T) {
 				t.Errorf("publish: %v", err)
 			}
 			if n := store.creates.Load(); n > 3 {
-				t.Errorf("%v: tried again: %d pages, not 3", refusal, n)
+				t.Errorf("%v: retried: %d pages, want 3", refusal, n)
 			}
 			store.err = nil
 			if _, err := f.Publish(t.Context(), entities(ids(9, 9))...); err != nil {
@@ -419,8 +418,8 @@ func TestRefusing(t *testing.T) {
 	}
 }
 
-// TestFullMidway publishes a batch that begins to be in the feed before the store is full:
-// its publisher must not be told that nothing was published.
+// TestFullMidway publishes a batch whose first pages are in the feed when the store is full. The error
+// must not say that nothing was published.
 func TestFullMidway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &refusing{Store: memory.New(), err: storage.ErrFull, but: layout.FeedPage(testFeed, 1)}

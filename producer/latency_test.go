@@ -19,8 +19,8 @@ import (
 // roundTrip is how long each operation on a distant store takes.
 const roundTrip = 50 * time.Millisecond
 
-// distant is a store that is far away: each operation takes a round trip, and any
-// number may be under way. It counts them.
+// distant is a remote store: each operation takes a round trip, and any number may be in flight. It
+// counts them.
 type distant struct {
 	storage.Store
 	writes, reads, lists atomic.Int64
@@ -87,7 +87,7 @@ func pages(n int) [][]*feed.Entity {
 // smallPages has three entities of pages on a page.
 var smallPages = producer.Config{MaxPageEntities: 3, MaxPageBytes: 1800}
 
-// TestRoundTrips measures in round trips to the store how long publishing takes.
+// TestRoundTrips measures how many round trips publishing takes.
 func TestRoundTrips(t *testing.T) {
 	const many = 256 // pages
 	for _, test := range []struct {
@@ -105,8 +105,8 @@ func TestRoundTrips(t *testing.T) {
 		{"a batch of as many pages as may be ahead", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(chain.Ahead)))
 		}, 2, chain.Ahead + 1, chain.Ahead},
-		// The pages take a round trip for every 16 of them, and the last ones' floor
-		// another.
+		// Each 16 pages take a round trip, and reading the floor after the last ones
+		// takes another.
 		{"one batch of many pages", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(many)))
 		}, many/chain.Ahead + 2, many + 1, many},
@@ -127,13 +127,13 @@ func TestRoundTrips(t *testing.T) {
 				start := time.Now()
 				test.publish(t, f)
 				if took := time.Since(start); took > time.Duration(test.trips)*roundTrip {
-					t.Errorf("took %v, which is more than %d round trips", took, test.trips)
+					t.Errorf("took %v, want at most %d round trips", took, test.trips)
 				}
 				if w, r, l := store.writes.Load(), store.reads.Load(), store.lists.Load(); w > test.writes || r > test.reads || l > 0 {
-					t.Errorf("%d writes, %d reads, %d lists; not %d, %d and none", w, r, l, test.writes, test.reads)
+					t.Errorf("%d writes, %d reads, %d lists; want %d, %d and 0", w, r, l, test.writes, test.reads)
 				}
 				if n := store.most.Load(); n > 2*chain.Ahead+2 {
-					t.Errorf("%d operations at the same time", n)
+					t.Errorf("%d concurrent operations", n)
 				}
 				if err := f.Close(); err != nil {
 					t.Error(err)
@@ -143,8 +143,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestMore has one source publish batches that do not end with a page, of which few
-// may wait at a time. Pages must be full, and the store be kept busy.
+// TestMore has one source publish batches that do not end with a page and of which few may wait at a
+// time. Pages must be full, and the store must be kept busy.
 func TestMore(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -156,9 +156,9 @@ func TestMore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &distant{Store: memory.New()}
-				test.config.MaxWaiting = 16 * 600 // bytes of so many entities, which makes five pages
+				test.config.MaxWaiting = 16 * 600 // in bytes: enough for five pages
 				f := open(t, store, test.config)
-				publishAll(t, f, join(pages(1))) // a page, and nothing behind it
+				publishAll(t, f, join(pages(1))) // fills one page
 				store.reset()
 				const batches, each = 75, 4
 				start := time.Now()
@@ -174,14 +174,14 @@ func TestMore(t *testing.T) {
 				if _, err := last.Wait(); err != nil {
 					t.Fatal(err)
 				}
-				// With room for five pages, at least four are under way at any time, for two
+				// With room for five pages, at least four are in flight at any time, for two
 				// round trips.
 				const full = batches * each / 3
 				if took, most := time.Since(start), (full/4+2)*2*roundTrip; took > most {
-					t.Errorf("took %v, more than %v", took, most)
+					t.Errorf("took %v, want at most %v", took, most)
 				}
-				// Where all pages under way are confirmed at once, what is left of a batch may be
-				// written before the next comes.
+				// Where all pages in flight are confirmed at once, the rest of a batch may be
+				// written before the next one arrives.
 				if w := store.writes.Load(); w > full+full/20 {
 					t.Errorf("%d writes for %d pages", w, full)
 				}
@@ -207,8 +207,8 @@ func publishAll(t *testing.T, f *producer.Feed, entities []*feed.Entity) {
 	}
 }
 
-// TestSteadyPublishers has publishers that go on as soon as they are answered: the
-// store must be kept busy.
+// TestSteadyPublishers has publishers that continue as soon as they get a response: the store must be
+// kept busy.
 func TestSteadyPublishers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -234,8 +234,8 @@ func TestSteadyPublishers(t *testing.T) {
 	})
 }
 
-// TestSinglePublisher: who publishes alone does not wait for others, however soon it
-// comes back, but for a break every few seconds, in which others could write.
+// TestSinglePublisher checks that a lone publisher does not wait for others, however soon it continues,
+// except for a pause every few seconds in which others could write.
 func TestSinglePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -247,7 +247,7 @@ func TestSinglePublisher(t *testing.T) {
 			publishAll(t, f, entities([]string{""}))
 		}
 		if took := time.Since(start); took > many*roundTrip*103/100 {
-			t.Errorf("%d commits took %v, which is more than %d round trips and 3 %%", many, took, many)
+			t.Errorf("%d commits took %v, want at most %d round trips and 3 %%", many, took, many)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

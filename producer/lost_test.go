@@ -61,8 +61,8 @@ func versions(t *testing.T, store storage.Store) map[string]storage.Version {
 	return all
 }
 
-// TestLostPage removes one page of a feed that was written by one burst, whose last
-// page is open or closed, and publishes.
+// TestLostPage deletes one page of a feed that was written in one burst and whose last page is open or
+// closed, and publishes.
 func TestLostPage(t *testing.T) {
 	for _, last := range []int{7, 8} {
 		for lost := range int64(4) {
@@ -98,8 +98,8 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// forget takes what pages say of those before them out of the metadata, as if they
-// had been written by a version that did not say it.
+// forget removes what pages record about earlier ones from their metadata, as if they had been
+// written by a version that does not record it.
 func forget(t *testing.T, store storage.Store) {
 	t.Helper()
 	for key, version := range versions(t, store) {
@@ -126,9 +126,8 @@ func forget(t *testing.T, store storage.Store) {
 	}
 }
 
-// TestOldOrphans leaves pages beyond a missing one that say nothing about it: a
-// producer that died may have left them. They are replaced as long as it might be at
-// work, and not later.
+// TestOldOrphans leaves pages beyond a missing one that record nothing about it: a killed producer may
+// have left them. They are replaced as long as it could still be running, and not later.
 func TestOldOrphans(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, storage.Store){
 		"killed after a burst": func(t *testing.T, store storage.Store) { burst(t, store, false, 1, 8) },
@@ -169,9 +168,9 @@ func TestOldOrphans(t *testing.T) {
 	}
 }
 
-// TestPassedOrphans has a page beyond an open one, which was left by a producer that
-// lost the race to fill that. The feed grows slowly and reaches it hours later.
-func TestPassedOrphans(t *testing.T) {
+// TestReachedOrphans has a page beyond the open one, which was left by a producer that lost the race to
+// fill that one. The feed grows slowly and reaches it hours later.
+func TestReachedOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
 		f := open(t, store, producer.Config{MaxPageEntities: 4})

@@ -27,13 +27,11 @@ var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 
-// TestSchedules runs several producers on one feed under random schedules with
-// delays, lost answers, late landings, deaths and pruning, and checks after every
-// step what a reader sees: it only grows at its end and shrinks at its beginning;
-// nothing in it changes, or appears twice; what was acknowledged is in it; a
-// closed page never changes; and whoever looks for the newest page without knowing
-// any finds the same one. In the end one page is lost: then nothing that is beyond it
-// is hidden or replaced, if it was written by someone who knew that page.
+// TestSchedules runs several producers on one feed under random schedules with delays, lost responses,
+// late writes, kills and pruning. After each step it checks what a reader sees: the feed only grows at
+// its end and shrinks at its beginning; nothing in it changes or is repeated; it has everything that was
+// acknowledged; a closed page never changes; and every new reader finds the same newest page. In the
+// end one page is lost: nothing beyond it may be hidden or replaced if its writer knew that page.
 func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
@@ -59,11 +57,11 @@ func TestSchedules(t *testing.T) {
 	}
 	t.Logf("%+v", seen)
 	if count >= 100 && !t.Failed() && slices.Contains([]int{seen.acknowledged, seen.late, seen.deaths, seen.pruned, seen.replaced, seen.retried, seen.lost}, 0) {
-		t.Errorf("the schedules did not reach everything: %+v", seen)
+		t.Errorf("the schedules did not cover everything: %+v", seen)
 	}
 }
 
-// counts tells what the schedules reached.
+// counts says what the schedules covered.
 type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
 // A publish is one batch, by its Content-IDs.
@@ -117,7 +115,7 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 				break
 			}
 		}
-		// Whatever is still on its way fails, and the producers end.
+		// What is still in flight fails, and the producers end.
 		end()
 		for _, w := range r.writers {
 			r.die(w)
@@ -129,8 +127,8 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 	})
 }
 
-// spawn starts a writer that publishes batches one after another: new ones, or one
-// whose outcome another writer did not learn.
+// spawn starts a writer that publishes batches one after another: new ones, or one whose outcome
+// another writer did not learn.
 func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	w := &writer{scheduler: r.scheduler, name: fmt.Sprintf("w%02d", n)}
 	r.writers = append(r.writers, w)
@@ -156,7 +154,7 @@ func (r *run) spawn(ctx context.Context, n int, again *publish) {
 func (r *run) batches(n int) (batches [][]string) {
 	sizes := []int{[]int{1, 1, 2, 5, 14}[r.rnd.IntN(5)]}
 	switch k := r.rnd.IntN(20); {
-	case k == 0 && !r.large: // once: more of them would push others out of the window
+	case k == 0 && !r.large: // once: more would push others out of the window
 		r.large, sizes = true, []int{3 * (chain.Ahead + 4)} // more pages than may be ahead
 	case k < 5:
 		sizes = []int{2, 5, 1, 4}
@@ -173,8 +171,8 @@ func (r *run) batches(n int) (batches [][]string) {
 	return batches
 }
 
-// publishInOrder begins a batch when the scheduler lets it: while those before are in the
-// queue, on their way, or in the feed.
+// publishInOrder begins a batch when the scheduler allows it: while earlier ones are queued, in flight
+// or in the feed.
 func publishInOrder(ctx context.Context, w *writer, publishes []*publish) {
 	f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
 	if err == nil {
@@ -209,8 +207,8 @@ func entities(ids []string) []*feed.Entity {
 	return es
 }
 
-// collect notes which batches have been acknowledged, and lets some of those with
-// an unknown outcome be published again.
+// collect notes which batches were acknowledged, and has some of those with an unknown outcome
+// published again.
 func (r *run) collect(ctx context.Context) {
 	for _, p := range r.publishes {
 		select {
@@ -233,7 +231,7 @@ func (r *run) collect(ctx context.Context) {
 	}
 }
 
-// step does one random thing. It reports false when all is done.
+// step takes one random step. It returns false when there is nothing left to do.
 func (r *run) step(ctx context.Context) bool {
 	var choices []func()
 	waiting := r.waiting()
@@ -266,7 +264,7 @@ func (r *run) step(ctx context.Context) bool {
 	}
 	if len(choices) == 0 {
 		if busy {
-			time.Sleep(time.Second) // a writer waits before it tries again
+			time.Sleep(time.Second) // a writer waits before it retries
 		}
 		return busy
 	}
@@ -291,7 +289,7 @@ func (r *run) landed(op *operation) {
 	r.check()
 }
 
-// prune raises the floor, but not over entities whose publisher may still try.
+// prune raises the floor, but not above entities that may still be retried.
 func (r *run) prune() {
 	trying := map[string]bool{}
 	for _, p := range r.publishes {
@@ -334,12 +332,11 @@ func (r *run) delete() {
 	r.check()
 }
 
-// loseOne removes a page from the chain that pages beyond it speak of, and has a
-// new producer publish.
+// loseOne deletes a page to which later pages refer, and has a new producer publish.
 func (r *run) loseOne() {
 	floor, pages := r.chain()
 	ctx := context.Background()
-	known := int64(0) // the last page of which one that is further says that it was linked
+	known := int64(0) // the last page that a later one records as linked
 	closed := map[int64]string{}
 	for _, p := range pages {
 		info, err := r.store.Stat(ctx, layout.FeedPage(testFeed, p.number))

@@ -62,7 +62,7 @@ func (r *run) check() {
 	r.checkCold(pages)
 }
 
-// checkCold looks for the newest page as a new process does.
+// checkCold finds the newest page as a new process does.
 func (r *run) checkCold(pages []visiblePage) {
 	newest, err := chain.NewReader(r.store, testFeed).Newest(context.Background())
 	switch {
@@ -70,7 +70,7 @@ func (r *run) checkCold(pages []visiblePage) {
 	case err != nil:
 		r.t.Fatalf("newest page: %v", err)
 	case len(pages) == 0 || newest.Number != pages[len(pages)-1].number:
-		r.t.Fatalf("newest page is %d, not the last of %+v", newest.Number, pages)
+		r.t.Fatalf("newest page is %d, want the last of %+v", newest.Number, pages)
 	}
 }
 
@@ -92,7 +92,7 @@ func (r *run) chain() (int64, []visiblePage) {
 	return floor, walkChain(r.t, r.store, floor)
 }
 
-// newest returns the number of the newest page, 0 if there is none.
+// newest returns the number of the newest page, or 0.
 func (r *run) newest() int64 {
 	_, pages := r.chain()
 	if len(pages) == 0 {

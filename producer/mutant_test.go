@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A mutant is the code with one rule of the commit protocol left out.
+// A mutant is the code without one rule of the commit protocol.
 type mutant struct {
 	name  string
 	edits []edit
@@ -53,7 +53,7 @@ var mutants = []mutant{
 		{"producer/pipeline.go", "w.page.Settled = p.settled", "w.page.Settled = w.page.Number - 1"},
 	}},
 	{"treat pages beyond a lost one as orphans", []edit{
-		{"chain/lost.go", "func (p *Page) Proves(newest *Page) bool {", "func (p *Page) Proves(newest *Page) bool {\n\tif newest == nil || newest != nil {\n\t\treturn false\n\t}"},
+		{"chain/lost.go", "func (p *Page) ProvesLoss(newest *Page) bool {", "func (p *Page) ProvesLoss(newest *Page) bool {\n\tif newest == nil || newest != nil {\n\t\treturn false\n\t}"},
 	}},
 	{"search for pages beyond a lost one only next to it", []edit{
 		{"chain/lost.go", "r.loadHidden(ctx, from, last+Ahead+1)", "r.loadHidden(ctx, from, from-1)"},
@@ -70,7 +70,7 @@ var mutants = []mutant{
 	}},
 }
 
-// deleteMutants leave out a rule of the deletion of a feed.
+// deleteMutants lack a rule of the deletion of a feed.
 var deleteMutants = []mutant{
 	{"do not record that the feed is being deleted", []edit{
 		{"chain/delete.go", "if !r.Deleting {\n\t\t\tr.Deleting = true", "if false {\n\t\t\tr.Deleting = true"},
@@ -89,7 +89,7 @@ var deleteMutants = []mutant{
 	}},
 }
 
-// TestMutants leaves out one rule at a time and expects a test to fail.
+// TestMutants removes one rule at a time and expects a test to fail.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for every rule")
@@ -107,7 +107,7 @@ func (m mutant) isFound(t *testing.T, test string, args ...string) {
 	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 		out, err := runMutant(t, m, append([]string{"-run", "^" + test + "$"}, args...))
 		if err == nil {
-			t.Fatalf("%s passes with a rule left out:\n%s", test, out)
+			t.Fatalf("%s passes without a rule:\n%s", test, out)
 		}
 		if !regexp.MustCompile("--- FAIL: " + test + "|panic: ").MatchString(out) {
 			t.Fatalf("%s did not run: %v\n%s", test, err, out)

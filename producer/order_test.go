@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestInOrder begins many batches, each after the one before, on a distant store
-// that loses some requests, or the answers to them.
+// TestInOrder begins many batches, each after the previous one, on a remote store that loses some
+// requests or responses.
 func TestInOrder(t *testing.T) {
 	for _, outcome := range []fault.Outcome{fault.Pass, fault.Lost, fault.Landed} {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestAfterFailure begins batches after one that cannot be published: because of
-// its checkpoint, or since the store is full for a while.
+// TestAfterFailure begins batches after one that cannot be published because of its checkpoint, or
+// because the store is full for a while.
 func TestAfterFailure(t *testing.T) {
 	t.Run("checkpoint", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

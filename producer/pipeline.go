@@ -56,7 +56,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 		planner: planner{feed: f, end: t.newest, first: t.number() + 1, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
 	}
 	if t.newest != nil {
-		p.settled = t.newest.Settles()
+		p.settled = t.newest.LastClosed()
 	}
 	p.fill(ctx)
 	for p.running > 0 {
@@ -263,7 +263,7 @@ func (p *pipeline) note(r report) {
 		if !w.landed {
 			break
 		}
-		p.top, p.settled = w.page.Number, w.page.Settles()
+		p.top, p.settled = w.page.Number, w.page.LastClosed()
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *pipeline) take(done []*write) {
 	newest := last.page
 	f.tail.newest, f.tail.hash, f.tail.orphan, f.tail.ours = &newest, last.Hash, last.orphan, true
 	if newest.Number >= p.top {
-		p.top, p.settled = newest.Number, newest.Settles()
+		p.top, p.settled = newest.Number, newest.LastClosed()
 	}
 	f.chain.Remember(&newest)
 	f.tail.recent.trim(f.keep())

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// tenPages makes a feed with a page an hour: page 1 is ten hours old, page 10 one
-// hour, and an open page 11 is new.
+// tenPages makes a feed with one page per hour: page 1 is ten hours old, page 10 is one hour old, and
+// the open page 11 is new.
 func tenPages(t *testing.T) storage.Store {
 	store := memory.New()
 	for n := range 10 {
@@ -27,7 +27,7 @@ func tenPages(t *testing.T) storage.Store {
 }
 
 func TestPrune(t *testing.T) {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of fake time
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the fake clock's
 	for _, test := range []struct {
 		name    string
 		policy  producer.PrunePolicy
@@ -86,8 +86,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneLeftovers has an earlier call die between raising the floor and deleting
-// the pages, and a producer that slept create one of them anew.
+// TestPruneLeftovers kills an earlier call between raising the floor and deleting the pages, and has a
+// suspended producer create one of them again.
 func TestPruneLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tenPages(t)
@@ -109,9 +109,9 @@ func TestPruneLeftovers(t *testing.T) {
 	})
 }
 
-// TestPruneAmongStrangers has objects among the pages that are none. They stay, and
-// keep no page from being pruned.
-func TestPruneAmongStrangers(t *testing.T) {
+// TestPruneUnknownKeys has unknown keys among the pages. They are left alone and do not prevent
+// pruning.
+func TestPruneUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tenPages(t)
 		strangers := []string{"-1", "000000000000", "000000000001.bak", "0000000000021", "readme"}

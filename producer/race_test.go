@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestLostRaceReads has a producer lose a race after another has written many pages. It reads
-// them only if what it publishes may be on them: a Content-ID that its publisher gave it, or
-// what it wrote itself with an unknown outcome before.
+// TestLostRaceReads has a producer lose a race after another has written many pages. It reads them only
+// if they may have what it publishes: a Content-ID set by the caller, or an earlier write of its own
+// with an unknown outcome.
 func TestLostRaceReads(t *testing.T) {
 	const none = ""
 	for _, test := range []struct {

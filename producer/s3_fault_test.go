@@ -32,14 +32,14 @@ import (
 
 var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a third of them with -short; 1: all")
 
-// s3Retry is how long a producer goes on trying that meets faults; patience, one that
-// meets none, and that no slow machine may make give up.
+// s3Retry is how long a producer retries that meets faults; patience, how long one that meets none
+// does, which must not give up on a slow machine.
 const (
 	s3Retry  = 100 * time.Millisecond
 	patience = 5 * time.Minute
 )
 
-// An s3Bed opens stores on an S3 server, each case in a prefix of its own.
+// An s3Bed opens stores on an S3 server, with a prefix for each case.
 type s3Bed struct {
 	config s3.Config
 	n      int
@@ -59,7 +59,7 @@ func newS3Bed(t *testing.T) *s3Bed {
 	return &s3Bed{config: config}
 }
 
-// next begins a case, in which the server is known to be fit.
+// next begins a case with a healthy server.
 func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
 	t.Helper()
 	b.n++
@@ -71,7 +71,7 @@ func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
 	return prefix, clean
 }
 
-// open opens a store whose requests decide is asked about, unless it is nil.
+// open opens a store and has decide, unless it is nil, choose the outcome of each request.
 func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s3fault.Fault) storage.Store {
 	t.Helper()
 	config := b.config
@@ -91,8 +91,8 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	return store
 }
 
-// s3Paths are the paths whose every request may fail. Each does one kind of write, and
-// tries it for so long.
+// s3Paths are the paths of which each request may fail. Each does one kind of write, and retries it
+// for the given time.
 func s3Paths(retryFor time.Duration) []faulttest.Path {
 	publishing := func(name string, from, to int) faulttest.Path {
 		p := publishing(name, from, to)
@@ -194,8 +194,8 @@ func leaveOrphans(t *testing.T, store storage.Store, ids []string) {
 	}
 }
 
-// floorRaising prunes the first two pages of four. How old pages must be is not what
-// matters here: it raises the floor and deletes as pruning does.
+// floorRaising prunes the first two pages of four, whatever their age: it raises the floor and deletes
+// as pruning does.
 func floorRaising() faulttest.Path {
 	return faulttest.Path{
 		Name:  "floor",
@@ -254,8 +254,7 @@ func s3Faults() []s3Fault {
 	}
 }
 
-// chosen returns a function that says which cases run: a part of them, another one
-// each time.
+// chosen returns a function that selects the cases to run: a different sample each time.
 func chosen(t *testing.T) func() bool {
 	t.Helper()
 	part := *s3Part
@@ -268,8 +267,8 @@ func chosen(t *testing.T) func() bool {
 	return func() bool { n++; return n%part == 0 }
 }
 
-// TestFaultsS3 has each HTTP request of each path meet each fault that fits, and then
-// another producer do the same, and go on.
+// TestFaultsS3 has each HTTP request of each path meet each applicable fault. Then another producer
+// does the same and more.
 func TestFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
@@ -291,7 +290,7 @@ func testName(parts ...any) string {
 	return strings.ReplaceAll(strings.TrimSuffix(fmt.Sprintln(parts...), "\n"), " ", "_")
 }
 
-// operations returns what a path asks of the server when nothing fails.
+// operations returns the requests of a path when nothing fails.
 func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operation) {
 	t.Helper()
 	prefix, clean := b.next(t)
@@ -310,7 +309,7 @@ func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operat
 	return all
 }
 
-// meet does the path's write while the request with this number meets the fault.
+// meet does the path's write while the request with the given number meets the fault.
 func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
 	p.Setup(t, clean)
@@ -330,8 +329,8 @@ func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, st
 	})
 }
 
-// goOn has another producer do the same and more, and checks what everybody sees
-// then, and that it stays so when what is late has landed.
+// goOn has another producer do the same and more, and checks that what readers see then stays the
+// same when delayed requests have landed.
 func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	t.Helper()
 	if err := p.Do(t.Context(), store); err != nil {
@@ -353,8 +352,8 @@ func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	}
 }
 
-// TestStorageFaultsS3 has each operation of each path on the store fail, once or from
-// then on: having landed, or been lost, or landing later.
+// TestStorageFaultsS3 has each operation of each path fail, once or from then on, whether it has
+// landed, is lost, or lands later.
 func TestStorageFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
@@ -375,7 +374,7 @@ func TestStorageFaultsS3(t *testing.T) {
 	}
 }
 
-// verbs returns what a path asks of the store when nothing fails.
+// verbs returns the operations of a path when nothing fails.
 func (b *s3Bed) verbs(t *testing.T, p faulttest.Path) (all []fault.Verb) {
 	t.Helper()
 	_, clean := b.next(t)

@@ -14,12 +14,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// errLost is what a writer is told of an operation whose outcome it does not learn.
+// errLost is the error of an operation whose outcome its writer does not learn.
 var errLost = errors.New("connection lost")
 
-// A scheduler decides when the operations of many writers take effect, and what
-// the writers are told: the outcome; or nothing, while the operation takes effect
-// now, later or never.
+// A scheduler decides when the operations of many writers take effect, and what the writers learn:
+// the outcome, or nothing while the operation takes effect now, later or never.
 type scheduler struct {
 	base storage.Store
 	rnd  *rand.Rand
@@ -28,7 +27,7 @@ type scheduler struct {
 	pending []*operation
 }
 
-// An operation is a request on its way to the store.
+// An operation is a request in flight.
 type operation struct {
 	writer   *writer
 	name     string
@@ -75,7 +74,7 @@ func (s *scheduler) drop(op *operation) {
 	s.pending = slices.DeleteFunc(s.pending, func(o *operation) bool { return o == op })
 }
 
-// land lets an operation take effect, and tells its writer if it still listens.
+// land has an operation take effect, and returns the outcome to its writer if that still waits.
 func (s *scheduler) land(op *operation) string {
 	s.drop(op)
 	err := op.do()
@@ -91,7 +90,7 @@ func (op *operation) tell(err error) {
 	}
 }
 
-// lose tells the writer nothing; the operation may still take effect.
+// lose fails an operation with errLost; it may still take effect.
 func (s *scheduler) lose(op *operation, never bool) {
 	op.tell(errLost)
 	if op.read || never {
@@ -99,7 +98,7 @@ func (s *scheduler) lose(op *operation, never bool) {
 	}
 }
 
-// die ends a writer: it learns nothing more, its operations may still take effect.
+// die ends a writer; its operations may still take effect.
 func (s *scheduler) die(w *writer) {
 	for _, op := range s.waiting() {
 		if op.writer == w {
@@ -111,8 +110,7 @@ func (s *scheduler) die(w *writer) {
 	s.mu.Unlock()
 }
 
-// copied reads a body at once, as the operation may take effect when its writer
-// is gone.
+// copied reads a body at once, because the operation may take effect after its writer has ended.
 func copied(b storage.Body) storage.Body {
 	r, err := b.Open()
 	if err != nil {

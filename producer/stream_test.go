@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// emptyDir is a stream without bytes, at whose end a directory has no files.
+// emptyDir is an empty stream that checks at its end that a directory has no files.
 type emptyDir struct {
 	t    *testing.T
 	path string
@@ -25,7 +25,7 @@ type emptyDir struct {
 
 func (e emptyDir) Read([]byte) (int, error) {
 	if files, err := os.ReadDir(e.path); err != nil || len(files) > 0 {
-		e.t.Errorf("a process that is killed now leaves %v behind, %v", files, err)
+		e.t.Errorf("a process killed now would leave %v, %v", files, err)
 	}
 	return 0, io.EOF
 }
@@ -69,8 +69,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlowStream publishes a stream over a line that is slow, to a store that takes
-// its time, but less than what a body of that size may take.
+// TestSlowStream publishes a slow stream to a slow store, which takes less time than a body of that
+// size may take.
 func TestSlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, slow{memory.New()}, producer.Config{RetryFor: time.Second, SpoolDir: t.TempDir()})

@@ -41,8 +41,7 @@ func (s farStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// TestTurns has producers with the same work write to one feed. None waits until another
-// has done all of its own.
+// TestTurns has producers with equal work write to one feed. None waits until another is done.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := farStore{memory.New()}
@@ -74,7 +73,7 @@ func TestTurns(t *testing.T) {
 			first, last = min(first, d), max(last, d)
 		}
 		if 2*last > 5*first {
-			t.Errorf("the first is done after %v, the last after %v: %v", first, last, took)
+			t.Errorf("first done after %v, last after %v: %v", first, last, took)
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A batch is published when the next entity does not fit into it; an entity is published at once if
-// there is no memory for it. What was dropped or refused is not published, and its memory is free again.
+// A batch is published when the next entity does not fit; an entity is published at once if there is no
+// memory for it. Dropped and refused entities are not published, and their memory is freed.
 func TestWriter(t *testing.T) {
 	store := memory.New()
 	f := open(t, store, producer.Config{MaxEntity: 600})
@@ -49,7 +49,7 @@ func TestWriter(t *testing.T) {
 	if !room.TryAcquire(3200) {
 		t.Fatal("published entities still take memory")
 	}
-	add(all[4:7]...) // the second finds no memory
+	add(all[4:7]...) // there is no memory for the second
 	wait()
 	room.Release(3200)
 	if want := []int{3, 1, 2, 1}; !slices.Equal(batches, want) {
@@ -75,7 +75,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A target is published to by hand.
+// A target completes its batches when the test says so.
 type target struct {
 	begun []producer.Batch
 	end   []chan error // of each batch
@@ -109,8 +109,8 @@ func TestWriterMaxBytes(t *testing.T) {
 	}
 }
 
-// While batches are under way the next is gathered, within the limits. Batches and marks are done
-// in order, also if they end in another.
+// While batches are in flight the next one is collected, within the limits. Batches and marks complete
+// in order, whatever the order in which writes end.
 func TestWriterAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -138,7 +138,7 @@ func TestWriterAhead(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		// The seventh is in a batch that does not begin before one of three has ended.
+		// The seventh is in a batch that begins after one of three has ended.
 		if added != 6 || len(g.begun) != 3 || !g.begun[0].More {
 			t.Fatalf("%d entities were added, %d batches begun", added, len(g.begun))
 		}
@@ -176,7 +176,7 @@ func TestWriterAhead(t *testing.T) {
 	})
 }
 
-// After a batch that failed, or whose Done returned an error, no other begins or is done.
+// After a batch that failed, or whose Done returned an error, no other begins or completes.
 func TestWriterFails(t *testing.T) {
 	broken := errors.New("broken")
 	for _, published := range []error{broken, nil} {
@@ -211,8 +211,7 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// A batch that waits for the commit of others is not published if its context ends, nor are those
-// after it.
+// A batch that waits for others is not published if its context ends, and neither are later ones.
 func TestWriterWithdraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -230,7 +229,7 @@ func TestWriterWithdraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // its page is being written
+		synctest.Wait() // its page is in flight
 		ctx, cancel := context.WithCancel(t.Context())
 		w := f.Writer(producer.WriterOptions{MaxEntities: 1, Ahead: 9})
 		add := func(ctx context.Context, from, to int) {

@@ -152,7 +152,7 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if c != nil && (n == floor || floor > x.first || n >= x.first+chain.Ahead || c.page.Proves(nil) || x.proves(nil)) {
+		if c != nil && (n == floor || floor > x.first || n >= x.first+chain.Ahead || c.page.ProvesLoss(nil) || x.proves(nil)) {
 			return n, c, nil
 		}
 	}
@@ -172,7 +172,7 @@ func (x *examination) proves(newest *chain.Page) bool {
 		switch {
 		case err != nil, f.none:
 			continue
-		case f.page == nil, n > last+chain.Ahead, f.page.Proves(newest), f.page.Overdue(newest, x.now):
+		case f.page == nil, n > last+chain.Ahead, f.page.ProvesLoss(newest), f.page.Overdue(newest, x.now):
 			return true
 		}
 	}
