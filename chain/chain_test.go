@@ -102,7 +102,7 @@ func TestCold(t *testing.T) {
 func TestRequests(t *testing.T) {
 	for _, test := range []struct {
 		pages, requests int
-		trips        time.Duration
+		trips           time.Duration
 	}{{1, 13, 5}, {1000, 70, 10}} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
@@ -116,7 +116,7 @@ func TestRequests(t *testing.T) {
 			r := chain.NewReader(counted, name)
 			for _, limit := range []struct {
 				requests int
-				trips time.Duration
+				trips    time.Duration
 			}{{test.requests, test.trips}, {2, 1}} { // the first time, and again
 				requests.Store(0)
 				start := time.Now()
