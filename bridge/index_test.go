@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// world is a feed, and what it holds: the oracle of an index.
+// world is a feed and its contents: the oracle of an index.
 type world struct {
 	t     *testing.T
 	store storage.Store
@@ -81,7 +81,7 @@ func (w *world) fill(x *Index) {
 	}
 }
 
-// check compares all that the index says with the oracle.
+// check compares the index with the oracle.
 func (w *world) check(x *Index) {
 	w.t.Helper()
 	want, got := map[Version]Claim{}, map[Version]Claim{}
@@ -109,12 +109,12 @@ func (w *world) check(x *Index) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Fatalf("index is not what the feed holds (-want +got):\n%s", diff)
+		w.t.Fatalf("index differs from the feed (-want +got):\n%s", diff)
 	}
 }
 
-// TestIndexIsTheFeed publishes at random, by itself and as another producer does, and
-// loses, damages and restores the file of the index in between.
+// TestIndexIsTheFeed publishes at random, as the bridge and as another producer do, and loses, damages
+// and restores the file of the index in between.
 func TestIndexIsTheFeed(t *testing.T) {
 	w := newWorld(t)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -143,7 +143,7 @@ func TestIndexIsTheFeed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		case k < 6: // somebody else, also a revision once more
+		case k < 6: // as another producer does, sometimes a revision that is in the feed
 			p := w.pair(rng)
 			e := p.Entity(feed.Put, "application/json")
 			e.ContentID = fmt.Sprintf("<%d@other>", step)
@@ -153,7 +153,7 @@ func TestIndexIsTheFeed(t *testing.T) {
 			x.Close()
 			backup, _ = os.ReadFile(w.path)
 			x = w.index()
-		case k < 8 && backup != nil: // an old one is behind
+		case k < 8 && backup != nil: // restore an older file
 			x.Close()
 			if err := os.WriteFile(w.path, backup, 0o600); err != nil {
 				t.Fatal(err)
@@ -176,8 +176,8 @@ func TestIndexIsTheFeed(t *testing.T) {
 	}
 }
 
-// TestIndexOfSeveral: what a process writes late, such as one that tries the quarantine again
-// beside a bridge, does not replace what others have found out meanwhile.
+// TestIndexOfSeveral: late writes of one process, such as one that retries the quarantine beside a
+// bridge, do not replace what others have recorded meanwhile.
 func TestIndexOfSeveral(t *testing.T) {
 	w := newWorld(t)
 	publish := func(x *Index, p Version) {
@@ -200,7 +200,7 @@ func TestIndexOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.check(a)
-	// Who finds that another has written looks at the feed.
+	// A bridge that finds that another has written reads the feed.
 	b = w.index()
 	publish(b, Version{"doc 1", "3-x"})
 	w.fill(a)
@@ -217,7 +217,7 @@ func TestIndexOfSeveral(t *testing.T) {
 	w.check(a)
 }
 
-// An index of a feed that was deleted and created again discards what it has.
+// An index of a feed that was deleted and created again discards its contents.
 func TestIndexOfAnotherFeed(t *testing.T) {
 	w := newWorld(t)
 	w.publish(Version{"doc 1", "1-x"}.Entity(feed.Put, "application/json"), Version{"doc 2", "1-x"}.Entity(feed.Put, "application/json"))
@@ -237,7 +237,7 @@ func TestIndexOfAnotherFeed(t *testing.T) {
 	w.check(x)
 }
 
-// What was on pages that are gone is still known to an index that read them.
+// An index still has the contents of pages that it read before they were pruned.
 func TestIndexOfPrunedFeed(t *testing.T) {
 	w := newWorld(t)
 	for n := range 40 {
@@ -250,7 +250,7 @@ func TestIndexOfPrunedFeed(t *testing.T) {
 	w.publish(Version{"doc 1", "7-x"}.Entity(feed.Put, "application/json"))
 	w.fill(x)
 	w.check(x)
-	// An index that is behind continues with the entities it lacks.
+	// An outdated index continues with the entities that it lacks.
 	old, err := openIndex(filepath.Join(t.TempDir(), "old"), "test")
 	if err != nil {
 		t.Fatal(err)

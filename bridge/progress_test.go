@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestProgressAfter: no count begins again when a second bridge continues.
+// TestProgressAfter: counts continue when a second bridge does.
 func TestProgressAfter(t *testing.T) {
 	var now, earlier, want Progress
 	for n, field := range reflect.VisibleFields(reflect.TypeFor[Progress]()) {
@@ -17,7 +17,7 @@ func TestProgressAfter(t *testing.T) {
 		reflect.ValueOf(&earlier).Elem().Field(n).SetInt(100)
 		reflect.ValueOf(&want).Elem().Field(n).SetInt(100 + int64(n))
 	}
-	want.Pending = now.Pending // it is no count
+	want.Pending = now.Pending // not a count
 	earlier.LastPoll, earlier.LastPublish, now.LastPoll = time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
 	want.LastPoll, want.LastPublish = now.LastPoll, earlier.LastPublish
 	if got := now.After(earlier); got != want {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// TestGuard reads every text in pieces of every size.
+// TestGuard reads texts in pieces of all sizes.
 func TestGuard(t *testing.T) {
 	for text, want := range map[string]error{
 		"":            nil,
@@ -39,7 +39,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// pieces reads few bytes at a time.
+// pieces reads a few bytes at a time.
 type pieces struct {
 	r    io.Reader
 	size int

@@ -26,7 +26,7 @@ func TestContentID(t *testing.T) {
 			t.Errorf("entity of %q: %v, key %q", p, e.Check(true), e.Key())
 		}
 		if back, ok := VersionOf(p.Entity(feed.Put, "application/json").ContentLocation, p.Entity(feed.Put, "application/json").Header[0].Value); !ok || back != p {
-			t.Errorf("pair %q comes back as %q, %v", p, back, ok)
+			t.Errorf("version %q is read back as %q, %v", p, back, ok)
 		}
 	}
 	if got, want := (Version{ID: "a", Rev: "2-x"}).ContentIDOver("3-y"), "<a@2-x;after=3-y>"; got != want {
@@ -34,7 +34,7 @@ func TestContentID(t *testing.T) {
 	}
 	for _, other := range [][2]string{{"", `"1-x"`}, {"a", ""}, {"a", `""`}, {"a", `"`}, {"a", "1-x"}} {
 		if p, ok := VersionOf(other[0], other[1]); ok {
-			t.Errorf("%q is taken for the entity of %q", other, p)
+			t.Errorf("%q is mistaken for the entity of %q", other, p)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// serveBytes writes the first n bytes of a page, and says that it has all.
+// serveBytes writes the first n bytes of a page with the Content-Length of all.
 func (f *testFeed) serveBytes(rw http.ResponseWriter, number, n int) {
 	f.mu.Lock()
 	body, header, _ := f.page(number)
@@ -32,8 +32,7 @@ func (f *testFeed) serveBytes(rw http.ResponseWriter, number, n int) {
 
 func pageSize(f *testFeed, number int) int { return len(f.body(f.pages[number-1])) }
 
-// TestCutEverywhere cuts a page at each byte, in four ways. Each entity must
-// come once.
+// TestCutEverywhere cuts a page at each byte, in four ways. Each entity must be delivered once.
 func TestCutEverywhere(t *testing.T) {
 	size := pageSize(newFeed("a0 b0 c1 | d1"), 1)
 	for _, way := range []string{"connection lost", "hangs", "short without notice", "reset before header"} {
@@ -99,8 +98,7 @@ func TestAlwaysCut(t *testing.T) {
 	})
 }
 
-// TestOftenCut: a connection that always breaks, but always after some more
-// entities, gets there.
+// TestOftenCut: the page is read although each connection breaks after a few more entities.
 func TestOftenCut(t *testing.T) {
 	f := newFeed("a0 b0 c0 d0 e0 f0 g0 h0")
 	n := 0
@@ -117,7 +115,7 @@ func TestOftenCut(t *testing.T) {
 	})
 }
 
-// TestStopEarly: who stops does not wait for the page ahead.
+// TestStopEarly: a caller that stops does not wait for the page that is read ahead.
 func TestStopEarly(t *testing.T) {
 	f := newFeed("a0 | b1")
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, number int) bool {
@@ -140,7 +138,7 @@ func TestStopEarly(t *testing.T) {
 	})
 }
 
-// TestChangedPage: a page has other content when it is requested again.
+// TestChangedPage: a page has different content when it is requested again.
 func TestChangedPage(t *testing.T) {
 	for name, words := range map[string]string{"other entity": "a0 x0 c1", "entity removed": "a0", "entity inserted": "x0 a0 b0 c1"} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +251,7 @@ func TestBrokenStream(t *testing.T) {
 	}
 }
 
-// compressed serves all of f in an encoding.
+// compressed serves all pages of f in a content coding.
 func compressed(f *testFeed, encoding string, encode func([]byte) []byte) *testFeed {
 	f.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
 		body, header, _ := f.page(number)
@@ -388,9 +386,9 @@ func TestReadAhead(t *testing.T) {
 			if gets := count(w.requests(), "GET feed.test/feed/2"); gets != 1 {
 				t.Errorf("next page was requested %d times", gets)
 			}
-			const inFlight = 16 << 10 // in the buffers of both ends
+			const inFlight = 16 << 10 // buffered at both ends
 			if sent := sent.Load(); sent < ahead || sent > ahead+inFlight {
-				t.Errorf("server got rid of %d bytes, want about %d", sent, ahead)
+				t.Errorf("server sent %d bytes, want about %d", sent, ahead)
 			}
 		}
 	})

@@ -31,7 +31,7 @@ const damagedPage = "--b\r\nLast-Modified: Mon, 27 Nov 2023 03:10:00 GMT\r\nCont
 
 const wholePage = "<1>PUT one\n<2>PUT two\n<3>DELETE \n"
 
-// cutHere, at the end of a body, is where the connection is lost.
+// cutHere at the end of a body stands for a lost connection.
 const cutHere = "CUT"
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -90,8 +90,8 @@ func reprDigest(body []byte) http.Header {
 	return http.Header{"Repr-Digest": {"sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}}
 }
 
-// TestBitFlips changes each bit of a page in transit. Wrong entities are never delivered
-// without an error, and entities of a page that is held are not delivered at all.
+// TestBitFlips changes each bit of a page in transit. Damaged entities are never delivered without an
+// error, and none of a page that is held in memory are delivered.
 func TestBitFlips(t *testing.T) {
 	var gz, zs bytes.Buffer
 	zipped := gzip.NewWriter(&gz)
@@ -132,7 +132,7 @@ func TestBitFlips(t *testing.T) {
 						case err != nil && (strings.Contains(got, "<3>") || strings.Count(got, "\n") == 3):
 							t.Errorf("bit %d: got the last entity before %v", bit, err)
 						}
-						// A page that is damaged once is read again, unless entities of it were delivered.
+						// A page that is damaged once is requested again unless entities of it were delivered.
 						if got, err := readDamaged(config, way.header, damaged, way.body); err == nil && got != wholePage {
 							t.Errorf("bit %d, damaged once: got %q without error", bit, got)
 						} else if err != nil && held == "held" {
@@ -164,7 +164,7 @@ func TestCutAndDamaged(t *testing.T) {
 	})
 }
 
-// TestMergedEntities: a delimiter that was damaged must not make one entity of two.
+// TestMergedEntities: a damaged delimiter must not merge two entities.
 func TestMergedEntities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := strings.Index(damagedPage, "one\r\n--b") + len("one\r\n")
@@ -182,8 +182,8 @@ func TestMergedEntities(t *testing.T) {
 	})
 }
 
-// TestPromisedLength: a page that is as it was sent, with a Content-Length that is wrong, is
-// the fault of who wrote it: nothing is gained by reading it again.
+// TestPromisedLength: a page that arrives as it was sent, with a wrong Content-Length in a part, is an
+// error of its producer: reading it again does not help.
 func TestPromisedLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong := []byte(strings.Replace(damagedPage, "Content-Length: 3", "Content-Length: 4", 1))

@@ -29,7 +29,7 @@ func serveFeed() *httptest.Server {
 	}))
 }
 
-// Read a feed, and later read on from where it ended.
+// Read a feed, and later continue at the position where it ended.
 func ExampleClient_Entities() {
 	server := serveFeed()
 	defer server.Close()
@@ -58,7 +58,7 @@ func ExampleClient_Entities() {
 	// PUT <1-B@example>: world
 }
 
-// A latest keeps the newest body in memory, with the position beside it.
+// A latest keeps the newest body and the position in memory.
 type latest struct {
 	body     string
 	position feed.Position

@@ -26,15 +26,14 @@ const (
 	pageURL = "http://feed.test/feed/" // + number
 )
 
-// A testFeed serves a feed by the specification, and does what else its
-// members say.
+// A testFeed serves a feed by the specification, with the variations that its fields describe.
 type testFeed struct {
 	mu    sync.Mutex
 	pages []*testPage // from number 1 on
 	floor int         // the number of the oldest page; 0 is 1
 	grown chan struct{}
 
-	chained  bool // pages say where they are in the chain
+	chained  bool // pages have the header fields of a chain
 	ranges   bool // serve ranges
 	longPoll bool // obey "Prefer: wait"
 	noETag   bool
@@ -152,7 +151,7 @@ func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	}
 	for {
 		f.mu.Lock()
-		if f.grown == nil { // made here, since it has to belong to the bubble
+		if f.grown == nil { // created here because it must belong to the bubble
 			f.grown = make(chan struct{})
 		}
 		grown := f.grown
@@ -188,7 +187,7 @@ func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	}
 }
 
-// page returns what there is to serve.
+// page returns the page to serve.
 func (f *testFeed) page(number int) (body []byte, header http.Header, status int) {
 	header = make(http.Header)
 	switch {

@@ -47,7 +47,7 @@ func (f *follower) expect(t *testing.T, want string) {
 	}
 }
 
-// end stops the follower, which must be what ends it.
+// end stops the follower, which must still be running.
 func (f *follower) end(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -58,7 +58,7 @@ func (f *follower) end(t *testing.T) {
 	}
 }
 
-// TestFollow follows feeds whose servers know more or less of HTTP.
+// TestFollow follows feeds on servers that support more or less of HTTP.
 func TestFollow(t *testing.T) {
 	for _, ranges := range []bool{false, true} {
 		for _, longPoll := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestFollowEmpty(t *testing.T) {
 		<-reader.done
 		var status *StatusError
 		if !errors.As(reader.err, &status) || status.StatusCode != http.StatusNotFound {
-			t.Errorf("a feed that was there before: error is %v", reader.err)
+			t.Errorf("a feed that existed before: error is %v", reader.err)
 		}
 		reader.stop()
 	})
@@ -329,8 +329,8 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNoRanges: a server that does not support ranges gets one request for a range, since
-// these are not compressed.
+// TestNoRanges: a server that does not support ranges gets only one range request, because these are
+// not compressed.
 func TestNoRanges(t *testing.T) {
 	f := newFeed("a0 b0")
 	var ranges, all atomic.Int64
@@ -405,7 +405,7 @@ func TestFollowGone(t *testing.T) {
 	}
 }
 
-// TestFollowFailures: a server that is away for a while is waited for.
+// TestFollowFailures: a follower waits for a server that is unavailable for a while.
 func TestFollowFailures(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// TestGapPolicies loses what came after the position.
+// TestGapPolicies removes the entities after the position.
 func TestGapPolicies(t *testing.T) {
 	const feedText = "a0 b1 | c2 d2 | e3"
 	tests := []struct {

@@ -15,8 +15,8 @@ import (
 
 const secret = "s3cret"
 
-// TestCredentials: what authorizes goes to the feed's origin only, also in
-// redirects, and nowhere without permission.
+// TestCredentials: credentials are sent to the feed's origin only, also after redirects, which other
+// origins need permission for.
 func TestCredentials(t *testing.T) {
 	configs := map[string]Config{
 		"basic":  {Credentials: Credentials{Username: "user", Password: secret}},
@@ -94,7 +94,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestForeignLink: a link to another origin needs permission like a redirect.
+// TestForeignLink: a link to another origin needs permission, like a redirect.
 func TestForeignLink(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		f := newFeed("a0 | b1")
@@ -129,7 +129,7 @@ func TestForeignLink(t *testing.T) {
 	}
 }
 
-// TestHeaders sends headers of the caller's own, and replaces ours.
+// TestHeaders sends the caller's header fields, which replace the defaults.
 func TestHeaders(t *testing.T) {
 	f := newFeed("a0")
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
@@ -146,7 +146,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// TestRetry answers with errors a few times, and measures the pauses.
+// TestRetry responds with errors a few times and measures the delays.
 func TestRetry(t *testing.T) {
 	const least, most = 250 * time.Millisecond, 30 * time.Second
 	tests := []struct {
@@ -215,7 +215,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// deniedTransport fails for good.
+// deniedTransport fails permanently.
 type deniedTransport struct{ requests int }
 
 func (d *deniedTransport) RoundTrip(*http.Request) (*http.Response, error) {
@@ -240,8 +240,8 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestTimeouts: a server that does not answer, or stops in the middle, is given
-// up and asked again; a slow one only if a minimum of bytes is asked for.
+// TestTimeouts: a request is repeated if the server does not respond or stops in the middle of a
+// response; with a minimum rate, also if it is too slow.
 func TestTimeouts(t *testing.T) {
 	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
 	tests := []struct {
@@ -307,7 +307,7 @@ func mustPage(f *testFeed, number int) http.Header {
 	return header
 }
 
-// TestSlowCaller: a caller that takes long is no reason to give up.
+// TestSlowCaller: a slow caller is not mistaken for a slow server.
 func TestSlowCaller(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 | c2 | d3"), func(t *testing.T, w *world) {
 		n := 0
@@ -324,7 +324,7 @@ func TestSlowCaller(t *testing.T) {
 	})
 }
 
-// TestProblem reads what the server says about an error (RFC 9457).
+// TestProblem reads problem details (RFC 9457).
 func TestProblem(t *testing.T) {
 	handler := func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
@@ -369,7 +369,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A title that is the status' own name says nothing more (RFC 9457, section 4.2.1).
+// A title that equals the status text adds nothing (RFC 9457, section 4.2.1).
 func TestStatusErrorText(t *testing.T) {
 	for problem, want := range map[Problem]string{
 		{}: "get http://h/f: status 404 Not Found",

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// recordings has answers of the Java library 1.0.1: see the README there.
+// recordings has responses of the Java library 1.0.1: see the README there.
 const recordings = "testdata/java-library-1.0.1"
 
 // A recorded server returns recorded responses, by path.
@@ -45,7 +45,7 @@ func (s recorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// add adds a recorded answer under the path.
+// add adds a recorded response for the path.
 func (s recorded) add(t *testing.T, path, name string) {
 	t.Helper()
 	data := readRecording(t, name)
@@ -56,7 +56,7 @@ func (s recorded) add(t *testing.T, path, name string) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	header.Del("Content-Length") // the host had another length
+	header.Del("Content-Length") // the host name had another length
 	s[path] = recordedAnswer{http.Header(header), body}
 }
 
@@ -69,8 +69,7 @@ func readRecording(t *testing.T, name string) []byte {
 	return data
 }
 
-// newRecorded returns the whole recorded server. The feed is at /feed/f, the
-// snapshot at /snap.
+// newRecorded returns the complete recorded server, with the feed at /feed/f and the snapshot at /snap.
 func newRecorded(t *testing.T) recorded {
 	s := recorded{}
 	s.add(t, "/feed/f", "feed-page-from-newest-0.http")
@@ -126,8 +125,7 @@ func javaEntities(t *testing.T) (all []javaEntity) {
 	}
 }
 
-// TestJavaLibraryFeed reads the recorded feed from its beginning, and again from
-// after each of its entities.
+// TestJavaLibraryFeed reads the recorded feed from its beginning and from each of its entities.
 func TestJavaLibraryFeed(t *testing.T) {
 	client := newRecorded(t).client(t, Config{})
 	read := func(start Start) (all []javaEntity, ends []feed.Position) {
@@ -197,9 +195,9 @@ type verdict struct {
 	Library string
 }
 
-// deviations are the variants on which this consumer and the library disagree, and
-// why the consumer does what it does. "spec" is the specification of
-// datareplication.io; where it is silent, the RFCs that it names decide.
+// deviations are the variants on which this consumer and the library disagree, with the reason for
+// the consumer's verdict. "spec" is the specification of datareplication.io; where it is silent, the
+// RFCs that it names decide.
 func deviations() map[int]string {
 	return map[int]string{
 		// Refused here, accepted by the library.
@@ -247,8 +245,8 @@ func deviations() map[int]string {
 	}
 }
 
-// TestJavaLibraryVerdicts reads variants of a page that the library's consumer was
-// given, and holds our verdict to the library's but for the deviations.
+// TestJavaLibraryVerdicts reads variants of a page that the library's consumer has read, and compares
+// the verdicts except for the deviations.
 func TestJavaLibraryVerdicts(t *testing.T) {
 	var verdicts []verdict
 	if err := json.Unmarshal(readRecording(t, "verdicts.json"), &verdicts); err != nil {
@@ -261,7 +259,7 @@ func TestJavaLibraryVerdicts(t *testing.T) {
 			for _, h := range v.Headers {
 				answer.header.Add(h[0], strings.ReplaceAll(h[1], "HOST", "feed.test"))
 			}
-			synctest.Test(t, func(t *testing.T) { // in fake time, since refused responses are retried
+			synctest.Test(t, func(t *testing.T) { // in fake time, because refused responses are retried
 				client := recorded{"/v": answer}.client(t, Config{})
 				var refused error
 				for _, err := range client.Entities(t.Context(), "http://feed.test/v", Beginning()) {

@@ -24,7 +24,7 @@ func runJob(t *testing.T, j Job) (Stats, error) {
 	return j.Run(t.Context())
 }
 
-// TestJob consumes, has nothing to do, and continues.
+// TestJob consumes a feed, finds nothing new, and continues.
 func TestJob(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -53,8 +53,8 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestJobElsewhere: a sink continues its feed at another URL, and does not mistake another
-// feed for it, even if its pages have the same URLs.
+// TestJobElsewhere: a sink continues its feed at another URL, and another feed is not mistaken for it,
+// even if its pages have the same URLs.
 func TestJobElsewhere(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -74,7 +74,7 @@ func TestJobElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if at, err := sink.Position(t.Context()); err != nil || at.Feed != job.URL {
-			t.Errorf("without news the position is %+v, %v", at, err)
+			t.Errorf("without new entities the position is %+v, %v", at, err)
 		}
 		f.append("f4")
 		if _, err := runJob(t, job); err != nil {
@@ -95,13 +95,13 @@ func TestJobElsewhere(t *testing.T) {
 			t.Errorf("another feed: %v", err)
 		}
 		if n := count(w.requests(), "GET "+strings.TrimPrefix(pageURL, "http://")+"2"); n > 1 {
-			t.Errorf("page 2 was asked for %d times", n)
+			t.Errorf("page 2 was requested %d times", n)
 		}
 		sink.expect("a b c d e f")
 	})
 }
 
-// TestBatches: when to commit.
+// TestBatches checks when batches are committed.
 func TestBatches(t *testing.T) {
 	inWorld(t, newFeed("a0 b0 c0 | d0 e0 f0 | g0"), func(t *testing.T, w *world) {
 		for _, test := range []struct {
@@ -129,7 +129,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestJobFollows: new entities are committed at once, and there are no other commits.
+// TestJobFollows: new entities are committed at once, and nothing else is.
 func TestJobFollows(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -203,7 +203,7 @@ func TestJobIdle(t *testing.T) {
 	}
 }
 
-// TestJobLatest: the position at the end is kept even if there was nothing.
+// TestJobLatest: the position at the end is stored even if there were no entities.
 func TestJobLatest(t *testing.T) {
 	f := newFeed("a0 b1")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -220,8 +220,7 @@ func TestJobLatest(t *testing.T) {
 	})
 }
 
-// TestJobInterrupted cancels the context at each entity: while it is applied,
-// and after it.
+// TestJobInterrupted cancels the context while each entity is applied, and after it.
 func TestJobInterrupted(t *testing.T) {
 	const all = "a b c d e f"
 	for n := 1; n <= 6; n++ {
@@ -259,8 +258,8 @@ func TestJobInterrupted(t *testing.T) {
 	}
 }
 
-// TestJobEndsBetween ends the context when the next entity has been read
-// already: those before it are whole.
+// TestJobEndsBetween cancels the context when the next entity has been read: the earlier ones are
+// complete.
 func TestJobEndsBetween(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -287,7 +286,7 @@ func TestJobEndsBetween(t *testing.T) {
 	})
 }
 
-// TestJobFailures lets each Apply and each Commit fail once, and runs again.
+// TestJobFailures has each Apply and each Commit fail once, and runs the job again.
 func TestJobFailures(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for _, what := range []string{"apply", "commit"} {
@@ -318,8 +317,8 @@ func TestJobFailures(t *testing.T) {
 	}
 }
 
-// TestJobCommitsWhatIsWhole: a permanent error does not lose the entities read before it.
-func TestJobCommitsWhatIsWhole(t *testing.T) {
+// TestJobCommitsComplete: a permanent error does not lose the entities read before it.
+func TestJobCommitsComplete(t *testing.T) {
 	inWorld(t, newFeed("a1 b1 c0"), func(t *testing.T, w *world) {
 		sink := &memorySink{t: t}
 		_, err := runJob(t, Job{Client: w.newClient(Config{}), Sink: sink})
@@ -330,8 +329,8 @@ func TestJobCommitsWhatIsWhole(t *testing.T) {
 	})
 }
 
-// TestJobBrokenStream: an entity that breaks in the sink's hands is rolled back
-// and read again.
+// TestJobBrokenStream: an entity whose stream fails while the sink reads it is rolled back and read
+// again.
 func TestJobBrokenStream(t *testing.T) {
 	f := largeFeed()
 	cuts := 3
@@ -407,7 +406,7 @@ func TestKeyPointer(t *testing.T) {
 		f.pages[0].entities[3].Body = []byte(`{"n":4}`)
 		_, err := runJob(t, Job{Client: c, Sink: sink, KeyPointer: "/id"})
 		if err == nil || !strings.Contains(err.Error(), pageURL+"1, part 3") {
-			t.Errorf("error does not name the place: %v", err)
+			t.Errorf("error does not name the entity: %v", err)
 		}
 		sink.expect("a b c")
 		if _, err := runJob(t, Job{Client: c, Sink: sink, KeyPointer: "id"}); err == nil {

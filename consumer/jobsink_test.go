@@ -54,7 +54,7 @@ func (b *memoryBatch) Apply(ctx context.Context, e *feed.Entity) error {
 		_, err = io.Copy(io.Discard, e.Stream)
 	}
 	if b.failed = err != nil; err != nil {
-		return errors.New("sink: " + err.Error()) // a sink that does not wrap
+		return errors.New("sink: " + err.Error()) // like a sink that does not wrap errors
 	}
 	id := e.ContentID
 	if id == "" {

@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// TestReadAheadBytes: what goes in comes out, whatever the sizes of reads and
-// of the ring, and then the source's error.
+// TestReadAheadBytes: all bytes of the source are read, whatever the sizes of reads and of the ring,
+// followed by its error.
 func TestReadAheadBytes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -44,7 +44,7 @@ func TestReadAheadBytes(t *testing.T) {
 	}
 }
 
-// blocked is a source that brings nothing until it is cancelled.
+// blocked is a source that returns nothing until it is cancelled.
 type blocked struct{ reading, cancelled chan struct{} }
 
 func (b blocked) Read([]byte) (int, error) {

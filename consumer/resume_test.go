@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestStart reads feeds from all kinds of places.
+// TestStart reads feeds from all kinds of positions.
 func TestStart(t *testing.T) {
 	const three = "a0 b1 | c1 d2 | e2 f3"
 	tests := []struct {
@@ -121,8 +121,8 @@ func TestGapErrors(t *testing.T) {
 	})
 }
 
-// TestResumeEverywhere resumes after each entity of feeds of all shapes, with
-// and without its page, and must get the rest.
+// TestResumeEverywhere resumes after each entity of feeds of all shapes, with and without its page, and
+// expects the rest.
 func TestResumeEverywhere(t *testing.T) {
 	for _, text := range []string{
 		"a0", "a0 b0 c0", "a0 | b0 | c0", "a0 b1 | c1 d1 | e1 f2 | g2", "a0 b0 | c1 | d1 e1 f1 | g3 | h3",
@@ -150,7 +150,7 @@ func TestResumeEverywhere(t *testing.T) {
 	}
 }
 
-// TestRequests counts what finding the start costs.
+// TestRequests counts the requests that finding the start takes.
 func TestRequests(t *testing.T) {
 	inWorld(t, newFeed("a0 | b1 | c2 | d3 | e4"), func(t *testing.T, w *world) {
 		c := w.newClient(Config{})
@@ -176,7 +176,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestLostIsFoundSoon: that an entity is gone is known when its time has passed.
+// TestLostIsFoundSoon: a missing entity is reported as soon as its time has passed.
 func TestLostIsFoundSoon(t *testing.T) {
 	inWorld(t, newFeed("a0 | b1 | c2 | d3 | e4 | f5 | g6"), func(t *testing.T, w *world) {
 		if _, err := ids(t, w.newClient(Config{}), at("x1", 0)); kindOfGap(err) != "id" {
@@ -188,9 +188,8 @@ func TestLostIsFoundSoon(t *testing.T) {
 	})
 }
 
-// TestEntryPointMovesOn: what the entry point led to is requested again by its
-// own URL.
-func TestEntryPointMovesOn(t *testing.T) {
+// TestEntryPointMoves: the page to which the entry point led is requested again by its own URL.
+func TestEntryPointMoves(t *testing.T) {
 	f := newFeed("a0 b0")
 	cut := true
 	f.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
@@ -207,7 +206,7 @@ func TestEntryPointMovesOn(t *testing.T) {
 	})
 }
 
-// TestPrunedWhileReading removes pages at bad moments.
+// TestPrunedWhileReading removes pages while they are read.
 func TestPrunedWhileReading(t *testing.T) {
 	t.Run("between crawl and walk", func(t *testing.T) {
 		f := newFeed("a0 | b1 | c2 | d3")
@@ -255,8 +254,7 @@ func TestPrunedWhileReading(t *testing.T) {
 	})
 }
 
-// TestNextIsMissing: a page that is not there for a while, though those before it
-// are, is no gap.
+// TestNextIsMissing: a page that is missing for a while, although earlier ones exist, is not a gap.
 func TestNextIsMissing(t *testing.T) {
 	for _, test := range []struct {
 		times int
@@ -287,7 +285,7 @@ func TestNextIsMissing(t *testing.T) {
 	}
 }
 
-// TestGoneWhileReading breaks a page and removes it before it is asked for again.
+// TestGoneWhileReading cuts a page and removes it before it is requested again.
 func TestGoneWhileReading(t *testing.T) {
 	for _, test := range []struct {
 		number int
@@ -295,7 +293,7 @@ func TestGoneWhileReading(t *testing.T) {
 		want   string
 		lost   string
 	}{
-		{1, "body of a", "c d e", ""}, // nothing of it was read, and nothing before it
+		{1, "body of a", "c d e", ""}, // nothing was read
 		{1, "body of b", "a c d e", "old"},
 		{2, "body of c", "a b e", "old"},
 		{2, "body of d", "a b c e", "old"},

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A router drops connections: nothing is forwarded any more, and neither end is notified.
+// A router drops connections: nothing more is forwarded, and neither end is notified.
 type router struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	mu   sync.Mutex
@@ -41,7 +41,7 @@ func (r *router) DialContext(ctx context.Context, network, address string) (net.
 	return c, nil
 }
 
-// forget loses the connections that there are.
+// forget drops the current connections.
 func (r *router) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,9 +75,9 @@ func (c *routed) Close() error {
 	return c.Conn.Close()
 }
 
-// TestSilence: a router forgets the connections while a request is held on one and others
-// are idle. The follower logs this, opens a new connection soon after the requested wait, and
-// receives what was published in the meantime.
+// TestSilence: a router drops the connections while a request is held on one and others are idle. The
+// follower logs this, opens a new connection soon after the requested wait, and receives what was
+// published in the meantime.
 func TestSilence(t *testing.T) {
 	for name, protocol := range map[string]func(*http.Protocols, bool){
 		"HTTP/1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2,
@@ -109,7 +109,7 @@ func TestSilence(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				network.forget()
 				f.append("c2")
-				time.Sleep(35*time.Second + time.Second) // 30 s are asked for
+				time.Sleep(35*time.Second + time.Second) // 30 s were requested
 				reader.expect(t, "a b c")
 				if strings.Count(log.String(), "level=WARN") != 1 || !strings.Contains(log.String(), pageURL) {
 					t.Errorf("the log is %s", &log)
@@ -122,7 +122,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestHeld: a server that answers a little later than it was asked to is not given up.
+// TestHeld: a response that comes a little later than requested is accepted.
 func TestHeld(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true

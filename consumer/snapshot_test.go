@@ -23,7 +23,7 @@ const (
 	snapshotPageURL = "http://feed.test/snapshot/" // + number
 )
 
-// A testSnapshot serves a snapshot, and passes on all other requests.
+// A testSnapshot serves a snapshot and forwards all other requests.
 type testSnapshot struct {
 	*testFeed
 	id    string
@@ -37,7 +37,7 @@ type testSnapshot struct {
 	change   func(rw http.ResponseWriter, r *http.Request) bool
 }
 
-// newSnapshot makes a snapshot with n entities on each of the pages, and a feed.
+// newSnapshot creates a snapshot with n entities on each of its pages, and a feed.
 func newSnapshot(f *testFeed, pages, n int) *testSnapshot {
 	s := &testSnapshot{testFeed: f, id: "id-1"}
 	for range pages {
@@ -116,8 +116,8 @@ func (s *testSnapshot) bodies(first int) (all []string) {
 	return all[first:]
 }
 
-// TestSnapshotOrder: pages are requested at the same time, and come in order
-// whatever the order of the responses.
+// TestSnapshotOrder: pages are requested concurrently and delivered in order, whatever the order of
+// the responses.
 func TestSnapshotOrder(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 9, 3)
 	s.delay = func(number int) { time.Sleep(time.Duration(100-number*7%5) * time.Second / 10) }
@@ -169,8 +169,7 @@ func TestSnapshotResume(t *testing.T) {
 	})
 }
 
-// TestSnapshotReplaced: a position in a snapshot is not used in another one at
-// the same URL.
+// TestSnapshotReplaced: a position in a snapshot is not used for another snapshot at the same URL.
 func TestSnapshotReplaced(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 2, 2)
 	inWorld(t, s, func(t *testing.T, w *world) {
@@ -192,8 +191,8 @@ func TestSnapshotReplaced(t *testing.T) {
 	})
 }
 
-// TestSnapshotContentLocation: an entry point to the newest snapshot can say
-// which one it is, if that is where we may go.
+// TestSnapshotContentLocation: an entry point to the newest snapshot can name its URL, if that has a
+// permitted origin.
 func TestSnapshotContentLocation(t *testing.T) {
 	for location, want := range map[string]string{
 		"/snapshot/by-id":                 "http://feed.test/snapshot/by-id#id-1",
@@ -217,8 +216,7 @@ func TestSnapshotContentLocation(t *testing.T) {
 	}
 }
 
-// TestSnapshotBroken: a page that breaks is repeated; an index that is wrong is
-// an error.
+// TestSnapshotBroken: a page that is cut off is requested again; a malformed index is an error.
 func TestSnapshotBroken(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 4, 2)
 	broken := make(map[string]bool)
@@ -295,8 +293,8 @@ func TestSnapshotAbandoned(t *testing.T) {
 	})
 }
 
-// TestFromSnapshot reads a snapshot and then the feed, without loss and, where
-// the index has the position, without repetition.
+// TestFromSnapshot reads a snapshot and then the feed, without loss and, if the index has the position,
+// without repetition.
 func TestFromSnapshot(t *testing.T) {
 	for name, test := range map[string]struct {
 		feed     string

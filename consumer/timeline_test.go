@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A restoredFeed serves a feed whose store was restored to an older state, through a cache
-// that has some pages from before.
+// A restoredFeed serves a feed whose store was restored to an older state, through a cache that still
+// has some former pages.
 type restoredFeed struct {
 	before, now *testFeed
 	cached      func(number int) bool
@@ -36,18 +36,18 @@ func (f *testFeed) all() (ids []string) {
 	return ids
 }
 
-// TestTimelines restores a feed behind a cache that has any of the pages from before.
-// Consumers at any position get what the feed has now and nothing else, or a timeline error.
+// TestTimelines restores a feed behind a cache that has any of the former pages. Consumers at any
+// position get what the feed has now and nothing else, or a timeline error.
 func TestTimelines(t *testing.T) {
 	before := "a0 b1 | c2 d3 | e4 f5 | g6 h7 | i8"
 	for _, now := range []string{
-		"a0 b1 | c2 d3 | e4 m9 | n9 o9 | p9 q9 | r9", // the state of before ended within a page, or with one
+		"a0 b1 | c2 d3 | e4 m9 | n9 o9 | p9 q9 | r9", // the former state ended within a page, or with one
 		"a0 b1 | c2 d3 | m9 n9 | o9 p9 | q9",
 		"a0 b1 | c2 m9 | n9",
 		"a0 b1 | c2 d3 | e4 m9",
 		"a0 b1 | c2 d3",
 		"m9 n9 | o9",
-		"m0 n1 | c2 d3 | e4 f5 | g6 h7 | i8", // later events got the same names
+		"m0 n1 | c2 d3 | e4 f5 | g6 h7 | i8", // later entities have the same names
 	} {
 		for cached := range 1 << 4 { // of the pages with a next link
 			f := &restoredFeed{newFeed(before), newFeed(now), func(n int) bool { return n > 0 && cached>>(n-1)&1 == 1 }}
@@ -71,8 +71,7 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// positions returns the beginning, and the positions after each entity, with what
-// was read up to there.
+// positions returns the beginning and the position after each entity, with what was read up to there.
 func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	t.Helper()
 	all := map[Start]string{Beginning(): ""}
@@ -125,8 +124,8 @@ func TestTimelineError(t *testing.T) {
 	}
 }
 
-// TestTimelineOfOlderPosition: a position without a digest is as good as it was, and
-// so is one of a server that does not send any.
+// TestTimelineOfOlderPosition: a position without a digest remains usable, as does one of a server that
+// sends none.
 func TestTimelineOfOlderPosition(t *testing.T) {
 	f := newFeed("a0 b1 | c2 d3 | e4")
 	for _, chained := range []bool{true, false} {

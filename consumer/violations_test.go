@@ -79,7 +79,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// TestLinkForms reads links as the world writes them (RFC 8288).
+// TestLinkForms reads links in all forms that servers use (RFC 8288).
 func TestLinkForms(t *testing.T) {
 	f := newFeed("a0 | b1 | c2")
 	forms := []string{
@@ -175,7 +175,7 @@ func TestWrongResponses(t *testing.T) {
 	}
 }
 
-// TestEndlessPrev: a feed whose links lead back and back ends with an error.
+// TestEndlessPrev: a feed whose prev links never end is an error.
 func TestEndlessPrev(t *testing.T) {
 	inWorld(t, newFeed("a0 | b0 | c0 | d0"), func(t *testing.T, w *world) {
 		if _, err := ids(t, w.newClient(Config{MaxPages: 3}), Beginning()); !errors.Is(err, ErrTooLarge) {
@@ -190,8 +190,7 @@ func TestEndlessPrev(t *testing.T) {
 	})
 }
 
-// TestLoopWithoutPrev: a loop that does not lead back to the first page is
-// found too.
+// TestLoopWithoutPrev: a loop that does not include the first page is detected, too.
 func TestLoopWithoutPrev(t *testing.T) {
 	f := newFeed("a0 | b0 | c0 | d0")
 	f.links = func(number int, l *feed.Links) {

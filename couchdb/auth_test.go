@@ -21,8 +21,8 @@ import (
 
 const secret = "s3c/r€t"
 
-// TestAuth: each way to authorize is let in by the server that knows it, and a
-// wrong secret is an error without the secret.
+// TestAuth: a server accepts each kind of credentials that it supports; the error for a wrong secret
+// does not contain the secret.
 func TestAuth(t *testing.T) {
 	token := func(text string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return text, nil }
@@ -69,8 +69,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestProxyToken holds the token to the example of the hash's definition (RFC
-// 2202 and RFC 4231, test case 2: key "Jefe").
+// TestProxyToken compares tokens with examples (RFC 2202 and RFC 4231, test case 2: key "Jefe").
 func TestProxyToken(t *testing.T) {
 	for sha256, want := range map[bool]string{
 		false: "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
@@ -94,7 +93,7 @@ func TestProxyToken(t *testing.T) {
 	}
 }
 
-// TestAuthConfig refuses what cannot be meant.
+// TestAuthConfig rejects contradictory and incomplete credentials.
 func TestAuthConfig(t *testing.T) {
 	token := func(context.Context) (string, error) { return "", nil }
 	for _, auth := range []couchdb.Auth{
@@ -147,8 +146,7 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSession: one login for many requests, another when the session has expired,
-// and none in vain.
+// TestSession: there is one login for many requests, and another only when the session has expired.
 func TestSession(t *testing.T) {
 	s := &sessionServer{}
 	inWorld(t, s.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -255,8 +253,7 @@ func TestOneLogin(t *testing.T) {
 	})
 }
 
-// TestSecrets: what authorizes goes nowhere else, and is in no error, whatever the
-// server says.
+// TestSecrets: credentials go to no other host and are in no error, whatever the server responds.
 func TestSecrets(t *testing.T) {
 	auths := map[string]couchdb.Config{
 		"basic":   {Auth: couchdb.Auth{Username: "user", Password: "s3cret"}},
@@ -273,7 +270,7 @@ func TestSecrets(t *testing.T) {
 		},
 		"other host": func(w http.ResponseWriter, r *http.Request) {
 			if r.Host != "couch.test" {
-				t.Errorf("%s asked at %s", r.URL, r.Host)
+				t.Errorf("%s requested from %s", r.URL, r.Host)
 			}
 			w.Header().Set("Location", "http://user:s3cret@evil.test/db")
 			w.WriteHeader(http.StatusTemporaryRedirect)
@@ -312,8 +309,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestTokenIsAskedAgain: a token that was renewed is used by the next request.
-func TestTokenIsAskedAgain(t *testing.T) {
+// TestTokenRenewed: the next request uses a renewed token.
+func TestTokenRenewed(t *testing.T) {
 	tokens := []string{"one", "two"}
 	var got []string
 	inWorld(t, func(w http.ResponseWriter, r *http.Request) {

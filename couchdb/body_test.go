@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestBodies: in memory and in a file they are the same, and files end.
+// TestBodies: bodies in memory and in files have the same content, and files are removed.
 func TestBodies(t *testing.T) {
 	dir := t.TempDir()
 	text := []byte(`{"_id":"a","_rev":"1-x","deep":{"_deleted":true,"_rev":"no"},"_deleted":true,"_attachments":{},"n":[1,"_id"]}`)

@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestBulkGetMultipart: CouchDB names no document where a revision is missing, and two
-// documents with the same content have the same revision; and it has the id of a document
-// with attachments in a header field as it is.
+// TestBulkGetMultipart: CouchDB does not name the document whose revision is missing, two documents
+// with the same content have the same revision, and the id of a document with attachments is in a
+// header field without escaping.
 func TestBulkGetMultipart(t *testing.T) {
 	doc := func(id string) string {
 		return "Content-Type: application/json\r\n\r\n" + fmt.Sprintf(`{"_id":%q,"_rev":"1-x"}`, id)

@@ -42,7 +42,7 @@ func open(t *testing.T, n *memnet.Net, c couchdb.Config) *couchdb.DB {
 
 const info = `{"db_name":"db","update_seq":"5-x","instance_start_time":"17","cluster":{"q":2},"doc_count":3,"doc_del_count":1}`
 
-// TestRepeat answers with errors a few times, and measures the pauses.
+// TestRepeat responds with errors a few times and measures the delays.
 func TestRepeat(t *testing.T) {
 	const least, sum = 250 * time.Millisecond, 31 * 250 * time.Millisecond // of the pauses of 6 attempts
 	get := couchdb.Request{}
@@ -107,8 +107,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestTimeouts: a server that does not answer, or stops in the middle, is given
-// up and asked again; a slow one is not.
+// TestTimeouts: a request is repeated if the server does not respond or stops in the middle of a
+// response, but not if it is slow.
 func TestTimeouts(t *testing.T) {
 	slow := func(w http.ResponseWriter, pause time.Duration) {
 		for _, b := range info {
@@ -155,7 +155,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestSlowCaller: a caller that takes its time is no reason to give up.
+// TestSlowCaller: a slow caller is not mistaken for a slow server.
 func TestSlowCaller(t *testing.T) {
 	const size = 1 << 20
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -173,7 +173,7 @@ func TestSlowCaller(t *testing.T) {
 	})
 }
 
-// TestHeader: what is sent with each request, and may be replaced.
+// TestHeader checks the default header fields, and that the caller may replace them.
 func TestHeader(t *testing.T) {
 	var got []string
 	inWorld(t, func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +196,7 @@ func TestHeader(t *testing.T) {
 	})
 }
 
-// TestCancelled: the error is that of the context, wherever it ends.
+// TestCancelled: the error is that of the context, whenever it ends.
 func TestCancelled(t *testing.T) {
 	for _, where := range []string{"turn", "header", "body", "pause"} {
 		inWorld(t, func(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +223,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestAnswers that are not as documented.
+// TestAnswers reads responses that are not as documented.
 func TestAnswers(t *testing.T) {
 	for _, body := range []string{"", "{", "[]", `"x"`, `{"couchdb":"Welcome"}`, "<html>"} {
 		inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -252,7 +252,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// TestURL: what is a database's URL, how it is shown, and where requests go.
+// TestURL checks which URLs are accepted, how they are printed, and where requests go.
 func TestURL(t *testing.T) {
 	tests := []struct{ url, shown, name, request string }{
 		{"http://couch.test/db", "http://couch.test/db", "db", "GET /db"},
@@ -286,8 +286,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestEscapeID sends ids through a real server's eyes: net/http decodes the path
-// as it was meant.
+// TestEscapeID checks that net/http decodes the path to the id.
 func TestEscapeID(t *testing.T) {
 	var paths []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -321,8 +320,8 @@ func TestEscapeID(t *testing.T) {
 	}
 }
 
-// TestCertificate: a server that cannot prove who it is is not asked, and not
-// asked again.
+// TestCertificate: nothing is sent to a server with an invalid certificate, and the connection is not
+// retried.
 func TestCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -338,7 +337,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: that a connection ends before the answer is not the end of an answer.
+// TestNoAnswer: a connection that ends before the response is not an empty response.
 func TestNoAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer server.Close()

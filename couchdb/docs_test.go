@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// TestRead reads all documents in all ways.
+// TestRead reads all documents with all options.
 func TestRead(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, pouch bool) {
 		stored := sample(t, db)
@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestLatest: a revision that is no leaf any more comes as what it has become.
+// TestLatest: instead of a revision that is no longer a leaf, its descendant is returned.
 func TestLatest(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))
@@ -83,8 +83,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestNoBulkGet: a server that does not know _bulk_get is asked for one document
-// after the other, and one that refuses is not.
+// TestNoBulkGet: documents are requested one by one from a server without _bulk_get, but not from one
+// that refuses it.
 func TestNoBulkGet(t *testing.T) {
 	refusals := map[string]struct {
 		status       int
@@ -124,8 +124,7 @@ func TestNoBulkGet(t *testing.T) {
 	}
 }
 
-// TestBulkGetOrder: what comes in another order is put right, and what does not
-// come is an error.
+// TestBulkGetOrder: documents in another order are sorted, and missing ones are errors.
 func TestBulkGetOrder(t *testing.T) {
 	ok := func(id, rev string) string {
 		return fmt.Sprintf(`{"id":%q,"docs":[{"ok":{"_id":%q,"_rev":%q}}]}`, id, id, rev)
@@ -190,8 +189,8 @@ func TestManyRevs(t *testing.T) {
 	}
 }
 
-// TestCutShort: an answer that ends early is an error that is worth another try,
-// wherever it ends, and what came before is right.
+// TestCutShort: a truncated response is a retryable error, wherever it ends, and the documents before
+// it are right.
 func TestCutShort(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))
@@ -227,7 +226,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestStopReading: the caller may have enough.
+// TestStopReading: the caller may stop early.
 func TestStopReading(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, _ bool) {
 		sample(t, db)
@@ -244,7 +243,7 @@ func TestStopReading(t *testing.T) {
 	})
 }
 
-// TestConnections: one is enough for requests one after the other.
+// TestConnections: consecutive requests share a connection.
 func TestConnections(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, _ bool) {
 		sample(t, db)

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// An answerer is a transport that gives one answer to all requests.
+// An answerer is a transport with one response to all requests.
 type answerer struct {
 	contentType string
 	body        []byte
@@ -31,7 +31,7 @@ func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// read returns what comes out of an answer: "id rev" of documents, and the error.
+// read returns "id rev" of the documents in a response, and the error.
 func (a answerer) read(t *testing.T, whole int) (got []string, err error) {
 	t.Helper()
 	db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: a}, MaxWhole: whole})
@@ -55,7 +55,7 @@ func (a answerer) read(t *testing.T, whole int) (got []string, err error) {
 				t.Fatal(err)
 			}
 			if d.ContentType == "application/json" && !json.Valid(text) {
-				t.Errorf("%q is no JSON", text)
+				t.Errorf("%q is not JSON", text)
 			}
 			if (d.Body.Bytes() != nil) != (len(text) <= whole) {
 				t.Errorf("body of %d bytes in memory: %v, limit %d", len(text), d.Body.Bytes() != nil, whole)
@@ -67,7 +67,7 @@ func (a answerer) read(t *testing.T, whole int) (got []string, err error) {
 	return got, nil
 }
 
-// FuzzBulkGet compares JSON answers with what encoding/json makes of them.
+// FuzzBulkGet compares the result of JSON responses with that of encoding/json.
 func FuzzBulkGet(f *testing.F) {
 	for _, seed := range []string{
 		`{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-x"}}]},{"id":"b","docs":[{"error":{"id":"b","rev":"undefined","error":"not_found","reason":"missing"}}]}]}`,
@@ -80,9 +80,9 @@ func FuzzBulkGet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, whole uint8) {
 		got, err := answerer{"application/json", body}.read(t, int(whole)+1)
 		if valid := json.Valid(body); err == nil && !valid {
-			// What comes after the value is not looked at.
+			// What follows the value is ignored.
 			if e := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage)); e != nil {
-				t.Errorf("%q is no JSON, but %q came of it", body, got)
+				t.Errorf("%q is not JSON, but was read as %q", body, got)
 			}
 		}
 		if err != nil || bytes.ContainsAny(body, "\\\x80") || !json.Valid(body) || repeats(body) {
@@ -98,13 +98,13 @@ func FuzzBulkGet(f *testing.F) {
 		}
 		for _, w := range want {
 			if !slices.Contains(got, w) {
-				t.Errorf("%q: %q did not come, but %q", body, w, got)
+				t.Errorf("%q: want %q, got %q", body, w, got)
 			}
 		}
 	})
 }
 
-// member, list and text take JSON apart. What is not what it should be is nothing.
+// member, list and text access decoded JSON. For other types they return zero values.
 func member(object json.RawMessage, name string) json.RawMessage {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(object, &members)
@@ -121,8 +121,8 @@ func text(value json.RawMessage) (s string) {
 	return s
 }
 
-// repeats reports whether a text may have a member twice in an object, of which
-// encoding/json sees the last one only.
+// repeats reports whether an object in text may have a member twice, of which encoding/json returns
+// only the last one.
 func repeats(body []byte) bool {
 	for _, name := range []string{"results", "docs", "ok", "_id", "_rev"} {
 		if bytes.Count(bytes.ToLower(body), []byte(`"`+name+`"`)) > 1 {
@@ -132,7 +132,7 @@ func repeats(body []byte) bool {
 	return false
 }
 
-// FuzzReadMeta compares what is read of a document with what encoding/json finds.
+// FuzzReadMeta compares the metadata that is read of a document with the result of encoding/json.
 func FuzzReadMeta(f *testing.F) {
 	for _, s := range []string{`{}`, `{"_id":"a","_rev":"1-b","_revisions":{"start":1}}`, ` { "x" : [ { "_id" : 1 } , "\"_rev\":" ] , "_id" : "\u0061\\" , "_rev":null}`, `{"_rev":"a","_rev":"b"}`, `{"n":-1.5e3,"t":true,"\u005fid":"é"}`, `{"a":`, `[]`, `{"a" 1}`} {
 		f.Add(s)
@@ -161,8 +161,7 @@ func FuzzReadMeta(f *testing.F) {
 	})
 }
 
-// FuzzMultipart: whatever comes, there is an end, and an answer that was cut
-// short is no whole one.
+// FuzzMultipart: reading always ends, and a truncated response is not taken for a complete one.
 func FuzzMultipart(f *testing.F) {
 	inner := "--i\r\nContent-Type: application/json\r\n\r\n{\"_id\":\"a\",\"_rev\":\"1-x\",\"_attachments\":{\"f\":{\"follows\":true}}}\r\n--i\r\nContent-Length: 3\r\n\r\nabc\r\n--i--"
 	for _, seed := range []string{
@@ -180,7 +179,7 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		if !bytes.Contains(body, []byte("--o--")) {
-			t.Errorf("%q has no end, but %q came of it", body, got)
+			t.Errorf("%q is truncated, but was read as %q", body, got)
 		}
 		if more, err := (answerer{`multipart/mixed; boundary="o"`, body}).read(t, 1<<20); err != nil || !slices.Equal(got, more) {
 			t.Errorf("%q: %q with small buffers, and %q and %v with large ones", body, got, more, err)
@@ -188,7 +187,7 @@ func FuzzMultipart(f *testing.F) {
 	})
 }
 
-// TestFixtures reads what Apache CouchDB has answered.
+// TestFixtures reads recorded responses of Apache CouchDB.
 func TestFixtures(t *testing.T) {
 	tests := map[string]string{
 		"13-conflict-open_revs-all-json":                "conf 2-bbb0000000000000000000000000000b, conf 2-ccc0000000000000000000000000000c, conf 3-ddd0000000000000000000000000000d",

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// TestLate: a request whose answer is late is named in the log while it is waited for.
+// TestLate: a request whose response is late is logged.
 func TestLate(t *testing.T) {
 	for pause, said := range map[time.Duration]int{9 * time.Second: 0, 30 * time.Second: 1} {
 		inWorld(t, func(w http.ResponseWriter, r *http.Request) {
@@ -39,9 +39,9 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestHedge: a GET whose answer is late is made again on another connection. The first answer
-// counts, and the other request is cancelled. Nothing else is made twice, nor is _changes, which
-// may have nothing to say for long.
+// TestHedge: a GET whose response is late is repeated on another connection. The first response is
+// used, and the other request is cancelled. No other requests are hedged, nor is _changes, which may
+// be silent for long.
 func TestHedge(t *testing.T) {
 	const never = 24 * time.Hour
 	for name, test := range map[string]struct {
@@ -97,7 +97,7 @@ func TestHedge(t *testing.T) {
 	}
 }
 
-// TestTLSPort: a server that answers with an alert of TLS is not asked again.
+// TestTLSPort: a request is not retried if the server responds with a TLS alert.
 func TestTLSPort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

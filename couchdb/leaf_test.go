@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A leaf is what a Doc says, with its attachments by name.
+// A leaf has the contents of a Doc, with its attachments by name.
 type leaf struct {
 	ID, Rev     string
 	Deleted     bool
@@ -27,7 +27,7 @@ type leaf struct {
 	Attachments map[string]string // contents; nil: none
 }
 
-// leaves reads all that is yielded.
+// leaves reads all documents.
 func leaves(t *testing.T, docs func(func(*couchdb.Doc, error) bool)) (all []leaf) {
 	t.Helper()
 	for d, err := range docs {
@@ -45,7 +45,7 @@ func readLeaf(t *testing.T, d *couchdb.Doc) leaf {
 	if d.Err != nil {
 		var e *couchdb.Error
 		if !errors.As(d.Err, &e) {
-			t.Fatalf("%v is no *Error", d.Err)
+			t.Fatalf("%v is not an *Error", d.Err)
 		}
 		l.Err = fmt.Sprint(e.Status)
 		return l
@@ -124,9 +124,9 @@ func openURL(t *testing.T, url string) *couchdb.DB {
 	return db
 }
 
-// eachServer runs a test with the fake, which is as CouchDB, and with a server, which may
-// be PouchDB's engine: that knows numbers as JavaScript does, has no multipart answers, and
-// compares the revisions of _local documents.
+// eachServer runs a test with the fake, which behaves like CouchDB, and with a server, which may be
+// PouchDB's engine: it reads numbers like JavaScript, has no multipart responses, and compares the
+// revisions of _local documents.
 func eachServer(t *testing.T, test func(t *testing.T, db *couchdb.DB, pouch bool)) {
 	t.Run("fake", func(t *testing.T) { test(t, openURL(t, couchtest.NewFake(t).NewDB(t)), false) })
 	t.Run("server", func(t *testing.T) { test(t, openURL(t, couchtest.NewDB(t)), couchtest.IsPouchDB(t)) })
@@ -152,7 +152,7 @@ var large = func() string {
 	return string(b)
 }()
 
-// sample stores documents of all sorts, and returns what must be read of them.
+// sample stores documents of all kinds and returns the expected leaves.
 func sample(t *testing.T, db *couchdb.DB) map[string]leaf {
 	t.Helper()
 	attached := func(text string) string {

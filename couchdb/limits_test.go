@@ -40,7 +40,7 @@ func (q *quota) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, info)
 }
 
-// TestLimits: jobs that share a host find out what it can bear, and share that.
+// TestLimits: jobs that share a host find its limit and share it.
 func TestLimits(t *testing.T) {
 	q := &quota{rate: 50}
 	inWorld(t, q.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Minute) // to find the rate
+		time.Sleep(time.Minute) // until the rate is found
 		q.mu.Lock()
 		q.granted, q.refused = 0, 0
 		q.mu.Unlock()
@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestRecovers: after the trouble is over, there is no limit any more.
+// TestRecovers: when the host has recovered, the limit is lifted.
 func TestRecovers(t *testing.T) {
 	q := &quota{rate: 1}
 	inWorld(t, q.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -108,8 +108,7 @@ func TestRecovers(t *testing.T) {
 	})
 }
 
-// TestFirstComplaint: a host that complains once, before anything is known of it, is not
-// taken for one that can bear next to nothing.
+// TestFirstComplaint: a single early 429 does not reduce the rate to almost nothing.
 func TestFirstComplaint(t *testing.T) {
 	answers := 0
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -137,8 +136,7 @@ func TestFirstComplaint(t *testing.T) {
 	})
 }
 
-// TestRetryAfterStopsAll: what one job is told holds for the others, on this host
-// only.
+// TestRetryAfterStopsAll: a Retry-After stops all jobs, for this host only.
 func TestRetryAfterStopsAll(t *testing.T) {
 	first := true
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -165,7 +163,7 @@ func TestRetryAfterStopsAll(t *testing.T) {
 				defer mu.Unlock()
 				took[url] = time.Since(begun)
 			})
-			synctest.Wait() // the first one is refused before the others ask
+			synctest.Wait() // the first one is refused before the others begin
 		}
 		jobs.Wait()
 		for url, want := range map[string]time.Duration{
@@ -178,9 +176,8 @@ func TestRetryAfterStopsAll(t *testing.T) {
 	})
 }
 
-// TestRetryAfterStopsThoseWhoWait: what one job is told holds for those who wait for
-// their turn.
-func TestRetryAfterStopsThoseWhoWait(t *testing.T) {
+// TestRetryAfterStopsWaiting: a Retry-After stops requests that wait for their turn, too.
+func TestRetryAfterStopsWaiting(t *testing.T) {
 	var answers atomic.Int64
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
 		switch answers.Add(1) {

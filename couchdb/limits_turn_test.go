@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// begins lets this many requests begin at once, each of which succeeds, and returns when
-// they began.
+// begins starts n requests at once, which succeed, and returns when they began.
 func begins(t *testing.T, l *Limits, n int) (seconds map[int]int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -30,7 +29,7 @@ func begins(t *testing.T, l *Limits, n int) (seconds map[int]int) {
 	return seconds
 }
 
-// complain has the host refuse a request.
+// complain has the host respond with 429 to a request.
 func complain(t *testing.T, l *Limits, retryAfter time.Duration) {
 	began, err := l.wait(t.Context(), "host")
 	if err != nil {
@@ -39,8 +38,7 @@ func complain(t *testing.T, l *Limits, retryAfter time.Duration) {
 	l.done("host", began, true, retryAfter)
 }
 
-// TestPaceAfterRetryAfter: those who wait for the end of a pause do not all come back
-// together.
+// TestPaceAfterRetryAfter: requests that wait for the end of Retry-After do not all begin at once.
 func TestPaceAfterRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Limits)
@@ -54,7 +52,7 @@ func TestPaceAfterRetryAfter(t *testing.T) {
 	})
 }
 
-// TestRecovers: those who wait since the host was slowest profit from it being well again.
+// TestRecovers: requests that began to wait at the lowest rate benefit from its increase.
 func TestRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Limits)

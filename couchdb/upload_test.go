@@ -11,8 +11,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// slowly is a server that takes a byte of a body each 50 seconds, and then answers
-// after a pause.
+// slowly is a server that reads a byte of a body each 50 seconds, and then responds after a pause.
 type slowly struct{ pause time.Duration }
 
 func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,11 +34,11 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := wait(s.pause); err != nil {
 		return nil, err
 	}
-	_, _ = r.Body.Read(make([]byte, 1)) // a transport may ask again
+	_, _ = r.Body.Read(make([]byte, 1)) // a transport may read again
 	return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: slowAnswer{}, Request: r}, nil
 }
 
-// A slowAnswer comes after 50 seconds.
+// A slowAnswer is a response that takes 50 seconds.
 type slowAnswer struct{}
 
 func (slowAnswer) Read(b []byte) (int, error) {
@@ -49,7 +48,7 @@ func (slowAnswer) Read(b []byte) (int, error) {
 
 func (slowAnswer) Close() error { return nil }
 
-// A large document may take longer to send than an answer may take to begin.
+// Sending a large document may take longer than a response may take to begin.
 func TestSlowUpload(t *testing.T) {
 	for pause, fine := range map[time.Duration]bool{50 * time.Second: true, 61 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {

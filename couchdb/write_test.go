@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// TestDatabase goes through the life of a database.
+// TestDatabase creates, uses and deletes a database.
 func TestDatabase(t *testing.T) {
 	for name, other := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "server": couchtest.NewDB(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestDatabase(t *testing.T) {
 			if err != nil || info.Name != db.Name() {
 				t.Errorf("%+v, %v", info, err)
 			}
-			// CouchDB before 3.3 does not tell, either.
+			// CouchDB before 3.3 does not report it, either.
 			if name == "fake" && info.Instance() == "" || name != "fake" && couchtest.IsPouchDB(t) && info.Instance() != "" {
 				t.Errorf("instance %q of %+v", info.Instance(), info)
 			}
@@ -96,8 +96,7 @@ func put(id, text string, newEdits bool) couchdb.Put {
 	return couchdb.Put{ID: id, Length: int64(len(text)), NewEdits: newEdits, Open: func() (io.Reader, error) { return strings.NewReader(text), nil }}
 }
 
-// TestBulkErrors: what a server says about one document becomes the error that
-// a PUT of it would have had.
+// TestBulkErrors: the error of one document in a bulk response is the one that a PUT of it would have.
 func TestBulkErrors(t *testing.T) {
 	kinds := map[string]error{
 		"unauthorized": couchdb.ErrUnauthorized, "forbidden": couchdb.ErrForbidden, "conflict": couchdb.ErrConflict,
@@ -123,7 +122,7 @@ func TestBulkErrors(t *testing.T) {
 	}
 }
 
-// TestOutcomeUnknown: writing is repeated only where twice is the same as once.
+// TestOutcomeUnknown: only idempotent writes are repeated.
 func TestOutcomeUnknown(t *testing.T) {
 	writes := map[string]struct {
 		write    func(context.Context, *couchdb.DB) error
@@ -162,7 +161,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// TestReplicationLog writes logs and finds where two agree.
+// TestReplicationLog writes logs and finds their last common session.
 func TestReplicationLog(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, pouch bool) {
 		ctx := t.Context()

@@ -33,7 +33,7 @@ func TestOneShot(t *testing.T) {
 	r.put("_design/app", `{"views":{}}`)
 	report = r.run()
 	if report.LastPoll.IsZero() || report.LastPublish.IsZero() {
-		t.Errorf("the times of the last poll and of the last publication are not known: %+v", report.Progress)
+		t.Errorf("the times of the last poll and publication are missing: %+v", report.Progress)
 	}
 	if report.Published != 122 || report.NoChanges || report.Rewinds != 0 {
 		t.Errorf("report is %+v", report)
@@ -53,19 +53,19 @@ func TestOneShot(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	// Nothing new: nothing is written, and hardly anything asked.
+	// Nothing is new: nothing is written, and there are few requests.
 	before := r.pairs()
 	r.fake.Requests()
 	if report := r.run(); !report.NoChanges {
 		t.Errorf("report is %+v", report)
 	}
 	if requests := r.fake.Requests(); len(requests) > 3 {
-		t.Errorf("a run without news makes the requests %q", requests)
+		t.Errorf("a run without new rows makes the requests %q", requests)
 	}
 	if diff := cmp.Diff(before, r.pairs()); diff != "" {
 		t.Error(diff)
 	}
-	// Some news.
+	// New documents.
 	r.fill(200, 203)
 	if report := r.run(); report.Published != 3 {
 		t.Errorf("report is %+v", report)
@@ -73,7 +73,7 @@ func TestOneShot(t *testing.T) {
 	r.check("_design/app")
 }
 
-// TestRewinds: CouchDB begins again at any place, and nothing is published twice.
+// TestRewinds: CouchDB may start over at any position, and nothing is published twice.
 func TestRewinds(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 80)
@@ -90,8 +90,8 @@ func TestRewinds(t *testing.T) {
 	r.check()
 }
 
-// TestIndexOfDeletedFeed: the feed was deleted and filled again somewhere else, from the same
-// database. It looks like the old one, but has less.
+// TestIndexOfDeletedFeed: the feed was deleted and filled again on another host, from the same
+// database. It resembles the old one, but has fewer entities.
 func TestIndexOfDeletedFeed(t *testing.T) {
 	for _, pruned := range []bool{false, true} {
 		r := newRig(t)
@@ -104,7 +104,7 @@ func TestIndexOfDeletedFeed(t *testing.T) {
 			}
 		}
 		elsewhere.run()
-		r.fill(59, 60) // the last in both, on the second page: the source keeps no order
+		r.fill(59, 60) // the last in both, on the second page: the source has no order
 		r.run()
 		elsewhere.run()
 		if pruned {

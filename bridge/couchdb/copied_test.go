@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// copied returns a rig whose store is a copy of that of r, which has an index and a target of
-// its own as any other store. The copy was ended at an operation; 0 completes it.
+// copied returns a rig whose store is a copy of that of r, with a separate index and target. The copy
+// was interrupted at an operation; 0 completes it.
 func (r *rig) copied(to storage.Store, end int) *rig {
 	r.t.Helper()
 	other := *r
@@ -37,9 +37,8 @@ func (r *rig) copied(to storage.Store, end int) *rig {
 	return &other
 }
 
-// TestCopied: a bridge that continues on a copy of its feed loses and doubles nothing,
-// whether the copy is complete or was ended anywhere. What was in quarantine still is, and
-// can be retried.
+// TestCopied: a bridge that continues on a copy of its feed neither loses nor repeats anything, whether
+// the copy is complete or was interrupted. The quarantine is copied and can be retried.
 func TestCopied(t *testing.T) {
 	for name, options := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +56,7 @@ func TestCopied(t *testing.T) {
 				r.fill(5, 10)
 				r.run()
 				to := memory.New()
-				r.copied(to, 0) // a copy of before
+				r.copied(to, 0) // an earlier copy
 				r.put("larger", large("2"))
 				r.fill(10, 30)
 				r.run()

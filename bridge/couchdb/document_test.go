@@ -63,8 +63,8 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// FuzzParseDocument: what it accepts, encoding/json reads the same way, with and without
-// attachments.
+// FuzzParseDocument: documents that are accepted are read like encoding/json reads them, with and
+// without attachments.
 func FuzzParseDocument(f *testing.F) {
 	f.Add([]byte(`{"_id":"a","_rev":"1-x","_attachments":{"a":{}},"z":[1,{"b":"\\\""}]}`))
 	f.Add([]byte(` {"_attachments":0,"_id":"\n","_rev":"1-x"}`))
@@ -78,7 +78,7 @@ func FuzzParseDocument(f *testing.F) {
 		}
 		var want, got map[string]any
 		if err := json.Unmarshal(text, &want); err != nil {
-			t.Fatalf("%q is taken for JSON: %v", text, err)
+			t.Fatalf("%q is accepted as JSON: %v", text, err)
 		}
 		if err := json.Unmarshal(d.withoutAttachments(), &got); err != nil {
 			t.Fatalf("%q without attachments is %q: %v", text, d.withoutAttachments(), err)
@@ -95,8 +95,8 @@ func FuzzParseDocument(f *testing.F) {
 	})
 }
 
-// repeats reports whether a text may have a member twice, or one whose name is escaped:
-// no CouchDB writes such.
+// repeats reports whether a text may have a member twice, or one whose name is escaped. CouchDB writes
+// neither.
 func repeats(text []byte) bool {
 	s := strings.ToLower(string(text))
 	return strings.Contains(s, `\u`) || strings.Contains(s, `\\`) ||

@@ -17,12 +17,11 @@ import (
 
 var allFaults = flag.Bool("all-faults", false, "let each request and each operation on the store fail, and run all random tests")
 
-// sampled reports whether number n of many alike is to be tested.
+// sampled reports whether the nth of many similar cases is tested.
 func sampled(n, every int) bool { return *allFaults || n%every == 0 }
 
-// scene fills the source with all that there is: updates, conflicts, tombstones,
-// attachments that come as streams, and a document that goes into quarantine. What runs
-// after part 0 finds what part 1 adds.
+// scene fills the source with all kinds of documents: updates, conflicts, tombstones, streamed
+// attachments, and a document that is quarantined. Runs after part 0 find what part 1 adds.
 func scene(r *rig, part int) {
 	r.t.Helper()
 	from := 100 * part
@@ -57,7 +56,7 @@ var modes = map[string]Options{
 	"inline":    {Attachments: Inline},
 }
 
-// count returns how many entities there are in the end.
+// count returns the number of entities in the end.
 func scenePairs(o Options) int {
 	n := 2*(12+4+1) + 1 // documents, and one that was changed
 	if o.Conflicts {
@@ -77,8 +76,8 @@ func (r *rig) checkScene(o Options) {
 	}
 }
 
-// TestStoreFaults lets each operation on the store fail, once with and once without
-// effect, and runs the bridge again until it is done.
+// TestStoreFaults has each operation on the store fail, once with and once without effect, and runs the
+// bridge until it is done.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	for name, options := range modes {
@@ -89,7 +88,7 @@ func TestStoreFaults(t *testing.T) {
 					continue
 				}
 				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
-					// What is read for all modes in the same way need not fail in each.
+					// Operations that are the same in all modes need not fail in each.
 					if op.Verb.Writes() || name == "rows" && outcome == fault.Lost {
 						t.Run(fmt.Sprintf("%v/%d", outcome, op.N), func(t *testing.T) { storeFault(t, options, op.N, outcome) })
 					}
@@ -99,7 +98,7 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// storeFault lets operation n fail and returns all there were.
+// storeFault has operation n fail and returns all operations.
 func storeFault(t *testing.T, options Options, n int, outcome fault.Outcome) (operations []fault.Op) {
 	r := newRig(t)
 	r.options = options
@@ -132,7 +131,7 @@ func storeFault(t *testing.T, options Options, n int, outcome fault.Outcome) (op
 	return operations
 }
 
-// TestSourceFaults lets each request to the source fail in every way.
+// TestSourceFaults has each request to the source fail in every way.
 func TestSourceFaults(t *testing.T) {
 	t.Parallel()
 	faults := map[string]couchtest.Fault{
@@ -142,7 +141,7 @@ func TestSourceFaults(t *testing.T) {
 		"cut later":   couchtest.Cut(5000),
 		"cut late":    couchtest.Cut(12000),
 	}
-	// Most of the time is spent in waiting, so they all run at once.
+	// They spend most of the time waiting, so all run concurrently.
 	var all sync.WaitGroup
 	defer all.Wait()
 	for mode, options := range modes {
@@ -160,7 +159,7 @@ func TestSourceFaults(t *testing.T) {
 	}
 }
 
-// sourceFault lets request n fail and returns how many there were.
+// sourceFault has request n fail and returns the number of requests.
 func sourceFault(t *testing.T, options Options, n int, how couchtest.Fault) int {
 	r := newRig(t)
 	r.options = options

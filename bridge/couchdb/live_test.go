@@ -57,8 +57,8 @@ func (r *rig) await(n int) {
 	}
 }
 
-// TestFollow: what changes while the bridge waits is in the feed at once, also after the
-// connection was lost.
+// TestFollow: changes made while the bridge waits are published at once, also after the connection was
+// lost.
 func TestFollow(t *testing.T) {
 	for _, longPoll := range []bool{false, true} {
 		t.Run(fmt.Sprint("long poll ", longPoll), func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestTwoBridges: two that publish to one feed, with an index each or with the same one, hinder
-// one another, and that is all.
+// TestTwoBridges: two bridges that publish to one feed, with separate indexes or the same one, slow
+// each other down but do no harm.
 func TestTwoBridges(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{false, true} {
@@ -165,9 +165,8 @@ func TestTwoBridges(t *testing.T) {
 	}
 }
 
-// TestDuplicates: while the bridge reads, somebody else publishes what it is about to
-// publish, and before that what the source will have later. The bridge finds both in the
-// feed, and neither is read again.
+// TestDuplicates: while the bridge reads, another producer publishes what it is about to publish, and
+// before that what the source will have later. The bridge finds both in the feed, and publishes neither.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -185,11 +184,11 @@ func TestDuplicates(t *testing.T) {
 		healthy(w, q)
 	})
 	if report := r.run(); report.Published != 0 {
-		t.Errorf("what was in the feed is published: %+v", report)
+		t.Errorf("what is in the feed was published again: %+v", report)
 	}
 	r.graft(later.ID, false, `"n":1`, later.Rev)
 	if report := r.run(); report.Published != 0 || report.Repeated != 1 || report.Read != 0 {
-		t.Errorf("what was in the feed is not known: %+v", report)
+		t.Errorf("what is in the feed was not recognised: %+v", report)
 	}
 }
 
@@ -207,7 +206,7 @@ func publish(t *testing.T, store storage.Store, entities ...*feed.Entity) {
 	}
 }
 
-// TestEnd: a bridge that is told to end finishes what it has begun, at any moment.
+// TestEnd: a bridge whose context ends, at any moment, finishes what it has begun.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -228,7 +227,7 @@ func TestEnd(t *testing.T) {
 	r.check()
 }
 
-// TestServer bridges a real server, in all modes.
+// TestServer publishes the changes of a real server in all modes.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	for name, options := range modes {
@@ -304,8 +303,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLostConnection: a source is asked to show that it is there every few seconds, and a
-// connection that is lost is worth a word.
+// TestLostConnection: a source sends a heartbeat every few seconds, and a lost connection is logged.
 func TestLostConnection(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

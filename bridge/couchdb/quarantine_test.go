@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// TestQuarantine: what is bad does not stop the rest.
+// TestQuarantine: documents that cannot be published do not stop the others.
 func TestQuarantine(t *testing.T) {
 	for name, options := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -51,9 +51,9 @@ func TestQuarantine(t *testing.T) {
 				n++
 			}
 			if n != 5 {
-				t.Errorf("%d things are in quarantine", n)
+				t.Errorf("%d documents are in quarantine", n)
 			}
-			// Found once more, it is the same.
+			// When found again, it is the same entry.
 			r.fake.Rewind(r.url, "0")
 			if report := r.run(); report.Published != 0 || report.Quarantined != 0 {
 				t.Errorf("after a rewind: %+v", report)
@@ -92,7 +92,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("retry (-want +got):\n%s", diff)
 		}
 	}
-	r.options = Options{} // the feed knows its own
+	r.options = Options{} // the entries have their own
 	retry(bridge.RetryReport{Removed: 2, Left: 2})
 	if diff := cmp.Diff(before, r.pairs()); diff != "" {
 		t.Error(diff)
@@ -106,13 +106,13 @@ func TestRetry(t *testing.T) {
 	r.options = Options{Revs: true, Attachments: Inline}
 	r.fake.Requests()
 	if report := r.run(); report.Published != 0 || report.Rows != 0 {
-		t.Errorf("the place in the source has moved: %+v", report)
+		t.Errorf("the position in the source has moved: %+v", report)
 	}
 	r.check("")
 }
 
-// TestRetryFiltered: what is tried again is published as the run would have that found it, and
-// not at all if that would not have it any more.
+// TestRetryFiltered: a retried document is published as the run that found it would have published it,
+// and not at all if that run's filter no longer selects it.
 func TestRetryFiltered(t *testing.T) {
 	ofType := func(doc []byte, q url.Values) bool {
 		return strings.Contains(string(doc), `"type":"`+q.Get("type")+`"`)
@@ -145,7 +145,7 @@ func TestRetryFiltered(t *testing.T) {
 				t.Errorf("report is %+v", report)
 			}
 			r.put("changed", fmt.Sprintf(`{"_rev":%q,"type":"y"}`, rev))
-			r.options, r.configure = Options{}, func(*Config) {} // each thing knows its own
+			r.options, r.configure = Options{}, func(*Config) {} // each entry has its own
 			b := r.open(r.store)
 			defer b.Close()
 			report, err := b.Retry(t.Context())
@@ -169,8 +169,7 @@ func TestRetryFiltered(t *testing.T) {
 	}
 }
 
-// TestRetryBesideBridge: a bridge that is at work finds out, and neither publishes what the
-// other has.
+// TestRetryBesideBridge: a running bridge notices a retry, and neither publishes what the other has.
 func TestRetryBesideBridge(t *testing.T) {
 	r := newRig(t)
 	r.configure = func(c *Config) { c.MaxDocument = 5000 }
@@ -179,7 +178,7 @@ func TestRetryBesideBridge(t *testing.T) {
 	r.run()
 	r.configure = func(*Config) {}
 	r.fill(0, 10)
-	// In the middle of the run, between the row and the document, the other is done.
+	// The retry happens during the run, between the row and the document.
 	r.options = Options{Revs: true}
 	r.between(func() {
 		other := &rig{t: t, fake: r.fake, url: r.url, store: r.store, dir: t.TempDir(), configure: r.configure}
@@ -202,7 +201,7 @@ func TestRetryBesideBridge(t *testing.T) {
 	}
 }
 
-// TestNoneAttachments: the documents are as the source has them, but for one member.
+// TestNoneAttachments: the documents equal those of the source except for one member.
 func TestNoneAttachments(t *testing.T) {
 	r := newRig(t)
 	r.options = Options{Attachments: None}
@@ -225,7 +224,7 @@ func TestNoneAttachments(t *testing.T) {
 	}
 }
 
-// TestForbiddenDocument: what the source does not give goes into quarantine.
+// TestForbiddenDocument: a document that the source refuses is quarantined.
 func TestForbiddenDocument(t *testing.T) {
 	r := newRig(t)
 	r.options = Options{Revs: true}

@@ -21,7 +21,7 @@ type leafRow struct {
 	Changes []struct{ Rev string }
 }
 
-// leafRows returns what the source has now.
+// leafRows returns the current leaves of the source.
 func (r *rig) leafRows() []leafRow {
 	r.t.Helper()
 	var all struct{ Results []leafRow }
@@ -31,8 +31,8 @@ func (r *rig) leafRows() []leafRow {
 	return all.Results
 }
 
-// change does something to a document: creates or updates a branch, grows a conflicting
-// one, or ends one with a tombstone.
+// change changes a document at random: it creates or updates a branch, adds a conflicting one, or ends
+// one with a tombstone.
 func (r *rig) change(rng *rand.Rand, step int) {
 	r.t.Helper()
 	id := fmt.Sprint("d", rng.IntN(12))
@@ -47,7 +47,7 @@ func (r *rig) change(rng *rand.Rand, step int) {
 	name := fmt.Sprintf("%04x", rng.IntN(1<<16))
 	deleted := rng.IntN(4) == 0
 	content := fmt.Sprintf(`"step":%d,"n":1.50`, step)
-	if len(leaves) == 0 || rng.IntN(5) == 0 { // a branch of its own
+	if len(leaves) == 0 || rng.IntN(5) == 0 { // a new branch
 		r.graft(id, deleted, content, "1-"+name)
 		return
 	}
@@ -56,7 +56,7 @@ func (r *rig) change(rng *rand.Rand, step int) {
 	r.graft(id, deleted, content, fmt.Sprintf("%d-%s", generation+1, name), fmt.Sprintf("%d-%s", generation, parentName))
 }
 
-// trouble makes the next run go wrong, or not, and returns the store to run with.
+// trouble chooses how the next run fails, if at all, and returns the store to run with.
 func (r *rig) trouble(rng *rand.Rand) func(fault.Op) fault.Outcome {
 	faults := []couchtest.Fault{
 		couchtest.Cut(rng.IntN(3000)), couchtest.Cut(rng.IntN(300)),
@@ -85,8 +85,8 @@ func (r *rig) trouble(rng *rand.Rand) func(fault.Op) fault.Outcome {
 	}
 }
 
-// TestRandom changes documents at random, while the source, the store and the index fail at
-// random. In the end the feed is what the source is.
+// TestRandom changes documents at random while the source, the store and the index fail at random. In
+// the end the feed matches the source.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(2)
@@ -120,7 +120,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// checkLeaves holds the feed against all leaves of the source.
+// checkLeaves compares the feed with all leaves of the source.
 func (r *rig) checkLeaves() {
 	r.t.Helper()
 	held := map[bridge.Version]int{}

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// restorable returns a rig whose source can be restored, and what keeps it as it is.
+// restorable returns a rig whose source can be restored, and a function that saves its state.
 func restorable(t *testing.T, real bool) (r *rig, snapshot func() (restore func())) {
 	if !real {
 		r = newRig(t)
@@ -25,8 +25,8 @@ func restorable(t *testing.T, real bool) (r *rig, snapshot func() (restore func(
 	return r, func() func() { return server.Snapshot(t) }
 }
 
-// TestRestored: a source is restored from a backup, and what is written then is published, even
-// if by then there are as many changes as before.
+// TestRestored: after a source was restored from a backup, later changes are published, even if there
+// are as many as were lost.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	for _, real := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestRestoredWhileFollowed(t *testing.T) {
 	}
 }
 
-// TestMovedSource: another database is refused, unless it is said to be the same.
+// TestMovedSource: another database is refused unless Moved is set.
 func TestMovedSource(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

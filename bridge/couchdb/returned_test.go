@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// TestWinnerReturnsSoon: the loser wins again while the revision that won over it is still on
-// its way into the feed.
+// TestWinnerReturnsSoon: a losing revision wins again while the one that replaced it is still being
+// published.
 func TestWinnerReturnsSoon(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"loser in the feed": true, "both on their way": false} {
@@ -45,7 +45,7 @@ func TestWinnerReturnsSoon(t *testing.T) {
 				<-blocked
 			}
 			r.graft("a", false, `"v":"second"`, "2-c", "1-a")
-			// When a document is asked for, the rows before its own have been looked at.
+			// When a document is requested, the rows before its own have been read.
 			r.whenAsked("then", func() {
 				r.graft("a", true, `"v":0`, "3-d", "2-c", "1-a")
 				r.put("last", `{}`)
@@ -68,7 +68,7 @@ func TestWinnerReturnsSoon(t *testing.T) {
 	}
 }
 
-// whenAsked does something when a document is asked for.
+// whenAsked calls a function when a document is requested.
 func (r *rig) whenAsked(id string, do func()) {
 	asked := func(q *http.Request) bool {
 		body, err := io.ReadAll(q.Body)

@@ -24,7 +24,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// rig is a source, a store, and bridges from the one to the other.
+// rig is a source, a store, and bridges between them.
 type rig struct {
 	t     *testing.T
 	fake  *couchtest.Fake // nil if the source is another server
@@ -87,7 +87,7 @@ func (r *rig) run() Report {
 	return report
 }
 
-// do makes a request to the source and returns the answer's body.
+// do makes a request to the source and returns the body of the response.
 func (r *rig) do(method, path, body string) string {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, bytes.NewReader([]byte(body)))
@@ -119,7 +119,7 @@ func (r *rig) put(id, content string) string {
 	return result.Rev
 }
 
-// graft writes a revision with a history of its own (new_edits=false).
+// graft writes a revision with the given ancestors (new_edits=false).
 func (r *rig) graft(id string, deleted bool, content string, revs ...string) {
 	r.t.Helper()
 	start, ids := int64(0), []string{}
@@ -177,7 +177,7 @@ func (r *rig) events() (events []event) {
 			tag := part.Header.Get("ETag")
 			held, ok := bridge.VersionOf(e.ContentLocation, string(tag))
 			if !ok {
-				r.t.Fatalf("entity %+v is of no document", e)
+				r.t.Fatalf("entity %+v does not belong to a document", e)
 			}
 			body := bytes.Clone(e.Body)
 			if e.Stream != nil {
@@ -192,7 +192,7 @@ func (r *rig) events() (events []event) {
 	return events
 }
 
-// pairs returns what the feed holds as "id@rev", in order.
+// pairs returns the entities of the feed as "id@rev", in order.
 func (r *rig) pairs() (pairs []string) {
 	r.t.Helper()
 	for _, e := range r.events() {
@@ -201,9 +201,9 @@ func (r *rig) pairs() (pairs []string) {
 	return pairs
 }
 
-// check holds the feed against the source: each revision is there once, the newest of
-// each document is the source's, its bytes are those that the source gives, and the feed
-// is as the specification wants it. Documents with an id in except are not looked at.
+// check compares the feed with the source: each revision is there once, the newest one of each document
+// is the source's with the same bytes, and verify finds no violations. Documents with an id in except
+// are ignored.
 func (r *rig) check(except ...string) {
 	r.t.Helper()
 	seen := map[string]bool{}
@@ -249,12 +249,12 @@ func (r *rig) check(except ...string) {
 		delete(last, row.ID)
 	}
 	for id := range last {
-		r.t.Errorf("%s is in the feed, and not in the source", id)
+		r.t.Errorf("%s is in the feed but not in the source", id)
 	}
 	r.verify()
 }
 
-// query asks for what the feed should have of a document.
+// query requests what the feed should have of a document.
 func (r *rig) query() (query string) {
 	if r.options.Revs {
 		query += "revs=true&"

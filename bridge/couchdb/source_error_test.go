@@ -81,7 +81,7 @@ func TestDocumentFailsForEver(t *testing.T) {
 					t.Errorf("then %+v", report)
 				}
 				r.check("bad")
-				// When the source is mended, it can be had.
+				// When the source has been repaired, a retry succeeds.
 				r.fake.Heal()
 				b := r.open(r.store)
 				defer b.Close()
@@ -94,7 +94,7 @@ func TestDocumentFailsForEver(t *testing.T) {
 	}
 }
 
-// TestSourceFailsForAll: that the source gives no document at all says nothing about any.
+// TestSourceFailsForAll: if the source returns no documents at all, none are quarantined.
 func TestSourceFailsForAll(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{"failing": http.StatusInternalServerError, "forbidding": http.StatusForbidden, "away": http.StatusServiceUnavailable} {
@@ -120,7 +120,7 @@ func TestSourceFailsForAll(t *testing.T) {
 	}
 }
 
-// TestTooManyRequests: a limit on requests, as Cloudant has it, says nothing about a document.
+// TestTooManyRequests: a rate limit, as Cloudant has it, quarantines no documents.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	if ofDocument(&couchdb.Error{Status: http.StatusTooManyRequests}) {
@@ -143,7 +143,7 @@ func TestTooManyRequests(t *testing.T) {
 	r.check()
 }
 
-// TestTooManyRequestsForRows: who is told to ask less does not begin to ask for each document.
+// TestTooManyRequestsForRows: after status 429, documents are not requested one by one.
 func TestTooManyRequestsForRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -174,7 +174,7 @@ func TestAttachmentFailsForEver(t *testing.T) {
 	r.check("bad")
 }
 
-// TestRevisionsFailForEver: what the source has of a document is not to be found out.
+// TestRevisionsFailForEver: the source never returns the revisions of one document.
 func TestRevisionsFailForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -205,8 +205,7 @@ func TestBriefOutage(t *testing.T) {
 	r.check()
 }
 
-// TestAttemptsOfDocuments: the client repeats no request for documents, or there would be
-// very many in all.
+// TestAttemptsOfDocuments: the client does not retry requests for documents, because the bridge does.
 func TestAttemptsOfDocuments(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -222,13 +221,13 @@ func TestAttemptsOfDocuments(t *testing.T) {
 			asked++
 		}
 	}
-	// Both at once, each alone, the bad one again and again, and the good one for comparison.
+	// Both together, each alone, the bad one repeatedly, and the good one for comparison.
 	if want := 1 + 2 + bridge.Tries + 1; asked != want {
-		t.Errorf("asked for documents %d times, want %d", asked, want)
+		t.Errorf("requested documents %d times, want %d", asked, want)
 	}
 }
 
-// TestRowsFailForEver: the changes feed cannot be read with the documents, because of one.
+// TestRowsFailForEver: because of one document, the changes feed cannot be read with documents.
 func TestRowsFailForEver(t *testing.T) {
 	t.Parallel()
 	inRow := func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
@@ -271,13 +270,13 @@ func TestRowsFailForEver(t *testing.T) {
 	}
 }
 
-// TestRowsFailForAWhile: after some rows that were read without their documents, the next are
-// requested with them again, less and less often if that fails.
+// TestRowsFailForAWhile: after some rows that were read without their documents, the next ones are
+// requested with them again, less often each time that it fails.
 func TestRowsFailForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ failures, asked int }{
-		"for a while": {failures: 4, asked: 3 + 2},  // the second time after 1,000 rows, for the others
-		"for ever":    {failures: 99, asked: 3 + 3}, // in vain after 1,000 rows; there are not 2,000 more
+		"for a while": {failures: 4, asked: 3 + 2},  // again after 1,000 rows, for the rest
+		"for ever":    {failures: 99, asked: 3 + 3}, // without success after 1,000 rows; there are not 2,000 more
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -299,19 +298,19 @@ func TestRowsFailForAWhile(t *testing.T) {
 				}
 			}
 			if asked != test.asked {
-				t.Errorf("asked for rows with documents %d times, want %d", asked, test.asked)
+				t.Errorf("requested rows with documents %d times, want %d", asked, test.asked)
 			}
 		})
 	}
 }
 
-// TestUnreachable has a source that does not answer the first request.
+// TestUnreachable has a source that is unreachable at first.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		attempts int
 		follow   bool
-		away     int // requests until the source is there
+		away     int // requests until the source is reachable
 		asked    int // requests until the bridge gives up; 0: it does not
 		says     string
 	}{
@@ -404,7 +403,7 @@ func TestAwayForLong(t *testing.T) {
 	})
 }
 
-// TestNeverAnswers: a source that closes each connection has not come to its end.
+// TestNeverAnswers: a closed connection is not the end of the changes.
 func TestNeverAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

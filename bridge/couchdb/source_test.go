@@ -23,8 +23,8 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// TestWinnerReturns: when the branch that won is deleted, the loser wins again, and the
-// feed must not end with what is gone.
+// TestWinnerReturns: when the winning branch is deleted, the loser wins again, and the feed must end
+// with it.
 func TestWinnerReturns(t *testing.T) {
 	r := newRig(t)
 	r.graft("a", false, `"v":"first"`, "2-b", "1-a")
@@ -47,7 +47,7 @@ func TestWinnerReturns(t *testing.T) {
 	}
 }
 
-// TestOldRow: a node that is behind sends the row of a revision that is no winner any more.
+// TestOldRow: an outdated node sends the row of a revision that is no longer the winner.
 func TestOldRow(t *testing.T) {
 	r := newRig(t)
 	first := r.put("a", `{"v":1}`)
@@ -89,7 +89,7 @@ func TestConflicts(t *testing.T) {
 	r.check()
 }
 
-// between runs do when documents are asked for, after the row that tells of them.
+// between runs do when documents are requested, after their row was read.
 func (r *rig) between(do func()) {
 	r.fake.Inject(1, couchtest.On(http.MethodPost, "/_bulk_get"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
 		do()
@@ -97,7 +97,7 @@ func (r *rig) between(do func()) {
 	})
 }
 
-// TestChangedInBetween: documents change, and go, between the row and the look at them.
+// TestChangedInBetween: documents are changed and deleted between reading the row and requesting them.
 func TestChangedInBetween(t *testing.T) {
 	for name, options := range map[string]Options{"winners": {Revs: true}, "leaves": {Revs: true, Conflicts: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +124,7 @@ func TestChangedInBetween(t *testing.T) {
 	}
 }
 
-// TestDocumentFails: the source cannot give a single document for now, as when the node
-// that has it is restarted.
+// TestDocumentFails: the source temporarily fails to return one document, as when its node restarts.
 func TestDocumentFails(t *testing.T) {
 	for _, times := range []int{1, 3} {
 		r := newRig(t)
@@ -143,8 +142,8 @@ func TestDocumentFails(t *testing.T) {
 	}
 }
 
-// TestTooMuchAtOnce: the source breaks down over many documents in one answer, which
-// CouchDB gathers in memory.
+// TestTooMuchAtOnce: the source fails if many documents are requested at once, because CouchDB keeps
+// the response in memory.
 func TestTooMuchAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.options = Options{Revs: true}
@@ -166,7 +165,7 @@ func TestTooMuchAtOnce(t *testing.T) {
 	r.run()
 	r.check()
 	if most != 2 {
-		t.Errorf("asked for up to %d documents at a time", most)
+		t.Errorf("requested up to %d documents at a time", most)
 	}
 }
 
@@ -175,8 +174,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestSourceIsAway: a source that cannot be reached is waited for by who follows it; else it
-// is an error.
+// TestSourceIsAway: a bridge that follows waits for an unreachable source; others return an error.
 func TestSourceIsAway(t *testing.T) {
 	for _, follow := range []bool{true, false} {
 		r := newRig(t)
@@ -211,7 +209,7 @@ func TestSourceIsAway(t *testing.T) {
 	}
 }
 
-// TestCompactedInBetween: the revision of the row is not there any more, only a later one.
+// TestCompactedInBetween: the revision of the row no longer exists, only a later one.
 func TestCompactedInBetween(t *testing.T) {
 	r := newRig(t)
 	r.options = Options{Revs: true}
@@ -219,7 +217,7 @@ func TestCompactedInBetween(t *testing.T) {
 	r.fake.Inject(1, couchtest.On(http.MethodPost, "/_bulk_get"), func(w http.ResponseWriter, q *http.Request, _ http.HandlerFunc) {
 		var asked struct{ Docs []struct{ ID, Rev string } }
 		if err := json.NewDecoder(q.Body).Decode(&asked); err != nil || len(asked.Docs) != 1 {
-			t.Errorf("asked for %+v, %v", asked, err)
+			t.Errorf("requested %+v, %v", asked, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -246,7 +244,7 @@ func TestRecreated(t *testing.T) {
 	r.fake.Create(r.url)
 	r.fill(5, 6)
 	if _, err := r.tryRun(r.store); !errors.Is(err, changes.ErrRecreated) {
-		t.Errorf("database is another: %v", err)
+		t.Errorf("database was replaced: %v", err)
 	}
 	if n := len(r.pairs()); n != 3 {
 		t.Errorf("feed has %d entities", n)
@@ -255,7 +253,7 @@ func TestRecreated(t *testing.T) {
 
 func TestForeignFeed(t *testing.T) {
 	r := newRig(t)
-	r.fake.OldStartTime = true // nothing tells one database from another, nor one server
+	r.fake.OldStartTime = true // databases and servers cannot be distinguished
 	r.fake.Inject(0, func(q *http.Request) bool { return q.URL.Path == "/" },
 		couchtest.Edit(func([]byte) []byte { return []byte(`{"couchdb":"Welcome"}`) }))
 	r.fill(0, 3)
@@ -266,16 +264,16 @@ func TestForeignFeed(t *testing.T) {
 	}
 }
 
-// TestSourceMoved: a database may get another URL if it can be recognised there.
+// TestSourceMoved: a database may move to another URL if it can be recognised there.
 func TestSourceMoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		other, hidden bool
 		want          error
 	}{
-		"the same":                         {},
-		"another":                          {other: true, want: bridge.ErrForeign},
-		"another, of which nothing tells":  {other: true, hidden: true, want: bridge.ErrForeign},
-		"the same, of which its log tells": {hidden: true},
+		"the same":                        {},
+		"another":                         {other: true, want: bridge.ErrForeign},
+		"another, indistinguishable":      {other: true, hidden: true, want: bridge.ErrForeign},
+		"the same, recognised by its log": {hidden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -330,8 +328,8 @@ func TestOtherSelection(t *testing.T) {
 	}
 }
 
-// TestNarrowerSelection: with a filter that lets through nothing but what the feed has, the
-// source is read from its beginning once.
+// TestNarrowerSelection: with a filter that selects only what the feed has, the source is read from its
+// beginning once.
 func TestNarrowerSelection(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 5)
@@ -345,7 +343,7 @@ func TestNarrowerSelection(t *testing.T) {
 		t.Errorf("with the same filter: %+v", report)
 	}
 	if requests := r.fake.Requests(); len(requests) > 3 {
-		t.Errorf("a run without news makes the requests %q", requests)
+		t.Errorf("a run without new rows makes the requests %q", requests)
 	}
 	r.configure = func(c *Config) {}
 	r.fill(5, 6)
@@ -355,7 +353,7 @@ func TestNarrowerSelection(t *testing.T) {
 	r.check()
 }
 
-// TestReplicationLog: the source's operators see what the protocol wants them to.
+// TestReplicationLog: the replication log in the source is as the protocol defines it.
 func TestReplicationLog(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 3)
@@ -363,7 +361,7 @@ func TestReplicationLog(t *testing.T) {
 	reports = append(reports, r.run())
 	r.fill(3, 5)
 	reports = append(reports, r.run())
-	r.run() // without news
+	r.run() // nothing is new
 	var log couchdb.Log
 	path := ""
 	for _, request := range r.fake.Requests() {
@@ -390,7 +388,7 @@ func TestReplicationLog(t *testing.T) {
 	}
 }
 
-// TestReadOnlySource: who may not write there can publish nevertheless.
+// TestReadOnlySource: a bridge works without permission to write to the source.
 func TestReadOnlySource(t *testing.T) {
 	r := newRig(t)
 	r.fake.Inject(0, couchtest.On(http.MethodPut, "/_local/"), couchtest.Refuse(http.StatusForbidden, "forbidden", "read only"))
@@ -401,7 +399,7 @@ func TestReadOnlySource(t *testing.T) {
 	r.check()
 }
 
-// TestCredentialsStaySecret: neither errors nor the feed tell them.
+// TestCredentialsStaySecret: neither errors nor the feed contain credentials.
 func TestCredentialsStaySecret(t *testing.T) {
 	r := newRig(t)
 	r.put("a", `{}`)
@@ -422,8 +420,8 @@ func TestCredentialsStaySecret(t *testing.T) {
 	}
 }
 
-// TestDeletedInAnswer: the changes of a database that is deleted while they are sent end as if
-// there were no more. That is not the end of its changes.
+// TestDeletedInAnswer: when a database is deleted while its changes are sent, the response ends as if
+// there were no more. That must not be taken for the end of the changes.
 func TestDeletedInAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// TestStored continues what the first version of the bridge left in testdata/bridge-1: a store with
+// TestStored continues from testdata/bridge-1, written by the first version of the bridge: a store with
 // a feed and a quarantine, the index, and the source's replication log. The source was the database
 // zones of a fake at http://couch.test.
 func TestStored(t *testing.T) {
@@ -90,7 +90,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// fillStored fills the source with what the bridge of testdata/bridge-1 has read.
+// fillStored fills the source with the documents of testdata/bridge-1.
 func (r *rig) fillStored() {
 	r.t.Helper()
 	one, two := "1-"+strings.Repeat("1", 32), "2-"+strings.Repeat("2", 32)

@@ -22,8 +22,7 @@ func revisionText(n int) string {
 	return text + strings.Repeat("x", 500-len(text)-2) + `"}`
 }
 
-// BenchmarkRevisions stores documents from CouchDB with their revisions. The time
-// of an operation is that of a document.
+// BenchmarkRevisions stores documents from CouchDB with their revisions. An operation is one document.
 func BenchmarkRevisions(b *testing.B) {
 	k, err := impatient(b.Context(), couchtest.NewDB(b), 1, nil)
 	if err != nil {
@@ -50,7 +49,7 @@ func BenchmarkRevisions(b *testing.B) {
 	}
 }
 
-// BenchmarkStraight sends the same documents to _bulk_docs, and nothing else.
+// BenchmarkStraight only sends the same documents to _bulk_docs.
 func BenchmarkStraight(b *testing.B) {
 	db := couchtest.NewDB(b)
 	b.SetBytes(500)

@@ -20,20 +20,20 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// urlVariable tells child processes what the URLs of the databases begin with.
+// urlVariable passes the prefix of the databases' URLs to child processes.
 const urlVariable = "FEEDCTL_SINK_COUCHDB_TEST_URL"
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, options(t, couchtest.NewDB))
 }
 
-// TestConformanceFake has a server that is as Apache CouchDB.
+// TestConformanceFake has a server that behaves like Apache CouchDB.
 func TestConformanceFake(t *testing.T) {
 	sinktest.Run(t, options(t, func(t testing.TB) string { return couchtest.NewFake(t).NewDB(t) }))
 }
 
-// options have a database for each directory, beside one that newDB makes, or in a child
-// process the same as its parent. The steps that can fail are requests.
+// options have a database for each directory, besides the one of newDB; a child process has the same
+// one as its parent. The steps that can fail are requests.
 func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 	begin := os.Getenv(urlVariable)
 	parent := begin == ""
@@ -66,8 +66,8 @@ func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 	}
 }
 
-// TestNew opens sinks with the client of the caller: at the first call of Position, and with the
-// errors of Open.
+// TestNew opens sinks with the caller's client: at the first call of Position, and with the errors of
+// Open.
 func TestNew(t *testing.T) {
 	var requests atomic.Int64
 	db, err := client.Open(client.Config{URL: couchtest.NewFake(t).NewDB(t), Attempts: 1, HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {

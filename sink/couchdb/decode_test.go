@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// compressedBody is a document as Apache CouchDB sends it: text is compressed.
+// compressedBody is a document as Apache CouchDB sends it, with compressed text.
 func compressedBody(t *testing.T, id, text string, history bool) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,14 +35,14 @@ func compressedBody(t *testing.T, id, text string, history bool) string {
 		"\r\n--b\r\nContent-Disposition: attachment; filename=\"b.png\"\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\nPNG\r\n--b--"
 }
 
-// digest is what CouchDB says of an attachment that it stores so.
+// digest is CouchDB's digest of an attachment that it stores compressed.
 func digest(stored string) string {
 	sum := md5.Sum([]byte(stored))
 	return "md5-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// TestCompressedBehindProxy: a proxy lets nobody see the server, only its databases. Then
-// attachments are sent as they are.
+// TestCompressedBehindProxy: behind a proxy that exposes databases but not the server, attachments are
+// sent unchanged.
 func TestCompressedBehindProxy(t *testing.T) {
 	var sent []byte
 	k := open(t, couchtest.NewDB(t), func(r *http.Request) (*http.Response, error) {
@@ -66,8 +66,8 @@ func TestCompressedBehindProxy(t *testing.T) {
 	}
 }
 
-// TestCompressed has text that CouchDB has compressed: PouchDB Server gets it as
-// text, CouchDB as it is.
+// TestCompressed has text that CouchDB has compressed. It is sent to PouchDB Server as text, and to
+// CouchDB unchanged.
 func TestCompressed(t *testing.T) {
 	text := strings.Repeat("hello ", 1000)
 	for _, history := range []bool{true, false} {
@@ -93,7 +93,7 @@ func TestCompressed(t *testing.T) {
 				body := compressedBody(t, "doc", text, history)
 				mustWrite(t, k, fromCouch(1, "multipart/related; boundary=b", body, "doc", "1-aa", false))
 				got := couchtest.Send(t, http.MethodGet, to+"/doc/a.txt", "")
-				// PouchDB's engine keeps what it is told is text as the bytes that it gets.
+				// PouchDB's engine stores an attachment with a text type as the bytes that it receives.
 				if whole := strings.HasPrefix(vendor, "PouchDB") || !couchtest.IsPouchDB(t); (got == text) != whole {
 					t.Errorf("the attachment is %.20q", got)
 				}

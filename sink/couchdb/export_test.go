@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// OpenImpatient opens a sink that tries each step at most tries times, without pauses.
+// OpenImpatient opens a sink that tries each step at most tries times, without delays.
 func OpenImpatient(ctx context.Context, c couchdb.Config, tries int) (*Sink, error) {
 	db, err := couchdb.Open(c)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 var allFaults = flag.Bool("all-faults", false, "let each request fail, and kill the server and the sink at each")
 
-// one of so many requests is tested, unless all are.
+// every nth request is tested, unless all are.
 func oneOf(n int) int {
 	if *allFaults {
 		return 1
@@ -27,7 +27,7 @@ func oneOf(n int) int {
 	return n
 }
 
-// batches are what the tests below write: everything that a sink does.
+// batches are written by the tests below, and cover everything that a sink does.
 func batches(t testing.TB) [][]*feed.Entity {
 	large := strings.Repeat("large ", 11_000)
 	all := revisions(t, 50, true)
@@ -41,8 +41,8 @@ func batches(t testing.TB) [][]*feed.Entity {
 	}
 }
 
-// consume applies all batches from the position of the sink on. It goes on where a
-// batch has failed in part, as the next run of a job would.
+// consume applies all batches after the position of the sink. After a batch that failed in part, it
+// continues like the next run of a job.
 func consume(t testing.TB, k consumer.Sink, all [][]*feed.Entity) error {
 	at, err := k.Position(t.Context())
 	if err != nil {
@@ -65,13 +65,12 @@ func consume(t testing.TB, k consumer.Sink, all [][]*feed.Entity) error {
 		}
 	}
 	if !found {
-		t.Fatalf("the sink is at %q, which was never there", at.ContentID)
+		t.Fatalf("the sink is at %q, which is not in the feed", at.ContentID)
 	}
 	return nil
 }
 
-// A fault happens to the nth request: it is lost, or its answer is, or the server
-// says that it is not available.
+// A fault happens to the nth request: it is lost, or its response is, or the server is unavailable.
 type fault struct {
 	n    int
 	kind string
@@ -102,8 +101,8 @@ func (f *fault) through(r *http.Request) (*http.Response, error) {
 	return nil, errFault
 }
 
-// TestFaults has each request fail once. The revisions tell whether something was
-// written twice, or too late: they are those of a run without faults.
+// TestFaults has each request fail once. If something was written twice or too late, the revisions
+// differ from those of a run without faults.
 func TestFaults(t *testing.T) {
 	all := batches(t)
 	want := couchtest.NewDB(t)
@@ -115,11 +114,11 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kind  string
 		tries int
-		first int // not the same for all, so that a sample of each has most requests
+		first int // different for each, so that together the samples cover most requests
 		every int
 	}{
 		{"lost", 1, 1, 5}, {"answer lost", 1, 3, 3}, {"lost", 3, 2, 20}, {"answer lost", 3, 4, 10},
-		{"unavailable", 3, 5, 60}, // after which the client is slow for a while
+		{"unavailable", 3, 5, 60}, // after which the client is slower for a while
 	} {
 		t.Run(fmt.Sprintf("%s, %d tries", c.kind, c.tries), func(t *testing.T) {
 			t.Parallel()
@@ -128,11 +127,11 @@ func TestFaults(t *testing.T) {
 				url := couchtest.NewDB(t)
 				f := &fault{n: n, kind: c.kind}
 				err := runThrough(t, url, c.tries, f, all)
-				if c.tries > 1 && n > 2 && err != nil { // the first two are not within a step
+				if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
 					t.Errorf("request %d: %v", n, err)
 				}
 				if f.done < n {
-					t.Fatalf("there were %d requests, not %d", f.done, n)
+					t.Fatalf("there were %d requests, want %d", f.done, n)
 				}
 				if diff := cmp.Diff(leaves, leavesOf(t, url)); diff != "" {
 					t.Fatalf("request %d: leaves (-want +got):\n%s", n, diff)
@@ -142,8 +141,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// leavesOf returns the leaves of all documents. CouchDB and PouchDB derive the revision of
-// a change from all that is in it.
+// leavesOf returns the leaves of all documents. CouchDB and PouchDB derive the revision of a change
+// from its content.
 func leavesOf(t *testing.T, db string) map[string]any {
 	t.Helper()
 	var changes struct {
@@ -167,7 +166,7 @@ func runThrough(t *testing.T, url string, tries int, f *fault, all [][]*feed.Ent
 		k, err := impatient(t.Context(), url, tries, f.through)
 		if err == nil {
 			err = consume(t, k, all)
-			if err != nil { // the same sink goes on, if it can
+			if err != nil { // the same sink continues, if it can
 				first = err
 				err = consume(t, k, all)
 			}
@@ -200,7 +199,7 @@ func checkEnd(t *testing.T, url string, all [][]*feed.Entity) {
 	}
 }
 
-// TestRestarts kills the server before each request, and starts it again.
+// TestRestarts kills and restarts the server before each request.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	server := couchtest.StartOwn(t)

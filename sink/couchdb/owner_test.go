@@ -24,12 +24,10 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// otherHost has sinks that are opened from now on use other locks, as those on
-// another host do.
+// otherHost has sinks that are opened from now on use other locks, like those on another host.
 func otherHost(t *testing.T) { t.Setenv("TMPDIR", t.TempDir()) }
 
-// asCouchDB writes documents in _local without a look at their revision, as Apache
-// CouchDB does.
+// asCouchDB writes _local documents without comparing their revisions, like Apache CouchDB.
 func asCouchDB(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/_local/") {
 		return http.DefaultTransport.RoundTrip(r)
@@ -54,7 +52,7 @@ func asCouchDB(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestTakenOver has a second consumer on another host, which the first finds out.
+// TestTakenOver has a second consumer on another host, which the first detects.
 func TestTakenOver(t *testing.T) {
 	for name, through := range map[string]transport{"as it is": nil, "CouchDB": asCouchDB} {
 		t.Run(name, func(t *testing.T) {
@@ -81,9 +79,9 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestTakenOverWithin has the second consumer come at any request of a commit of
-// the first. With CouchDB the first may take the sink back by mistake. Whoever
-// has it in the end comes to what the feed says.
+// TestTakenOverWithin has the second consumer open the sink during each request of a commit of the
+// first. With CouchDB the first may take the sink back by mistake. Whichever has it in the end applies
+// the feed correctly.
 func TestTakenOverWithin(t *testing.T) {
 	for name, through := range map[string]transport{"as it is": http.DefaultTransport.RoundTrip, "CouchDB": asCouchDB} {
 		t.Run(name, func(t *testing.T) {
@@ -98,10 +96,9 @@ func TestTakenOverWithin(t *testing.T) {
 	}
 }
 
-// looks is the request with which a commit looks for the last time, before it writes,
-// whether the sink is still its own. Before are a first look, the one for revisions,
-// and the log.
-const looks = 4
+// lastCheck is the request with which a commit checks for the last time, before it writes, that it
+// still owns the sink. Before it are a first check, the request for revisions, and the log.
+const lastCheck = 4
 
 // takenOverAt reports whether there was an nth request.
 func takenOverAt(t *testing.T, through transport, n int) bool {
@@ -126,13 +123,13 @@ func takenOverAt(t *testing.T, through transport, n int) bool {
 	if second == nil {
 		return false
 	}
-	if err == nil && n <= looks {
-		t.Errorf("request %d: the first has not found out", n)
+	if err == nil && n <= lastCheck {
+		t.Errorf("request %d: the first consumer did not detect it", n)
 	}
 	if err == nil {
 		mustWrite(t, first, put(4, "a", `{"n":4}`), put(5, "c", `{"n":5}`))
 		if err := write(t.Context(), second, put(6, "d", `{}`)); !errors.Is(err, couchdb.ErrTaken) {
-			t.Errorf("request %d: both consumers have the sink: %v", n, err)
+			t.Errorf("request %d: both consumers own the sink: %v", n, err)
 		}
 	}
 	checkDocuments(t, to, map[string]string{"a": `{"n":4}`, "b": `{"n":3}`, "c": `{"n":5}`})
@@ -154,8 +151,8 @@ func checkDocuments(t *testing.T, db string, want map[string]string) {
 	}
 }
 
-// TestOthersWrite has somebody else write between the request that looks up
-// revisions and the one that writes: the feed has the last word.
+// TestOthersWrite has another client write between the request for revisions and the one that writes:
+// the feed wins.
 func TestOthersWrite(t *testing.T) {
 	to := couchtest.NewDB(t)
 	times := 1
@@ -210,7 +207,7 @@ func TestOthersWrite(t *testing.T) {
 		t.Errorf("there is no %v", want)
 	}
 
-	// They never stop.
+	// The other client never stops.
 	times = 1 << 30
 	mustWrite(t, k, put(8, "a", `{"n":8}`), put(9, "b", `{"n":9}`))
 	if c := numbers(t, to); c.Failures != 1 || len(c.Refused) != 1 || c.Refused[0].ID != "a" || !strings.Contains(c.Refused[0].Reason, "conflict") {
@@ -218,7 +215,7 @@ func TestOthersWrite(t *testing.T) {
 	}
 }
 
-// TestPatchOfOthers changes documents that somebody else has written.
+// TestPatchOfOthers patches documents that another client has written.
 func TestPatchOfOthers(t *testing.T) {
 	to := couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPut, to+"/a", `{"n":1,"list":[]}`)
@@ -231,7 +228,7 @@ func TestPatchOfOthers(t *testing.T) {
 	checkDocuments(t, to, map[string]string{"a": `{"n":2,"list":[]}`, "b": `{"n":2}`, "c": `{"n":2}`})
 }
 
-// TestLost has the database deleted, and created again, while it is open.
+// TestLost deletes and recreates the database while the sink is open.
 func TestLost(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -307,10 +304,10 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// TestLock has several take the sink in turn: never two at a time, and no file is left.
+// TestLock has several consumers open the sink in turn: never two at a time, and no file is left.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	to := couchtest.NewDB(t) // whose server has a directory, too
+	to := couchtest.NewDB(t) // its server has a directory, too
 	t.Setenv("TMPDIR", dir)
 	var holders, turns atomic.Int32
 	var all sync.WaitGroup
@@ -327,7 +324,7 @@ func TestLock(t *testing.T) {
 					return
 				}
 				if n := holders.Add(1); n != 1 {
-					t.Errorf("%d have the sink", n)
+					t.Errorf("%d consumers have the sink", n)
 				}
 				turns.Add(1)
 				holders.Add(-1)
@@ -343,7 +340,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestEarlierMembers changes a document whose metadata an earlier version has written.
+// TestEarlierMembers changes a document with metadata that an earlier version wrote.
 func TestEarlierMembers(t *testing.T) {
 	to := couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPut, to+"/a", `{"n":1,"feedctl":{"content_id":"<0@example.com>",`+

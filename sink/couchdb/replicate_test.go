@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// TestRoundTrip writes what a bridge makes of a database into another one: one of
-// the server, and one that is as Apache CouchDB.
+// TestRoundTrip writes the feed of a bridge into another database: one on the server, and one that
+// behaves like Apache CouchDB.
 func TestRoundTrip(t *testing.T) {
 	t.Run("server", func(t *testing.T) { roundTrip(t, couchtest.NewDB) })
 	t.Run("fake", func(t *testing.T) { roundTrip(t, couchtest.NewFake(t).NewDB) })
@@ -97,8 +97,8 @@ func TestLargeRevisions(t *testing.T) {
 	checkEqual(t, from, to)
 }
 
-// TestDeepHistory has a document with as many ancestors as CouchDB keeps by default, and
-// a conflict with the oldest of them.
+// TestDeepHistory has a document with as many ancestors as CouchDB keeps by default, and a conflict with
+// the oldest one.
 func TestDeepHistory(t *testing.T) {
 	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
 	ids := make([]string, 1000)
@@ -119,8 +119,8 @@ func TestDeepHistory(t *testing.T) {
 	}
 }
 
-// TestWithoutRevisions has documents from CouchDB that lack their history: they
-// are changes, under their own id.
+// TestWithoutRevisions has documents from CouchDB without their revision history: they are stored as
+// changes under their own id.
 func TestWithoutRevisions(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -159,7 +159,7 @@ func TestWithoutRevisions(t *testing.T) {
 	}
 }
 
-// Not from CouchDB, though something speaks for it.
+// Not from CouchDB, although it resembles it.
 func TestNotFromCouchDB(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -266,8 +266,8 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// couchRefuses answers as Apache CouchDB does: forbidden documents get errors of
-// their own within _bulk_docs, and one that lacks an attachment fails all.
+// couchRefuses responds like Apache CouchDB: in _bulk_docs, each forbidden document has an error, and one
+// that lacks an attachment fails the request.
 func couchRefuses(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || strings.Contains(r.URL.Path, "_local/") {
 		return http.DefaultTransport.RoundTrip(r)
@@ -337,8 +337,8 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestConstantMemory has an attachment that is much larger than the memory that it
-// may take. No server is asked to keep it.
+// TestConstantMemory has an attachment that is much larger than the memory that may be used. No real
+// server stores it.
 func TestConstantMemory(t *testing.T) {
 	const size = 64 << 20
 	to := couchtest.NewDB(t)

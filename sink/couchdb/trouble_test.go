@@ -24,8 +24,8 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// TestReplaced has the database deleted and created again before any of the requests.
-// What was in the old one must not be taken for done: the feed is read anew.
+// TestReplaced deletes and recreates the database before each of the requests. The feed must be read
+// again from its beginning.
 func TestReplaced(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	all := batches(t)
@@ -72,8 +72,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestMovedBack has the database restored from a backup while it is open: what was
-// written since may be lost, so the sink must not go on as if it were not.
+// TestMovedBack restores the database from a backup while it is open. Later writes may be lost, so the
+// sink must not continue.
 func TestMovedBack(t *testing.T) {
 	to := couchtest.NewDB(t)
 	local := to + "/_local/feedctl-sink-feedctl"
@@ -119,7 +119,7 @@ func TestLongReasons(t *testing.T) {
 	}
 }
 
-// TestNoReason has a proxy that refuses a document, and does not say why.
+// TestNoReason has a proxy that refuses a document without a reason.
 func TestNoReason(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, func(r *http.Request) (*http.Response, error) {
@@ -134,8 +134,8 @@ func TestNoReason(t *testing.T) {
 	}
 }
 
-// TestPassing: a document that the server cannot store for now is not refused.
-func TestPassing(t *testing.T) {
+// TestTemporary: a document that the server temporarily fails to store is not refused.
+func TestTemporary(t *testing.T) {
 	for _, code := range []string{"internal_server_error", "timeout", "service_unavailable", "overloaded", "too_many_requests", "nodedown"} {
 		to := couchtest.NewDB(t)
 		ill := true
@@ -157,12 +157,12 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestLateCredentials: the credentials are not good for some requests, such as a token that is
-// renewed a moment too late. That says nothing about the documents that are written then.
+// TestLateCredentials: credentials are briefly invalid, like a token that is renewed a moment too late.
+// The documents written then are not refused.
 func TestLateCredentials(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	all := []*feed.Entity{entity(6, feed.Put, "f", "text/plain", strings.Repeat("x", 100_000))}
-	for n, id := range []string{"a", "b", "c"} { // too large to be written together
+	for n, id := range []string{"a", "b", "c"} { // too large for one request
 		all = append(all, fromCouch(n+1, "multipart/related; boundary=b", "--b\r\nContent-Type: application/json\r\n\r\n"+
 			`{"_id":"`+id+`","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"text":"`+strings.Repeat("x", 70_000)+`"}`+"\r\n--b--", id, "1-aa", false))
 	}
@@ -191,7 +191,7 @@ func TestLateCredentials(t *testing.T) {
 				t.Errorf("%d requests from that for %q on: the database has %d documents, refused %+v", many, first, len(ids), c.Refused)
 			}
 		}
-		// A validation function may answer so as well.
+		// A validation function may respond with the same status.
 		to := fake.NewDB(t)
 		k := open(t, to, func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+first) {
@@ -206,9 +206,8 @@ func TestLateCredentials(t *testing.T) {
 	}
 }
 
-// TestPoison has revisions that a server does not take even for a question, among
-// others that it takes.
-func TestPoison(t *testing.T) {
+// TestUnreadableRevisions has revisions that a server rejects even in a query, among valid ones.
+func TestUnreadableRevisions(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, func(r *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, "/_revs_diff") {
@@ -234,7 +233,7 @@ func TestPoison(t *testing.T) {
 			want[id] = []any{map[string]any{"rev": "1-aa"}}
 		}
 	}
-	// A hash of 32 characters is a number for CouchDB, which it cannot read here.
+	// CouchDB reads a hash of 32 characters as a number, which fails here.
 	odd := "1-" + strings.Repeat("z", 32)
 	all = append(all, fromCouch(9, "application/json", fmt.Sprintf(`{"_id":"odd","_rev":%q,"_revisions":{"start":1,"ids":[%q]}}`, odd, odd[2:]), "odd", odd, false))
 	mustWrite(t, k, all...)
@@ -260,8 +259,8 @@ func marshal(t testing.TB, v any) string {
 	return string(text)
 }
 
-// TestCreate has the first requests that create the database get no answer: they were lost on
-// their way, or only their answers.
+// TestCreate has the first requests that create the database fail: either they are lost, or only their
+// responses.
 func TestCreate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, landed := range map[string]bool{"lost": false, "landed": true} {
@@ -292,14 +291,14 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestUnavailable: an error tells a server that may be there later from one that refuses.
+// TestUnavailable: errors distinguish a server that is unavailable for now from one that refuses.
 func TestUnavailable(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for status, want := range map[int]bool{0: true, 503: true, 429: true, 401: false, 403: false} {
 		for first, method := range []string{http.MethodHead, http.MethodGet} {
 			_, err := impatient(t.Context(), "http://couch.test/db", 1, func(r *http.Request) (*http.Response, error) {
 				answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
-				if first == 1 && r.Method == http.MethodHead { // the database exists, and then it happens
+				if first == 1 && r.Method == http.MethodHead { // the database exists when it happens
 					return answer, nil
 				}
 				if status == 0 {
@@ -315,8 +314,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestInterruptedOpen: whoever gives up while the sink is opened is not kept waiting, as
-// nothing was applied that should be committed.
+// TestInterruptedOpen: a caller that gives up while the sink is opened does not wait, because there is
+// nothing to commit.
 func TestInterruptedOpen(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +335,7 @@ func TestInterruptedOpen(t *testing.T) {
 	})
 }
 
-// TestHalfDone has the server store half of a batch, and then fail as a whole.
+// TestHalfDone has the server store half of a batch, and then fail the request.
 func TestHalfDone(t *testing.T) {
 	for _, all := range [][]*feed.Entity{
 		{put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`), put(3, "c", `{"n":3}`), entity(4, feed.Delete, "old", "text/plain", "")},

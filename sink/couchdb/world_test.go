@@ -29,7 +29,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// impatient opens a sink that tries every request once, and every step so often.
+// impatient opens a sink that tries every request once, and every step the given number of times.
 func impatient(ctx context.Context, url string, tries int, through transport) (consumer.Sink, error) {
 	config := client.Config{URL: url, Attempts: 1}
 	if through != nil {
@@ -53,7 +53,7 @@ func open(t *testing.T, url string, through transport) consumer.Sink {
 	return k
 }
 
-// write applies entities in one batch. The position is that after the last.
+// write applies entities in one batch. The position is after the last one.
 func write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error {
 	b, err := k.Begin(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func put(n int, key, body string) *feed.Entity {
 	return entity(n, feed.Put, key, "application/json", body)
 }
 
-// fromCouch makes an entity as the bridge does it, of a document's text.
+// fromCouch returns the entity of a document's text, like the bridge.
 func fromCouch(n int, contentType, text, id, rev string, deleted bool) *feed.Entity {
 	op := feed.Put
 	if deleted {
@@ -104,8 +104,7 @@ func fromCouch(n int, contentType, text, id, rev string, deleted bool) *feed.Ent
 	return e
 }
 
-// docs are revisions as CouchDB has them: conflicts, deleted ones, ancestors,
-// attachments.
+// docs are revisions of all kinds: conflicts, tombstones, ancestors, attachments.
 var docs = []string{
 	`{"_id":"plain","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"n":1,"list":[1,2]}`,
 	`{"_id":"grown","_rev":"3-cc","_revisions":{"start":3,"ids":["cc","bb","aa"]},"v":3}`,
@@ -182,7 +181,7 @@ func get(t testing.TB, url string, v any) {
 	}
 }
 
-// A checkpoint is what operators find in _local.
+// A checkpoint is the sink's document in _local.
 type checkpoint struct {
 	Written  int64 `json:"docs_written"`
 	Failures int64 `json:"doc_write_failures"`
@@ -220,8 +219,8 @@ func sorted(list []string) []string {
 
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// read returns what the documents of a database say, as the package's
-// documentation has it.
+// read returns the entities that the documents of a database stand for, according to the package's
+// documentation.
 func read(db string) (records []sinktest.Record, err error) {
 	var answer struct {
 		Rows []struct {
@@ -289,8 +288,7 @@ func readDocument(db, id string, text []byte) (r sinktest.Record, err error) {
 	return r, err
 }
 
-// ownMembers returns the members of a document that are not CouchDB's or the
-// sink's, in their order.
+// ownMembers returns the members of a document except CouchDB's and the sink's, in their order.
 func ownMembers(text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {

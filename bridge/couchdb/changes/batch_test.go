@@ -98,7 +98,7 @@ func TestConnections(t *testing.T) {
 		if _, err := read(t, follow(t, w.db, changes.Options{Feed: changes.LongPoll})); err != errNothing {
 			t.Error(err)
 		}
-		if n := w.net.Dials(); n != 2 { // one for the feed, one to ask what it is of
+		if n := w.net.Dials(); n != 2 { // one for the feed, one for the database information
 			t.Errorf("%d connections", n)
 		}
 	})
@@ -116,7 +116,7 @@ func TestNoSequence(t *testing.T) {
 	})
 }
 
-// many returns rows with these many documents.
+// many returns rows with n documents.
 func many(n, size int) string {
 	var b strings.Builder
 	for i := range n {
@@ -128,8 +128,7 @@ func many(n, size int) string {
 	return b.String()
 }
 
-// TestBatches: they have no more rows and bytes than wanted, and as many as there
-// are.
+// TestBatches: batches have as many rows as are available, within the limits of rows and bytes.
 func TestBatches(t *testing.T) {
 	for _, o := range []changes.Options{{}, {BatchRows: 1}, {BatchRows: 7}, {BatchBytes: 1}, {BatchBytes: 5000}, {BatchRows: 50, BatchBytes: 20000}} {
 		inWorld(t, []answer{text(`{"results":[` + many(500, 200) + `],"last_seq":499}`)}, func(t *testing.T, w *world) {
@@ -137,7 +136,7 @@ func TestBatches(t *testing.T) {
 			f := follow(t, w.db, o)
 			n, batches := 0, 0
 			for {
-				synctest.Wait() // until no more is ready
+				synctest.Wait() // until nothing more is available
 				b, err := next(t, f, time.Hour)
 				if err == io.EOF {
 					break
@@ -241,7 +240,7 @@ func spooling(t *testing.T, w *world, whole int, dir string) *couchdb.DB {
 	return db
 }
 
-// TestCancelled: Follow ends with its context at any time, and leaves nothing.
+// TestCancelled: Follow ends with its context at any time, and leaves no files.
 func TestCancelled(t *testing.T) {
 	answers := map[string]answer{
 		"no answer": hang(""), "hanging": hang(`{"results":[` + rows("a")), "live": beat(lines("a b")), "full": text(`{"results":[` + many(5000, 100) + `],"last_seq":1}`),
@@ -281,11 +280,11 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A giant is a feed with documents without an end in sight.
+// A giant is a feed with very large documents.
 type giant struct {
 	docs, size int
-	other      string // a member of the same size that is none of a row's
-	small      int    // so many members of 50 KB that are none of a row's
+	other      string // an unknown member of the same size
+	small      int    // number of unknown members of 50 KB
 }
 
 func (g giant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -319,8 +318,7 @@ var manyXs = strings.Repeat("x", 1<<20)
 
 func (xs) Read(p []byte) (int, error) { return copy(p, manyXs), nil }
 
-// TestMemory: rows of any size, and any number of them, take as much memory as
-// the configuration says.
+// TestMemory: memory is limited by the configuration, whatever the size and number of rows.
 func TestMemory(t *testing.T) {
 	for _, g := range []giant{{2, 30 << 20, "", 0}, {200, 200 << 10, "", 0}, {2, 30 << 20, "other", 0}, {20, 1000 << 10, "other", 0}, {2, 1000, "", 1000}} {
 		db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: g}, SpoolDir: t.TempDir()})

@@ -13,9 +13,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// BenchmarkRead compares the follower with one who only receives, over a
-// loopback connection: 20,000 documents of 500 bytes with sequences as CouchDB
-// has them.
+// BenchmarkRead compares the follower with a client that only receives, over a loopback connection:
+// 20,000 documents of 500 bytes with sequences like CouchDB's.
 func BenchmarkRead(b *testing.B) {
 	const n = 20000
 	var feed bytes.Buffer

@@ -162,7 +162,7 @@ func TestRecreated(t *testing.T) {
 				},
 				text(normal("x", "sx")),
 			}
-			// The instance is asked for after the first answer has begun: hold it back.
+			// The instance is requested after the first response has begun: delay it.
 			f := follow(t, w.db, changes.Options{Feed: kind, Since: json.RawMessage(`"s0"`), Instance: "17"})
 			got, err := read(t, f)
 			if got != "" || !errors.Is(err, changes.ErrRecreated) || !strings.Contains(err.Error(), "http://couch.test/db") {
@@ -172,7 +172,7 @@ func TestRecreated(t *testing.T) {
 				t.Errorf("%v: position %s of %s", kind, f.Position(), f.Instance())
 			}
 		})
-		// Between two answers.
+		// Between two responses.
 		inWorld(t, nil, func(t *testing.T, w *world) {
 			w.answers = []answer{cut(lines("a")), cut(lines("x"))}
 			if kind != changes.Continuous {

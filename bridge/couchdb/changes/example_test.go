@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// One-shot: read what has changed since a position that was stored.
+// Read what has changed since a stored position.
 func Example() {
-	// In the place of a CouchDB.
+	// Stands for a CouchDB.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/recipes" {
 			_, _ = io.WriteString(w, `{"db_name":"recipes","update_seq":"2-g1AB","instance_start_time":"1795176138","cluster":{"q":2}}`)

@@ -16,8 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A writer changes documents at random, and knows what a follower must have seen
-// last of each.
+// A writer changes documents at random, and records what a follower must have seen last of each.
 type writer struct {
 	db   *couchdb.DB
 	rand *rand.Rand
@@ -30,8 +29,7 @@ func newWriter(db *couchdb.DB, seed uint64) *writer {
 	return &writer{db: db, rand: rand.New(rand.NewPCG(seed, 1)), want: make(map[string]string), gen: make(map[string]int)}
 }
 
-// write stores new revisions of some documents: each is the successor of the one
-// before, so it wins.
+// write stores new revisions of some documents. Each succeeds the previous one, so it wins.
 func (w *writer) write(t *testing.T) {
 	t.Helper()
 	var docs [][]byte
@@ -89,7 +87,7 @@ func generation(rev string) int {
 	return g
 }
 
-// behind returns a document whose winner was not seen, if there is one.
+// behind returns a document whose winner was not seen, if any.
 func (r *reader) behind(w *writer) string {
 	for id, rev := range w.want {
 		if r.seen[id] != rev {
@@ -159,7 +157,7 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 	}
 	open := func() *follower { return follow(t, db, o) }
 	f := open()
-	// step reads a batch, or starts again where it stood.
+	// step reads a batch, or restarts at the last position.
 	step := func() {
 		b, err := f.Next(t.Context())
 		switch {
@@ -174,7 +172,7 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 		if w.rand.IntN(3) > 0 {
 			f.Confirm(b)
 		}
-		if w.rand.IntN(10) == 0 { // a crash: what was not confirmed comes again
+		if w.rand.IntN(10) == 0 { // a crash: what was not confirmed is repeated
 			o.Since, o.Instance = f.Position(), f.Instance()
 			f = open()
 		}
@@ -193,7 +191,7 @@ func random(t *testing.T, healthy *couchdb.DB, config couchdb.Config, kind chang
 	}
 }
 
-// TestSelector: PouchDB Server knows a selector in the URL only.
+// TestSelector: PouchDB Server accepts selectors in the URL only.
 func TestSelector(t *testing.T) {
 	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "server": couchtest.NewDB(t)} {
 		db, err := couchdb.Open(couchdb.Config{URL: url})
@@ -216,7 +214,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestPages reads a feed in pieces, up to the first that is not full.
+// TestPages reads a feed in pages, up to the first that is not full.
 func TestPages(t *testing.T) {
 	for name, url := range map[string]string{"fake": couchtest.NewFake(t).NewDB(t), "server": couchtest.NewDB(t)} {
 		db, err := couchdb.Open(couchdb.Config{URL: url})
@@ -250,7 +248,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOptions follows with filters, and knows what is to come.
+// TestOptions follows with filters, and reports what is pending.
 func TestOptions(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db, err := couchdb.Open(couchdb.Config{URL: fake.NewDB(t)})

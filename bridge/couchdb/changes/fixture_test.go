@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A recording is what Apache CouchDB 3.5.2 has answered, as captured with curl -i.
+// A recording is a response of Apache CouchDB 3.5.2, as captured with curl -i.
 type recording struct {
 	status int
 	header http.Header
@@ -43,7 +43,7 @@ func readRecording(t *testing.T, path string) recording {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	answer.Header.Del("Content-Length") // curl has added a line
+	answer.Header.Del("Content-Length") // curl added a line
 	return recording{answer.StatusCode, answer.Header, body}
 }
 
@@ -55,7 +55,7 @@ func (r recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	send(w, string(r.body))
 }
 
-// A recorded row is a line of an answer, as another decoder reads it.
+// A recorded row is a line of a response, as another decoder reads it.
 type recordedRow struct {
 	Seq     json.RawMessage
 	ID      string
@@ -64,7 +64,7 @@ type recordedRow struct {
 	Doc     json.RawMessage
 }
 
-// rows returns the rows, and the sequence to go on from.
+// rows returns the rows, and the sequence to continue from.
 func (r recording) rows(t *testing.T) (rows []recordedRow, last json.RawMessage) {
 	t.Helper()
 	for line := range strings.Lines(string(r.body)) {
@@ -92,11 +92,11 @@ func (r recording) rows(t *testing.T) (rows []recordedRow, last json.RawMessage)
 	return rows, last
 }
 
-// TestFixtures follows what Apache CouchDB has answered.
+// TestFixtures follows recorded responses of Apache CouchDB.
 func TestFixtures(t *testing.T) {
 	const dir = "testdata/couchdb-3.5.2/"
 	live, poll := changes.Options{Feed: changes.Continuous}, changes.Options{Feed: changes.LongPoll}
-	options := map[string]changes.Options{ // what the answer was asked for with
+	options := map[string]changes.Options{ // of the request
 		"05-changes-seq_interval3":                    {SeqInterval: 3},
 		"12-conflict-all_docs-include_docs-conflicts": {AllDocs: true, IncludeDocs: true},
 		"14-deleted-include_docs":                     {IncludeDocs: true},

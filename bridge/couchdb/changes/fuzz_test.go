@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// A canned transport answers the first two requests of a feed with the same bytes.
+// A canned transport responds to the first two requests of a feed with the same bytes.
 type canned struct {
 	body  []byte
 	bytes bool // one at a time
@@ -41,7 +41,7 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readAll follows a normal feed to its end, or until it is gone.
+// readAll follows a normal feed to its end, or until there is no more of it.
 func readAll(t *testing.T, c *canned, config couchdb.Config, o changes.Options) (rows []string, err error) {
 	t.Helper()
 	config.URL, config.HTTP = "http://couch.test/db", &http.Client{Transport: c}
@@ -80,7 +80,7 @@ func readAll(t *testing.T, c *canned, config couchdb.Config, o changes.Options) 
 	}
 }
 
-// FuzzRows compares the rows of a feed with what encoding/json makes of it.
+// FuzzRows compares the rows of a feed with the result of encoding/json.
 func FuzzRows(f *testing.F) {
 	for _, seed := range []string{
 		`{"results":[` + "\n" + `{"seq":"1-x","id":"a","changes":[{"rev":"1-x"},{"rev":"2-y"}],"deleted":true,"doc":{"_id":"a","n":1.10}},` + "\r\n" +
@@ -95,7 +95,7 @@ func FuzzRows(f *testing.F) {
 		got, err := readAll(t, &canned{body: body}, small, changes.Options{BatchBytes: 100})
 		again, errAgain := readAll(t, &canned{body: body, bytes: true}, couchdb.Config{}, changes.Options{})
 		if diff := cmp.Diff(again, got); diff != "" || (err == nil) != (errAgain == nil) {
-			t.Errorf("%q: it matters how it comes: %s, %v and %v", body, diff, err, errAgain)
+			t.Errorf("%q: the result depends on the size of reads: %s, %v and %v", body, diff, err, errAgain)
 		}
 		type row struct {
 			Seq     json.RawMessage
@@ -118,7 +118,7 @@ func FuzzRows(f *testing.F) {
 		var rows []string
 		for _, r := range want.Results {
 			if r.ID == nil || len(r.Changes) == 0 {
-				return // makes no sense, which other tests are for
+				return // malformed, which other tests cover
 			}
 			var revs []string
 			for _, c := range r.Changes {
@@ -144,9 +144,8 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// odd reports whether a text may mean another thing to encoding/json, which does
-// not mind the case of names, takes the last of two members, and replaces what is
-// not UTF-8.
+// odd reports whether encoding/json may read a text differently: it ignores the case of names, uses the
+// last of two members, and replaces invalid UTF-8.
 func odd(body []byte) bool {
 	if strings.ToValidUTF8(string(body), "") != string(body) || bytes.ContainsAny(body, "\\") || bytes.Count(body, []byte(`"last_seq"`)) > 1 {
 		return true

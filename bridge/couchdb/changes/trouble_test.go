@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// slow answers with a text, and then takes this long to break the connection.
+// slow sends a text, and cuts the connection after a delay.
 func slow(body string, pause time.Duration) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		send(w, body)
@@ -31,7 +31,7 @@ func slow(body string, pause time.Duration) answer {
 // silent never responds.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// TestFails: a connection without a row that fails is an error, however long it lasted.
+// TestFails: a connection that fails without a row is an error, however long it lasted.
 func TestFails(t *testing.T) {
 	for name, a := range map[string]answer{
 		"no answer": silent, "no rows": hang(`{"results":[`), "cut after a while": slow(`{"results":[`, time.Minute/2),
@@ -120,7 +120,7 @@ func TestFewSequences(t *testing.T) {
 	})
 }
 
-// TestMalformedAgain: each malformed row is requested again, unless the one before is malformed, too.
+// TestMalformedAgain: each malformed row is requested again, unless the previous one is malformed, too.
 func TestMalformedAgain(t *testing.T) {
 	inWorld(t, []answer{
 		beat(lines("a !b")), beat(lines("b c !d")), beat(lines("d e")), // both were damaged in transit

@@ -19,18 +19,18 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A script is a server of a database with a list of answers to requests for its changes.
+// A script is a server of a database with a list of responses to requests for its changes.
 type script struct {
 	mu        sync.Mutex
 	instance  string
 	uuid      string // "403": requests for it are refused
-	ill       int    // how many requests for the database fail
+	ill       int    // number of requests for the database that fail
 	answers   []answer
-	asked     []string // queries, without what is the same in all
+	asked     []string // queries, without their common parameters
 	otherwise answer
 }
 
-// An answer of the changes feed.
+// An answer is a response of the changes feed.
 type answer func(w http.ResponseWriter, r *http.Request)
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,12 +84,12 @@ func send(w http.ResponseWriter, text string) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// text answers with a text.
+// text sends a text.
 func text(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) { send(w, body) }
 }
 
-// cut answers with a text, and then breaks the connection.
+// cut sends a text, and then cuts the connection.
 func cut(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		send(w, body)
@@ -97,7 +97,7 @@ func cut(body string) answer {
 	}
 }
 
-// hang answers with a text, and then with nothing.
+// hang sends a text, and then nothing.
 func hang(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)
@@ -105,7 +105,7 @@ func hang(body string) answer {
 	}
 }
 
-// beat answers with a text, and then with heartbeats.
+// beat sends a text, and then heartbeats.
 func beat(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)
@@ -119,7 +119,7 @@ func beat(body string) answer {
 	}
 }
 
-// refuse answers with a status.
+// refuse responds with a status.
 func refuse(status int, header ...string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if len(header) > 0 {
@@ -130,9 +130,8 @@ func refuse(status int, header ...string) answer {
 	}
 }
 
-// rows returns rows of a normal feed, by the names of documents. The sequence is
-// the name with an s, or null after a "-"; "!" makes a row that is no JSON, and "?"
-// one without an id.
+// rows returns rows of a normal feed, by the names of documents. The sequence is the name after an s,
+// or null after a "-"; "!" makes a row that is not JSON, and "?" one without an id.
 func rows(names string) string {
 	var b strings.Builder
 	for i, name := range strings.Fields(names) {
@@ -170,7 +169,7 @@ func lines(names string) string {
 	return b.String()
 }
 
-// A world is a script and a database that it is the server of.
+// A world is a script and a database on it.
 type world struct {
 	*script
 	net *memnet.Net
@@ -268,8 +267,8 @@ func (f *follower) Confirm(b *changes.Batch) {
 
 func (f *follower) Position() json.RawMessage { return f.position }
 
-// read reads until there is an error, or nothing comes for an hour, and confirms
-// everything. It returns the names of the rows, and the error.
+// read reads until there is an error, or nothing arrives for an hour, and confirms everything. It
+// returns the names of the rows, and the error.
 func read(t *testing.T, f *follower) (string, error) {
 	t.Helper()
 	var got []string
@@ -298,7 +297,7 @@ func name(r changes.Row) string {
 
 var errNothing = errors.New("nothing came")
 
-// next returns the next batch, or errNothing if none comes for so long.
+// next returns the next batch, or errNothing if none arrives in time.
 func next(t *testing.T, f *follower, wait time.Duration) (*changes.Batch, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
