@@ -40,6 +40,10 @@ type ApplyOptions struct {
 	DryRun bool
 	// Node is the name of a node that will join; jobs may be pinned to it already.
 	Node string
+	// If, unless it is nil, is asked for each document whether the job of this generation may
+	// be changed; the generation is 0 if there is none. If not, nothing is changed, and the
+	// error matches [ErrConflict].
+	If func(id string, generation int64) bool
 }
 
 // Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
@@ -52,6 +56,9 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		a, err := s.newApplication(ctx, tx, documents)
 		if err != nil {
+			return err
+		}
+		if err := a.conflict(documents, o.If); err != nil {
 			return err
 		}
 		changes = a.changes(documents, o.Prune)
@@ -140,6 +147,20 @@ func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents [
 			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Node, suggest.DidYouMean(d.Node, names, ""), d.Node)})
 	}
 	return problems, err
+}
+
+// conflict returns an error if a job must not be changed.
+func (a *application) conflict(documents []Document, may func(id string, generation int64) bool) error {
+	for n := range documents {
+		id, generation := documents[n].ID(), int64(0)
+		if j, ok := a.stored[id]; ok {
+			generation = j.Generation
+		}
+		if may != nil && !may(id, generation) {
+			return fmt.Errorf("job %s: %w: it has generation %d", id, ErrConflict, generation)
+		}
+	}
+	return nil
 }
 
 // changes compares the documents with what is stored.

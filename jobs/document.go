@@ -61,10 +61,18 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+// place names a line of a file, or of a text that is not from a file.
+func place(file string, line int) string {
+	if file == "" {
+		return fmt.Sprintf("line %d", line)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
 func (p Problem) String() string {
 	var b strings.Builder
-	if p.File != "" || p.Line > 0 {
-		fmt.Fprintf(&b, "%s:%d: ", p.File, p.Line)
+	if p.Line > 0 {
+		b.WriteString(place(p.File, p.Line) + ": ")
 	}
 	if p.Job != "" {
 		fmt.Fprintf(&b, "job %q: ", p.Job)

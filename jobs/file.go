@@ -227,7 +227,7 @@ func (r *reader) collection(n *yaml.Node) {
 		lines := map[string]int{"": job.Line}
 		r.document(job, "", &d, lines)
 		if file, ok := r.files[d.ID()]; ok {
-			r.add(job, "name", "job %q is at %s:%d already", d.ID(), file, r.lines[d.ID()][""])
+			r.add(job, "name", "job %q is at %s already", d.ID(), place(file, r.lines[d.ID()][""]))
 			continue
 		}
 		r.lines[d.ID()], r.files[d.ID()] = lines, r.file
@@ -270,6 +270,7 @@ func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[str
 		},
 	}
 	if field == "" {
+		known["namespace"] = r.text("namespace", &d.Namespace)
 		known["name"] = r.text("name", &d.Name)
 		known["after"] = r.list("after", &d.After)
 	}

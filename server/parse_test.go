@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/httpfield"
 )
 
 func TestPreferredWait(t *testing.T) {
@@ -128,13 +130,13 @@ func FuzzMatchesETag(f *testing.F) {
 			return
 		}
 		etag := `"` + tag + `"`
-		if matchesETag([]string{header}, etag, false) && !matchesETag([]string{header}, etag, true) {
+		if httpfield.MatchesETag([]string{header}, etag, false) && !httpfield.MatchesETag([]string{header}, etag, true) {
 			t.Fatalf("%q matches %q strongly but not weakly", header, etag)
 		}
-		if matchesETag([]string{header}, etag, true) && !strings.Contains(header, etag) && !strings.Contains(header, "*") {
+		if httpfield.MatchesETag([]string{header}, etag, true) && !strings.Contains(header, etag) && !strings.Contains(header, "*") {
 			t.Fatalf("%q matches %q", header, etag)
 		}
-		if !matchesETag([]string{`"x", ` + etag + ", " + header}, etag, false) {
+		if !httpfield.MatchesETag([]string{`"x", ` + etag + ", " + header}, etag, false) {
 			t.Fatalf("a list that has %q does not match it", etag)
 		}
 	})

@@ -130,7 +130,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/lru", "internal/problem", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
