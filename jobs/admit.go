@@ -83,7 +83,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 // Waiting returns how many jobs are due that the node could run; it stops counting at most.
 func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+due+" LIMIT $2) AS waiting", []any{n.Name, most}, &count)
+		_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+due+" LIMIT $3) AS waiting", []any{n.Name, n.text(), most}, &count)
 		return err
 	})
 	if err != nil {
@@ -105,12 +105,12 @@ type tenant struct {
 	due       []*Job  // a part of them
 }
 
-const due = "state = 'pending' AND not_before <= @now AND (node = '' OR node = $1) AND " + available
+const due = "state = 'pending' AND not_before <= @now AND " + placed + " AND " + available
 
 func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
 	const sql = "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + due + ")"
-	err := jobdb.Each(ctx, tx, sql, []any{n.Name}, func(scan func(...any) error) error {
+	err := jobdb.Each(ctx, tx, sql, []any{n.Name, n.text()}, func(scan func(...any) error) error {
 		var x tenant
 		var charged int64
 		if err := scan(&x.namespace, &x.shares, &x.usage, &charged); err != nil {
@@ -148,7 +148,7 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 // next returns a due job of the namespace, or nil. At most so many will be wanted.
 func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, most int) (j *Job, err error) {
 	if x.due == nil {
-		x.due, err = load(ctx, tx, "WHERE "+due+" AND namespace = $2 ORDER BY started, rank, id LIMIT $3 @skip", n.Name, x.namespace, most)
+		x.due, err = load(ctx, tx, "WHERE "+due+" AND namespace = $3 ORDER BY started, rank, id LIMIT $4 @skip", n.Name, n.text(), x.namespace, most)
 		if err != nil {
 			return nil, err
 		}

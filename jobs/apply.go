@@ -135,16 +135,16 @@ func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents [
 		return err
 	})
 	for _, j := range a.stored {
-		known[j.Document.Node] = true // it may be down
+		known[j.Document.Placement.Node] = true // it may be down
 	}
 	names := slices.Sorted(maps.Keys(known))
 	for n := range documents {
 		d := &documents[n]
-		if known[d.Node] {
+		if known[d.Placement.Node] {
 			continue
 		}
-		problems = append(problems, Problem{Job: d.ID(), Field: "node", Message: fmt.Sprintf(
-			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Node, suggest.DidYouMean(d.Node, names, ""), d.Node)})
+		problems = append(problems, Problem{Job: d.ID(), Field: "placement.node", Message: fmt.Sprintf(
+			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Placement.Node, suggest.DidYouMean(d.Placement.Node, names, ""), d.Placement.Node)})
 	}
 	return problems, err
 }
@@ -243,10 +243,10 @@ func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error 
 	if d.Paused {
 		j.State = Paused
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, kind, labels, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, state, paused,
+	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, kind, labels, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, placement, state, paused,
 			watch_type, watch_server, watch_credential, watch_node, watch_name)
-		VALUES ($1, $2, '', '', $3, $4, $5, '', '', '', $6, $7, $8, $9, $10, $11, '', '', '', '', '')`,
-		d.ID(), d.Namespace, j.text, j.Generation, d.ID(), d.Follow, j.Transient, a.ranks[d.ID()], d.Node, j.State, j.Document.Paused)
+		VALUES ($1, $2, '', '', $3, $4, $5, '', '', '', $6, $7, $8, $9, '%', $10, $11, '', '', '', '', '')`,
+		d.ID(), d.Namespace, j.text, j.Generation, d.ID(), d.Follow, j.Transient, a.ranks[d.ID()], d.Placement.Node, j.State, j.Document.Paused)
 	if err != nil {
 		return err
 	}
@@ -264,13 +264,13 @@ func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) er
 	i := a.store.kinds[d.Kind].Identify(d)
 	watchNode := ""
 	if i.Watch.Local {
-		watchNode = d.Node
+		watchNode = d.Placement.Node
 	}
-	_, err := tx.Exec(ctx, `UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8, kind = $14, labels = $15,
+	_, err := tx.Exec(ctx, `UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8, kind = $14, labels = $15, placement = $16,
 			watch_type = $9, watch_server = $10, watch_credential = $11, watch_node = $12, watch_name = $13, watch_state = '' WHERE id = $1`,
-		d.ID(), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, a.ranks[d.ID()], d.Node,
+		d.ID(), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, a.ranks[d.ID()], d.Placement.Node,
 		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name,
-		d.Kind, labelLines(d.Labels))
+		d.Kind, labelLines(d.Labels), d.Placement.pattern())
 	return err
 }
 

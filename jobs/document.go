@@ -31,10 +31,10 @@ type Document struct {
 	After []string `json:"after,omitempty"`
 	// Options are flags of the command, without "--".
 	Options map[string]Values `json:"options,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	// Node pins the job to the node of this name. Jobs that use local files must be pinned.
-	Node   string `json:"node,omitempty"`
-	Paused bool   `json:"paused,omitempty"`
+	// Labels are for selecting jobs; they have no effect on where a job runs.
+	Labels    map[string]string `json:"labels,omitempty"`
+	Placement Placement         `json:"placement,omitzero"`
+	Paused    bool              `json:"paused,omitempty"`
 	// Backoff overrides that of the settings, if not zero.
 	Backoff Backoff `json:"backoff,omitzero"`
 }
@@ -234,6 +234,9 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 	if b := d.Backoff; b.Min < 0 || b.Max < 0 || b.Max > 0 && b.Min > b.Max {
 		add("backoff", "min %v and max %v: want durations, min not above max", b.Min, b.Max)
 	}
+	for _, problem := range CheckNodeLabels(d.Placement.Labels) {
+		add("placement.labels", "%s", problem)
+	}
 	kind, ok := k[d.Kind]
 	if !ok {
 		add("kind", "unknown kind %q: want one of %s", d.Kind, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
@@ -241,8 +244,8 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 	}
 	found := kind.Check(d)
 	problems = append(problems, found...)
-	if len(found) == 0 && d.Node == "" && kind.Identify(d).Local {
-		add("node", "the job uses local files: name the node that has them")
+	if len(found) == 0 && d.Placement.Node == "" && kind.Identify(d).Local {
+		add("placement.node", "the job uses local files: name the node that has them")
 	}
 	return problems
 }

@@ -84,8 +84,8 @@ func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 func (k Kinds) pin(documents []Document, node string) {
 	for n := range documents {
 		d := &documents[n]
-		if kind, ok := k[d.Kind]; ok && d.Node == "" && len(kind.Check(d)) == 0 && kind.Identify(d).Local {
-			d.Node = node
+		if kind, ok := k[d.Kind]; ok && d.Placement.Node == "" && len(kind.Check(d)) == 0 && kind.Identify(d).Local {
+			d.Placement.Node = node
 		}
 	}
 }
@@ -260,8 +260,13 @@ func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[str
 		"schedule":    r.text(at("schedule"), &d.Schedule),
 		"options":     r.options(at("options"), &d.Options),
 		"labels":      r.texts(at("labels"), &d.Labels),
-		"node":        r.text(at("node"), &d.Node),
 		"paused":      r.bool(at("paused"), &d.Paused),
+		"placement": func(v *yaml.Node) {
+			r.fields(v, at("placement"), map[string]func(*yaml.Node){
+				"node":   r.text(at("placement.node"), &d.Placement.Node),
+				"labels": r.list(at("placement.labels"), &d.Placement.Labels),
+			})
+		},
 		"backoff": func(v *yaml.Node) {
 			r.fields(v, at("backoff"), map[string]func(*yaml.Node){
 				"min": r.duration(at("backoff.min"), &d.Backoff.Min),

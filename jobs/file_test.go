@@ -44,7 +44,7 @@ jobs:
     source: s3:bucket/feeds#orders
     schedule: "17 3 * * *"
     after: [orders]
-    node: big
+    placement: {node: big, labels: [eu, ssd]}
     labels: {tier: low}
 ---
 version: 1
@@ -63,7 +63,7 @@ jobs:
 			Labels:      map[string]string{"team": "data"}, Backoff: jobs.Backoff{Min: 10 * time.Second},
 		},
 		{
-			Namespace: "shop", Name: "prune", Kind: "fake", Source: "s3:bucket/feeds#orders", Schedule: "17 3 * * *", After: []string{"orders"}, Node: "big",
+			Namespace: "shop", Name: "prune", Kind: "fake", Source: "s3:bucket/feeds#orders", Schedule: "17 3 * * *", After: []string{"orders"}, Placement: jobs.Placement{Node: "big", Labels: []string{"eu", "ssd"}},
 			Options: map[string]jobs.Values{"limit": {"10"}, "verbose": {"true"}},
 			Labels:  map[string]string{"team": "data", "tier": "low"}, Backoff: jobs.Backoff{Min: 10 * time.Second},
 		},
@@ -161,7 +161,7 @@ jobs:
   - name: b
     kind: fake
     source: y
-    node: nowhere
+    placement: {node: nowhere}
 `)
 	files, err := fakeKinds.Read(jobs.ReadOptions{}, path)
 	if err != nil {
@@ -178,7 +178,7 @@ jobs:
 	}
 	_, err = store.Apply(t.Context(), files.Documents, jobs.ApplyOptions{})
 	want := path + `:6: job "default/a": target: job "n/other" writes to the same target
-` + path + `:10: job "default/b": node: there is no node "nowhere": start it first, with "feedctl jobs worker --name nowhere"`
+` + path + `:10: job "default/b": placement.node: there is no node "nowhere": start it first, with "feedctl jobs worker --name nowhere"`
 	if got := files.Locate(err).Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -207,11 +207,11 @@ func TestReadPins(t *testing.T) {
 	path := writeFile(t, "jobs.yaml", `version: 1
 jobs:
   - {name: a, kind: local, source: x}
-  - {name: b, kind: local, source: y, node: other}
+  - {name: b, kind: local, source: y, placement: {node: other}}
   - {name: c, kind: fake, source: x}
 `)
 	kinds := jobs.Kinds{"local": localKind{}, "fake": fakeKind{}}
-	if _, err := kinds.ReadFiles(path); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), `:3: job "default/a": node: the job uses local files`) {
+	if _, err := kinds.ReadFiles(path); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), `:3: job "default/a": placement.node: the job uses local files`) {
 		t.Errorf("without a node: %v", err)
 	}
 	files, err := kinds.Read(jobs.ReadOptions{Node: "here"}, path)
@@ -219,7 +219,7 @@ jobs:
 		t.Fatal(err)
 	}
 	for n, want := range []string{"here", "other", ""} {
-		if got := files.Documents[n].Node; got != want {
+		if got := files.Documents[n].Placement.Node; got != want {
 			t.Errorf("job %s is pinned to %q, want %q", files.Documents[n].Name, got, want)
 		}
 	}

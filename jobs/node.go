@@ -15,15 +15,20 @@ type Node struct {
 	Name        string `json:"name"`
 	Slots       int    `json:"slots"` // how many jobs it runs at most
 	Version     string `json:"version"`
+	// Labels are what jobs may ask of their nodes; see [Placement].
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Join makes a node known, which must call [Scheduler.Heartbeat] within the lease. The caller
-// sets Name, Slots and Version.
+// sets the other fields.
 func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
+	if problems := CheckNodeLabels(n.Labels); len(problems) > 0 {
+		return Node{}, fmt.Errorf("join as node %s: %s", n.Name, strings.Join(problems, "; "))
+	}
 	n.Incarnation = "node-" + strings.ToLower(rand.Text()[:16])
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, started, expires) VALUES ($1, $2, $3, $4, @now, @now + $5)",
-			n.Incarnation, n.Name, n.Slots, n.Version, s.settings.Lease.Microseconds())
+		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, labels, started, expires) VALUES ($1, $2, $3, $4, $5, @now, @now + $6)",
+			n.Incarnation, n.Name, n.Slots, n.Version, strings.Join(n.Labels, ","), s.settings.Lease.Microseconds())
 		return err
 	})
 	if err != nil {

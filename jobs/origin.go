@@ -133,9 +133,9 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 		return nil, err
 	}
 	for _, o := range down {
-		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $2 OR target_origin = $2) AND (node = '' OR node = $1)
+		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND `+placed+`
 			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin))
-			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, o.name)
+			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name)
 		if err != nil {
 			return nil, err
 		}

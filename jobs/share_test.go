@@ -35,18 +35,18 @@ func TestShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := map[string]time.Duration{}
-	running := map[jobs.Run]time.Time{}
+	running := map[*jobs.Job]time.Time{}
 	for at := epoch; at.Before(epoch.Add(lasts)); at = at.Add(tick) {
 		exec(t, db, "UPDATE @clock SET at = $1", at.UnixMicro())
 		if err := store.Heartbeat(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
-		for r, began := range running {
+		for j, began := range running {
 			if at.Sub(began) >= takes {
-				if err := store.Finish(t.Context(), r, jobs.Outcome{End: jobs.Stopped}); err != nil {
+				if err := store.Finish(t.Context(), jobs.Run{Job: j, Node: node}, jobs.Outcome{End: jobs.Stopped}); err != nil {
 					t.Fatal(err)
 				}
-				delete(running, r)
+				delete(running, j)
 			}
 		}
 		runs, err := store.Admit(t.Context(), node, slots-len(running))
@@ -54,10 +54,10 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range runs {
-			running[r] = at
+			running[r.Job] = at
 		}
-		for r := range running {
-			used[r.Job.Document.Namespace] += tick
+		for j := range running {
+			used[j.Document.Namespace] += tick
 		}
 	}
 	for name, n := range namespaces {

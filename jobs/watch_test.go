@@ -15,7 +15,7 @@ import (
 type waiters struct{ fakeKind }
 
 func (waiters) Identify(d *jobs.Document) jobs.Identity {
-	return jobs.Identity{Work: d.ID(), Watch: jobs.Watch{Type: "fake", Server: d.Target, Name: d.Source, Local: d.Node != ""}}
+	return jobs.Identity{Work: d.ID(), Watch: jobs.Watch{Type: "fake", Server: d.Target, Name: d.Source, Local: d.Placement.Node != ""}}
 }
 
 type watchTest struct {
@@ -213,7 +213,7 @@ func TestLocalWatch(t *testing.T) {
 		a, b := t.join("a"), t.join("b")
 		var documents []jobs.Document
 		for _, node := range []string{"a", "b"} {
-			documents = append(documents, jobs.Document{Namespace: "test", Name: node, Kind: "wait", Source: "x", Target: "file:", Follow: true, Node: node})
+			documents = append(documents, jobs.Document{Namespace: "test", Name: node, Kind: "wait", Source: "x", Target: "file:", Follow: true, Placement: jobs.Placement{Node: node}})
 		}
 		if _, err := t.store.Apply(t.Context(), documents, jobs.ApplyOptions{}); err != nil {
 			t.Fatal(err)

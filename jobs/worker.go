@@ -23,7 +23,9 @@ type WorkerConfig struct {
 	// Slots is how many jobs run at the same time at most (default 500).
 	Slots   int
 	Version string
-	Logger  *slog.Logger
+	// Labels are what jobs may ask of their nodes; see [Placement].
+	Labels []string
+	Logger *slog.Logger
 	// Watcher wakes idle jobs; nil if the node does not watch.
 	Watcher Watcher
 }
@@ -141,7 +143,7 @@ func (w *worker) loop(ctx context.Context, every time.Duration, wake <-chan stru
 
 // join takes a new incarnation.
 func (w *worker) join(ctx context.Context) error {
-	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.config.Slots, Version: w.config.Version})
+	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.config.Slots, Version: w.config.Version, Labels: w.config.Labels})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ CREATE TABLE @job (
 	transient     boolean NOT NULL,
 	rank          bigint  NOT NULL,             -- how many jobs are to run before, one after another
 	node          text    NOT NULL,             -- the name of the node that it is pinned to; '' for any
+	placement     text    NOT NULL,             -- what the labels of its node are LIKE
 
 	state         text    NOT NULL CHECK (state IN ('pending', 'running', 'idle', 'paused', 'completed', 'failed')),
 	paused        boolean NOT NULL,             -- as desired
@@ -66,6 +67,7 @@ CREATE TABLE @node (
 	name        text   NOT NULL,
 	slots       bigint NOT NULL,
 	version     text   NOT NULL,
+	labels      text   NOT NULL, -- with commas between them
 	started     bigint NOT NULL,
 	expires     bigint NOT NULL
 );

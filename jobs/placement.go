@@ -1,0 +1,55 @@
+package jobs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Placement says which nodes may run a job: any, if it is zero.
+type Placement struct {
+	// Node is the name of the only one. Jobs that use files of a node must name it.
+	Node string `json:"node,omitempty"`
+	// Labels are those of which a node must have all; see [WorkerConfig].
+	Labels []string `json:"labels,omitempty"`
+}
+
+// Labels of nodes have no capitals, as LIKE of SQLite does not tell them apart.
+var validNodeLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/=-]{0,62}[a-z0-9])?$`)
+
+const nodeLabelRule = "want up to 64 of a-z 0-9 . _ / = -, a letter or digit first and last"
+
+// CheckNodeLabels returns what is wrong with labels of a node.
+func CheckNodeLabels(labels []string) (problems []string) {
+	for _, label := range labels {
+		if !validNodeLabel.MatchString(label) {
+			problems = append(problems, "invalid label \""+label+"\": "+nodeLabelRule)
+		}
+	}
+	return problems
+}
+
+// pattern is what the text of a node is LIKE if it has all labels.
+func (p *Placement) pattern() string {
+	var b strings.Builder
+	for _, label := range sortedLabels(p.Labels) {
+		b.WriteString("%," + strings.ReplaceAll(label, "_", `\_`) + ",")
+	}
+	return b.String() + "%"
+}
+
+// text has the labels of a node, for patterns.
+func (n *Node) text() string {
+	var b strings.Builder
+	for _, label := range sortedLabels(n.Labels) {
+		b.WriteString("," + label + ",")
+	}
+	return b.String()
+}
+
+func sortedLabels(labels []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(labels)))
+}
+
+// placed is the condition that a node may run a job: $1 is its name, and $2 its text.
+const placed = `(node = '' OR node = $1) AND CAST($2 AS text) LIKE placement ESCAPE '\'`
