@@ -94,7 +94,7 @@ protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interru
 	flags.StringArrayVar(&f.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	flags.BoolVar(&f.moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
-	addLimit(flags, &f.quarantine)
+	task.LimitFlag(flags, &f.quarantine)
 	f.pages.add(flags, "")
 	c.MarkFlagsMutuallyExclusive("filter", "view", "selector", "doc-id")
 	return c
@@ -141,7 +141,7 @@ func runBridgeCouchDB(ctx context.Context, a *app.App, f *bridgeCouchDBFlags, ra
 	if err := cmp.Or(err, printErr); err != nil {
 		return err
 	}
-	return checkLimit(&f.quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return task.CheckLimit(&f.quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
 }
 
 // snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need

@@ -15,7 +15,6 @@ import (
 	"github.com/feedctl/feedctl/input"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
-	"github.com/feedctl/feedctl/internal/jsonptr"
 	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/internal/task"
 )
@@ -60,7 +59,7 @@ func (f *inputFlags) check() (err error) {
 		case !strings.Contains(flag.formats, f.Format):
 			return exit.Usagef("%s is for --format %s only", flag.name, flag.formats)
 		case f.Format == input.FormatNDJSON:
-			if err := checkPointer(flag.name, flag.value); err != nil {
+			if err := task.CheckPointer(flag.name, flag.value); err != nil {
 				return err
 			}
 		}
@@ -99,15 +98,4 @@ func (f *inputFlags) open(ctx context.Context, a *app.App, name string) (src *in
 	}
 	a.AtEnd(src.Close, src.Name)
 	return src, nil
-}
-
-// checkPointer checks the JSON pointer that a flag has, if it has one.
-func checkPointer(flag, pointer string) error {
-	if pointer == "" {
-		return nil
-	}
-	if _, err := jsonptr.Compile(pointer); err != nil {
-		return exit.Usagef("%s: %w", flag, err)
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
@@ -32,14 +31,6 @@ type publishJSON struct {
 	ContentID string `json:"contentId,omitempty"`
 	// Time is when the run ended.
 	Time time.Time `json:"time"`
-}
-
-// consumeJSON is printed by "consume", unless its sink is standard output.
-type consumeJSON struct {
-	URL  string `json:"url"`
-	Into string `json:"into"`
-	consumer.Stats
-	Position feed.Position `json:"position"` // of the sink now
 }
 
 // statusJSON is printed by "status", one for each line.

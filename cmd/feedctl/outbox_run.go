@@ -65,7 +65,7 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
 	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
 	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	units.SizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
-	addLimit(flags, &f.quarantine)
+	task.LimitFlag(flags, &f.quarantine)
 	c.MarkFlagsOneRequired("feed", "all")
 	c.MarkFlagsMutuallyExclusive("feed", "all")
 	c.MarkFlagsMutuallyExclusive("adopt", "all")
@@ -108,7 +108,7 @@ func runOutboxRun(ctx context.Context, a *app.App, f *outboxRunFlags, c *cobra.C
 	}
 	var moved, bad int64
 	group.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
-	return checkLimit(&f.quarantine, bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
+	return task.CheckLimit(&f.quarantine, bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
 func outboxProgress(g *outbox.Group) progress.Status {

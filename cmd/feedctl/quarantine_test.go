@@ -8,6 +8,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 // A wrong type in --columns quarantines all entities, which is not success.
@@ -29,7 +30,7 @@ func TestConsumeIntoQuarantine(t *testing.T) {
 	} {
 		args := append([]string{"consume", store, "--into", fmt.Sprintf("%s&table=t%d", database, n), "--columns", test.columns, "--json"}, test.flags...)
 		code, stdout, stderr := feedctl(t, "", args...)
-		var result consumeJSON
+		var result task.Consumed
 		if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 			t.Fatalf("%v: %s%s", err, stdout, stderr)
 		}

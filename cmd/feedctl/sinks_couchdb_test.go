@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 func TestConsumeIntoCouchDB(t *testing.T) {
@@ -23,7 +24,7 @@ func TestConsumeIntoCouchDB(t *testing.T) {
 	couchtest.DeleteAtEnd(t, to)
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 	for _, want := range []int64{3, 0} {
-		var result consumeJSON
+		var result task.Consumed
 		out := mustRun(t, "", "consume", store+"#zones", "--into", "couchdb:"+to, "--json")
 		if err := json.Unmarshal([]byte(out), &result); err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestConsumeStubs(t *testing.T) {
 			t.Errorf("stderr does not contain %q:\n%s", want, stderr)
 		}
 	}
-	var result consumeJSON
+	var result task.Consumed
 	out := mustRun(t, "", "consume", store+"#copy", "--into", "couchdb:"+couchtest.NewDB(t), "--json")
 	if err := json.Unmarshal([]byte(out), &result); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 // TestConsumePostgres copies a feed into columns of a table. Unsuitable entities are
@@ -45,7 +46,7 @@ func TestConsumePostgres(t *testing.T) {
 	if got := value("SELECT key || ': ' || reason FROM feedctl_quarantine"); got != `Nowhere: invalid input syntax for type numeric: "?"` {
 		t.Errorf("quarantine has %s", got)
 	}
-	var result consumeJSON
+	var result task.Consumed
 	if err := json.Unmarshal([]byte(mustRun(t, "", consume("again", "--json")...)), &result); err != nil {
 		t.Fatal(err)
 	}

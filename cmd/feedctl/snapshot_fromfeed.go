@@ -66,7 +66,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app.App, f *snapshotFromFeedFla
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
-	if err := checkPointer("--key", f.key); err != nil {
+	if err := task.CheckPointer("--key", f.key); err != nil {
 		return err
 	}
 	if err := f.public.check(); err != nil {
@@ -85,8 +85,8 @@ func runSnapshotFromFeed(ctx context.Context, a *app.App, f *snapshotFromFeedFla
 			return fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}
 	}
-	var done consumed
-	a.Progress("snapshot", done.status)
+	var done task.Counted
+	a.Progress("snapshot", done.Status)
 	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
 		Name:       name,
 		KeyPointer: f.key,
@@ -94,7 +94,7 @@ func runSnapshotFromFeed(ctx context.Context, a *app.App, f *snapshotFromFeedFla
 		PublicURL:  f.public.PublicURL,
 		Presign:    f.public.Presign,
 		TempDir:    f.tempDir,
-		Progress:   done.set,
+		Progress:   done.Set,
 		Logger:     a.Log,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/task"
@@ -20,7 +21,7 @@ import (
 )
 
 func newStatus(a *app.App) *cobra.Command {
-	var credentials string
+	var into credential.Source
 	c := &cobra.Command{
 		Use:   "status SINK...",
 		Short: "Show where the consumers of sinks stand",
@@ -36,18 +37,18 @@ lag is unknown.` + exit.Help(exit.NotFound, exit.Interrupted),
   feedctl status 'postgres://shop@db.example.org/shop?table=public.products' --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runStatus(c.Context(), a, credentials, args)
+			return runStatus(c.Context(), a, into, args)
 		},
 	}
-	c.Flags().StringVar(&credentials, "into-credentials-file", "", intoCredentialsUsage)
+	task.IntoFlags(c.Flags(), &into)
 	return c
 }
 
-func runStatus(ctx context.Context, a *app.App, credentials string, specs []string) error {
+func runStatus(ctx context.Context, a *app.App, into credential.Source, specs []string) error {
 	var rows [][]string
 	var failures []error
 	for _, spec := range specs {
-		standings, err := standings(ctx, a, spec, credentials)
+		standings, err := standings(ctx, a, spec, into)
 		if err != nil {
 			failures = append(failures, err)
 		}
@@ -68,8 +69,8 @@ func runStatus(ctx context.Context, a *app.App, credentials string, specs []stri
 }
 
 // standings reads where the consumers of a sink stand.
-func standings(ctx context.Context, a *app.App, spec, credentials string) ([]sink.Standing, error) {
-	o, err := sinkOptions(a, spec, credentials)
+func standings(ctx context.Context, a *app.App, spec string, into credential.Source) ([]sink.Standing, error) {
+	o, err := a.SinkOptions(spec, into)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/snapshot"
@@ -71,7 +72,7 @@ func TestConsumeStore(t *testing.T) {
 		into := "jsonl:" + out
 		mustRun(t, zones, "publish", name("zones"), "--key", "/name", "--max-page-entities", "2")
 		mustRun(t, "", "consume", name("zones"), "--into", into)
-		var result consumeJSON
+		var result task.Consumed
 		mustRun(t, zones, "publish", name("zones"), "--key", "/name")
 		if err := json.Unmarshal([]byte(mustRun(t, "", "consume", name("zones"), "--into", into, "--json")), &result); err != nil {
 			t.Fatal(err)

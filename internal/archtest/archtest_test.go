@@ -143,7 +143,10 @@ var rooms = map[string]room{
 
 	// Commands, and what they share with jobs.
 	"internal/task": {
-		rooms:     []string{"chain", "consumer", "internal/credential", "internal/exit", "internal/locate", "sink", "storage", "storage/observe", "storage/stores"},
+		rooms: []string{
+			"bridge/couchdb", "chain", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate", "internal/progress",
+			"internal/units", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},
 	"internal/app": {

@@ -97,24 +97,39 @@ func (l *Location) Snapshot(spec string) (string, error) {
 
 // Start parses the value of --from. It also returns the URL of the snapshot, if there is one.
 func (l *Location) Start(from string) (start consumer.Start, snapshotURL string, err error) {
+	start, snapshot, err := parseFrom(from)
+	if err != nil || snapshot == nil {
+		return start, "", err
+	}
+	if snapshotURL, err = l.Snapshot(*snapshot); err != nil {
+		return start, "", err
+	}
+	return consumer.FromSnapshot(snapshotURL), snapshotURL, nil
+}
+
+// CheckFrom returns an error if the value of --from is malformed.
+func CheckFrom(from string) error {
+	_, _, err := parseFrom(from)
+	return err
+}
+
+// parseFrom parses the value of --from: a start, or what names a snapshot.
+func parseFrom(from string) (start consumer.Start, snapshot *string, err error) {
 	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
 	spec, isOther := strings.CutPrefix(spec, ":")
 	switch {
 	case from == "beginning":
-		return consumer.Beginning(), "", nil
+		return consumer.Beginning(), nil, nil
 	case from == "latest":
-		return consumer.Latest(), "", nil
+		return consumer.Latest(), nil, nil
 	case isSnapshot && (spec == "" || isOther):
-		if snapshotURL, err = l.Snapshot(spec); err != nil {
-			return start, "", err
-		}
-		return consumer.FromSnapshot(snapshotURL), snapshotURL, nil
+		return start, &spec, nil
 	}
 	t, err := time.Parse(time.RFC3339, from)
 	if err != nil {
-		return start, "", exit.Usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
+		return start, nil, exit.Usagef("--from %q is not one of beginning, latest, snapshot, snapshot:URL, or a time like 2006-01-02T15:04:05Z", from)
 	}
-	return consumer.Since(t), "", nil
+	return consumer.Since(t), nil, nil
 }
 
 // snapshotOf returns the URL of the snapshot with the name of a feed, on a feedctl server.

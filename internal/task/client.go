@@ -93,7 +93,7 @@ func (c *Client) Config(e *Env) (consumer.Config, error) {
 		Credentials:  credentials,
 		AllowOrigins: c.AllowOrigins,
 		MaxWhole:     MaxWhole,
-		Retry:        consumer.RetryConfig{Attempts: c.Retries},
+		Retry:        consumer.RetryConfig{Attempts: e.attempts(c.Retries)},
 		Logger:       e.Log,
 	}, err
 }

@@ -37,7 +37,20 @@ type Env struct {
 	// whether another one is meant. Without Missing, the log says so.
 	Missing func(feed, question string)
 
+	// FailFast ends a run that follows if a server remains unavailable, as one that does not
+	// follow: the caller tries again later.
+	FailFast bool
+
 	closers []func() error
+}
+
+// attempts returns how often a request is tried: a number that is given, or the default of a run
+// that does not follow, or 0 for that of the run.
+func (e *Env) attempts(given int) int {
+	if given == 0 && e.FailFast {
+		return 8
+	}
+	return given
 }
 
 // An Access is how a store is used.
@@ -64,7 +77,7 @@ func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storag
 	if err := locate.CheckStore(rawURL); err != nil {
 		return nil, err
 	}
-	store, err := locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow), func() (storage.Store, error) {
+	store, err := locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (storage.Store, error) {
 		return stores.Open(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
 	})
 	if err != nil {

@@ -1,0 +1,244 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// A Consume copies a feed into a sink.
+type Consume struct {
+	Feed string // URL, NAME or STORE#NAME
+	Into string // the sink; see package sink
+	// IntoCredential is that of a sink in CouchDB.
+	IntoCredential credential.Source
+	Client         Client
+	Follow         bool
+	From           string
+	Key            string
+	OnGap          string
+	BatchEntities  int
+	BatchBytes     int64
+	Columns        string
+	Strict         bool
+	Quarantine     units.Limit
+	// Idle is called with Follow as [consumer.Config.Idle]; nil: never.
+	Idle func()
+
+	Counted
+}
+
+// Flags adds the flags.
+func (c *Consume) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Into, "into", "", "`SINK` to copy to")
+	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, as 'id=/id:bigint,price=/price:numeric'")
+	flags.BoolVar(&c.Strict, "strict", false, "end at the first entity that does not fit the columns")
+	IntoFlags(flags, &c.IntoCredential)
+	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
+	flags.StringVar(&c.From, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
+	flags.StringVar(&c.Key, "key", "", keyUsage)
+	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
+	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
+	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
+	LimitFlag(flags, &c.Quarantine)
+	c.Client.Flags(flags)
+}
+
+// gapPolicies are the values of --on-gap.
+var gapPolicies = map[string]consumer.GapPolicy{
+	"fail":     consumer.GapFail,
+	"replay":   consumer.GapReplay,
+	"snapshot": consumer.GapSnapshot,
+}
+
+// Check returns what is wrong with the arguments and flags. It uses no network.
+func (c *Consume) Check() error {
+	if err := CheckPointer("--key", c.Key); err != nil {
+		return err
+	}
+	if _, ok := gapPolicies[c.OnGap]; !ok {
+		return exit.Usagef("--on-gap %q is not one of fail, replay, snapshot", c.OnGap)
+	}
+	if c.BatchEntities < 0 || c.BatchBytes < 0 {
+		return exit.Usagef("--batch-entities and --batch-bytes must not be negative")
+	}
+	if err := c.Client.Check(); err != nil {
+		return err
+	}
+	if err := checkArgument(c.Feed); err != nil {
+		return err
+	}
+	if err := locate.CheckFrom(c.From); err != nil {
+		return err
+	}
+	_, err := c.sinkSpec()
+	return err
+}
+
+// sinkSpec adds --columns and --strict to the name of the sink.
+func (c *Consume) sinkSpec() (string, error) {
+	s, err := parseSink(c.Into)
+	if err != nil || c.Columns == "" && !c.Strict {
+		return c.Into, err
+	}
+	if s.Scheme != "postgres" && s.Scheme != "postgresql" {
+		return "", exit.Usagef("--columns and --strict are for sinks in PostgreSQL")
+	}
+	if c.Columns != "" {
+		s.Params.Add("columns", c.Columns)
+	}
+	if c.Strict {
+		s.Params.Set("strict", "true")
+	}
+	return s.String(), nil
+}
+
+// A Consumed is what a run of [Consume] has done.
+type Consumed struct {
+	URL  string `json:"url"`
+	Into string `json:"into"`
+	consumer.Stats
+	Position feed.Position `json:"position"` // of the sink now
+}
+
+// Run consumes to the end of the feed or, with Follow, until ctx ends. The result is nil if the
+// run failed, but not if ctx has ended, and if the sink is "-".
+func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	at, err := c.Client.Locate(ctx, e, c.Feed, layout.FeedPath, Access{Follow: c.Follow})
+	if err != nil {
+		return nil, err
+	}
+	job, err := c.job(e, at)
+	if err != nil {
+		return nil, err
+	}
+	into := sink.Redact(c.Into)
+	if job.Sink, err = c.openSink(ctx, e); err != nil {
+		return nil, err
+	}
+	e.AtEnd(job.Sink.Close, into)
+	if consumer.AtLeastOnce(job.Sink) {
+		e.Log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
+	}
+	runCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	job.Progress = func(p consumer.Progress) {
+		c.Set(p)
+		if c.Quarantine.Exceeded(p.Rejected.Total(), p.Entities, false) {
+			end(errQuarantine)
+		}
+	}
+	stats, err := job.Run(runCtx)
+	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
+		err = nil // the check below tells it
+	}
+	err = Suggest(ctx, at, err)
+	if c.Into == "-" || err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	position, failed := positionOf(ctx, job.Sink, into)
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if err == nil {
+		where := "the table feedctl_quarantine has them, with the reasons"
+		if stats.Refused > 0 {
+			where = into + " refused them, as the log says"
+		}
+		err = CheckLimit(&c.Quarantine, stats.Rejected.Total(), stats.Entities, where)
+	}
+	return &Consumed{at.Title, into, stats, position}, err
+}
+
+func (c *Consume) openSink(ctx context.Context, e *Env) (consumer.Sink, error) {
+	spec, err := c.sinkSpec()
+	if err != nil {
+		return nil, err
+	}
+	return locate.Wait(ctx, e.Log, locate.ForSink(c.Into, c.Follow && !e.FailFast), func() (consumer.Sink, error) {
+		return e.openSink(ctx, spec, c.IntoCredential)
+	})
+}
+
+func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error) {
+	job = &consumer.Job{
+		URL:           at.URL,
+		OnGap:         gapPolicies[c.OnGap],
+		KeyPointer:    c.Key,
+		BatchEntities: c.BatchEntities,
+		BatchBytes:    c.BatchBytes,
+		Logger:        e.Log,
+	}
+	if at.Store != nil {
+		job.Feed = at.Title
+	}
+	if job.From, job.SnapshotURL, err = at.Start(c.From); err != nil {
+		return nil, err
+	}
+	if job.OnGap == consumer.GapSnapshot && job.SnapshotURL == "" {
+		if job.SnapshotURL, err = at.Snapshot(""); err != nil {
+			return nil, err
+		}
+	}
+	at.Config.Follow, at.Config.Idle = c.Follow, c.Idle
+	e.TellMissing(at)
+	job.Client, err = consumer.New(at.Config)
+	return job, err
+}
+
+// positionTimeout limits how long a sink is asked, at the end, where it stands: it knows,
+// unless its last commit failed.
+const positionTimeout = 5 * time.Second
+
+// positionOf returns where a sink stands, also if ctx has ended.
+func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Position, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
+	defer cancel()
+	position, err := to.Position(ctx)
+	if err != nil {
+		return position, fmt.Errorf("read position of %s: %w", into, err)
+	}
+	return position, nil
+}
+
+// Counted is what a consumer has done.
+type Counted struct {
+	last atomic.Pointer[consumer.Progress]
+}
+
+func (c *Counted) Set(p consumer.Progress) { c.last.Store(&p) }
+
+// Progress returns what has been done. It may be called while the task runs.
+func (c *Counted) Progress() consumer.Progress {
+	if p := c.last.Load(); p != nil {
+		return *p
+	}
+	return consumer.Progress{}
+}
+
+// Status returns the progress for people.
+func (c *Counted) Status() progress.Status {
+	p := c.Progress()
+	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
+	if p.Newest.IsZero() {
+		s.Lag = -1
+	}
+	return s
+}

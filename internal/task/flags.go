@@ -1,0 +1,59 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/units"
+)
+
+const keyUsage = "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location"
+
+// CheckPointer checks the JSON pointer that a flag has, if it has one.
+func CheckPointer(flag, pointer string) error {
+	if pointer == "" {
+		return nil
+	}
+	if _, err := jsonptr.Compile(pointer); err != nil {
+		return exit.Usagef("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// checkArgument checks an argument URL, NAME or STORE#NAME.
+func checkArgument(arg string) error {
+	if at, err := locate.Server(arg, consumer.Config{}); at != nil || err != nil {
+		return err
+	}
+	at, err := locate.Parse(arg, "")
+	if err != nil || at.Store == "" {
+		return err
+	}
+	return locate.CheckStore(at.Store)
+}
+
+// errQuarantine is wrapped by the error of a task that put too much into quarantine.
+var errQuarantine = exit.Errorf(exit.Quarantine, "too much did not fit")
+
+// LimitFlag adds the flag --max-quarantine.
+func LimitFlag(flags *pflag.FlagSet, l *units.Limit) {
+	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
+}
+
+// CheckLimit returns the error of a task that rejected more than the limit; where says where
+// they are, and why.
+func CheckLimit(l *units.Limit, rejected, all int64, where string) error {
+	if !l.Exceeded(rejected, all, true) {
+		return nil
+	}
+	return exit.WithHint(
+		fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(rejected), human.Plural(all, "entity", "entities"), where),
+		"a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
+	)
+}
