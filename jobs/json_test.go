@@ -16,12 +16,12 @@ func TestParseJob(t *testing.T) {
 	t.Parallel()
 	want := jobs.Document{
 		Namespace: "shop", Name: "orders", Kind: "fake", Source: "s", Target: "t", Follow: true, After: []string{"a"},
-		Credentials: map[string]string{"source": "env:X"}, Labels: map[string]string{"tier": "low"}, Node: "n", Paused: true,
+		Credentials: map[string]string{"source": "env:X"}, Labels: map[string]string{"tier": "low"}, Placement: jobs.Placement{Node: "n"}, Paused: true,
 		Options: map[string]jobs.Values{"limit": {"20"}, "header": {"a", "b"}, "verbose": {"true"}},
 		Backoff: jobs.Backoff{Min: 90 * time.Second, Max: 90 * time.Second},
 	}
 	text := `{"namespace": "shop", "name": "orders", "kind": "fake", "source": "s", "target": "t", "follow": true, "after": ["a"],
-		"credentials": {"source": "env:X"}, "labels": {"tier": "low"}, "node": "n", "paused": true,
+		"credentials": {"source": "env:X"}, "labels": {"tier": "low"}, "placement": {"node": "n"}, "paused": true,
 		"options": {"limit": 20, "header": ["a", "b"], "verbose": true}, "backoff": {"min": "90s", "max": "1m30s"}}`
 	for range 2 {
 		got, err := jobs.ParseJob([]byte(text))
