@@ -171,7 +171,8 @@ func (a *application) changes(documents []Document, prune bool) (changes []Chang
 		applied[d.ID()], namespaces[d.Namespace] = true, true
 		c := Change{Job: d.ID(), Action: Created, After: d}
 		if j, ok := a.stored[d.ID()]; ok {
-			c.Before, c.Action = &j.Document, Changed
+			before := j.Document // it will change
+			c.Before, c.Action = &before, Changed
 			if j.text == d.canonical() {
 				c.Action = Unchanged
 			}

@@ -220,8 +220,8 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 		}
 	}
 	for _, name := range d.After {
-		if id := d.Namespace + "/" + name; !names[id] || name == d.Name {
-			add("after", "%q is not another job of these files", name)
+		if id := d.Namespace + "/" + name; !names[id] {
+			add("after", "%q is not a job of these files", name)
 		}
 	}
 	if d.Follow && d.Schedule != "" {

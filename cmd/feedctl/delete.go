@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/app"
-	"github.com/feedctl/feedctl/internal/console"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
@@ -72,16 +69,14 @@ func deletedVerb(dryRun bool) string {
 
 // confirmDelete asks whether to delete a feed. Only a terminal can answer.
 func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name string) error {
-	in, ok := a.In.(*os.File)
-	if !ok || !a.Terminal || !term.IsTerminal(int(in.Fd())) {
-		return exit.Usagef("delete feed %q: there is no terminal to ask on: use --yes, or --dry-run to see what would go", name)
-	}
 	report, err := producer.Delete(ctx, store, name, true)
 	if err != nil {
 		return suggestFeed(ctx, store, name, err)
 	}
-	fmt.Fprintf(a.Err, "delete feed %s with %s (%s)? [y/N] ", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
-	switch yes, err := console.Confirm(ctx, in); {
+	question := fmt.Sprintf("delete feed %s with %s (%s)?", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
+	switch yes, err := a.Confirm(ctx, question); {
+	case errors.Is(err, app.ErrNoTerminal):
+		return exit.Usagef("delete feed %q: %w: use --yes, or --dry-run to see what would go", name, err)
 	case err != nil:
 		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, err)
 	case !yes:

@@ -5,6 +5,8 @@ import (
 
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/jobscmd"
+	"github.com/feedctl/feedctl/jobs"
 )
 
 const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
@@ -77,6 +79,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newDelete(a),
 		newRepair(a),
 		newOutbox(a),
+		jobscmd.New(a, jobs.Kinds{}),
 		newCompletion(),
 		newVersion(a),
 		newGenDocs(),

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -98,7 +99,7 @@ func (a *App) Prepare(c *cobra.Command) {
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
 	c.SilenceErrors, c.SilenceUsage = true, true
-	c.PersistentPreRunE = a.configure
+	c.PersistentPreRunE = a.Configure
 	c.SetOut(a.Out)
 	c.SetErr(a.Err)
 	c.SetIn(a.In)
@@ -178,9 +179,8 @@ var credentialVariables = []string{
 	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
 }
 
-// configure runs before every command: it completes the flags and sets up the
-// log.
-func (a *App) configure(c *cobra.Command, _ []string) error {
+// Configure runs before every command: it completes the flags and sets up the log.
+func (a *App) Configure(c *cobra.Command, _ []string) error {
 	if err := cli.SetFlags(c, a.config); err != nil {
 		return err
 	}
@@ -203,6 +203,19 @@ func (a *App) count(store storage.Store) storage.Store {
 		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) { operations.Add(o.Name) })
 	}
 	return store
+}
+
+// ErrNoTerminal is returned for a question that no one can answer.
+var ErrNoTerminal = errors.New("there is no terminal to ask on")
+
+// Confirm asks a question, and reports whether the answer is yes. Only a terminal can answer.
+func (a *App) Confirm(ctx context.Context, question string) (bool, error) {
+	in, ok := a.In.(*os.File)
+	if !ok || !a.Terminal || !term.IsTerminal(int(in.Fd())) {
+		return false, ErrNoTerminal
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	return console.Confirm(ctx, in)
 }
 
 // Progress shows the status of a command until it prints its result, or ends.

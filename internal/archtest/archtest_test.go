@@ -162,6 +162,10 @@ var rooms = map[string]room{
 	"jobs":           {rooms: []string{"internal/jobdb", "internal/suggest"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
 	"jobs/watch":     {rooms: []string{"internal/backoff", "jobs"}},
 
+	"internal/jobscmd": {rooms: []string{
+		"internal/app", "internal/cli", "internal/exit", "internal/human", "internal/suggest", "internal/units", "jobs", "jobs/...", "sink",
+	}},
+
 	// On top: may import everything, is imported by none.
 	"bench":               top,
 	"cmd/...":             top,
@@ -185,7 +189,7 @@ var drivers = map[string][]string{
 	"github.com/aws/smithy-go":            {"storage/s3"},
 	"github.com/jackc/pgx/v5":             {"internal/jobdb", "storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/prometheus/client_golang": {"server", "internal/app", "internal/metrics", "cmd/feedctl"},
-	"github.com/spf13/cobra":              {"internal/app", "internal/cli", "internal/complete", "cmd/feedctl"},
+	"github.com/spf13/cobra":              {"internal/app", "internal/cli", "internal/complete", "internal/jobscmd", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},
 }
 

@@ -39,7 +39,7 @@ var meanings = map[int]string{
 	OK:          "success",
 	Error:       "any other error: the network, the store, the input",
 	Usage:       "the command line or the configuration is wrong",
-	NotFound:    "a store, feed, page, snapshot, file or captured table does not exist",
+	NotFound:    "a store, feed, page, snapshot, file, captured table or job does not exist",
 	Gap:         "the feed no longer has the entities that come next, or was restored to an older state",
 	Invalid:     "the feed or snapshot breaks the specification",
 	Quarantine:  "too many entities went into quarantine, or were refused",

@@ -1,0 +1,190 @@
+package jobscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+type applyFlags struct {
+	files              []string
+	prune, dryRun, yes bool
+}
+
+func newApply(c *commands) *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply -f PATH…",
+		Short: "Make the stored jobs what files say",
+		Long: `Apply reads jobs from YAML files, or from all files in a directory that end with .yaml or
+.yml, and makes the stored jobs the same: it creates those that are new and changes those
+that differ. It prints what has changed, field by field. A running job that has changed is
+stopped at its next checkpoint and continues with its new document.
+
+Either all of it is done, or nothing: if anything is wrong, it prints all that is, with file
+and line, and exits with status 2.
+
+With --prune, it deletes the jobs of the files' namespaces that are not in the files. What
+they have written stays. It asks before; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs apply -f jobs.yaml --dry-run
+  feedctl jobs apply -f jobs/ --prune --yes
+  feedctl jobs export -n shop | feedctl jobs apply -f - --db postgres://db.example.org/jobs`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return explain(runApply(cmd.Context(), c, &f)) },
+	}
+	addFiles(cmd, &f.files)
+	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete the jobs of the files' namespaces that are not in the files")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "change nothing, print what would change")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before deleting jobs")
+	return cmd
+}
+
+func addFiles(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "read jobs from `PATH`: a YAML file, a directory, or - for standard input; may be repeated")
+	// It fails only for a flag that does not exist.
+	_ = cmd.MarkFlagRequired("file")
+}
+
+func runApply(ctx context.Context, c *commands, f *applyFlags) error {
+	files, err := c.kinds.Read(jobs.ReadOptions{Stdin: c.In}, f.files...)
+	if err != nil {
+		return err
+	}
+	store, err := c.create(ctx)
+	if err != nil {
+		return err
+	}
+	options := jobs.ApplyOptions{Prune: f.prune, DryRun: f.dryRun}
+	if f.prune && !f.dryRun && !f.yes {
+		if err := confirmPrune(ctx, c, store, files); err != nil {
+			return err
+		}
+	}
+	changes, err := store.Apply(ctx, files.Documents, options)
+	if err != nil {
+		return files.Locate(err)
+	}
+	result := newApplied(changes, f.dryRun)
+	return c.Print(result, result.write)
+}
+
+// confirmPrune asks whether to delete the jobs that are not in the files.
+func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files *jobs.Files) error {
+	changes, err := store.Apply(ctx, files.Documents, jobs.ApplyOptions{Prune: true, DryRun: true})
+	if err != nil {
+		return files.Locate(err)
+	}
+	var names []string
+	for _, change := range changes {
+		if change.Action == jobs.Deleted {
+			names = append(names, change.Job)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return confirmDelete(ctx, c, names)
+}
+
+// confirmDelete asks whether to delete jobs.
+func confirmDelete(ctx context.Context, c *commands, names []string) error {
+	const most = 10
+	shown := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		shown += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	yes, err := c.Confirm(ctx, fmt.Sprintf("delete %s (%s)?", human.Plural(int64(len(names)), "job", "jobs"), shown))
+	switch {
+	case errors.Is(err, app.ErrNoTerminal):
+		return exit.Usagef("delete %s: %w: use --yes, or --dry-run to see which", human.Plural(int64(len(names)), "job", "jobs"), err)
+	case err != nil:
+		return fmt.Errorf("delete jobs: nothing was changed: %w", err)
+	case !yes:
+		return errors.New("delete jobs: not confirmed, nothing was changed")
+	}
+	return nil
+}
+
+// newApplied returns what is printed of changes.
+func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
+	a := &appliedJSON{DryRun: dryRun, Changes: []changeJSON{}}
+	count := map[jobs.Action]*int64{jobs.Created: &a.Created, jobs.Changed: &a.Changed, jobs.Unchanged: &a.Unchanged, jobs.Deleted: &a.Deleted}
+	for _, c := range changes {
+		*count[c.Action]++
+		if c.Action == jobs.Unchanged {
+			continue
+		}
+		line := changeJSON{Job: c.Job, Action: c.Action}
+		if c.Action != jobs.Deleted {
+			line.Fields = difference(c.Before, c.After)
+		}
+		a.Changes = append(a.Changes, line)
+	}
+	return a
+}
+
+// write writes the changes like a diff.
+func (a *appliedJSON) write(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range a.Changes {
+		sign := map[jobs.Action]string{jobs.Created: "+", jobs.Changed: "~", jobs.Deleted: "-"}[c.Action]
+		fmt.Fprintf(&b, "%s %s\n", sign, c.Job)
+		for _, f := range c.Fields {
+			if f.Before != "" {
+				fmt.Fprintf(&b, "    - %s: %s\n", f.Field, f.Before)
+			}
+			if f.After != "" {
+				fmt.Fprintf(&b, "    + %s: %s\n", f.Field, f.After)
+			}
+		}
+	}
+	would := ""
+	if a.DryRun {
+		would = "would be "
+	}
+	fmt.Fprintf(&b, "%s %screated, %d changed, %d deleted; %d unchanged\n", human.Plural(a.Created, "job", "jobs"), would, a.Changed, a.Deleted, a.Unchanged)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func newValidate(c *commands) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "validate -f PATH…",
+		Short: "Check files of jobs, without a database",
+		Long: `Validate prints all that is wrong with files of jobs, with file and line, and then exits
+with status 2. It uses neither the database nor the network. "jobs apply --dry-run" also
+compares the files with the jobs that are stored.` + exit.Help(exit.NotFound),
+		Example: `  feedctl jobs validate -f jobs.yaml
+  feedctl jobs validate -f jobs/ --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return explain(runValidate(c, files)) },
+	}
+	addFiles(cmd, &files)
+	return cmd
+}
+
+func runValidate(c *commands, paths []string) error {
+	files, err := c.kinds.Read(jobs.ReadOptions{Stdin: c.In}, paths...)
+	problems, invalid := errors.AsType[jobs.InvalidError](err)
+	if err != nil && !(invalid && c.JSON) {
+		return err
+	}
+	result := validatedJSON{Problems: problems}
+	if !invalid {
+		result.Problems, result.Jobs = []jobs.Problem{}, int64(len(files.Documents))
+	}
+	if printErr := c.Print(result, func(w io.Writer) error { return lines(w, human.Plural(result.Jobs, "job", "jobs")+": no problems") }); printErr != nil {
+		return printErr
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package jobscmd
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// How long a shell waits for what completes an argument, and how much it gets.
+const (
+	completeWait = 2 * time.Second
+	completeMost = 1000
+)
+
+// completeNames returns what completes the names of jobs; at most so many, if most is not -1.
+func (c *commands) completeNames(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if most >= 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return c.offer(cmd, func(ctx context.Context, s *jobs.Scheduler) (names []string, err error) {
+			namespace, _ := cmd.Flags().GetString("namespace") // "" for a command without it
+			_, err = eachPage(ctx, s, jobs.Filter{Namespace: namespace}, completeMost, func(j *jobs.Listed) {
+				names = append(names, j.Document.ID())
+				if namespace != "" || j.Document.Namespace == "default" {
+					names = append(names, j.Document.Name)
+				}
+			})
+			return names, err
+		}), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlags completes the values of flags that several commands have.
+func (c *commands) completeFlags(cmd *cobra.Command) {
+	for flag, values := range map[string]cobra.CompletionFunc{
+		"namespace": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return c.offer(cmd, namespaces), cobra.ShellCompDirectiveNoFileComp
+		},
+		"state": cobra.FixedCompletions(strings.Split(stateNames(), ", "), cobra.ShellCompDirectiveNoFileComp),
+		"kind":  cobra.FixedCompletions(slices.Sorted(maps.Keys(c.kinds)), cobra.ShellCompDirectiveNoFileComp),
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			app.Must(cmd.RegisterFlagCompletionFunc(flag, values))
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		c.completeFlags(sub)
+	}
+}
+
+func namespaces(ctx context.Context, s *jobs.Scheduler) (names []string, err error) {
+	_, err = eachPage(ctx, s, jobs.Filter{}, 0, func(j *jobs.Listed) { names = append(names, j.Document.Namespace) })
+	return slices.Compact(names), err
+}
+
+// offer returns names in the database. A shell cannot show an error: there are no names then.
+func (c *commands) offer(cmd *cobra.Command, list func(context.Context, *jobs.Scheduler) ([]string, error)) []string {
+	if c.Configure(cmd, nil) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeWait)
+	defer cancel()
+	s, err := c.open(ctx)
+	if err != nil {
+		return nil
+	}
+	names, _ := list(ctx, s)
+	return names
+}

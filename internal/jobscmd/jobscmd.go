@@ -1,0 +1,113 @@
+// Package jobscmd has the commands of "feedctl jobs", on top of a [jobs.Scheduler].
+package jobscmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// commands is what the commands share.
+type commands struct {
+	*app.App
+	kinds jobs.Kinds
+	db    string // URL
+}
+
+// New returns the command "jobs" with all of its commands.
+func New(a *app.App, kinds jobs.Kinds) *cobra.Command {
+	c := &commands{App: a, kinds: kinds}
+	group := &cobra.Command{
+		Use:   "jobs",
+		Short: "Run many bridges, consumers and outbox runners on a few nodes",
+		Long: `Jobs are bridges, consumers, outbox runners and other commands that a scheduler runs:
+thousands of them in one process, or on several nodes that take over from each other.
+"jobs apply" stores what files of jobs say in the database of --db, and "jobs worker" runs
+it. "jobs standalone" does both in one process.
+
+A job is NAMESPACE/NAME, or NAME in the namespace "default" or that of --namespace.
+docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs standalone -f jobs.yaml
+  feedctl jobs apply -f jobs/ --db postgres://db.example.org/jobs
+  feedctl jobs list --state crashing`,
+		Args: cobra.NoArgs,
+		RunE: app.NeedCommand,
+	}
+	group.PersistentFlags().StringVar(&c.db, "db", "sqlite:feedctl-jobs.db", "`URL` of the database of jobs: sqlite:FILE for one node, or postgres://USER@HOST/DATABASE?schema=feedctl_jobs")
+	group.AddCommand(
+		newApply(c),
+		newValidate(c),
+		newPause(c),
+		newResume(c),
+		newRestart(c),
+		newDelete(c),
+		newList(c),
+		newHistory(c),
+		newWorker(c),
+		newStandalone(c),
+	)
+	c.completeFlags(group)
+	return group
+}
+
+// open opens the database of jobs, which must exist if it is a file. Its close is at the end
+// of the command.
+func (c *commands) open(ctx context.Context) (*jobs.Scheduler, error) {
+	file, ok := strings.CutPrefix(c.db, "sqlite:")
+	if _, err := os.Stat(file); ok && errors.Is(err, fs.ErrNotExist) {
+		err := exit.Errorf(exit.NotFound, "open database of jobs: there is no file %s", file)
+		return nil, exit.WithHint(err, `"feedctl jobs apply -f FILE", which creates it, or the database's URL: --db or the variable FEEDCTL_DB`)
+	}
+	return c.create(ctx)
+}
+
+// create does what open does, and creates the database if it does not exist.
+func (c *commands) create(ctx context.Context) (*jobs.Scheduler, error) {
+	s, err := jobs.Open(ctx, c.db, c.kinds, jobs.Defaults())
+	if errors.Is(err, jobs.ErrVersion) {
+		err = exit.WithHint(err, "a newer feedctl: this is "+cmp.Or(cli.ThisVersion().Version, "an unknown version"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.AtEnd(s.Close, "database "+sink.Redact(c.db))
+	return s, nil
+}
+
+// id returns the ID of a job from an argument.
+func id(arg, namespace string) string {
+	if strings.Contains(arg, "/") {
+		return arg
+	}
+	return cmp.Or(namespace, "default") + "/" + arg
+}
+
+// explain gives the errors of jobs their exit statuses.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, jobs.ErrInvalid):
+		return exit.Errorf(exit.Usage, "%w", err)
+	case errors.Is(err, jobs.ErrNoJob):
+		return exit.Errorf(exit.NotFound, "%w", err)
+	}
+	return err
+}
+
+// lines writes texts, each on a line.
+func lines(w io.Writer, texts ...string) error {
+	_, err := fmt.Fprintln(w, strings.Join(texts, "\n"))
+	return err
+}

@@ -1,0 +1,57 @@
+package jobscmd
+
+import (
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// The types in this file are what the commands print with --json, and a contract: members may
+// be added, but those that are here keep their names and meanings.
+
+// appliedJSON is printed by "jobs apply".
+type appliedJSON struct {
+	DryRun    bool         `json:"dryRun"`
+	Created   int64        `json:"created"`
+	Changed   int64        `json:"changed"`
+	Deleted   int64        `json:"deleted"`
+	Unchanged int64        `json:"unchanged"`
+	Changes   []changeJSON `json:"changes"` // all but the unchanged jobs
+}
+
+// changeJSON is what happens to a job.
+type changeJSON struct {
+	Job    string      `json:"job"`
+	Action jobs.Action `json:"action"`
+	Fields []fieldJSON `json:"fields,omitempty"`
+}
+
+// fieldJSON is a field that differs. The texts are empty where the field is not set.
+type fieldJSON struct {
+	Field  string `json:"field"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// validatedJSON is printed by "jobs validate".
+type validatedJSON struct {
+	Jobs     int64          `json:"jobs"` // 0 if there are problems
+	Problems []jobs.Problem `json:"problems"`
+}
+
+// selectedJSON is printed by "jobs pause", "resume", "restart" and "delete".
+type selectedJSON struct {
+	Jobs    []string `json:"jobs"`    // that were selected
+	Changed int64    `json:"changed"` // of these
+}
+
+// historyJSON is printed by "jobs history".
+type historyJSON struct {
+	Job    string       `json:"job"`
+	Events []jobs.Event `json:"events"` // newest first
+}
+
+// listJSON is printed by "jobs list".
+type listJSON struct {
+	Totals map[jobs.State]int `json:"totals"` // of all jobs that the flags select
+	Jobs   []jobs.Listed      `json:"jobs"`
+	Next   string             `json:"next,omitempty"` // for --after, if there may be more
+}

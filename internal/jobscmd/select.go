@@ -1,0 +1,298 @@
+package jobscmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// A selection says which jobs a command is for.
+type selection struct {
+	namespace string
+	states    []string
+	kind      string
+	origin    string
+	labels    []string
+	all       bool // needed to select without names and without any of the above
+}
+
+// flags adds the flags of filters.
+func (s *selection) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	namespaceFlag(cmd, &s.namespace, "only jobs of this `NAMESPACE`; also that of names without one")
+	flags.StringSliceVar(&s.states, "state", nil, "only jobs in this `STATE`, or one of several: "+stateNames())
+	flags.StringVar(&s.kind, "kind", "", "only jobs of this `KIND`, as \"bridge couchdb\"")
+	flags.StringVar(&s.origin, "origin", "", "only jobs that use this server: `HOST`, HOST:PORT or https://HOST:PORT")
+	flags.StringArrayVarP(&s.labels, "selector", "l", nil, "only jobs with the label `NAME=VALUE`; may be repeated")
+}
+
+func namespaceFlag(cmd *cobra.Command, namespace *string, usage string) {
+	cmd.Flags().StringVarP(namespace, "namespace", "n", "", usage)
+}
+
+func stateNames() string {
+	names := make([]string, 0, len(jobs.States()))
+	for _, state := range jobs.States() {
+		names = append(names, string(state))
+	}
+	return strings.Join(names, ", ")
+}
+
+// filter returns what the flags say.
+func (s *selection) filter() (jobs.Filter, error) {
+	f := jobs.Filter{Namespace: s.namespace, Kind: s.kind, Origin: s.origin, Labels: map[string]string{}}
+	for _, name := range s.states {
+		state := jobs.State(name)
+		if !slices.Contains(jobs.States(), state) {
+			return f, exit.Usagef("--state %q: want one of %s%s", name, stateNames(), suggest.DidYouMean(name, strings.Split(stateNames(), ", "), ""))
+		}
+		f.States = append(f.States, state)
+	}
+	for _, label := range s.labels {
+		name, value, ok := strings.Cut(label, "=")
+		if !ok || name == "" {
+			return f, exit.Usagef("--selector %q: want NAME=VALUE", label)
+		}
+		f.Labels[name] = value
+	}
+	return f, nil
+}
+
+// ids returns the IDs of the jobs that a command with arguments is for.
+func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string) (ids []string, err error) {
+	filtered := len(s.states) > 0 || s.kind != "" || s.origin != "" || len(s.labels) > 0
+	switch {
+	case len(args) > 0 && (filtered || s.all):
+		return nil, exit.Usagef("name jobs, or select them with --all, --state, --kind, --origin and --selector, but not both")
+	case len(args) > 0:
+		for _, arg := range args {
+			j, err := get(ctx, store, arg, s.namespace)
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, j.Document.ID())
+		}
+		return ids, nil
+	case !filtered && !s.all:
+		return nil, exit.Usagef("name jobs, or select them with --all, --state, --kind, --origin or --selector")
+	}
+	f, err := s.filter()
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, store, f, 0, func(j *jobs.Listed) { ids = append(ids, j.Document.ID()) })
+	return ids, err
+}
+
+// each calls do for the jobs that a filter selects, at most so many if limit is not 0. It
+// returns the last one's ID if there may be more.
+func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (err error) {
+	_, err = eachPage(ctx, store, f, limit, do)
+	return err
+}
+
+func eachPage(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
+	for left := limit; ; {
+		f.Limit = jobs.MaxLimit
+		if limit > 0 {
+			f.Limit = min(left, jobs.MaxLimit)
+		}
+		page, err := store.List(ctx, f)
+		if err != nil {
+			return "", err
+		}
+		for n := range page.Jobs {
+			do(&page.Jobs[n])
+		}
+		left -= len(page.Jobs)
+		if page.Next == "" || limit > 0 && left <= 0 {
+			return page.Next, nil
+		}
+		f.After = page.Next
+	}
+}
+
+// get returns the job of an argument. If there is none, the error names a similar one.
+func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jobs.Job, error) {
+	name := id(arg, namespace)
+	j, err := store.Get(ctx, name)
+	if errors.Is(err, jobs.ErrNoJob) {
+		return nil, fmt.Errorf("%w%s", err, similar(ctx, store, name))
+	}
+	return j, err
+}
+
+// similar asks whether another job is meant, or returns "".
+func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
+	namespace, base, _ := strings.Cut(name, "/")
+	var names []string
+	// If it fails, there is no suggestion.
+	_ = each(ctx, store, jobs.Filter{}, 0, func(j *jobs.Listed) {
+		d := &j.Document
+		if d.Namespace == namespace || d.Name == base {
+			names = append(names, d.ID())
+		}
+	})
+	if question := suggest.DidYouMean(name, names, ""); question != "" {
+		return question
+	}
+	for _, other := range names { // the same name in another namespace
+		if strings.HasSuffix(other, "/"+base) {
+			return fmt.Sprintf("; did you mean %q?", other)
+		}
+	}
+	return ""
+}
+
+// A verb changes the jobs that are selected.
+type verb struct {
+	use, short, long, example string
+
+	past, already string // "paused", "paused already"
+	do            func(s *jobs.Scheduler, ctx context.Context, ids ...string) (int, error)
+}
+
+func newPause(c *commands) *cobra.Command {
+	return newVerb(c, verb{
+		use:   "pause",
+		short: "Stop jobs until they are resumed",
+		long: `Pause stops jobs at their next checkpoints. They stay paused until "jobs resume", or until
+"jobs apply" changes "paused" in their files.`,
+		example: `  feedctl jobs pause shop/orders
+  feedctl jobs pause --origin db.example.org`,
+		past: "paused", already: "is paused or has ended already", do: (*jobs.Scheduler).Pause,
+	})
+}
+
+func newResume(c *commands) *cobra.Command {
+	return newVerb(c, verb{
+		use:   "resume",
+		short: "Let paused jobs run again",
+		long:  `Resume lets paused jobs run again, from where they stopped.`,
+		example: `  feedctl jobs resume shop/orders
+  feedctl jobs resume --all -n shop`,
+		past: "resumed", already: "is not paused", do: (*jobs.Scheduler).Resume,
+	})
+}
+
+func newRestart(c *commands) *cobra.Command {
+	return newVerb(c, verb{
+		use:   "restart",
+		short: "Run jobs now, whatever they wait for",
+		long: `Restart makes jobs due at once that wait after an error, are idle, have failed or are
+completed, and forgets their errors. Jobs that run or are paused stay as they are. No job
+begins from zero: each continues at its position.`,
+		example: `  feedctl jobs restart shop/orders
+  feedctl jobs restart --state crashing,failed --origin db.example.org`,
+		past: "restarted", already: "runs or is paused", do: (*jobs.Scheduler).Restart,
+	})
+}
+
+func newVerb(c *commands, v verb) *cobra.Command {
+	var s selection
+	cmd := &cobra.Command{
+		Use:     v.use + " [NAME…]",
+		Short:   v.short,
+		Long:    v.long + "\n\nThe jobs are named, or selected by flags; --all selects all." + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: v.example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explain(runVerb(cmd.Context(), c, &s, v, args))
+		},
+		ValidArgsFunction: c.completeNames(-1),
+	}
+	s.flags(cmd)
+	cmd.Flags().BoolVar(&s.all, "all", false, "all jobs, or all of the namespace")
+	return cmd
+}
+
+func runVerb(ctx context.Context, c *commands, s *selection, v verb, args []string) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := s.ids(ctx, store, args)
+	if err != nil {
+		return err
+	}
+	changed, err := v.do(store, ctx, ids...)
+	if err != nil {
+		return err
+	}
+	result := selectedJSON{Jobs: ids, Changed: int64(changed)}
+	return c.Print(result, func(w io.Writer) error {
+		switch {
+		case len(ids) == 1 && changed == 0:
+			return lines(w, ids[0]+" "+v.already)
+		case len(ids) == 1:
+			return lines(w, v.past+" "+ids[0])
+		}
+		return lines(w, fmt.Sprintf("%s %d of %s", v.past, changed, human.Plural(int64(len(ids)), "job", "jobs")))
+	})
+}
+
+func newDelete(c *commands) *cobra.Command {
+	var s selection
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete [NAME…]",
+		Short: "Delete jobs, and keep what they have written",
+		Long: `Delete removes jobs and their history. Those that run are stopped at their next
+checkpoints. Feeds, sinks and the positions in them stay: a job with the same source and
+target continues there.
+
+The jobs are named, or selected by flags; --all selects all. If they are selected, it asks
+before; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs delete shop/orders
+  feedctl jobs delete --state completed --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explain(runDelete(cmd.Context(), c, &s, yes, args))
+		},
+		ValidArgsFunction: c.completeNames(-1),
+	}
+	s.flags(cmd)
+	cmd.Flags().BoolVar(&s.all, "all", false, "all jobs, or all of the namespace")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func runDelete(ctx context.Context, c *commands, s *selection, yes bool, args []string) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := s.ids(ctx, store, args)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && len(ids) > 0 && !yes {
+		if err := confirmDelete(ctx, c, ids); err != nil {
+			return err
+		}
+	}
+	result := selectedJSON{Jobs: ids, Changed: int64(len(ids))}
+	text := "deleted " + human.Plural(int64(len(ids)), "job", "jobs")
+	if len(ids) == 1 {
+		text = "deleted " + ids[0]
+		j, err := store.Get(ctx, ids[0])
+		if err != nil {
+			return err
+		}
+		if j.Document.Target != "" {
+			text += "; what it has written to " + j.Document.Target + " stays"
+		}
+	}
+	if err := store.Delete(ctx, ids...); err != nil {
+		return err
+	}
+	return c.Print(result, func(w io.Writer) error { return lines(w, text) })
+}

@@ -1,0 +1,91 @@
+package jobscmd
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/cli"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// workerFlags are those of a node.
+type workerFlags struct {
+	name    string
+	maxJobs int
+	labels  []string
+}
+
+func (f *workerFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
+	flags.IntVar(&f.maxJobs, "max-jobs", 500, "run at most this `NUMBER` of jobs at the same time")
+	flags.StringArrayVar(&f.labels, "label", nil, "label `NAME=VALUE` of the node, for jobs that ask for it; may be repeated")
+}
+
+// config returns what the flags say.
+func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
+	if f.maxJobs < 1 {
+		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: must be positive", f.maxJobs)
+	}
+	name, err := f.node()
+	if err != nil {
+		return jobs.WorkerConfig{}, err
+	}
+	return jobs.WorkerConfig{Name: name, Slots: f.maxJobs, Version: cli.ThisVersion().Version, Logger: c.Log}, nil
+}
+
+// node returns the name of the node.
+func (f *workerFlags) node() (string, error) {
+	host, err := os.Hostname()
+	if f.name == "" && err != nil {
+		return "", exit.Usagef("the host has no name: use --name NAME: %w", err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	return cmp.Or(f.name, strings.ToLower(host)), nil
+}
+
+func newWorker(c *commands) *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run jobs on this machine",
+		Long: `Worker is a node: it runs jobs that are due, at most --max-jobs at the same time, until a
+signal ends it. On the first Ctrl-C or SIGTERM it stops its jobs at their next checkpoints,
+and other nodes run them at once. If it is killed, they do so within 30 seconds.
+
+Any number of workers can use a PostgreSQL database, and one an SQLite file. Two workers
+must not have the same name.` + exit.Help(exit.Interrupted),
+		Example: `  feedctl jobs worker --db postgres://db.example.org/jobs --name node-1
+  feedctl jobs worker --max-jobs 100`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), c, &f) },
+	}
+	f.flags(cmd)
+	return cmd
+}
+
+func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
+	config, err := f.config(c)
+	if err != nil {
+		return err
+	}
+	store, err := c.create(ctx)
+	if err != nil {
+		return err
+	}
+	return c.work(ctx, store, config)
+}
+
+// work runs jobs until a signal ends the command.
+func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig) error {
+	c.Follower = true
+	if err := store.Work(ctx, config); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
