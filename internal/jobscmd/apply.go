@@ -36,8 +36,7 @@ and line, and exits with status 2.
 With --prune, it deletes the jobs of the files' namespaces that are not in the files. What
 they have written stays. It asks before; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs apply -f jobs.yaml --dry-run
-  feedctl jobs apply -f jobs/ --prune --yes
-  feedctl jobs export -n shop | feedctl jobs apply -f - --db postgres://db.example.org/jobs`,
+  feedctl jobs apply -f jobs/ --prune --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return explain(runApply(cmd.Context(), c, &f)) },
 	}

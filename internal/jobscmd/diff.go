@@ -37,7 +37,8 @@ func fields(d *jobs.Document) map[string]string {
 	flag("follow", d.Follow)
 	set("schedule", d.Schedule)
 	set("after", strings.Join(d.After, ", "))
-	set("node", d.Node)
+	set("placement.node", d.Placement.Node)
+	set("placement.labels", strings.Join(d.Placement.Labels, ", "))
 	flag("paused", d.Paused)
 	duration("backoff.min", d.Backoff.Min)
 	duration("backoff.max", d.Backoff.Max)
@@ -54,7 +55,7 @@ func fields(d *jobs.Document) map[string]string {
 }
 
 // fieldOrder is that of a file. Fields of a group, as options, are in the order of their names.
-var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "node", "paused", "backoff"}
+var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "placement", "paused", "backoff"}
 
 // difference returns the fields that differ; before and after may be nil.
 func difference(before, after *jobs.Document) (different []fieldJSON) {

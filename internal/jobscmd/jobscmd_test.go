@@ -191,7 +191,7 @@ jobs:
   - name: pinned
     kind: fake
     source: /file
-    node: nowhere
+    placement: {node: nowhere}
 `)
 	m.fails(2, []string{"jobs", "apply", "-f", "conflict.yaml"}, `conflict.yaml:9: job "default/twin": target: job "shop/orders" writes to the same target`,
 		`conflict.yaml:13: job "default/pinned": node: there is no node "nowhere": start it first`)

@@ -24,7 +24,7 @@ func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
 	flags.IntVar(&f.maxJobs, "max-jobs", 500, "run at most this `NUMBER` of jobs at the same time")
-	flags.StringArrayVar(&f.labels, "label", nil, "label `NAME=VALUE` of the node, for jobs that ask for it; may be repeated")
+	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
 }
 
 // config returns what the flags say.
@@ -32,11 +32,14 @@ func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
 	if f.maxJobs < 1 {
 		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: must be positive", f.maxJobs)
 	}
+	if problems := jobs.CheckNodeLabels(f.labels); len(problems) > 0 {
+		return jobs.WorkerConfig{}, exit.Usagef("--labels: %s", strings.Join(problems, ", "))
+	}
 	name, err := f.node()
 	if err != nil {
 		return jobs.WorkerConfig{}, err
 	}
-	return jobs.WorkerConfig{Name: name, Slots: f.maxJobs, Version: cli.ThisVersion().Version, Logger: c.Log}, nil
+	return jobs.WorkerConfig{Name: name, Slots: f.maxJobs, Labels: f.labels, Version: cli.ThisVersion().Version, Logger: c.Log}, nil
 }
 
 // node returns the name of the node.
