@@ -194,7 +194,7 @@ jobs:
     placement: {node: nowhere}
 `)
 	m.fails(2, []string{"jobs", "apply", "-f", "conflict.yaml"}, `conflict.yaml:9: job "default/twin": target: job "shop/orders" writes to the same target`,
-		`conflict.yaml:13: job "default/pinned": node: there is no node "nowhere": start it first`)
+		`conflict.yaml:13: job "default/pinned": placement.node: there is no node "nowhere": start it first`)
 	m.fails(3, []string{"jobs", "apply", "-f", "missing.yaml"}, "read jobs: stat missing.yaml: no such file")
 	if out, _ := m.run(0, "jobs", "list", "--json"); strings.Contains(out, "default") {
 		t.Errorf("a job of invalid files is stored: %s", out)
