@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // execute runs a job until it has caught up, is told to stop, or fails, and writes how it
@@ -25,6 +26,8 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 		Document: j.Document, Logger: w.config.Logger.With("job", args.Job, "run", args.Epoch),
 		wanted: j.Wanted, before: j.Wanted, past: past, progress: time.Now(),
 	}
+	s.client = w.pool.Client(ctx, end)
+	s.Transport = s.client
 	w.mu.Lock()
 	a := w.reserve(id)
 	a.session, a.end = s, end
@@ -37,6 +40,9 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 		ctx = limited
 	}
 	o, err := w.perform(ctx, a)
+	if o.Origin != nil {
+		w.failed(o.Origin.Origin)
+	}
 	if errors.Is(context.Cause(ctx), errLost) {
 		return context.Cause(ctx) // the job has another run, or will
 	}
@@ -59,9 +65,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	err := kind.Run(ctx, s)
 	if err == nil && ctx.Err() == nil {
 		s.CaughtUp()
-		if err := w.originsUp(ctx, s); err != nil {
-			return Outcome{End: Stopped, Reason: err.Error()}, err
-		}
+		w.workedAll(kind.Identify(&s.Document))
 		if !s.Document.Follow {
 			return Outcome{End: Done}, nil
 		}
@@ -72,9 +76,12 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		err = kind.Run(ctx, s)
 	}
 	stopped := context.Cause(ctx)
+	at, _ := errors.AsType[*origins.Error](stopped)
 	switch {
 	case errors.Is(stopped, errStuck):
-		return Outcome{End: Crashed, Reason: stopped.Error()}, stopped
+		return Outcome{End: Crashed, Reason: stopped.Error(), Origin: s.blamed(stopped)}, stopped
+	case at != nil:
+		return Outcome{End: Crashed, Reason: at.Error(), Origin: (*OriginError)(at)}, stopped
 	case stopped != nil && s.Linger && s.answered() > 0:
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 	case stopped != nil:
@@ -84,21 +91,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	case errors.Is(err, ErrRejected):
 		return Outcome{End: Rejected, Reason: err.Error()}, err
 	}
-	return Outcome{End: Crashed, Reason: err.Error(), Origin: blamed(err)}, err
-}
-
-// originsUp notes that the origins of a job work.
-func (w *worker) originsUp(ctx context.Context, s *Session) error {
-	i := w.store.kinds[s.Document.Kind].Identify(&s.Document)
-	for _, origin := range []string{i.SourceOrigin, i.TargetOrigin} {
-		if origin == "" {
-			continue
-		}
-		if err := w.store.OriginUp(ctx, origin); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Outcome{End: Crashed, Reason: err.Error(), Origin: s.blamed(err)}, err
 }
 
 // linger reports whether a run that has caught up may keep its slot: only while others are

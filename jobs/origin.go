@@ -17,6 +17,8 @@ type OriginError struct {
 	Err    error
 	// RetryAfter is how long the server asks its clients to wait; 0 if it does not.
 	RetryAfter time.Duration
+	// Throttled: the server works, but has too many requests. It is not taken to be down.
+	Throttled bool
 }
 
 func (e *OriginError) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e.Err) }
@@ -39,16 +41,18 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	if _, err := tx.Exec(ctx, insert, e.Origin, micros(t)); err != nil {
 		return time.Time{}, err
 	}
-	var failures, since, probe, blocked int64
+	var failures, since, probe, blocked, asked int64
 	var open bool
-	const read = "SELECT failures, since, open, probe, blocked FROM @origin WHERE origin = $1 @lock"
-	if _, err := jobdb.One(ctx, tx, read, []any{e.Origin}, &failures, &since, &open, &probe, &blocked); err != nil {
+	const read = "SELECT failures, since, open, probe, blocked, asked FROM @origin WHERE origin = $1 @lock"
+	if _, err := jobdb.One(ctx, tx, read, []any{e.Origin}, &failures, &since, &open, &probe, &blocked, &asked); err != nil {
 		return time.Time{}, err
 	}
 	if !open && t.Sub(fromMicros(since)) > failuresWithin {
 		failures, since = 0, micros(t)
 	}
-	failures++
+	if !e.Throttled {
+		failures++
+	}
 	next := firstProbe
 	if open { // this was a probe, or had begun before
 		next = min(2*time.Duration(probe)*time.Microsecond, lastProbe)
@@ -58,11 +62,11 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	if open && !until.After(t) {
 		until, probe = t.Add(next), next.Microseconds()
 	}
-	if asked := t.Add(e.RetryAfter); e.RetryAfter > 0 && asked.After(until) {
-		until = asked
+	if end := t.Add(e.RetryAfter); e.RetryAfter > 0 && end.After(until) {
+		until, asked = end, micros(end)
 	}
-	const update = "UPDATE @origin SET failures = $2, since = $3, open = $4, probe = $5, blocked = $6, reason = $7 WHERE origin = $1"
-	_, err := tx.Exec(ctx, update, e.Origin, failures, since, open, probe, micros(until), e.Err.Error())
+	const update = "UPDATE @origin SET failures = $2, since = $3, open = $4, probe = $5, blocked = $6, asked = $7, reason = $8 WHERE origin = $1"
+	_, err := tx.Exec(ctx, update, e.Origin, failures, since, open, probe, micros(until), asked, e.Err.Error())
 	if !until.After(t) {
 		until = time.Time{}
 	}
@@ -73,12 +77,16 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 // again, spread over a few seconds.
 func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		var open bool
-		found, err := jobdb.One(ctx, tx, "SELECT open FROM @origin WHERE origin = $1 @lock", []any{origin}, &open)
+		var open, asked bool
+		found, err := jobdb.One(ctx, tx, "SELECT open, asked > @now FROM @origin WHERE origin = $1 @lock", []any{origin}, &open, &asked)
 		if err != nil || !found {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "DELETE FROM @origin WHERE origin = $1", origin); err != nil || !open {
+		change := "DELETE FROM @origin WHERE origin = $1"
+		if asked {
+			change = "UPDATE @origin SET failures = 0, open = false, blocked = asked WHERE origin = $1"
+		}
+		if _, err := tx.Exec(ctx, change, origin); err != nil || !open {
 			return err
 		}
 		ids, err := waitingFor(ctx, tx, origin)
@@ -152,7 +160,9 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 }
 
 // blamed returns the error of the origin that a run failed because of, if there is one.
-func blamed(err error) *OriginError {
-	e, _ := errors.AsType[*OriginError](err)
-	return e
+func (s *Session) blamed(err error) *OriginError {
+	if e, ok := errors.AsType[*OriginError](err); ok {
+		return e
+	}
+	return (*OriginError)(s.client.Failure())
 }

@@ -2,8 +2,11 @@ package jobs
 
 import (
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // A Session is what a [Kind] has of a run.
@@ -13,7 +16,11 @@ type Session struct {
 	// whenever it has found nothing more. Otherwise it ends there.
 	Linger bool
 	Logger *slog.Logger
+	// Transport sends requests by HTTP. All runs of a node share it: it keeps connections, and
+	// slows down for servers that ask for that. It ends the run if a server fails for too long.
+	Transport http.RoundTripper
 
+	client   *origins.Client // as Transport
 	mu       sync.Mutex
 	wanted   int64     // as the database had it last
 	before   int64     // the same when the last check for more began, at the latest

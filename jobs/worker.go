@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -14,12 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // WorkerConfig is for [Scheduler.Work].
 type WorkerConfig struct {
 	// Name of the node; two processes at a time must not have the same.
 	Name string
+	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
+	Transport http.RoundTripper
 	// Slots is how many jobs run at the same time at most (default 500).
 	Slots   int
 	Version string
@@ -37,6 +41,7 @@ const (
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
 	statsEvery     = 10 * time.Second
+	shareEvery     = 2 * time.Second
 	startupJitter  = 5 * time.Second
 	runLimit       = 10 * time.Minute
 	stuckAfter     = 5 * time.Minute
@@ -57,12 +62,16 @@ type worker struct {
 	store  *Scheduler
 	config WorkerConfig
 	queue  jobdb.Queue
+	pool   *origins.Pool
 	admits chan struct{} // holds a value if there may be something to start
+	shares chan struct{} // holds a value if other nodes should know of news
 
 	mu      sync.Mutex
 	node    Node
 	runs    map[runID]*activeRun
 	rotated time.Time // when runs ended last that did not linger
+	news    *news
+	failing map[string]bool // origins that failed, as the database had it last
 }
 
 type runID struct {
@@ -84,7 +93,16 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), runs: map[runID]*activeRun{}}
+	if c.Transport == nil {
+		c.Transport = newTransport()
+	}
+	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), shares: make(chan struct{}, 1), runs: map[runID]*activeRun{}, news: newNews()}
+	w.pool = origins.New(origins.Config{
+		Transport: c.Transport,
+		Patience:  s.settings.HealthThreshold / 2, // so that a run that only tries again does not count as healthy
+		Wait:      w.asked,
+		Works:     w.worked,
+	})
 	w.queue, err = s.db.StartQueue(ctx, jobdb.QueueConfig{Work: w.execute, Logger: c.Logger})
 	if err != nil {
 		return err
@@ -110,6 +128,7 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		g.Go(func() error { return w.loop(loops, every, nil, do) })
 	}
 	g.Go(func() error { return w.loop(loops, admitEvery, w.admits, w.admit) })
+	g.Go(func() error { return w.loop(loops, shareEvery, w.shares, w.share) })
 	if c.Watcher != nil {
 		g.Go(func() error { return c.Watcher.Run(loops, w.current) })
 	}
@@ -184,9 +203,12 @@ func (w *worker) reap(ctx context.Context) error {
 }
 
 // wake lets the next admission begin at once.
-func (w *worker) wake() {
+func (w *worker) wake() { signal(w.admits) }
+
+// signal puts a value into a channel that holds one.
+func signal(c chan<- struct{}) {
 	select {
-	case w.admits <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

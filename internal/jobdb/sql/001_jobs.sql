@@ -92,6 +92,7 @@ CREATE TABLE @origin (
 	open     boolean NOT NULL, -- it is taken to be down
 	probe    bigint  NOT NULL, -- the time between two probes
 	blocked  bigint  NOT NULL, -- until when no run is to start
+	asked    bigint  NOT NULL DEFAULT 0, -- until when the server asked not to be used
 	reason   text    NOT NULL
 );
 

@@ -1,0 +1,232 @@
+package origins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A limited server allows a number of requests in each second.
+type limited struct {
+	perSecond int
+	latency   time.Duration
+
+	mu               sync.Mutex
+	second           int64
+	count            int
+	allowed, refused int
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(l.latency/2 + rand.N(l.latency))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now().Unix(); now != l.second {
+		l.second, l.count = now, 0
+	}
+	l.count++
+	if l.count > l.perSecond {
+		l.refused++
+		return answer(http.StatusTooManyRequests, nil), nil
+	}
+	l.allowed++
+	return answer(http.StatusOK, nil), nil
+}
+
+func answer(status int, header http.Header) *http.Response {
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: header, Body: io.NopCloser(strings.NewReader(""))}
+}
+
+// TestThrottled has 200 jobs that send one request after another to a server that allows
+// a number of requests in each second.
+func TestThrottled(t *testing.T) {
+	for perSecond, takes := range map[int]time.Duration{20: 5 * time.Minute, 50: 5 * time.Minute, 200: 2 * time.Minute, 1000: time.Minute} {
+		t.Run(fmt.Sprint(perSecond, " a second"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &limited{perSecond: perSecond, latency: 20 * time.Millisecond}
+				pool := New(Config{Transport: server, Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}})
+				ctx, stop := context.WithTimeout(t.Context(), takes)
+				defer stop()
+				var all sync.WaitGroup
+				for range 200 {
+					all.Go(func() {
+						run, end := context.WithCancelCause(ctx)
+						client := pool.Client(run, end)
+						for run.Err() == nil {
+							_ = get(run, client, "http://server.test/")
+						}
+						if ctx.Err() == nil {
+							t.Errorf("a run was ended: %v", context.Cause(run))
+						}
+					})
+				}
+				all.Wait()
+				rate := float64(server.allowed) / takes.Seconds() / float64(perSecond)
+				refused := float64(server.refused) / float64(server.allowed+server.refused)
+				t.Logf("%.3f of what the server allows, %.3f of the requests refused", rate, refused)
+				if rate < 0.8 || refused > 0.05 {
+					t.Errorf("%.3f of what the server allows, want at least 0.8; %.3f of the requests refused, want at most 0.05", rate, refused)
+				}
+			})
+		})
+	}
+}
+
+// get returns the error of a request, or of its status.
+func get(ctx context.Context, c *Client, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= 400 {
+		err = statusError(response)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAsked has servers that ask their clients to wait, by each field and status. A short
+// wait is kept, by all runs; a long one ends the run.
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		field  string
+		status int
+	}{{"Retry-After", 429}, {"Retry-After", 503}, {"Backoff", 200}, {"Backoff", 429}} {
+		for _, seconds := range []int{10, 600} {
+			t.Run(fmt.Sprint(c.status, " ", c.field, " ", seconds), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					asks := true
+					var sharedWaits []time.Duration
+					pool := New(Config{Patience: time.Minute, Works: func(string) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+						if !asks {
+							return answer(http.StatusOK, nil), nil
+						}
+						asks = false
+						return answer(c.status, http.Header{c.field: {fmt.Sprint(seconds)}}), nil
+					}), Wait: func(e *Error) { sharedWaits = append(sharedWaits, e.RetryAfter) }})
+					run, end := context.WithCancelCause(t.Context())
+					client := pool.Client(run, end)
+					wait := time.Duration(seconds) * time.Second
+					if err := get(run, client, "http://server.test/"); (err != nil) != (c.status >= 400) {
+						t.Fatal(err)
+					}
+					if len(sharedWaits) != 1 || sharedWaits[0] != wait {
+						t.Errorf("other nodes are told to wait %v, want %v", sharedWaits, wait)
+					}
+					began := time.Now()
+					other := pool.Client(run, end)
+					err := get(run, other, "http://SERVER.test:80/other")
+					if seconds > 25 {
+						if e, ok := errors.AsType[*Error](context.Cause(run)); err == nil || !ok || !e.Throttled || e.RetryAfter != wait {
+							t.Errorf("the run was not ended for the wait of %v: %v, %v", wait, err, context.Cause(run))
+						}
+						return
+					}
+					if took := time.Since(began); err != nil || took < wait || took > wait*5/4 {
+						t.Errorf("the next request was sent after %v, want %v and a little more; error %v", took, wait, err)
+					}
+					if err := get(run, client, "http://server.test/"); err != nil || client.Failure() != nil {
+						t.Errorf("after the wait: %v, %v", err, client.Failure())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestPatience has a server that refuses connections, then answers, and then fails for long.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := true
+		refused := errors.New("connection refused")
+		pool := New(Config{Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Host == "other.test":
+				return answer(http.StatusNotFound, nil), nil
+			case fails:
+				return nil, refused
+			}
+			return answer(http.StatusOK, nil), nil
+		})})
+		run, end := context.WithCancelCause(t.Context())
+		client := pool.Client(run, end)
+		try := func(times int) {
+			for range times {
+				_ = get(run, client, "http://server.test/")
+				_ = get(run, client, "http://other.test/")
+				time.Sleep(10 * time.Second)
+			}
+		}
+		try(5)
+		if e := client.Failure(); e == nil || e.Origin != "http://server.test:80" || !errors.Is(e, refused) || run.Err() != nil {
+			t.Fatalf("after 50 s: %v, run ended: %v", e, context.Cause(run))
+		}
+		fails = false
+		try(1)
+		if e := client.Failure(); e != nil {
+			t.Fatalf("after a success: %v", e)
+		}
+		fails = true
+		try(6)
+		if run.Err() != nil {
+			t.Fatalf("the run has ended after 50 s without success: %v", context.Cause(run))
+		}
+		try(1)
+		if e, ok := errors.AsType[*Error](context.Cause(run)); !ok || e.Throttled || !errors.Is(e, refused) {
+			t.Errorf("the run has not ended after a minute without success: %v", context.Cause(run))
+		}
+	})
+}
+
+// TestForgotten checks that nothing is kept of a server that is not in use.
+func TestForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := true
+		pool := New(Config{Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			if refuse {
+				return answer(http.StatusTooManyRequests, nil), nil
+			}
+			return answer(http.StatusOK, nil), nil
+		})})
+		run, end := context.WithCancelCause(t.Context())
+		client := pool.Client(run, end)
+		for range 10 {
+			_ = get(run, client, "http://throttled.test/")
+		}
+		if d := pool.Delays(); len(d) != 1 || d["http://throttled.test:80"] <= 0 {
+			t.Errorf("delays after ten refusals are %v", d)
+		}
+		refuse = false
+		time.Sleep(2 * time.Second)
+		for n := range 1000 {
+			if err := get(run, client, fmt.Sprint("http://server-", n, ".test/")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := get(run, client, "http://throttled.test/"); err != nil {
+			t.Fatal(err)
+		}
+		if err := get(run, client, "http://last.test/"); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(pool.origins); n > 2 {
+			t.Errorf("%d origins are kept, none is in use", n)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/origins"
+	"github.com/feedctl/feedctl/internal/tcp"
+)
+
+// newTransport returns the transport that the jobs of a node share. It keeps the connections
+// of a run for the next one.
+func newTransport() http.RoundTripper {
+	return &http.Transport{
+		Proxy:             http.ProxyFromEnvironment,
+		DialContext:       tcp.Dialer(10 * time.Second).DialContext,
+		ForceAttemptHTTP2: true,
+		// A shared connection is not closed when one of its requests times out.
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  5 * time.Minute, // the answer to a publish comes when it is durable
+		MaxIdleConnsPerHost:    50,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         64 << 10,
+		WriteBufferSize:        64 << 10,
+	}
+}
+
+// A news is what a node has learned of origins, and the database has not yet.
+type news struct {
+	waits map[string]*OriginError // what servers have asked for
+	until map[string]time.Time
+	up    map[string]bool // origins that were used with success
+}
+
+func newNews() *news {
+	return &news{waits: map[string]*OriginError{}, until: map[string]time.Time{}, up: map[string]bool{}}
+}
+
+// asked takes in that a server asks its clients to wait.
+func (w *worker) asked(e *origins.Error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if until := time.Now().Add(e.RetryAfter); until.After(w.news.until[e.Origin]) {
+		w.news.waits[e.Origin], w.news.until[e.Origin] = (*OriginError)(e), until
+	}
+	signal(w.shares)
+}
+
+// worked takes in that a run has used an origin with success.
+func (w *worker) worked(origin string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.news.up[origin] = true
+	if w.failing[origin] {
+		signal(w.shares)
+	}
+}
+
+// workedAll takes in that a run has used its origins with success, whatever for.
+func (w *worker) workedAll(i Identity) {
+	for _, origin := range []string{i.SourceOrigin, i.TargetOrigin} {
+		if origin != "" {
+			w.worked(origin)
+		}
+	}
+}
+
+// failed takes in that a run has ended because of an origin. Successes before do not count.
+func (w *worker) failed(origin string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.news.up, origin)
+}
+
+// share tells other nodes what this one has learned of origins, and takes in what they have.
+func (w *worker) share(ctx context.Context) error {
+	w.mu.Lock()
+	fresh := w.news
+	w.news = newNews()
+	idle := len(w.runs) == 0 && len(fresh.waits)+len(fresh.up) == 0
+	w.mu.Unlock()
+	if idle {
+		return nil
+	}
+	for origin, e := range fresh.waits {
+		if err := w.store.block(ctx, e, time.Until(fresh.until[origin])); err != nil {
+			return err
+		}
+	}
+	blocked, err := w.store.blocked(ctx)
+	if err != nil {
+		return err
+	}
+	failing := map[string]bool{}
+	for origin, wait := range blocked {
+		if fresh.up[origin] {
+			if err := w.store.OriginUp(ctx, origin); err != nil {
+				return err
+			}
+			w.wake()
+		} else {
+			failing[origin] = true
+		}
+		if wait > 0 {
+			w.pool.Block(origin, wait)
+		}
+	}
+	w.mu.Lock()
+	w.failing = failing
+	w.mu.Unlock()
+	return nil
+}
+
+// block keeps all nodes from starting runs that use an origin, for a time.
+func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duration) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		const sql = `INSERT INTO @origin (origin, failures, since, open, probe, blocked, asked, reason) VALUES ($1, 0, @now, false, 0, @now + $2, @now + $2, $3)
+			ON CONFLICT (origin) DO UPDATE SET blocked = excluded.blocked, asked = excluded.asked, reason = excluded.reason WHERE @origin.blocked < excluded.blocked`
+		_, err := tx.Exec(ctx, sql, e.Origin, wait.Microseconds(), e.Err.Error())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that %s asks its clients to wait: %w", e.Origin, err)
+	}
+	return nil
+}
+
+// blocked returns the origins that have failed, and how long no request is to be sent because
+// they asked for that.
+func (s *Scheduler) blocked(ctx context.Context) (waits map[string]time.Duration, err error) {
+	waits = map[string]time.Duration{}
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		return jobdb.Each(ctx, tx, "SELECT origin, asked - @now FROM @origin", nil, func(scan func(...any) error) error {
+			var origin string
+			var wait int64
+			err := scan(&origin, &wait)
+			waits[origin] = time.Duration(wait) * time.Microsecond
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is known of origins: %w", err)
+	}
+	return waits, nil
+}
