@@ -68,10 +68,11 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 		if err != nil {
 			return err
 		}
-		if j == nil {
+		if j == nil || first.limited && first.room <= 0 {
 			delete(tenants, first.namespace)
 			continue
 		}
+		first.room--
 		first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
 		if err := start(j); err != nil {
 			return err
@@ -102,7 +103,9 @@ type tenant struct {
 	namespace string
 	shares    float64
 	usage     float64 // slot seconds, those of runs that have not ended included
-	due       []*Job  // a part of them
+	limited   bool
+	room      int    // if limited, how many more of its jobs may run
+	due       []*Job // a part of them
 }
 
 const due = "state = 'pending' AND not_before <= @now AND " + placed + " AND " + available
@@ -120,15 +123,30 @@ func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.
 		tenants[x.namespace] = &x
 		return nil
 	})
-	if err != nil || len(tenants) < 2 {
+	if err != nil || len(tenants) == 0 {
 		return tenants, err
 	}
-	const running = "SELECT namespace, sum($1 - started) / 1000000.0 FROM @job WHERE state = 'running' GROUP BY namespace"
+	const limits = "SELECT namespace, max_running FROM @tenant WHERE max_running > 0 ORDER BY namespace @lock" // other nodes wait, and then see what started here
+	err = jobdb.Each(ctx, tx, limits, nil, func(scan func(...any) error) error {
+		var namespace string
+		var room int
+		err := scan(&namespace, &room)
+		if x, ok := tenants[namespace]; ok {
+			x.limited, x.room = true, room
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	const running = "SELECT namespace, count(*), sum($1 - started) / 1000000.0 FROM @job WHERE state = 'running' GROUP BY namespace"
 	return tenants, jobdb.Each(ctx, tx, running, []any{micros(t)}, func(scan func(...any) error) error {
 		var namespace string
+		var jobs int
 		var seconds float64
-		err := scan(&namespace, &seconds)
+		err := scan(&namespace, &jobs, &seconds)
 		if x, ok := tenants[namespace]; ok {
+			x.room -= jobs
 			x.usage += seconds
 		}
 		return err

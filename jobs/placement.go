@@ -53,3 +53,9 @@ func sortedLabels(labels []string) []string {
 
 // placed is the condition that a node may run a job: $1 is its name, and $2 its text.
 const placed = `(node = '' OR node = $1) AND CAST($2 AS text) LIKE placement ESCAPE '\'`
+
+// allows reports whether a node may run a job.
+func (p *Placement) allows(n *Node) bool {
+	lacks := func(label string) bool { return !slices.Contains(n.Labels, label) }
+	return (p.Node == "" || p.Node == n.Name) && !slices.ContainsFunc(p.Labels, lacks)
+}

@@ -124,7 +124,7 @@ func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventTy
 // Get returns a job.
 func (s *Scheduler) Get(ctx context.Context, id string) (*Job, error) {
 	var found []*Job
-	err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+	err := s.db.View(ctx, func(tx jobdb.Tx) (err error) {
 		found, err = load(ctx, tx, "WHERE id = $1", id)
 		return err
 	})
@@ -139,20 +139,26 @@ func (s *Scheduler) Get(ctx context.Context, id string) (*Job, error) {
 
 // History returns the last events of a job, newest first.
 func (s *Scheduler) History(ctx context.Context, id string) (events []Event, err error) {
-	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		return jobdb.Each(ctx, tx, "SELECT at, type, node, reason FROM @event WHERE job = $1 ORDER BY number DESC", []any{id}, func(scan func(...any) error) error {
-			var e Event
-			var at int64
-			err := scan(&at, &e.Type, &e.Node, &e.Reason)
-			e.Time = fromMicros(at)
-			events = append(events, e)
-			return err
-		})
+	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
+		events, err = history(ctx, tx, id)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("history of job %s: %w", id, err)
 	}
 	return events, nil
+}
+
+func history(ctx context.Context, tx jobdb.Tx, id string) (events []Event, err error) {
+	err = jobdb.Each(ctx, tx, "SELECT at, type, node, reason FROM @event WHERE job = $1 ORDER BY number DESC", []any{id}, func(scan func(...any) error) error {
+		var e Event
+		var at int64
+		err := scan(&at, &e.Type, &e.Node, &e.Reason)
+		e.Time = fromMicros(at)
+		events = append(events, e)
+		return err
+	})
+	return events, err
 }
 
 // Wake notes that there may be something to do for jobs. What is idle becomes due; what runs
@@ -186,20 +192,4 @@ func (s *Scheduler) poke() {
 	for w := range s.workers {
 		w.wake()
 	}
-}
-
-// SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs
-// that wait say how the slots are divided.
-func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
-	if shares < 1 || shares > 1000 {
-		return fmt.Errorf("namespace %s: invalid shares %d: want 1 to 1000", namespace, shares)
-	}
-	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, shares, charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET shares = excluded.shares", namespace, shares)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("set shares of namespace %s: %w", namespace, err)
-	}
-	return nil
 }

@@ -76,6 +76,7 @@ CREATE TABLE @node (
 CREATE TABLE @tenant (
 	namespace text             NOT NULL PRIMARY KEY,
 	shares    bigint           NOT NULL DEFAULT 100,
+	max_running bigint         NOT NULL DEFAULT 0, -- jobs at the same time; 0: no limit
 	usage     double precision NOT NULL DEFAULT 0, -- slot seconds, halved every few minutes
 	charged   bigint           NOT NULL DEFAULT 0  -- when usage was last updated
 );

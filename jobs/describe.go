@@ -1,0 +1,119 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A Description is all that is known of a job.
+type Description struct {
+	Listed
+	// Why is one sentence that says why the job is in its state, and what it waits for.
+	Why string `json:"why"`
+	// Lease is that of the node that runs the job; nil if none does.
+	Lease  *Lease  `json:"lease,omitempty"`
+	Events []Event `json:"events"` // the last ones, newest first
+}
+
+// A Lease is what keeps a job on its node.
+type Lease struct {
+	// Age is how long ago the node was last heard of; -1 if it has left.
+	Age time.Duration `json:"age"`
+	// Stale: the lease has expired, and another node will run the job.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// Describe returns all that is known of a job.
+func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, error) {
+	d := &Description{}
+	err := s.db.View(ctx, func(tx jobdb.Tx) error {
+		var c conditions
+		c.add("j.id = ?", id)
+		found, err := list(ctx, tx, c, 1)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return ErrNoJob
+		}
+		d.Listed = found[0]
+		if d.Events, err = history(ctx, tx, id); err != nil {
+			return err
+		}
+		f, err := s.facts(ctx, tx, &d.Job)
+		d.Why, d.Lease = f.why(), f.lease
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe job %s: %w", id, err)
+	}
+	return d, nil
+}
+
+// facts are what a sentence about a job is made of.
+type facts struct {
+	job     *Job
+	now     time.Time
+	node    string // that runs the job
+	lease   *Lease
+	nodes   []NodeStatus // that are alive
+	origins []blockedOrigin
+	tenant  TenantStatus
+	before  int // jobs of the namespace that are due before this one
+	others  int // jobs of other namespaces that are due
+}
+
+type blockedOrigin struct {
+	name, reason string
+	down         bool
+	until        time.Time
+}
+
+func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, err error) {
+	f = &facts{job: j}
+	if f.now, err = now(ctx, tx); err != nil {
+		return f, err
+	}
+	nodes, err := s.nodes(ctx, tx, f.now)
+	if err != nil {
+		return f, err
+	}
+	if j.State == Running {
+		f.node, f.lease = j.Owner, &Lease{Age: -1, Stale: true}
+	}
+	for _, n := range nodes {
+		if n.Alive {
+			f.nodes = append(f.nodes, n)
+		}
+		if n.Incarnation == j.Owner {
+			f.node, f.lease = n.Name, &Lease{n.Age, !n.Alive}
+		}
+	}
+	if j.State != Pending {
+		return f, nil
+	}
+	const blocked = `SELECT o.origin, o.reason, o.open, o.blocked FROM @origin AS o
+		JOIN @job AS j ON o.origin IN (j.source_origin, j.target_origin) WHERE j.id = $1 AND (o.open OR o.blocked > @now) ORDER BY o.open DESC, o.blocked DESC`
+	err = jobdb.Each(ctx, tx, blocked, []any{j.Document.ID()}, func(scan func(...any) error) error {
+		var o blockedOrigin
+		var until int64
+		err := scan(&o.name, &o.reason, &o.down, &until)
+		o.until = fromMicros(until)
+		f.origins = append(f.origins, o)
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	if f.tenant, err = s.tenant(ctx, tx, j.Document.Namespace, f.now); err != nil {
+		return f, err
+	}
+	const waiting = `SELECT count(CASE WHEN namespace = $1 AND (started, rank, id) < (SELECT started, rank, id FROM @job WHERE id = $2) THEN 1 END),
+			count(CASE WHEN namespace <> $1 THEN 1 END)
+		FROM @job WHERE state = 'pending' AND not_before <= @now AND ` + available
+	_, err = jobdb.One(ctx, tx, waiting, []any{j.Document.Namespace, j.Document.ID()}, &f.before, &f.others)
+	return f, err
+}

@@ -1,0 +1,174 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+// A NodeStatus is a node, and how it is.
+type NodeStatus struct {
+	Node
+	Started time.Time `json:"started"`
+	// Age is how long ago the node was last heard of.
+	Age time.Duration `json:"age"`
+	// Alive: its lease has not expired. The jobs of other nodes run elsewhere soon.
+	Alive   bool `json:"alive"`
+	Running int  `json:"running"` // jobs
+}
+
+// Nodes returns all nodes that have not left, by name. A node that is lost is among them for
+// the time of the setting retention.
+func (s *Scheduler) Nodes(ctx context.Context) (nodes []NodeStatus, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		t, err := now(ctx, tx)
+		if err == nil {
+			nodes, err = s.nodes(ctx, tx, t)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes []NodeStatus, err error) {
+	const sql = `SELECT incarnation, name, slots, version, labels, started, expires,
+			(SELECT count(*) FROM @job WHERE owner = incarnation) FROM @node ORDER BY name, started`
+	err = jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
+		var n NodeStatus
+		var labels string
+		var started, expires int64
+		err := scan(&n.Incarnation, &n.Name, &n.Slots, &n.Version, &labels, &started, &expires, &n.Running)
+		n.Labels = strings.FieldsFunc(labels, func(r rune) bool { return r == ',' })
+		n.Started = fromMicros(started)
+		n.Age = t.Sub(fromMicros(expires).Add(-s.settings.Lease))
+		n.Alive = fromMicros(expires).After(t)
+		nodes = append(nodes, n)
+		return err
+	})
+	return nodes, err
+}
+
+// An OriginStatus is a server that jobs use, and how it is.
+type OriginStatus struct {
+	Origin string `json:"origin"`
+	// Down: runs have failed because of it. One job at a time tries it.
+	Down bool `json:"down,omitempty"`
+	// Until is when it is used again; the zero time if it is not known to fail.
+	Until    time.Time `json:"until,omitzero"`
+	Failures int       `json:"failures,omitempty"` // of runs, since the last success
+	Reason   string    `json:"reason,omitempty"`   // the last error
+	Jobs     int       `json:"jobs"`
+	Running  int       `json:"running"`
+	Crashing int       `json:"crashing"`
+}
+
+// Origins returns the servers that jobs use, by name.
+func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err error) {
+	const sql = `SELECT u.origin, coalesce(o.open, false), coalesce(o.blocked, 0), coalesce(o.failures, 0), coalesce(o.reason, ''),
+			count(*), count(CASE WHEN state = 'running' THEN 1 END), count(CASE WHEN state = 'pending' AND errors > 0 THEN 1 END)
+		FROM (SELECT source_origin AS origin, state, errors FROM @job WHERE source_origin <> ''
+			UNION ALL SELECT target_origin, state, errors FROM @job WHERE target_origin <> '' AND target_origin <> source_origin) AS u
+		LEFT JOIN @origin AS o ON o.origin = u.origin
+		GROUP BY u.origin, o.open, o.blocked, o.failures, o.reason ORDER BY u.origin`
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		return jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
+			var o OriginStatus
+			var until int64
+			err := scan(&o.Origin, &o.Down, &until, &o.Failures, &o.Reason, &o.Jobs, &o.Running, &o.Crashing)
+			o.Until = fromMicros(until)
+			origins = append(origins, o)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list servers of jobs: %w", err)
+	}
+	return origins, nil
+}
+
+// A TenantStatus is a namespace, and what it uses.
+type TenantStatus struct {
+	Namespace string `json:"namespace"`
+	Shares    int    `json:"shares"`
+	// MaxRunning is how many of its jobs may run at the same time; 0 is no limit.
+	MaxRunning int `json:"maxRunning,omitempty"`
+	// Usage is what ended runs have used, in slot seconds. It halves in [Settings.HalfLife].
+	Usage   float64 `json:"usage"`
+	Jobs    int     `json:"jobs"`
+	Running int     `json:"running"`
+	Waiting int     `json:"waiting"` // jobs that are due
+}
+
+// Tenants returns all namespaces, by name.
+func (s *Scheduler) Tenants(ctx context.Context) (tenants []TenantStatus, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		t, err := now(ctx, tx)
+		if err == nil {
+			tenants, err = s.tenants(ctx, tx, "", t)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	return tenants, nil
+}
+
+// tenant returns one namespace.
+func (s *Scheduler) tenant(ctx context.Context, tx jobdb.Tx, namespace string, t time.Time) (TenantStatus, error) {
+	all, err := s.tenants(ctx, tx, "WHERE t.namespace = $1", t, namespace)
+	if err != nil || len(all) == 0 {
+		return TenantStatus{}, err
+	}
+	return all[0], nil
+}
+
+func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now time.Time, args ...any) (tenants []TenantStatus, err error) {
+	sql := `SELECT t.namespace, t.shares, t.max_running, t.usage, t.charged, count(j.id), count(CASE WHEN j.state = 'running' THEN 1 END),
+			count(CASE WHEN j.state = 'pending' AND j.not_before <= @now AND ` + available + ` THEN 1 END)
+		FROM @tenant AS t LEFT JOIN @job AS j ON j.namespace = t.namespace ` + where + `
+		GROUP BY t.namespace, t.shares, t.max_running, t.usage, t.charged ORDER BY t.namespace`
+	err = jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
+		var x TenantStatus
+		var charged int64
+		err := scan(&x.Namespace, &x.Shares, &x.MaxRunning, &x.Usage, &charged, &x.Jobs, &x.Running, &x.Waiting)
+		x.Usage = s.decayed(x.Usage, now.Sub(fromMicros(charged)))
+		tenants = append(tenants, x)
+		return err
+	})
+	return tenants, err
+}
+
+// SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs
+// that wait say how the slots are divided.
+func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
+	if shares < 1 || shares > 1000 {
+		return fmt.Errorf("namespace %s: invalid shares %d: want 1 to 1000", namespace, shares)
+	}
+	return s.setTenant(ctx, "shares", namespace, shares)
+}
+
+// SetMaxRunning sets how many jobs of a namespace may run at the same time; 0 is no limit.
+func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most int) error {
+	if most < 0 {
+		return fmt.Errorf("namespace %s: invalid number of running jobs %d: want 0 or more", namespace, most)
+	}
+	return s.setTenant(ctx, "max_running", namespace, most)
+}
+
+func (s *Scheduler) setTenant(ctx context.Context, column, namespace string, value int) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, "+column+", charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET "+column+" = excluded."+column, namespace, value)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set %s of namespace %s: %w", column, namespace, err)
+	}
+	return nil
+}

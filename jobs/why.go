@@ -1,0 +1,111 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// why returns a sentence that says why a job is in its state.
+func (f *facts) why() string {
+	j := f.job
+	switch j.State {
+	case Running:
+		return f.whyRunning()
+	case Idle:
+		return fmt.Sprintf("caught up since %s, and waits for its source to change", at(j.Since))
+	case Paused:
+		return fmt.Sprintf("paused since %s, until it is resumed", at(j.Since))
+	case Completed:
+		return fmt.Sprintf("had done all there was to do at %s", at(j.Since))
+	case Failed:
+		return fmt.Sprintf("failed at %s, and is not tried again until it is changed or restarted: %s", at(j.Since), j.Reason)
+	}
+	if why := f.whyNotYet(); why != "" {
+		return why
+	}
+	if why := f.whyNowhere(); why != "" {
+		return why
+	}
+	if most := f.tenant.MaxRunning; most > 0 && f.tenant.Running >= most {
+		return fmt.Sprintf("namespace %s runs %d jobs, as many as it may", f.tenant.Namespace, f.tenant.Running)
+	}
+	if f.free() {
+		return "due, and starts within seconds"
+	}
+	return fmt.Sprintf("waits for a slot behind %s of its namespace, beside %s of others", jobsOf(f.before), jobsOf(f.others))
+}
+
+func jobsOf(n int) string {
+	if n == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", n)
+}
+
+func (f *facts) whyRunning() string {
+	j := f.job
+	switch {
+	case f.lease.Age < 0:
+		return fmt.Sprintf("its node %s has left, and another node will run it", f.node)
+	case f.lease.Stale:
+		return fmt.Sprintf("its node %s was last heard of %v ago, and another node will run it", f.node, f.lease.Age.Round(time.Second))
+	case j.Document.Paused:
+		return fmt.Sprintf("node %s is ending its run, as it was paused", f.node)
+	case j.Generation != j.Observed:
+		return fmt.Sprintf("node %s is ending its run, as it was changed", f.node)
+	}
+	return fmt.Sprintf("runs on node %s since %s", f.node, at(j.Started))
+}
+
+// whyNotYet says until when a pending job waits; "" if it is due.
+func (f *facts) whyNotYet() string {
+	j := f.job
+	waits := j.NotBefore.After(f.now)
+	switch {
+	case waits && j.Errors == 0 && j.Document.Schedule != "":
+		return "its schedule names " + at(j.NotBefore) + " as its next time"
+	case len(f.origins) > 0 && f.origins[0].down:
+		o := &f.origins[0]
+		when := "now"
+		if o.until.After(f.now) {
+			when = "at " + at(o.until)
+		}
+		return fmt.Sprintf("%s is down and is tried again %s by one of its jobs: %s", o.name, when, o.reason)
+	case len(f.origins) > 0:
+		o := &f.origins[0]
+		return fmt.Sprintf("%s asks its clients to wait until %s: %s", o.name, at(o.until), o.reason)
+	case waits && j.Errors == 1:
+		return fmt.Sprintf("crashed, and is tried again at %s: %s", at(j.NotBefore), j.Reason)
+	case waits && j.Errors > 1:
+		return fmt.Sprintf("crashed %d times in a row, and is tried again at %s: %s", j.Errors, at(j.NotBefore), j.Reason)
+	case waits:
+		return fmt.Sprintf("starts at %s, so that not all jobs start at once", at(j.NotBefore))
+	}
+	return ""
+}
+
+// whyNowhere says why no node may run the job; "" if one may.
+func (f *facts) whyNowhere() string {
+	p := &f.job.Document.Placement
+	pinned := slices.ContainsFunc(f.nodes, func(n NodeStatus) bool { return n.Name == p.Node })
+	switch {
+	case len(f.nodes) == 0:
+		return "no node is alive"
+	case p.Node != "" && !pinned:
+		return fmt.Sprintf("pinned to node %s, which is not alive", p.Node)
+	case slices.ContainsFunc(f.nodes, func(n NodeStatus) bool { return p.allows(&n.Node) }):
+		return ""
+	case p.Node != "":
+		return fmt.Sprintf("pinned to node %s, which does not have all of the labels %s", p.Node, strings.Join(p.Labels, ", "))
+	}
+	return fmt.Sprintf("no node that is alive has all of the labels %s", strings.Join(p.Labels, ", "))
+}
+
+// free reports whether a node that may run the job has a free slot.
+func (f *facts) free() bool {
+	return slices.ContainsFunc(f.nodes, func(n NodeStatus) bool { return n.Running < n.Slots && f.job.Document.Placement.allows(&n.Node) })
+}
+
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
