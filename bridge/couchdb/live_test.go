@@ -21,6 +21,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -131,6 +132,60 @@ func TestIdle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIdleWhilePublishing: Idle is not called while changes that were read are not in the feed yet.
+func TestIdleWhilePublishing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var idle, pages atomic.Int64
+	r.configure = func(c *Config) { c.Follow, c.Idle = true, func() { idle.Add(1) } }
+	held := make(chan struct{})
+	b := r.open(fault.Wrap(r.store, func(op fault.Op) fault.Outcome {
+		if op.Verb.Writes() {
+			pages.Add(1)
+			<-held
+		}
+		return fault.Pass
+	}))
+	b.heartbeat = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := b.Run(ctx)
+		done <- err
+	}()
+	checks := func() (n int) {
+		for _, request := range r.fake.Requests() {
+			if strings.Contains(request, "feed=normal") && strings.Contains(request, "limit=1&") {
+				n++
+			}
+		}
+		return n
+	}
+	for idle.Load() == 0 {
+		runtime.Gosched()
+	}
+	r.fill(0, 1)
+	for pages.Load() == 0 {
+		runtime.Gosched()
+	}
+	before := idle.Load()
+	for n := checks(); n < 5; n += checks() {
+		runtime.Gosched()
+	}
+	if after := idle.Load(); after > before+1 { // one was being asked
+		t.Errorf("called %d times while a change was being published", after-before)
+	}
+	close(held)
+	for before := idle.Load(); idle.Load() < before+2; {
+		runtime.Gosched()
+	}
+	stop()
+	if err := errors.Join(<-done, b.Close()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	r.check()
 }
 
 // TestTwoBridges: two bridges that publish to one feed, with separate indexes or the same one, slow
