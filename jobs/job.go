@@ -79,11 +79,12 @@ type End int
 
 // The ends of runs.
 const (
-	Stopped  End = iota // before there was nothing more to do
-	CaughtUp            // a job that follows: nothing more to do for now
-	Done                // a job that does not follow: nothing more to do
-	Crashed             // by an error that may pass
-	Rejected            // by an error that will not pass by itself
+	Stopped   End = iota // before there was nothing more to do
+	CaughtUp             // a job that follows: nothing more to do for now
+	Done                 // a job that does not follow: nothing more to do
+	Crashed              // by an error that may pass
+	Rejected             // by an error that will not pass by itself
+	Duplicate            // because something else does the same now
 )
 
 // An Outcome is how a run ended, and what follows from that.
@@ -141,6 +142,8 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 		if j.Transient {
 			j.State, event = Failed, EventFailed // J13: a transient job is not tried again
 		}
+	case Duplicate:
+		j.NotBefore = now.Add(delay(1))
 	case Rejected:
 		j.Errors++
 		j.State, event = Failed, EventFailed

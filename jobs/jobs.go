@@ -44,6 +44,9 @@ var (
 	ErrExpired = errors.New("lease of the node has expired")
 	// ErrRejected: the job cannot run as it is, and will not if it is tried again.
 	ErrRejected = errors.New("job cannot run as it is")
+	// ErrDuplicate: something else does what the job is to do, such as a run on a node that was
+	// taken to be lost. The job is tried again later; this is not an error of the job.
+	ErrDuplicate = errors.New("something else does the same")
 	// ErrVersion: a newer program has migrated the tables of the scheduler.
 	ErrVersion = jobdb.ErrVersion
 )

@@ -368,7 +368,7 @@ func (w *walk) finish() string {
 	id := r.Job.Document.ID()
 	m := w.model[id]
 	current := m != nil && m.epoch == r.Job.Epoch && m.state == jobs.Running
-	o := jobs.Outcome{End: jobs.End(w.random.IntN(5))}
+	o := jobs.Outcome{End: jobs.End(w.random.IntN(6))}
 	if m != nil {
 		o.Seen = m.wanted - int64(w.random.IntN(2))
 	}
@@ -406,6 +406,9 @@ func (m *modelJob) finish(now time.Time, r jobs.Run, o jobs.Outcome) {
 		m.state = jobs.Pending
 		m.crashes++
 		m.after = now.Add(1) // until compare reads when
+	case jobs.Duplicate:
+		m.state = jobs.Pending
+		m.after = now.Add(1)
 	case jobs.Rejected:
 		m.state = jobs.Failed
 		m.crashes++
@@ -446,7 +449,7 @@ func (w *walk) compare() {
 		w.must(err)
 		if !m.after.IsZero() {
 			d := j.NotBefore.Sub(m.after)
-			if full := 30 * time.Second << min(m.crashes-1, 10); m.after.Nanosecond() == 1 && (d < min(full, time.Hour)*3/4-time.Second || d > min(full, time.Hour)) {
+			if full := 30 * time.Second << min(max(m.crashes-1, 0), 10); m.after.Nanosecond() == 1 && (d < min(full, time.Hour)*3/4-time.Second || d > min(full, time.Hour)) {
 				w.fail("%s waits %v after %d errors", id, d, m.crashes)
 			}
 			m.after = j.NotBefore
