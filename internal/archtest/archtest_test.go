@@ -123,7 +123,7 @@ var rooms = map[string]room{
 	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
 	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
-	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "sink", "sink/..."}},
+	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "sink", "sink/..."}},
 	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},

@@ -58,12 +58,31 @@ func Opener(log *slog.Logger) sink.Opener {
 			return nil, err
 		}
 		if o.Table == "" {
-			return nil, fmt.Errorf("%w: table is missing: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
+			return nil, errNoTable
 		}
 		o.Logger = log
 		return Open(ctx, url, o)
 	}
 }
+
+// Check returns what is wrong with the name of a sink, if that can be known without the database. It
+// matches [sink.ErrSpec].
+func Check(s sink.Spec) error {
+	url, o, err := parseSpec(s)
+	if err != nil {
+		return err
+	}
+	if o.Table == "" {
+		return errNoTable
+	}
+	if _, err := parseConfig(url); err != nil {
+		return err
+	}
+	_, err = newSink(nil, o)
+	return err
+}
+
+var errNoTable = fmt.Errorf("%w: table is missing: want postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE", sink.ErrSpec)
 
 // parseSpec returns the URL of the database and the options of the sink.
 func parseSpec(s sink.Spec) (url string, o Options, err error) {

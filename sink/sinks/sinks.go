@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/suggest"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/dir"
@@ -45,6 +47,25 @@ func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
 		r["-"] = jsonl.Stdout(o.Output)
 	}
 	return r.Open(ctx, spec)
+}
+
+// Check returns what is wrong with a name, if that can be known without opening the sink. It
+// matches [sink.ErrSpec].
+func Check(s sink.Spec) error {
+	switch s.Scheme {
+	case "-":
+		return nil
+	case "dir", "jsonl":
+		return s.CheckParams()
+	case "sqlite":
+		return s.CheckParams("table")
+	case "couchdb":
+		return s.CheckParams("name")
+	case "postgres", "postgresql":
+		return postgres.Check(s)
+	}
+	known := []string{"couchdb", "dir", "jsonl", "postgres", "sqlite"}
+	return fmt.Errorf("%w: unknown scheme %q: known are %s%s", sink.ErrSpec, s.Scheme, strings.Join(known, ", "), suggest.DidYouMean(s.Scheme, known, ""))
 }
 
 // Standings reads the positions of the consumers of the sink that spec names. It creates nothing,
