@@ -14,7 +14,7 @@ import (
 // ParseJob reads one job from JSON, with the fields that a job in a file has. It returns all that is wrong with it as [InvalidError], and the rest of the job.
 func ParseJob(text []byte) (Document, error) {
 	r := &reader{}
-	d := Document{Namespace: "default"}
+	var d Document
 	if n := r.json(text); n != nil {
 		r.document(n, "", &d, nil)
 	}

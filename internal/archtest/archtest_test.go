@@ -166,6 +166,10 @@ var rooms = map[string]room{
 	"internal/jobscmd": {rooms: []string{
 		"internal/app", "internal/cli", "internal/exit", "internal/human", "internal/suggest", "internal/units", "jobs", "jobs/...", "sink",
 	}},
+	"jobs/api": {
+		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server"},
+		libraries: []string{"github.com/go-chi/chi/v5"},
+	},
 
 	// On top: may import everything, is imported by none.
 	"bench":               top,

@@ -1,0 +1,67 @@
+package api_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/feedctl/feedctl/jobs/api"
+	"github.com/feedctl/feedctl/server"
+)
+
+// TestAccess asks for each kind of resource with each kind of credential.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	reader, writer := server.Credential{Bearer: "r"}, server.Credential{Bearer: "w"}
+	s := open(t, "sqlite::memory:", api.Config{ReadAuth: []server.Credential{reader}, WriteAuth: []server.Credential{writer}}, fakeKind{})
+	for _, r := range []struct {
+		method, path, body       string
+		none, asReader, asWriter int
+	}{
+		{"GET", orders, "", 401, 404, 403},
+		{"GET", "/api/v1/jobs", "", 401, 200, 403},
+		{"GET", "/api/v1/none", "", 404, 404, 404},
+		{"POST", orders + ":validate", ordersDoc, 401, 200, 403},
+		{"PUT", orders, ordersDoc, 401, 403, 201},
+		{"PUT", orders + "/desired", `"paused"`, 401, 403, 200},
+		{"POST", orders + "/restart", "", 401, 403, 200},
+		{"DELETE", orders, "", 401, 403, 204},
+		{"GET", "/healthz", "", 200, 200, 200},
+		{"GET", "/readyz", "", 200, 200, 200},
+	} {
+		for authorization, want := range map[string]int{"": r.none, "Bearer r": r.asReader, "Bearer w": r.asWriter, "Bearer x": r.none} {
+			w := s.ask(t, r.method, r.path, r.body, "Authorization: "+authorization)
+			if w.Code != want {
+				t.Errorf("%s %s as %q: %d, want %d", r.method, r.path, authorization, w.Code, want)
+			}
+			if (w.Code == 401) != (w.Header().Get("WWW-Authenticate") != "") {
+				t.Errorf("%s %s as %q: %v", r.method, r.path, authorization, w.Header())
+			}
+		}
+		if r.asWriter != 403 && r.method != "GET" {
+			if w := s.ask(t, r.method, r.path, r.body, "Authorization: Bearer w", "Origin: https://evil.example"); w.Code != 403 {
+				t.Errorf("%s %s for another origin: %d", r.method, r.path, w.Code)
+			}
+		}
+	}
+}
+
+func TestExposure(t *testing.T) {
+	t.Parallel()
+	one := []server.Credential{{Bearer: "x"}}
+	for _, tt := range []struct {
+		addr string
+		c    api.Config
+		open bool
+	}{
+		{"localhost:1", api.Config{}, false},
+		{"127.0.0.1:1", api.Config{}, false},
+		{":1", api.Config{}, true},
+		{"192.0.2.1:1", api.Config{ReadAuth: one}, true},
+		{"192.0.2.1:1", api.Config{WriteAuth: one}, true},
+		{"192.0.2.1:1", api.Config{ReadAuth: one, WriteAuth: one}, false},
+	} {
+		if err := api.CheckExposure(tt.addr, tt.c); errors.Is(err, api.ErrExposed) != tt.open {
+			t.Errorf("%s, %d readers, %d writers: %v", tt.addr, len(tt.c.ReadAuth), len(tt.c.WriteAuth), err)
+		}
+	}
+}

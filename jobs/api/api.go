@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/feedctl/feedctl/internal/access"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/server"
+)
+
+// Config holds the settings of an [API]. The zero value of each is its default.
+type Config struct {
+	// ReadAuth and WriteAuth are the credentials that allow reading and changing jobs; with an
+	// empty list no credentials are required. They are separate: one that allows both is in
+	// both lists.
+	ReadAuth, WriteAuth []server.Credential
+	// PublicURL is the URL of the root as clients see it. It is only needed behind a proxy that
+	// changes the Host.
+	PublicURL string
+	// Logger logs errors. Defaults to discarding them.
+	Logger *slog.Logger
+}
+
+// ErrExposed is matched by the error of [CheckExposure].
+var ErrExposed = errors.New("jobs would be open to everyone")
+
+// CheckExposure reports whether an API with this configuration may listen on the TCP address
+// ("host:port", as for [net.Listen]): [ErrExposed] if other machines could read or change jobs
+// without credentials. It does not resolve names: only "localhost" is taken for this machine.
+func CheckExposure(addr string, c Config) error {
+	if len(c.ReadAuth) > 0 && len(c.WriteAuth) > 0 {
+		return nil
+	}
+	if local, err := access.OnlyLocal(addr); err != nil || local {
+		return err
+	}
+	return fmt.Errorf("listen on %q: %w on the network: give read and write credentials, or listen on a loopback address", addr, ErrExposed)
+}
+
+// An API is an [http.Handler] over a scheduler.
+type API struct {
+	jobs   *jobs.Scheduler
+	access *access.Control
+	log    *slog.Logger
+	router chi.Router
+
+	once    sync.Once
+	closing chan struct{}
+}
+
+// New returns the API of a scheduler.
+func New(s *jobs.Scheduler, c Config) (*API, error) {
+	control, err := access.New(credentials(c.ReadAuth), credentials(c.WriteAuth), c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("configure the API of jobs: %w", err)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{jobs: s, access: control, log: c.Logger, closing: make(chan struct{})}
+	a.router = a.routes()
+	return a, nil
+}
+
+func credentials(list []server.Credential) []access.Credential {
+	converted := make([]access.Credential, len(list))
+	for n := range list {
+		converted[n] = access.Credential(list[n])
+	}
+	return converted
+}
+
+// Close ends requests that wait for something to happen. Call it before
+// [http.Server.Shutdown], or concurrently with it.
+func (a *API) Close(context.Context) error {
+	a.once.Do(func() { close(a.closing) })
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// A route is a resource.
+type route struct {
+	pattern string
+	methods map[string]handler
+}
+
+func (a *API) table() []route {
+	reads, writes := a.reads, a.writes
+	const job = "/api/v1/namespaces/{namespace}/jobs/{name}"
+	return []route{
+		{"/healthz", methods{"GET": a.health}},
+		{"/readyz", methods{"GET": a.readiness}},
+		{"/api/v1/jobs", methods{"GET": reads(a.listJobs)}},
+		{"/api/v1/validate", methods{"POST": reads(a.validateAll)}},
+		{job, methods{"GET": reads(a.getJob), "PUT": writes(a.putJob), "DELETE": writes(a.deleteJob)}},
+		{job + ":validate", methods{"POST": reads(a.validateJob)}},
+		{job + "/desired", methods{"PUT": writes(a.putDesired)}},
+		{job + "/restart", methods{"POST": writes(a.restartJob)}},
+		{job + "/events", methods{"GET": reads(a.getEvents)}},
+	}
+}
+
+func (a *API) routes() chi.Router {
+	mux := chi.NewRouter()
+	for _, r := range a.table() {
+		mux.Handle(r.pattern, a.endpoint(r.methods))
+	}
+	mux.NotFound(a.endpoint(methods{"GET": a.nothing}).ServeHTTP)
+	mux.MethodNotAllowed(a.endpoint(nil).ServeHTTP) // for methods that chi does not know
+	return mux
+}

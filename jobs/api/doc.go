@@ -1,0 +1,57 @@
+// Package api serves a [jobs.Scheduler] over HTTP.
+//
+// # Resources
+//
+//	GET    /api/v1/jobs                              a page of jobs, and how many are in each state
+//	POST   /api/v1/validate                          checks many jobs, and stores nothing
+//	GET    /api/v1/namespaces/NS/jobs/NAME           a job, and where it stands
+//	PUT    /api/v1/namespaces/NS/jobs/NAME           creates or changes it
+//	DELETE /api/v1/namespaces/NS/jobs/NAME           deletes it; what it has written stays
+//	POST   /api/v1/namespaces/NS/jobs/NAME:validate  checks it, and stores nothing
+//	PUT    /api/v1/namespaces/NS/jobs/NAME/desired   "running" or "paused"
+//	POST   /api/v1/namespaces/NS/jobs/NAME/restart   makes it due at once, whatever happened before
+//	GET    /api/v1/namespaces/NS/jobs/NAME/events    its last events, newest first
+//	GET    /healthz                                  the process works
+//	GET    /readyz                                   its database does, too; 503 says what does not
+//
+// Bodies are JSON. A job has the fields that it has in a file, the documents that
+// /api/v1/validate takes are those of a file. Unknown fields are refused, and so are unknown
+// parameters.
+//
+// The list takes the parameters namespace, state, kind, origin, name and label (NAME=VALUE),
+// of which state and label may have several values, separated by commas: jobs have one of the
+// states, and all of the labels. A page has up to limit jobs; its "next" is the cursor of the
+// next page.
+//
+// The ETag of a job is its generation, which grows with each change of its document, and with
+// nothing else. A PUT with If-Match changes only this generation, and one with
+// "If-None-Match: *" only creates. All requests but POST can be repeated without harm.
+//
+// # Access
+//
+// Credentials are for reading or for writing, as those of [server.Config]. Checking a job is
+// reading. /healthz and /readyz need none. Browsers may not send requests that change something for
+// web pages of other origins. See [CheckExposure].
+//
+// # Problems
+//
+// Errors are application/problem+json (RFC 9457). Their type is "urn:feedctl:problem:" and one
+// of these:
+//
+//	no-resource         404  there is nothing at this path
+//	no-job              404  there is no such job
+//	method              405  see Allow; 501 for a method that no resource has
+//	unauthorized        401  credentials are missing or wrong
+//	forbidden           403  the credentials do not allow this
+//	cross-origin        403  a web page of another origin sent the request
+//	host                421  Host is not this machine, on a loopback address without credentials
+//	precondition        412  If-Match or If-None-Match does not hold
+//	invalid-request     400  a parameter or the body is wrong
+//	invalid-jobs        422  jobs are wrong; the member "problems" has all that is wrong
+//	incomplete          400  the body ended early
+//	timeout             408  the body came too slowly
+//	too-large           413  the body exceeds the limit
+//	media-type          415  the body is not JSON
+//	database-away       503  the database does not respond
+//	internal            500  see the server's log
+package api

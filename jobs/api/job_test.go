@@ -1,0 +1,225 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/api"
+)
+
+const (
+	orders    = "/api/v1/namespaces/shop/jobs/orders"
+	ordersDoc = `{"kind": "fake", "source": "a", "follow": true, "options": {"limit": 20}}`
+)
+
+// TestJob creates, changes, pauses, restarts and deletes a job.
+func TestJob(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		s.want(t, 404, "GET", orders, "")
+		s.want(t, 404, "GET", orders+"/events", "")
+		s.want(t, 404, "DELETE", orders, "")
+		s.want(t, 404, "POST", orders+"/restart", "")
+		s.want(t, 404, "PUT", orders+"/desired", `"paused"`)
+		created := s.ask(t, "PUT", orders, ordersDoc)
+		if created.Code != 201 || created.Header().Get("ETag") != `"1"` {
+			t.Fatalf("%d %v %s", created.Code, created.Header(), created.Body)
+		}
+		got := s.want(t, 200, "GET", orders, "")
+		if at(got, "state") != "pending" || at(got, "generation") != 1.0 || at(got, "document", "options", "limit") != "20" || at(got, "document", "namespace") != "shop" {
+			t.Errorf("got %v", got)
+		}
+		// What GET answers can be sent back, and changes nothing.
+		same := s.ask(t, "PUT", orders, jsonOf(t, got["document"]))
+		if same.Code != 200 || same.Header().Get("ETag") != `"1"` {
+			t.Errorf("again: %d %v %s", same.Code, same.Header(), same.Body)
+		}
+		for desired, state := range map[string]string{"paused": "paused", "running": "pending"} {
+			for range 2 {
+				if got := s.want(t, 200, "PUT", orders+"/desired", `"`+desired+`"`); desired == "paused" && at(got, "state") != state {
+					t.Errorf("%s: %v", desired, got)
+				}
+			}
+		}
+		s.want(t, 200, "PUT", orders+"/desired", `"running"`)
+		s.want(t, 400, "PUT", orders+"/desired", `"gone"`)
+		s.want(t, 400, "PUT", orders+"/desired", `{}`)
+		if got := s.want(t, 200, "POST", orders+"/restart", ""); at(got, "state") != "pending" {
+			t.Errorf("restarted: %v", got)
+		}
+		var types []string
+		events, _ := s.want(t, 200, "GET", orders+"/events", "")["events"].([]any)
+		for _, e := range events {
+			types = append(types, fmt.Sprint(at(e, "type")))
+		}
+		if types[0] != "restarted" || types[len(types)-1] != "added" || !slices.Contains(types, "paused") {
+			t.Errorf("events %v", types)
+		}
+		if w := s.ask(t, "DELETE", orders, ""); w.Code != 204 || w.Body.Len() > 0 {
+			t.Errorf("delete: %d %s", w.Code, w.Body)
+		}
+		s.want(t, 404, "GET", orders, "")
+		if s.log.Len() > 0 {
+			t.Errorf("logged %s", s.log)
+		}
+	})
+}
+
+// TestConditions changes a job only if it is of the right generation.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		doc := func(source string) string { return fmt.Sprintf(`{"kind": "fake", "source": %q}`, source) }
+		s.want(t, 412, "PUT", orders, doc("a"), `If-Match: *`)
+		s.want(t, 412, "PUT", orders, doc("a"), `If-Match: "1"`)
+		s.want(t, 412, "POST", orders+":validate", doc("a"), `If-Match: "1"`)
+		s.want(t, 201, "PUT", orders, doc("a"), `If-None-Match: *`)
+		s.want(t, 412, "PUT", orders, doc("b"), `If-None-Match: *`)
+		s.want(t, 412, "PUT", orders, doc("b"), `If-Match: "2"`)
+		s.want(t, 412, "PUT", orders, doc("b"), `If-Match: W/"1"`)
+		s.want(t, 200, "PUT", orders, doc("b"), `If-Match: "7", "1"`)
+		got := s.want(t, 412, "PUT", orders, doc("c"), `If-Match: "1"`)
+		if !strings.Contains(fmt.Sprint(got["detail"]), "generation 2") {
+			t.Errorf("got %v", got)
+		}
+		s.want(t, 412, "DELETE", orders, "", `If-Match: "1"`)
+		if got := s.want(t, 200, "GET", orders, ""); at(got, "generation") != 2.0 || at(got, "document", "source") != "b" {
+			t.Errorf("got %v", got)
+		}
+		s.want(t, 204, "DELETE", orders, "", `If-Match: "2"`)
+	})
+}
+
+// TestInvalid has all that is wrong with a job in one answer, and stores nothing.
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		const bad = `{"namespace": "other", "kind": "fake", "colour": 1, "follow": true, "schedule": "x", "credentials": {"source": "hunter2"}}`
+		for _, r := range []struct{ method, path string }{{"PUT", orders}, {"POST", orders + ":validate"}} {
+			got := s.want(t, 422, r.method, r.path, bad)
+			var all []string
+			problems, _ := got["problems"].([]any)
+			for _, p := range problems {
+				all = append(all, fmt.Sprintf("%v: %v", at(p, "field"), at(p, "message")))
+			}
+			want := []string{
+				`<nil>: unknown field "colour"`,
+				`namespace: "other" is not that of the path, "shop"`,
+				`credentials.source: want env:NAME or file:PATH, the place of the credential instead of itself`,
+				`schedule: a job that follows always runs: remove schedule or follow`,
+				`source: there is no source`,
+			}
+			if !slices.Equal(all, want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", r.path, strings.Join(all, "\n"), strings.Join(want, "\n"))
+			}
+			if strings.Contains(fmt.Sprint(got), "hunter2") {
+				t.Error("the answer has the secret")
+			}
+		}
+		s.want(t, 200, "POST", orders+":validate", ordersDoc)
+		s.want(t, 404, "GET", orders, "")
+		s.want(t, 201, "PUT", orders, ordersDoc)
+		got := s.want(t, 200, "POST", "/api/v1/validate", `{"version": 1, "namespace": "shop", "jobs": [
+			{"name": "orders", "kind": "fake", "source": "a", "follow": true, "options": {"limit": 20}}, {"name": "b", "kind": "fake", "source": "b"}]}`)
+		if text := jsonOf(t, got); !strings.Contains(text, `"action":"unchanged"`) || !strings.Contains(text, `"action":"created"`) {
+			t.Errorf("got %s", text)
+		}
+		s.want(t, 404, "GET", "/api/v1/namespaces/shop/jobs/b", "")
+		got = s.want(t, 422, "POST", "/api/v1/validate", `{"version": 1, "jobs": [{"name": "x", "kind": "fake", "source": "a"}, {"name": "y", "kind": "none"}]}`)
+		if text := jsonOf(t, got); !strings.Contains(text, "unknown kind") {
+			t.Errorf("got %s", text)
+		}
+	})
+}
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
+	s.want(t, 413, "PUT", orders, `{"name": "`+strings.Repeat("x", 64<<10)+`"}`)
+	s.want(t, 415, "PUT", orders, ordersDoc, "Content-Type: application/x-www-form-urlencoded")
+	s.want(t, 201, "PUT", orders, ordersDoc, "Content-Type: application/json; charset=utf-8")
+	s.want(t, 422, "PUT", orders, "")
+	s.want(t, 405, "POST", orders, "")
+	s.want(t, 501, "BREW", orders, "")
+	s.want(t, 404, "GET", "/api/v2/jobs", "")
+	if w := s.ask(t, "HEAD", orders, ""); w.Code != 200 || w.Header().Get("ETag") != `"1"` {
+		t.Errorf("HEAD: %d %v", w.Code, w.Header())
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200} {
+		s.want(t, want, "GET", path, "")
+	}
+}
+
+// TestDatabaseAway asks while the database does not work.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
+	check(t, s.Close())
+	got := s.want(t, 503, "GET", "/readyz", "")
+	if got["type"] != "urn:feedctl:problem:database-away" {
+		t.Errorf("got %v", got)
+	}
+	got = s.want(t, 500, "GET", orders, "")
+	if strings.Contains(fmt.Sprint(got), "sql") || !strings.Contains(s.log.String(), "database is closed") {
+		t.Errorf("got %v, logged %s", got, s.log)
+	}
+	s.want(t, 200, "GET", "/healthz", "")
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		if got := jsonOf(t, s.want(t, 200, "GET", "/api/v1/jobs", "")); got != `{"jobs":[],"totals":{}}` {
+			t.Errorf("empty: %s", got)
+		}
+		var all []jobs.Document
+		for n := range 5 {
+			all = append(all, jobs.Document{Namespace: "shop", Name: fmt.Sprint("j", n), Kind: "fake", Source: fmt.Sprint(n), Labels: map[string]string{"odd": fmt.Sprint(n % 2)}})
+		}
+		all = append(all, jobs.Document{Namespace: "other", Name: "x", Kind: "fake", Source: "x", Paused: true})
+		_, err := s.Apply(t.Context(), all, jobs.ApplyOptions{})
+		check(t, err)
+		list := func(query string) (names []string, next string) {
+			got := s.want(t, 200, "GET", "/api/v1/jobs?"+query, "")
+			found, _ := got["jobs"].([]any)
+			for _, j := range found {
+				names = append(names, fmt.Sprint(at(j, "document", "namespace"), "/", at(j, "document", "name")))
+			}
+			next, _ = got["next"].(string)
+			return names, next
+		}
+		for query, want := range map[string]string{
+			"":                           "[other/x shop/j0 shop/j1 shop/j2 shop/j3 shop/j4]",
+			"namespace=shop&label=odd=1": "[shop/j1 shop/j3]",
+			"state=paused,idle":          "[other/x]",
+			"state=paused&state=idle":    "[other/x]",
+			"name=j4":                    "[shop/j4]",
+			"kind=none":                  "[]",
+		} {
+			if got, _ := list(query); fmt.Sprint(got) != want {
+				t.Errorf("%s: %v, want %v", query, got, want)
+			}
+		}
+		var paged []string
+		for cursor := ""; ; {
+			names, next := list("limit=2&cursor=" + cursor)
+			paged = append(paged, names...)
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		if len(paged) != 6 || !slices.IsSorted(paged) {
+			t.Errorf("pages: %v", paged)
+		}
+		for _, query := range []string{"state=sleeping", "limit=-1", "limit=x", "label=x", "cursor=x", "statr=idle", "kind=a&kind=b", "%zz"} {
+			s.want(t, http.StatusBadRequest, "GET", "/api/v1/jobs?"+query, "")
+		}
+		if got := at(s.want(t, 200, "GET", "/api/v1/jobs?limit=1", ""), "totals"); fmt.Sprint(got) != "map[paused:1 pending:5]" {
+			t.Errorf("totals %v", got)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// parameters are the query parameters that a request has read.
+type parameters struct {
+	values url.Values
+	known  []string
+	err    error
+}
+
+func query(r *http.Request) *parameters {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		err = problem.New(http.StatusBadRequest, "invalid-request", "the query: %v", err)
+	}
+	return &parameters{values: values, err: err}
+}
+
+func (p *parameters) invalid(format string, args ...any) {
+	if p.err == nil {
+		p.err = problem.New(http.StatusBadRequest, "invalid-request", format, args...)
+	}
+}
+
+// text returns a parameter that may be given once.
+func (p *parameters) text(name string) string {
+	p.known = append(p.known, name)
+	all := p.values[name]
+	if len(all) > 1 {
+		p.invalid("parameter %q is there %d times", name, len(all))
+	}
+	return p.values.Get(name)
+}
+
+// number returns a parameter that is a number from 0 on, or otherwise the default.
+func (p *parameters) number(name string, otherwise int) int {
+	text := p.text(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		p.invalid("parameter %q is %.100q: want a number from 0 on", name, text)
+		return otherwise
+	}
+	return n
+}
+
+// list returns a parameter with values that are separated by commas, or given several times.
+func (p *parameters) list(name string) (all []string) {
+	p.known = append(p.known, name)
+	for _, values := range p.values[name] {
+		for value := range strings.SplitSeq(values, ",") {
+			if value != "" {
+				all = append(all, value)
+			}
+		}
+	}
+	return all
+}
+
+// end returns an error for what was wrong, or for parameters that were not read.
+func (p *parameters) end() error {
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		if !slices.Contains(p.known, name) {
+			p.invalid("unknown parameter %.100q%s", name, suggest.DidYouMean(name, p.known, ""))
+		}
+	}
+	return p.err
+}
+
+// filter reads the parameters that select jobs.
+func (p *parameters) filter() jobs.Filter {
+	f := jobs.Filter{Namespace: p.text("namespace"), Kind: p.text("kind"), Origin: p.text("origin"), Name: p.text("name")}
+	for _, state := range p.list("state") {
+		if !slices.Contains(jobs.States(), jobs.State(state)) {
+			p.invalid("unknown state %.100q: want some of %v", state, jobs.States())
+		}
+		f.States = append(f.States, jobs.State(state))
+	}
+	for _, label := range p.list("label") {
+		name, value, ok := strings.Cut(label, "=")
+		if !ok {
+			p.invalid("label %.100q: want NAME=VALUE", label)
+		}
+		if f.Labels == nil {
+			f.Labels = map[string]string{}
+		}
+		f.Labels[name] = value
+	}
+	return f
+}
+
+// A list is a page of jobs.
+type list struct {
+	Jobs   []jobs.Listed      `json:"jobs"`
+	Next   string             `json:"next,omitempty"` // the cursor of the next page
+	Totals map[jobs.State]int `json:"totals"`         // of all pages
+}
+
+func (a *API) listJobs(w http.ResponseWriter, r *http.Request) error {
+	p := query(r)
+	f := p.filter()
+	f.After, f.Limit = p.text("cursor"), p.number("limit", jobs.DefaultLimit)
+	if f.After != "" && !strings.Contains(f.After, "/") {
+		p.invalid("invalid cursor %.100q: want the \"next\" of the page before", f.After)
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	page, err := a.jobs.List(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	l := list{Jobs: page.Jobs, Next: page.Next}
+	if l.Jobs == nil {
+		l.Jobs = []jobs.Listed{}
+	}
+	if l.Totals, err = a.jobs.Totals(r.Context(), f); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, l)
+}
