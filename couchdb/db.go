@@ -235,6 +235,16 @@ func (i Info) Instance() string {
 	return i.InstanceStartTime
 }
 
+// Copies returns how many nodes have each part of the database. Their sequences differ, and UpdateSeq
+// is that of the nodes that answered first. It is 0 if the server does not say.
+func (i Info) Copies() int {
+	var cluster struct{ N int }
+	if json.Unmarshal(i.Cluster, &cluster) != nil {
+		return 0
+	}
+	return cluster.N
+}
+
 // Info returns information about the database. The error matches ErrNotFound
 // if there is no such database.
 func (db *DB) Info(ctx context.Context) (Info, error) {

@@ -36,6 +36,9 @@ func (h *Host) DB(name string) *DB {
 	return &db
 }
 
+// CloseIdleConnections closes connections that are not in use.
+func (h *Host) CloseIdleConnections() { h.db.CloseIdleConnections() }
+
 // maxInfos is how many databases CouchDB describes in one response unless configured otherwise.
 const maxInfos = 100
 

@@ -70,7 +70,14 @@ func NewFake(t testing.TB) *Fake {
 
 // LaunchFake starts a fake outside of a test.
 func LaunchFake() *Fake {
-	f := &Fake{
+	f := NewHandler()
+	f.server = httptest.NewServer(f)
+	return f
+}
+
+// NewHandler returns a fake without a server and so without a URL, for tests that have their own.
+func NewHandler() *Fake {
+	return &Fake{
 		Filters:     map[string]func([]byte, url.Values) bool{},
 		MaxDocument: 8_000_000,
 		MaxInfos:    100,
@@ -78,8 +85,6 @@ func LaunchFake() *Fake {
 		changed:     make(chan struct{}),
 		random:      rand.New(rand.NewPCG(1, 2)),
 	}
-	f.server = httptest.NewServer(f)
-	return f
 }
 
 // Close closes the server, and feeds that are still open.

@@ -1,0 +1,128 @@
+package watch_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs/watch"
+)
+
+// waiting are jobs, one for each name, that note when they are woken.
+type waiting struct {
+	mu       sync.Mutex
+	states   map[string]string
+	woken    map[string]int
+	changed  chan struct{} // holds a value after a wake
+	position string
+	checked  int
+	fails    error
+}
+
+func waitFor(names ...string) *waiting {
+	j := &waiting{states: map[string]string{}, woken: map[string]int{}, changed: make(chan struct{}, 1)}
+	for _, name := range names {
+		j.states[name] = ""
+	}
+	return j
+}
+
+func (j *waiting) States(context.Context) (map[string]string, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.states), j.fails
+}
+
+func (j *waiting) Changed(_ context.Context, states map[string]string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fails != nil {
+		return j.fails
+	}
+	for name, state := range states {
+		if before, ok := j.states[name]; ok && (state == "" || state != before) {
+			j.states[name] = state
+			j.woken[name]++
+		}
+	}
+	if len(j.woken) > 0 {
+		select {
+		case j.changed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+func (j *waiting) Checked(position string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.position = position
+	j.checked++
+}
+
+// take returns the names of jobs that were woken since the last call.
+func (j *waiting) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	names := slices.Sorted(maps.Keys(j.woken))
+	clear(j.woken)
+	return strings.Join(names, " ")
+}
+
+// confirmed returns how often the source has called Checked since the last call.
+func (j *waiting) confirmed() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.checked
+	j.checked = 0
+	return n
+}
+
+// wakes waits until the job of a name is woken.
+func (j *waiting) wakes(t *testing.T, name string) {
+	t.Helper()
+	for limit := time.After(time.Minute); ; {
+		j.mu.Lock()
+		woken := j.woken[name] > 0
+		delete(j.woken, name)
+		j.mu.Unlock()
+		if woken {
+			return
+		}
+		select {
+		case <-j.changed:
+		case <-limit:
+			t.Fatalf("job of %s was not woken", name)
+		}
+	}
+}
+
+// watching runs a source until stop is called or the test ends, as a node does.
+func (j *waiting) watching(t *testing.T, source watch.Source, server string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			j.mu.Lock()
+			w := &watch.Watched{Server: server, Position: j.position, Jobs: j, Logger: slog.New(slog.DiscardHandler)}
+			j.mu.Unlock()
+			err := source.Watch(ctx, w)
+			if ctx.Err() == nil {
+				t.Logf("watch ended: %v", err)
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return stop
+}

@@ -1,0 +1,148 @@
+package watch
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// refreshEvery is how often a source that compares names loads those that jobs wait for.
+const refreshEvery = 10 * time.Second
+
+// A poller compares the states of names, on a server that does not report changes: often those that
+// change, rarely the others.
+type poller struct {
+	watched *Watched
+	// fastest and slowest limit the time between two comparisons of a name. It is fastest after a
+	// change, and doubles with each comparison without one.
+	fastest, slowest time.Duration
+	// In each round, those names are compared that are due, but at most most.
+	round time.Duration
+	most  int
+	// compare returns the states of names that have the given ones, where these can be had: jobs of
+	// the other names are woken.
+	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
+
+	turns map[string]*turn
+	cycle time.Time // when the last comparison of all names ended
+}
+
+// A turn is when a name is compared.
+type turn struct {
+	state   string // that its jobs were woken with
+	every   time.Duration
+	due     time.Time
+	checked time.Time
+}
+
+// run compares names until ctx ends or a time has passed.
+func (p *poller) run(ctx context.Context, until time.Duration) error {
+	p.turns, p.cycle = map[string]*turn{}, time.Now()
+	end := p.cycle.Add(until)
+	rounds := time.NewTicker(p.round)
+	defer rounds.Stop()
+	for refreshed := (time.Time{}); time.Now().Before(end); {
+		if time.Since(refreshed) >= refreshEvery {
+			if err := p.refresh(ctx); err != nil {
+				return err
+			}
+			refreshed = time.Now()
+		}
+		if err := p.next(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-rounds.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// refresh loads the names. New ones are due at once.
+func (p *poller) refresh(ctx context.Context) error {
+	states, err := p.watched.Jobs.States(ctx)
+	if err != nil {
+		return err
+	}
+	for name, state := range states {
+		if t := p.turns[name]; t != nil {
+			t.state = state
+		} else {
+			p.turns[name] = &turn{state: state}
+		}
+	}
+	for name := range p.turns {
+		if _, ok := states[name]; !ok {
+			delete(p.turns, name)
+		}
+	}
+	return nil
+}
+
+// next compares the names that are due, those first that have been for longest.
+func (p *poller) next(ctx context.Context) error {
+	now := time.Now()
+	var due []string
+	for name, t := range p.turns {
+		if !t.due.After(now) {
+			due = append(due, name)
+		}
+	}
+	slices.SortFunc(due, func(a, b string) int { return p.turns[a].due.Compare(p.turns[b].due) })
+	due = due[:min(len(due), p.most)]
+	if len(due) > 0 {
+		if err := p.check(ctx, due); err != nil {
+			return err
+		}
+	}
+	for _, t := range p.turns {
+		if t.checked.Before(p.cycle) {
+			return nil
+		}
+	}
+	p.cycle = now
+	p.watched.Jobs.Checked("")
+	return nil
+}
+
+// check compares names and wakes the jobs of those that have changed.
+func (p *poller) check(ctx context.Context, names []string) error {
+	now := time.Now()
+	before := make(map[string]string, len(names))
+	for _, name := range names {
+		before[name] = p.turns[name].state
+	}
+	found, err := p.compare(ctx, before)
+	if err != nil {
+		return err
+	}
+	changed := map[string]string{}
+	for name, state := range before {
+		if found[name] != state || state == "" {
+			changed[name] = found[name]
+		}
+	}
+	if len(changed) > 0 {
+		if err := p.watched.Jobs.Changed(ctx, changed); err != nil {
+			return err
+		}
+	}
+	for name := range before {
+		t := p.turns[name]
+		t.checked = now
+		switch _, differs := changed[name]; {
+		case differs && found[name] != "":
+			t.state, t.every = found[name], p.fastest
+		case t.every == 0: // it has not changed for a while
+			t.every = p.slowest
+		default:
+			t.every = min(max(2*t.every, p.fastest), p.slowest)
+		}
+		// Spread, so that names do not remain due together that were at the start.
+		t.due = now.Add(t.every - rand.N(t.every/8+1))
+	}
+	return nil
+}
