@@ -131,8 +131,9 @@ func TestRunnerRowSecurity(t *testing.T) {
 	t.Cleanup(db.Close)
 	_, moved := drain(t.Context(), db, outbox.Config{Feed: testFeed, Store: memory.New()})
 	_, feeds := db.Feeds(t.Context())
+	_, waiting := db.Waiting(t.Context())
 	_, status := db.Status(t.Context())
-	for what, err := range map[string]error{"run": moved, "feeds": feeds, "status": status} {
+	for what, err := range map[string]error{"run": moved, "feeds": feeds, "waiting": waiting, "status": status} {
 		if !errors.Is(err, outbox.ErrSetup) || !strings.Contains(err.Error(), "BYPASSRLS") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -147,6 +147,9 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	return &t, err
 }
 
+// errHidden is what the server says when row security is off.
+var errHidden = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "row security hides rows of the outbox from this user"}
+
 // Feeds returns the names of the feeds that have or had rows in the outbox, or have a
 // captured table. It is one statement, whose cost does not depend on the number of rows.
 // Rows hidden by row security are an error.
@@ -163,7 +166,7 @@ func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 			UNION SELECT feed FROM SCHEMA.outbox_feed UNION SELECT feed FROM SCHEMA.outbox_capture ORDER BY feed)`)).
 		Scan(&hidden, &feeds)
 	if hidden {
-		err = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "row security hides rows of the outbox from this user"}
+		err = errHidden
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list feeds of the outbox: %w", setup(err))
