@@ -21,7 +21,7 @@ type tables struct {
 
 type statements struct {
 	create, grow, replace, addChunks, remove string
-	stat, open, read, list, names            string
+	stat, open, read, list, names, latest    string
 }
 
 func newTables(schema string) tables {
@@ -81,6 +81,12 @@ WITH RECURSIVE first (n, key) AS (
 	FROM (SELECT n, substr(key, length($1) + 1) AS rest FROM first) AS f WHERE f.rest IS NOT NULL AND f.n < $3
 )
 SELECT key, 0::bigint, now() FROM first WHERE key IS NOT NULL ORDER BY n`),
+
+		latest: expand(`
+SELECT p.prefix, encode(sha256(convert_to(string_agg(o.key || ' ' || o.version, ' ' ORDER BY o.key), 'UTF8')), 'base64')
+FROM unnest($1::text[]) AS p (prefix)
+CROSS JOIN LATERAL (SELECT key, version FROM objects WHERE key >= p.prefix AND key < p.prefix || '~' ORDER BY key DESC LIMIT $2) AS o
+GROUP BY p.prefix`),
 	}}
 }
 

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Latest returns for each prefix a text that differs if any of the last n objects below it does, or
+// there are others: such as the last pages of a feed. Prefixes without objects are not in the result. It is
+// one statement, with an index search for each prefix.
+func (s *Store) Latest(ctx context.Context, prefixes []string, n int) (map[string]string, error) {
+	for _, prefix := range prefixes {
+		if err := storage.CheckPrefix(prefix); err != nil {
+			return nil, fmt.Errorf("read latest versions: %w", err)
+		}
+	}
+	found := make(map[string]string, len(prefixes))
+	err := retry(ctx, func() error {
+		rows, err := s.pool.Query(ctx, s.table.sql.latest, mode, prefixes, n)
+		if err != nil {
+			return err
+		}
+		var prefix, text string
+		_, err = pgx.ForEachRow(rows, []any{&prefix, &text}, func() error {
+			found[prefix] = text
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read latest versions: %w", err)
+	}
+	return found, nil
+}
