@@ -19,13 +19,14 @@ type waiting struct {
 	states   map[string]string
 	woken    map[string]int
 	changed  chan struct{} // holds a value after a wake
+	again    chan struct{} // holds a value after a confirmation
 	position string
 	checked  int
 	fails    error
 }
 
 func waitFor(names ...string) *waiting {
-	j := &waiting{states: map[string]string{}, woken: map[string]int{}, changed: make(chan struct{}, 1)}
+	j := &waiting{states: map[string]string{}, woken: map[string]int{}, changed: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	for _, name := range names {
 		j.states[name] = ""
 	}
@@ -64,6 +65,10 @@ func (j *waiting) Checked(position string) {
 	defer j.mu.Unlock()
 	j.position = position
 	j.checked++
+	select {
+	case j.again <- struct{}{}:
+	default:
+	}
 }
 
 // take returns the names of jobs that were woken since the last call.

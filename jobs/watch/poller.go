@@ -20,8 +20,8 @@ type poller struct {
 	// In each round, those names are compared that are due, but at most most.
 	round time.Duration
 	most  int
-	// compare returns the states of names that have the given ones, where these can be had: jobs of
-	// the other names are woken.
+	// compare returns the states of names that have the given ones, where these can be had, or an error
+	// if none can. The jobs of a name whose state cannot be had twice are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
 
 	turns map[string]*turn
@@ -34,15 +34,16 @@ type turn struct {
 	every   time.Duration
 	due     time.Time
 	checked time.Time
+	failed  bool // at the last attempt
 }
 
-// run compares names until ctx ends or a time has passed.
-func (p *poller) run(ctx context.Context, until time.Duration) error {
-	p.turns, p.cycle = map[string]*turn{}, time.Now()
-	end := p.cycle.Add(until)
+// run compares names until ctx ends or a time has passed, if that is not 0.
+func (p *poller) run(ctx context.Context, during time.Duration) error {
+	begun := time.Now()
+	p.turns, p.cycle = map[string]*turn{}, begun
 	rounds := time.NewTicker(p.round)
 	defer rounds.Stop()
-	for refreshed := (time.Time{}); time.Now().Before(end); {
+	for refreshed := (time.Time{}); during == 0 || time.Since(begun) < during; {
 		if time.Since(refreshed) >= refreshEvery {
 			if err := p.refresh(ctx); err != nil {
 				return err
@@ -116,13 +117,20 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		before[name] = p.turns[name].state
 	}
 	found, err := p.compare(ctx, before)
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || !p.works(ctx, before)) {
 		return err
 	}
 	changed := map[string]string{}
 	for name, state := range before {
-		if found[name] != state || state == "" {
-			changed[name] = found[name]
+		t := p.turns[name]
+		now, ok := found[name]
+		again := t.failed
+		t.failed = !ok
+		if !ok && !again { // it is known at the next attempt whether that is the name's own failure
+			delete(before, name)
+			t.every, t.due = p.fastest, time.Now().Add(p.fastest)
+		} else if now != state || state == "" {
+			changed[name] = now
 		}
 	}
 	if len(changed) > 0 {
@@ -133,9 +141,9 @@ func (p *poller) check(ctx context.Context, names []string) error {
 	for name := range before {
 		t := p.turns[name]
 		t.checked = now
-		switch _, differs := changed[name]; {
-		case differs && found[name] != "":
-			t.state, t.every = found[name], p.fastest
+		switch state, differs := changed[name]; {
+		case differs && state != "":
+			t.state, t.every = state, p.fastest
 		case t.every == 0: // it has not changed for a while
 			t.every = p.slowest
 		default:
@@ -145,4 +153,15 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		t.due = now.Add(t.every - rand.N(t.every/8+1))
 	}
 	return nil
+}
+
+// works reports whether the state of another name than these can be had.
+func (p *poller) works(ctx context.Context, except map[string]string) bool {
+	for name, t := range p.turns {
+		if _, ok := except[name]; !ok && !t.failed && !t.checked.IsZero() {
+			_, err := p.compare(ctx, map[string]string{name: t.state})
+			return err == nil
+		}
+	}
+	return false
 }

@@ -1,0 +1,223 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/jobs/watch"
+	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/postgres"
+)
+
+// measured are the settings of a server that counts statements.
+var measured = []string{"shared_preload_libraries=pg_stat_statements", "autovacuum=off"}
+
+func openPostgres(ctx context.Context, server, _ string) (*postgres.Store, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	store, err := postgres.Create(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return store.(*postgres.Store), nil
+}
+
+func openOutbox(ctx context.Context, server, _ string) (*outbox.DB, error) {
+	return outbox.Create(ctx, server)
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// checks waits until a source has called Checked a number of times.
+func (j *waiting) checks(t *testing.T, n int) {
+	t.Helper()
+	for j.confirmed(); n > 0; n -= j.confirmed() {
+		select {
+		case <-j.again:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+// TestPostgresWakes: a commit wakes the job of its feed, also through PgBouncer and after the server was restarted.
+func TestPostgresWakes(t *testing.T) {
+	t.Parallel()
+	server := pgtest.StartOwn(t)
+	for name, url := range map[string]string{"direct": server.URL("a"), "PgBouncer": pgtest.PgBouncer(t, server, "b")} {
+		t.Run(name, func(t *testing.T) {
+			store, err := openPostgres(t.Context(), url, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			publish(t, store, "a")
+			publish(t, store, "b")
+			jobs := waitFor("a", "b", "c", "no/name")
+			watch := watch.Postgres{Open: openPostgres}
+			stop := jobs.watching(t, watch, url)
+			for _, name := range []string{"a", "b", "c"} {
+				jobs.wakes(t, name)
+			}
+			for range 5 { // pages of two
+				publish(t, store, "a")
+				jobs.wakes(t, "a")
+			}
+			publish(t, store, "c")
+			jobs.wakes(t, "c")
+			stop()
+			jobs.take()
+			publish(t, store, "b")
+			stop = jobs.watching(t, watch, url)
+			jobs.wakes(t, "b")
+			if got := jobs.take(); got != "" {
+				t.Errorf("also woken after a restart: %q", got)
+			}
+			server.Restart()
+			publish(t, store, "a")
+			jobs.wakes(t, "a")
+			stop()
+		})
+	}
+}
+
+// TestPostgresAtRest counts what it costs to watch a thousand feeds in which nothing happens.
+func TestPostgresAtRest(t *testing.T) {
+	t.Parallel()
+	url := pgtest.StartOwn(t, measured...).URL("a")
+	store, err := openPostgres(t.Context(), url, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	publish(t, store, "f1")
+	var names []string
+	for n := range 1000 {
+		names = append(names, fmt.Sprint("f", n))
+	}
+	conn := connect(t, url)
+	execute(t, conn, `CREATE EXTENSION pg_stat_statements`)
+	execute(t, conn, `INSERT INTO feedctl.objects SELECT 'feeds/f' || f || '/pages/' || lpad(n::text, 12, '0'), 'v', 0, 0, now(), '', '', ''
+		FROM generate_series(100, 999) AS f, generate_series(1, 10) AS n`)
+	jobs := waitFor(names...)
+	jobs.watching(t, watch.Postgres{Open: openPostgres}, url)
+	jobs.wakes(t, "f999")
+	jobs.checks(t, 1)
+	jobs.take()
+	execute(t, conn, "SELECT pg_stat_statements_reset()")
+	publish(t, store, "f2")
+	jobs.wakes(t, "f2")
+	var calls, wal, blocks int64
+	err = conn.QueryRow(t.Context(), `SELECT sum(calls), sum(wal_bytes), sum(shared_blks_hit + shared_blks_read)
+		FROM pg_stat_statements WHERE query LIKE '%sha256%'`).Scan(&calls, &wal, &blocks)
+	if err != nil || calls < 1 || calls > 5 || wal > 0 || blocks/calls > 30_000 {
+		t.Errorf("%d statements with %d blocks and %d bytes of WAL for a change, %v", calls, blocks, wal, err)
+	}
+	t.Logf("a thousand feeds: %d blocks for a comparison", blocks/max(calls, 1))
+}
+
+// TestOutboxWakes: a commit wakes the job of its feed, also through PgBouncer and after the server was restarted. Rows that
+// remain wake it after a restart.
+func TestOutboxWakes(t *testing.T) {
+	t.Parallel()
+	server := pgtest.StartOwn(t)
+	for name, url := range map[string]string{"direct": server.URL("a"), "PgBouncer": pgtest.PgBouncer(t, server, "b")} {
+		t.Run(name, func(t *testing.T) {
+			db, err := outbox.Create(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			source := watch.Outbox{Open: openOutbox}
+			jobs := waitFor("a", "b", "c")
+			stop := jobs.watching(t, source, url)
+			jobs.checks(t, 2)
+			insert := func(feed string) {
+				t.Helper()
+				execute(t, connect(t, url), "INSERT INTO feedctl.outbox (feed) SELECT '"+feed+"'")
+			}
+			for _, name := range []string{"a", "b", "a"} {
+				insert(name)
+				jobs.wakes(t, name)
+			}
+			jobs.checks(t, 2)
+			if got := jobs.take(); got != "" {
+				t.Errorf("woken again: %q", got)
+			}
+			execute(t, connect(t, url), "DELETE FROM feedctl.outbox WHERE feed = 'a'")
+			jobs.checks(t, 2)
+			execute(t, connect(t, url), "INSERT INTO feedctl.outbox (feed, id) OVERRIDING SYSTEM VALUE VALUES ('a', 3)") // as in a database that was restored
+			jobs.wakes(t, "a")
+			execute(t, connect(t, url), "DELETE FROM feedctl.outbox WHERE feed = 'a'")
+			stop()
+			stop = jobs.watching(t, source, url)
+			jobs.wakes(t, "b")
+			if got := jobs.take(); got != "" {
+				t.Errorf("also woken after a restart: %q", got)
+			}
+			server.Restart()
+			insert("c")
+			jobs.wakes(t, "c")
+			stop()
+		})
+	}
+}
+
+// TestOutboxAtRest counts the statements that 1,000 feeds without rows cost: one a second in all.
+func TestOutboxAtRest(t *testing.T) {
+	t.Parallel()
+	url := pgtest.StartOwn(t, measured...).URL("a")
+	conn := connect(t, url)
+	execute(t, conn, `CREATE EXTENSION pg_stat_statements`)
+	var names []string
+	for n := range 1000 {
+		names = append(names, fmt.Sprint("f", n))
+	}
+	jobs := waitFor(names...)
+	jobs.watching(t, watch.Outbox{Open: openOutbox}, url)
+	jobs.checks(t, 2)
+	execute(t, conn, "SELECT pg_stat_statements_reset()")
+	jobs.checks(t, 4)
+	rows, err := conn.Query(t.Context(), `SELECT query, calls, wal_bytes::bigint, shared_blks_hit + shared_blks_read FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var query string
+	var calls, wal, blocks, kinds int64
+	_, err = pgx.ForEachRow(rows, []any{&query, &calls, &wal, &blocks}, func() error {
+		kinds++
+		if !strings.Contains(query, "waiting") || calls < 4 || calls > 6 || wal > 0 || blocks > 20*calls {
+			t.Errorf("%d times, with %d bytes of WAL and %d blocks: %s", calls, wal, blocks, query)
+		}
+		return nil
+	})
+	if err != nil || kinds != 1 {
+		t.Errorf("%d statements, %v", kinds, err)
+	}
+	if got := jobs.take(); got != "" {
+		t.Errorf("woken at rest: %q", got)
+	}
+}

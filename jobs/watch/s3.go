@@ -1,0 +1,134 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// S3 watches stores that do not notify of changes. A feed costs one request: every 5 s after a change
+// and every 5 min in the end, but a store gets requests for at most 20 feeds in a second. The newest
+// page of a feed is found with some more: those of a store are at most 100 in a second.
+type S3 struct {
+	// Open opens the store of a URL with a credential.
+	Open func(ctx context.Context, server, credential string) (storage.Store, error)
+}
+
+const (
+	s3Fastest = 5 * time.Second
+	s3Slowest = 5 * time.Minute
+	s3Most    = 20  // feeds in a second
+	s3Rate    = 100 // requests in a second
+	s3AtOnce  = 8
+)
+
+// noFeed is the state of a feed without pages.
+const noFeed = "missing"
+
+// Watch implements [Source].
+func (s S3) Watch(ctx context.Context, w *Watched) error {
+	store, err := s.Open(ctx, w.Server, w.Credential)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p := poller{watched: w, fastest: s3Fastest, slowest: s3Slowest, round: time.Second, most: s3Most, compare: heads{&paced{Store: store}}.compare}
+	return p.run(ctx, 0)
+}
+
+// paced is a store that is read with few requests in a second.
+type paced struct {
+	storage.Store
+	mu   sync.Mutex
+	next time.Time // when the next request may begin
+}
+
+// wait waits until a request may begin.
+func (p *paced) wait(ctx context.Context) error {
+	p.mu.Lock()
+	begin := time.Now()
+	if p.next.After(begin) {
+		begin = p.next
+	}
+	p.next = begin.Add(time.Second / s3Rate)
+	p.mu.Unlock()
+	return backoff.Sleep(ctx, time.Until(begin))
+}
+
+// Stat implements [storage.Store].
+func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if err := p.wait(ctx); err != nil {
+		return storage.Info{}, err
+	}
+	return p.Store.Stat(ctx, key)
+}
+
+// heads finds out whether feeds have a new head.
+type heads struct{ store storage.Store }
+
+// compare returns the states of feeds that have the given ones. It leaves out feeds that cannot be read, and
+// returns an error if these are all.
+func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
+	found := make(map[string]string, len(states))
+	var mu sync.Mutex
+	var last error
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s3AtOnce)
+	for _, feed := range slices.Sorted(maps.Keys(states)) {
+		group.Go(func() error {
+			state, err := h.state(ctx, feed, states[feed])
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				last = err
+			} else {
+				found[feed] = state
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && last != nil {
+		return nil, last
+	}
+	return found, nil
+}
+
+// state returns the state of a feed that had another one before: which page is the newest, and its version. If that
+// was open, a change is one of the page; if it was closed, a change is the page that follows.
+func (h heads) state(ctx context.Context, feed, before string) (string, error) {
+	var n int64
+	var kind, version string
+	if _, err := fmt.Sscanf(before, "%d %s %q", &n, &kind, &version); err == nil {
+		if kind == "closed" {
+			n++
+		}
+		info, err := h.store.Stat(ctx, layout.FeedPage(feed, n))
+		if kind == "open" && err == nil && string(info.Version) == version || kind == "closed" && errors.Is(err, storage.ErrNotFound) {
+			return before, nil
+		}
+	}
+	newest, err := chain.NewReader(h.store, feed).Newest(ctx)
+	switch {
+	case errors.Is(err, chain.ErrNoFeed):
+		return noFeed, nil
+	case err != nil:
+		return "", err
+	case newest.Closed:
+		return fmt.Sprintf("%d closed %q", newest.Number, newest.Version), nil
+	}
+	return fmt.Sprintf("%d open %q", newest.Number, newest.Version), nil
+}
