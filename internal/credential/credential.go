@@ -60,6 +60,22 @@ func (s Source) ReadAll() ([]consumer.Credentials, error) {
 	return list, nil
 }
 
+// ReadPassword reads the one password of a source, such as that of a database. It is the only line.
+func (s Source) ReadPassword() (string, error) {
+	source, text, err := s.lines()
+	if err != nil || source == "" {
+		return "", err
+	}
+	text = strings.TrimRight(text, "\r\n")
+	switch {
+	case text == "":
+		return "", empty(source)
+	case strings.ContainsAny(text, "\r\n"):
+		return "", fmt.Errorf("read credentials: %s: want one line with a password", source)
+	}
+	return text, nil
+}
+
 // lines returns the lines of credentials in the source, and what that is called: "" if there
 // is none.
 func (s Source) lines() (source, text string, err error) {

@@ -115,3 +115,23 @@ func TestCouchAuth(t *testing.T) {
 		}
 	}
 }
+
+func TestReadPassword(t *testing.T) {
+	for _, test := range []struct{ text, want, err string }{
+		{"s:cret", "s:cret", ""},
+		{"# s cret \n", "# s cret ", ""},
+		{"s\r\n", "s", ""},
+		{"", "", "is empty"},
+		{"\n", "", "is empty"},
+		{"hunter1\nhunter2\n", "", "want one line"},
+	} {
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Source{File: file}.ReadPassword()
+		if got != test.want || (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hunter")) {
+			t.Errorf("%q: %q, %v", test.text, got, err)
+		}
+	}
+}

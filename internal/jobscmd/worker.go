@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/watch"
 )
 
 // workerFlags are those of a node.
@@ -87,6 +88,7 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 // work runs jobs until a signal ends the command.
 func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig) error {
 	c.Follower = true
+	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
 	if err := store.Work(ctx, config); err != nil {
 		return err
 	}
