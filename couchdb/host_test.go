@@ -196,7 +196,7 @@ func TestUpdatesEnd(t *testing.T) {
 			if string(position) != test.position || errors.Is(err, couchdb.ErrMalformed) != test.malformed || !test.malformed && err != nil || strings.Join(names, " ") != test.names {
 				t.Errorf("%.50q: %.50s, %q, %v", test.body, position, names, err)
 			}
-			if diff := cmp.Diff([]string{"GET /_db_updates?feed=continuous&heartbeat=20000&since=0"}, n.Requests()); diff != "" {
+			if diff := cmp.Diff([]string{"GET /_db_updates?feed=continuous&heartbeat=4000&since=0"}, n.Requests()); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -23,8 +23,8 @@ type Update struct {
 const (
 	updatesPath = "/_db_updates"
 	// updatesBeat is the interval of heartbeats. The response begins with the first, and CouchDB may
-	// skip each other one.
-	updatesBeat = 20 * time.Second
+	// skip each other one. It is not late then.
+	updatesBeat = 4 * time.Second
 	// maxUpdate limits a line of the response, in bytes. Sequences grow with the number of shards.
 	maxUpdate = 1 << 20
 )

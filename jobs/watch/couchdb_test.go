@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -311,6 +313,26 @@ func TestCouchDBFaults(t *testing.T) {
 				}, mode.configure)
 			})
 		}
+	}
+}
+
+// TestCouchDBCredential: the credential is read where the job says.
+func TestCouchDBCredential(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credential")
+	if err := os.WriteFile(file, []byte("basic user:s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for credential, want := range map[string]string{"file:" + file: "db000 db001 db002", "": ""} {
+		inCouchWorld(t, 3, func(t *testing.T, w *couchWorld) {
+			w.Require(couchtest.Credentials{User: "user", Password: "s3cret"})
+			w.jobs.credential = credential
+			stop := w.watch(t)
+			time.Sleep(time.Minute)
+			if got := w.jobs.take(); got != want {
+				t.Errorf("with credential %q: woken: %q", credential, got)
+			}
+			stop()
+		}, reporting)
 	}
 }
 

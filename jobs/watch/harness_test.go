@@ -23,6 +23,8 @@ type waiting struct {
 	position string
 	checked  int
 	fails    error
+
+	credential string // for the server
 }
 
 func waitFor(names ...string) *waiting {
@@ -115,7 +117,7 @@ func (j *waiting) watching(t *testing.T, source watch.Source, server string) (st
 	running.Go(func() {
 		for ctx.Err() == nil {
 			j.mu.Lock()
-			w := &watch.Watched{Server: server, Position: j.position, Jobs: j, Logger: slog.New(slog.DiscardHandler)}
+			w := &watch.Watched{Server: server, Credential: j.credential, Position: j.position, Jobs: j, Logger: slog.New(slog.DiscardHandler)}
 			j.mu.Unlock()
 			err := source.Watch(ctx, w)
 			if ctx.Err() == nil {
