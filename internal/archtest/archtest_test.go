@@ -49,6 +49,7 @@ var rooms = map[string]room{
 	"internal/access":     {rooms: []string{"internal/problem"}},
 	"internal/problem":    {},
 	"internal/idle":       {},
+	"internal/shared":     {},
 	"internal/inprocess":  {},
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
 	"internal/filepart":   {},
@@ -145,7 +146,7 @@ var rooms = map[string]room{
 	"internal/task": {
 		rooms: []string{
 			"bridge/couchdb", "chain", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate", "internal/progress",
-			"internal/units", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+			"internal/shared", "internal/units", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},

@@ -37,6 +37,9 @@ type Env struct {
 	// whether another one is meant. Without Missing, the log says so.
 	Missing func(feed, question string)
 
+	// Shared has what the runs of a process have opened. Without it, each run opens its own.
+	Shared *Shared
+
 	// FailFast ends a run that follows if a server remains unavailable, as one that does not
 	// follow: the caller tries again later.
 	FailFast bool
@@ -77,13 +80,14 @@ func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storag
 	if err := locate.CheckStore(rawURL); err != nil {
 		return nil, err
 	}
-	store, err := locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (storage.Store, error) {
-		return stores.Open(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+	store, err := open(ctx, e, &e.shared().stores, fmt.Sprint(want.Create, " ", rawURL), storage.Store.Close, func(ctx context.Context) (storage.Store, error) {
+		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (storage.Store, error) {
+			return stores.Open(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+		})
 	})
 	if err != nil {
 		return nil, HintInit(err, rawURL)
 	}
-	e.AtEnd(store.Close, "store")
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		store = observe.Log(store, e.Log)
 	}

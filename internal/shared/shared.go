@@ -1,0 +1,97 @@
+// Package shared opens a resource once for all who use it at the same time, such as the
+// connections to a database.
+package shared
+
+import (
+	"context"
+	"sync"
+)
+
+// A Pool has resources by their names. The zero Pool is empty.
+type Pool[T any] struct {
+	mu   sync.Mutex
+	used map[string]*resource[T]
+}
+
+// A resource is one that is open, or is being opened.
+type resource[T any] struct {
+	users int           // pool.mu guards it
+	ready chan struct{} // closed when value, err and stopped are set
+	value T
+	close func(T) error
+	err   error
+	// stopped: it was not opened because its first user no longer wanted it.
+	stopped bool
+}
+
+// Open returns the resource of a name. If no one uses it, it is opened, with ctx; others who want it
+// wait for that and get the same error. Release must be called when it is no longer used: the last
+// call closes it.
+func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Context) (T, error), closeIt func(T) error) (value T, release func() error, err error) {
+	for {
+		r, first := p.use(name)
+		if first {
+			r.value, r.err = open(ctx)
+			r.close, r.stopped = closeIt, r.err != nil && ctx.Err() != nil
+			if r.err != nil {
+				p.forget(name, r)
+			}
+			close(r.ready)
+		} else {
+			select {
+			case <-r.ready:
+			case <-ctx.Done():
+				go func() { // it may be open by then
+					<-r.ready
+					_ = p.release(name, r) // its user will never know
+				}()
+				return value, nil, ctx.Err()
+			}
+		}
+		switch {
+		case r.err == nil:
+			return r.value, sync.OnceValue(func() error { return p.release(name, r) }), nil
+		case first || !r.stopped:
+			return value, nil, r.err
+		}
+	}
+}
+
+// use adds a user to the resource of a name, and reports whether it is the first.
+func (p *Pool[T]) use(name string) (r *resource[T], first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r = p.used[name]; r == nil {
+		if p.used == nil {
+			p.used = map[string]*resource[T]{}
+		}
+		first, r = true, &resource[T]{ready: make(chan struct{})}
+		p.used[name] = r
+	}
+	r.users++
+	return r, first
+}
+
+// forget makes the next user of a name open its resource again.
+func (p *Pool[T]) forget(name string, r *resource[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used[name] == r {
+		delete(p.used, name)
+	}
+}
+
+// release takes a user from a resource, and closes it after the last.
+func (p *Pool[T]) release(name string, r *resource[T]) error {
+	p.mu.Lock()
+	r.users--
+	last := r.users == 0 && r.err == nil
+	if last {
+		delete(p.used, name)
+	}
+	p.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return r.close(r.value)
+}
