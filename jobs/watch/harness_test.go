@@ -18,8 +18,9 @@ type waiting struct {
 	mu       sync.Mutex
 	states   map[string]string
 	woken    map[string]int
-	changed  chan struct{} // holds a value after a wake
-	again    chan struct{} // holds a value after a confirmation
+	total    map[string]int // as woken, from the start
+	changed  chan struct{}  // holds a value after a wake
+	again    chan struct{}  // holds a value after a confirmation
 	position string
 	checked  int
 	fails    error
@@ -28,7 +29,7 @@ type waiting struct {
 }
 
 func waitFor(names ...string) *waiting {
-	j := &waiting{states: map[string]string{}, woken: map[string]int{}, changed: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	j := &waiting{states: map[string]string{}, woken: map[string]int{}, total: map[string]int{}, changed: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	for _, name := range names {
 		j.states[name] = ""
 	}
@@ -51,6 +52,7 @@ func (j *waiting) Changed(_ context.Context, states map[string]string) error {
 		if before, ok := j.states[name]; ok && (state == "" || state != before) {
 			j.states[name] = state
 			j.woken[name]++
+			j.total[name]++
 		}
 	}
 	if len(j.woken) > 0 {
@@ -80,6 +82,13 @@ func (j *waiting) take() string {
 	names := slices.Sorted(maps.Keys(j.woken))
 	clear(j.woken)
 	return strings.Join(names, " ")
+}
+
+// wakings returns how often the job of a name was woken.
+func (j *waiting) wakings(name string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.total[name]
 }
 
 // confirmed returns how often the source has called Checked since the last call.

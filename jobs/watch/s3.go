@@ -17,9 +17,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// S3 watches stores that do not notify of changes. A feed costs one request: every 5 s after a change
-// and every 5 min in the end, but a store gets requests for at most 20 feeds in a second. The newest
-// page of a feed is found with some more: those of a store are at most 100 in a second.
+// S3 watches stores that do not notify of changes. A feed costs one request, or three if its newest
+// page is closed: every 5 s after a change and every 5 min in the end, but a store gets requests for at
+// most 20 feeds in a second. The newest page of a feed that has changed is found with some more: all
+// requests to a store are at most 100 in a second.
 type S3 struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
@@ -107,19 +108,10 @@ func (h heads) compare(ctx context.Context, states map[string]string) (map[strin
 	return found, nil
 }
 
-// state returns the state of a feed that had another one before: which page is the newest, and its version. If that
-// was open, a change is one of the page; if it was closed, a change is the page that follows.
+// state returns the state of a feed that had another one before: which page is the newest, and its version.
 func (h heads) state(ctx context.Context, feed, before string) (string, error) {
-	var n int64
-	var kind, version string
-	if _, err := fmt.Sscanf(before, "%d %s %q", &n, &kind, &version); err == nil {
-		if kind == "closed" {
-			n++
-		}
-		info, err := h.store.Stat(ctx, layout.FeedPage(feed, n))
-		if kind == "open" && err == nil && string(info.Version) == version || kind == "closed" && errors.Is(err, storage.ErrNotFound) {
-			return before, nil
-		}
+	if h.rests(ctx, feed, before) {
+		return before, nil
 	}
 	newest, err := chain.NewReader(h.store, feed).Newest(ctx)
 	switch {
@@ -131,4 +123,23 @@ func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 		return fmt.Sprintf("%d closed %q", newest.Number, newest.Version), nil
 	}
 	return fmt.Sprintf("%d open %q", newest.Number, newest.Version), nil
+}
+
+// rests reports whether the newest page of a feed is still the one of a state.
+func (h heads) rests(ctx context.Context, feed, state string) bool {
+	var n int64
+	var kind, version string
+	if _, err := fmt.Sscanf(state, "%d %s %q", &n, &kind, &version); err != nil {
+		return false
+	}
+	if kind == "closed" { // then the next page is new, unless the feed was deleted
+		if _, err := h.store.Stat(ctx, layout.FeedPage(feed, n+1)); !errors.Is(err, storage.ErrNotFound) {
+			return false
+		}
+		if floor, err := chain.NewReader(h.store, feed).Floor(ctx); err != nil || floor > n {
+			return false
+		}
+	}
+	info, err := h.store.Stat(ctx, layout.FeedPage(feed, n))
+	return err == nil && string(info.Version) == version
 }

@@ -113,9 +113,9 @@ func TestS3AtRest(t *testing.T) {
 		w.requests()
 		w.jobs.confirmed()
 		time.Sleep(time.Hour)
-		got := w.requests()
+		got := w.requests() // 1 for a feed whose newest page is open, 3 for the third of them where it is closed
 		t.Logf("a thousand feeds at rest, in an hour: %v", got)
-		if n := got["stat"]; len(got) != 1 || n < 12_000 || n > 14_500 {
+		if n := got["stat"]; len(got) != 1 || n < 19_500 || n > 24_000 {
 			t.Errorf("requests: %v", got)
 		}
 		if woken := w.jobs.take(); woken != "" {

@@ -1,0 +1,156 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/couchtest"
+)
+
+// A walk changes names at random, and everything else, and then checks that each job was woken after the last
+// change of its name.
+type walk struct {
+	*rand.Rand
+	jobs  *waiting
+	names []string
+	last  map[string]int // how often the job was woken before the last change
+}
+
+func newWalk(seed uint64, jobs *waiting, names []string) *walk {
+	return &walk{rand.New(rand.NewPCG(seed, 0)), jobs, names, map[string]int{}}
+}
+
+// change returns a name that is about to change.
+func (w *walk) change() string {
+	name := w.names[w.IntN(len(w.names))]
+	w.last[name] = w.jobs.wakings(name)
+	return name
+}
+
+// fail makes the database of jobs fail, or work again.
+func (w *walk) fail(fails error) {
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	w.jobs.fails = fails
+}
+
+func (w *walk) check(t *testing.T, what string) {
+	t.Helper()
+	for name, before := range w.last {
+		if w.jobs.wakings(name) == before {
+			t.Errorf("%s: job of %s was not woken after the last change", what, name)
+		}
+	}
+}
+
+// walks is the number of random walks of each kind.
+const walks = 15
+
+// TestCouchDBRandom: no change is lost, whatever else happens.
+func TestCouchDBRandom(t *testing.T) {
+	for _, mode := range []struct {
+		name      string
+		configure []func(*couchtest.Fake)
+	}{
+		{"updates", []func(*couchtest.Fake){reporting}}, {"updates of a cluster", []func(*couchtest.Fake){cluster, reporting}},
+		{"infos", []func(*couchtest.Fake){silent}}, {"each", []func(*couchtest.Fake){noAdmin}},
+	} {
+		for seed := range uint64(walks) {
+			inCouchWorld(t, 8, func(t *testing.T, w *couchWorld) {
+				var names []string
+				for n := range 8 {
+					names = append(names, fmt.Sprintf("db%03d", n))
+				}
+				random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+				exists := map[string]bool{}
+				for n := range 60 {
+					switch random.IntN(14) {
+					case 0:
+						stop()
+						stop = w.watch(t)
+					case 1:
+						w.restart()
+					case 2:
+						w.LoseUpdates(random.IntN(3))
+					case 3:
+						w.Inject(random.IntN(30)+1, func(*http.Request) bool { return true }, couchtest.Refuse(500, "internal_server_error", ""))
+					case 4:
+						w.Inject(random.IntN(5)+1, couchtest.On("GET", "continuous"), couchtest.Cut(random.IntN(300)))
+					case 5:
+						w.Inject(random.IntN(5)+1, func(*http.Request) bool { return true }, couchtest.Cut(random.IntN(300)))
+					case 6:
+						w.Inject(1, func(*http.Request) bool { return true }, couchtest.TooManyRequests(random.IntN(60)))
+					case 7:
+						random.fail(errors.New("database of jobs is unavailable"))
+					case 8:
+						random.fail(nil)
+					default:
+						if name := random.change(); !exists[name] || random.IntN(8) > 0 {
+							w.AddDoc(name, fmt.Sprint("x", n), "{}")
+							exists[name] = true
+						} else {
+							w.Delete(name)
+							w.Create(name)
+						}
+					}
+					time.Sleep(time.Duration(random.ExpFloat64() * 20 * float64(time.Second)))
+				}
+				w.Heal()
+				random.fail(nil)
+				time.Sleep(20 * time.Minute)
+				random.check(t, fmt.Sprintf("%s, seed %d", mode.name, seed))
+				stop()
+			}, mode.configure...)
+		}
+	}
+}
+
+// TestS3Random: no change is lost, whatever else happens.
+func TestS3Random(t *testing.T) {
+	for seed := range uint64(walks) {
+		inStoreWorld(t, 8, func(t *testing.T, w *storeWorld) {
+			var names []string
+			for n := range 8 {
+				names = append(names, fmt.Sprintf("f%03d", n))
+			}
+			random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+			for range 60 {
+				switch random.IntN(10) {
+				case 0:
+					stop()
+					stop = w.watch(t)
+				case 1:
+					w.breakFeeds("")
+				case 2:
+					w.breakFeeds(names[random.IntN(len(names))])
+				case 3:
+					random.fail(errors.New("database of jobs is unavailable"))
+				case 4:
+					random.fail(nil)
+				default:
+					w.breakFeeds()
+					name := random.change()
+					if random.IntN(8) == 0 {
+						if _, err := chain.Delete(t.Context(), w, name); err != nil {
+							t.Fatal(err)
+						}
+					}
+					publish(t, w, name)
+				}
+				time.Sleep(time.Duration(random.ExpFloat64() * float64(time.Minute)))
+			}
+			w.breakFeeds()
+			random.fail(nil)
+			time.Sleep(20 * time.Minute)
+			synctest.Wait()
+			random.check(t, fmt.Sprint("seed ", seed))
+			stop()
+		})
+	}
+}
