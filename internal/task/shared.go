@@ -2,15 +2,23 @@ package task
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/shared"
+	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// Shared has the stores that runs use at the same time: each is opened once, and closed when no run
-// uses it. The zero Shared has none. Its memory and connections do not grow with the number of runs.
+// Shared has the stores and databases that runs use at the same time: each is opened once, and closed
+// when no run uses it. The zero Shared has none. Their memory and connections do not grow with the
+// number of runs, and all runners of an outbox look for rows with the same statement.
 type Shared struct {
-	stores shared.Pool[storage.Store]
+	stores   shared.Pool[storage.Store]
+	pages    shared.Pool[*postgres.Store]
+	outboxes shared.Pool[*outbox.DB]
 }
 
 // shared returns what the run shares with others, if anything.
@@ -28,4 +36,23 @@ func open[T any](ctx context.Context, e *Env, from *shared.Pool[T], name string,
 		e.AtEnd(release, "store")
 	}
 	return value, err
+}
+
+// OpenOutbox opens the database of an outbox by its URL, and closes it at the end of the run.
+func (e *Env) OpenOutbox(ctx context.Context, rawURL string, want Access) (*outbox.DB, error) {
+	openIt := outbox.Open
+	if want.Create {
+		openIt = outbox.Create
+	}
+	closeIt := func(db *outbox.DB) error { db.Close(); return nil }
+	return open(ctx, e, &e.shared().outboxes, fmt.Sprint(want.Create, " ", rawURL), closeIt, func(ctx context.Context) (*outbox.DB, error) {
+		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (*outbox.DB, error) { return openIt(ctx, rawURL) })
+	})
+}
+
+// ConnectPages connects to a store in PostgreSQL, and disconnects at the end of the run.
+func (e *Env) ConnectPages(ctx context.Context, u *url.URL, want Access) (*postgres.Store, error) {
+	return open(ctx, e, &e.shared().pages, u.String(), (*postgres.Store).Close, func(ctx context.Context) (*postgres.Store, error) {
+		return locate.Wait(ctx, e.Log, locate.ForStore(u.String(), want.Follow && !e.FailFast), func() (*postgres.Store, error) { return postgres.Connect(ctx, u, e.Log) })
+	})
 }
