@@ -29,8 +29,25 @@ func newWalk(seed uint64, jobs *waiting, names []string) *walk {
 // change returns a name that is about to change.
 func (w *walk) change() string {
 	name := w.names[w.IntN(len(w.names))]
-	w.last[name] = w.jobs.wakings(name)
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	if _, ok := w.jobs.states[name]; ok {
+		w.last[name] = w.jobs.total[name]
+	}
 	return name
+}
+
+// apply creates the job of a name, or deletes it. A new job has what changed before.
+func (w *walk) apply() {
+	name := w.names[w.IntN(len(w.names))]
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	if _, ok := w.jobs.states[name]; ok {
+		delete(w.jobs.states, name)
+		delete(w.last, name)
+	} else {
+		w.jobs.states[name] = ""
+	}
 }
 
 // fail makes the database of jobs fail, or work again.
@@ -70,7 +87,9 @@ func TestCouchDBRandom(t *testing.T) {
 				random, stop := newWalk(seed, w.jobs, names), w.watch(t)
 				exists := map[string]bool{}
 				for n := range 60 {
-					switch random.IntN(14) {
+					switch random.IntN(15) {
+					case 9:
+						random.apply()
 					case 0:
 						stop()
 						stop = w.watch(t)
@@ -121,7 +140,9 @@ func TestS3Random(t *testing.T) {
 			}
 			random, stop := newWalk(seed, w.jobs, names), w.watch(t)
 			for range 60 {
-				switch random.IntN(10) {
+				switch random.IntN(11) {
+				case 5:
+					random.apply()
 				case 0:
 					stop()
 					stop = w.watch(t)
