@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/watch"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // runs is a kind of jobs that wait for the name Source on the server Target, of the type in their label, and count
@@ -67,6 +68,13 @@ func TestSources(t *testing.T) {
 	}
 	defer store.Close()
 	publish(t, store, "stored")
+	filesURL := "file:" + filepath.ToSlash(t.TempDir()) + "/store"
+	files, err := stores.Open(t.Context(), filesURL, stores.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	publish(t, files, "stored")
 	conn := connect(t, outboxURL)
 	commits := map[string]func(){
 		"couchdb": func() {
@@ -74,15 +82,17 @@ func TestSources(t *testing.T) {
 		},
 		"outbox": func() { execute(t, conn, "INSERT INTO feedctl.outbox (feed) VALUES ('rows')") },
 		"store":  func() { publish(t, store, "stored") },
+		"files":  func() { publish(t, files, "stored") },
 	}
-	document := func(kind, source, target string) jobs.Document {
-		return jobs.Document{Namespace: "test", Name: kind, Kind: "runs", Source: source, Target: target, Follow: true, Labels: map[string]string{"type": kind}}
+	document := func(name, kind, source, target string) jobs.Document {
+		return jobs.Document{Namespace: "test", Name: name, Kind: "runs", Source: source, Target: target, Follow: true, Labels: map[string]string{"type": kind}}
 	}
 	slash := strings.LastIndexByte(database, '/')
 	documents := []jobs.Document{
-		document("couchdb", database[slash+1:], database[:slash]),
-		document("outbox", "rows", outboxURL),
-		document("store", "stored", storeURL),
+		document("couchdb", "couchdb", database[slash+1:], database[:slash]),
+		document("outbox", "outbox", "rows", outboxURL),
+		document("store", "store", "stored", storeURL),
+		document("files", "store", "stored", filesURL),
 	}
 	kind := &runs{counts: map[string]int{}, changed: make(chan struct{}, 1)}
 	scheduler, err := jobs.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), jobs.Kinds{"runs": kind}, jobs.Defaults())
