@@ -2,6 +2,7 @@ package watch_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -67,7 +68,7 @@ func (w *walk) check(t *testing.T, what string) {
 }
 
 // walks is the number of random walks of each kind.
-const walks = 15
+var walks = flag.Uint64("walks", 6, "random `walks` of each kind")
 
 // TestCouchDBRandom: no change is lost, whatever else happens.
 func TestCouchDBRandom(t *testing.T) {
@@ -78,7 +79,7 @@ func TestCouchDBRandom(t *testing.T) {
 		{"updates", []func(*couchtest.Fake){reporting}}, {"updates of a cluster", []func(*couchtest.Fake){cluster, reporting}},
 		{"infos", []func(*couchtest.Fake){silent}}, {"each", []func(*couchtest.Fake){noAdmin}},
 	} {
-		for seed := range uint64(walks) {
+		for seed := range *walks {
 			inCouchWorld(t, 8, func(t *testing.T, w *couchWorld) {
 				var names []string
 				for n := range 8 {
@@ -132,7 +133,7 @@ func TestCouchDBRandom(t *testing.T) {
 
 // TestS3Random: no change is lost, whatever else happens.
 func TestS3Random(t *testing.T) {
-	for seed := range uint64(walks) {
+	for seed := range *walks {
 		inStoreWorld(t, 8, func(t *testing.T, w *storeWorld) {
 			var names []string
 			for n := range 8 {
