@@ -250,5 +250,5 @@ func (s *couchServer) compare(ctx context.Context, states map[string]string) (ma
 		}
 		s.each = true
 	}
-	return s.compareEach(ctx, states, names)
+	return compareEach(ctx, states, couchAtOnce, s.state)
 }

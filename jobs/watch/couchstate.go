@@ -7,9 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/couchdb"
 )
@@ -42,34 +39,14 @@ func couchState(before string, info couchdb.Info) string {
 	return strings.Join(seen[:min(len(seen), couchStates)], " ")
 }
 
-// compareEach requests each database.
-func (s *couchServer) compareEach(ctx context.Context, states map[string]string, names []string) (map[string]string, error) {
-	found := make(map[string]string, len(names))
-	var mu sync.Mutex
-	var last error
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(couchAtOnce)
-	for _, name := range names {
-		group.Go(func() error {
-			info, err := s.host.DB(name).Info(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case errors.Is(err, couchdb.ErrNotFound):
-				found[name] = couchMissing
-			case err != nil:
-				last = err
-			default:
-				found[name] = couchState(states[name], info)
-			}
-			return ctx.Err()
-		})
+// state requests the state of a database that had another one before.
+func (s *couchServer) state(ctx context.Context, name, before string) (string, error) {
+	info, err := s.host.DB(name).Info(ctx)
+	if errors.Is(err, couchdb.ErrNotFound) {
+		return couchMissing, nil
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+	if err != nil {
+		return "", err
 	}
-	if len(found) == 0 && last != nil {
-		return nil, last
-	}
-	return found, nil
+	return couchState(before, info), nil
 }

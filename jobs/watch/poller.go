@@ -2,9 +2,13 @@ package watch
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // refreshEvery is how often a source that compares names loads those that jobs wait for.
@@ -164,4 +168,34 @@ func (p *poller) works(ctx context.Context, except map[string]string) bool {
 		}
 	}
 	return false
+}
+
+// compareEach calls state for each name, for some at the same time. It leaves out names with errors, and
+// returns an error if these are all.
+func compareEach(ctx context.Context, states map[string]string, atOnce int, state func(ctx context.Context, name, before string) (string, error)) (map[string]string, error) {
+	found := make(map[string]string, len(states))
+	var mu sync.Mutex
+	var last error
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		group.Go(func() error {
+			now, err := state(ctx, name, states[name])
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				last = err
+			} else {
+				found[name] = now
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && last != nil {
+		return nil, last
+	}
+	return found, nil
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/backoff"
@@ -98,31 +94,7 @@ type heads struct{ store storage.Store }
 // compare returns the states of feeds that have the given ones. It leaves out feeds that cannot be read, and
 // returns an error if these are all.
 func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
-	found := make(map[string]string, len(states))
-	var mu sync.Mutex
-	var last error
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s3AtOnce)
-	for _, feed := range slices.Sorted(maps.Keys(states)) {
-		group.Go(func() error {
-			state, err := h.state(ctx, feed, states[feed])
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				last = err
-			} else {
-				found[feed] = state
-			}
-			return ctx.Err()
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	if len(found) == 0 && last != nil {
-		return nil, last
-	}
-	return found, nil
+	return compareEach(ctx, states, s3AtOnce, h.state)
 }
 
 // state returns the state of a feed that had another one before: which page is the newest, and its version.

@@ -1,0 +1,102 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/internal/credential"
+)
+
+// Feeds watches servers with feeds. Each feed costs a HEAD request: every 2 s after a change and every
+// minute in the end, but at most 20 in a second for each server.
+type Feeds struct {
+	// Transport makes the requests. nil: http.DefaultTransport.
+	Transport http.RoundTripper
+}
+
+const (
+	feedsTimeout = 30 * time.Second
+	feedsAtOnce  = 4
+)
+
+// Watch implements [Source].
+func (f Feeds) Watch(ctx context.Context, w *Watched) error {
+	s := &feedServer{client: &http.Client{Transport: f.Transport, Timeout: feedsTimeout}, watched: w}
+	if w.Credential != "" {
+		source, err := credential.ParseReference(w.Credential)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", w.Server, err)
+		}
+		c, err := source.Read()
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", w.Server, err)
+		}
+		s.authorization = credential.Authorization(c)
+	}
+	p := poller{watched: w, fastest: 2 * time.Second, slowest: time.Minute, round: time.Second, most: 20, compare: s.compare}
+	return p.run(ctx, 0)
+}
+
+// A feedServer is a server that is watched.
+type feedServer struct {
+	client        *http.Client
+	watched       *Watched
+	authorization string
+}
+
+// compare returns the states of feeds, as far as they can be had. If the server asks its clients to wait, compare
+// does.
+func (s *feedServer) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
+	pause := make(chan time.Duration, len(states))
+	found, err := compareEach(ctx, states, feedsAtOnce, func(ctx context.Context, name, _ string) (string, error) {
+		state, wait, err := s.state(ctx, name)
+		pause <- wait
+		return state, err
+	})
+	close(pause)
+	longest := time.Duration(0)
+	for wait := range pause {
+		longest = max(longest, wait)
+	}
+	if longest > 0 {
+		if err := backoff.Sleep(ctx, min(longest, feedsLongest)); err != nil {
+			return nil, err
+		}
+	}
+	return found, err
+}
+
+// feedsLongest limits the time that a server may ask its clients to wait.
+const feedsLongest = 5 * time.Minute
+
+// state requests what tells apart the states of a feed: its newest page. Wait is how long the server asks to wait.
+func (s *feedServer) state(ctx context.Context, name string) (state string, wait time.Duration, err error) {
+	url := strings.TrimRight(s.watched.Server, "/") + "/feeds/" + name
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		return "", 0, err
+	}
+	r.Header.Set("User-Agent", "feedctl")
+	if s.authorization != "" {
+		r.Header.Set("Authorization", s.authorization)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		return "", 0, err
+	}
+	defer response.Body.Close()
+	switch h := response.Header; {
+	case response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone:
+		return noFeed, 0, nil
+	case response.StatusCode != http.StatusOK:
+		return "", backoff.RetryAfter(h), fmt.Errorf("HEAD %s: status %s", url, response.Status)
+	case h.Get("ETag") != "":
+		return h.Get("ETag"), 0, nil
+	default:
+		return strings.Join([]string{h.Get("Link"), h.Get("Last-Modified"), h.Get("Content-Length")}, " "), 0, nil
+	}
+}
