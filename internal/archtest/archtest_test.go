@@ -164,6 +164,14 @@ var rooms = map[string]room{
 	"jobs":             {rooms: []string{"internal/jobdb", "internal/origins", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
 	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "jobs", "layout", "outbox", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},
 
+	"jobs/kinds": {
+		rooms: []string{
+			"bridge", "bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/locate", "internal/pgerr", "internal/progress",
+			"internal/suggest", "internal/task", "jobs", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/stores",
+		},
+		libraries: []string{"github.com/spf13/pflag"},
+	},
+
 	"internal/jobscmd": {rooms: []string{
 		"internal/app", "internal/cli", "internal/exit", "internal/human", "internal/suggest", "internal/units", "jobs", "jobs/...", "sink",
 	}},

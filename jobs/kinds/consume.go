@@ -1,0 +1,76 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// known are the kinds by their names.
+var known = map[string]kind{"consume": consume}
+
+// consume copies a feed into a sink. Its sink protects it from a second run: one consumer at a time
+// has it open, and the other one gets [jobs.ErrDuplicate]; if a lock was lost, the position that
+// is committed with the data refuses the second one's batch.
+var consume = kind{
+	source:    side{parse: parseFeed, missing: "write the URL of a feed, or STORE#FEED"},
+	target:    side{parse: parseSink, missing: "write a sink, such as sqlite:/PATH?table=T"},
+	stored:    "source",
+	follows:   true,
+	neutral:   []string{"allow-origin", "batch-bytes", "batch-entities", "header", "max-quarantine", "retries"},
+	exclusive: func(p *parsed) string { return p.target.id },
+	new:       func() runner { return &consumeRun{} },
+	arguments: func(d *jobs.Document) (words, variables []string) {
+		words = []string{"consume", d.Source, "--into", d.Target}
+		if d.Follow {
+			words = append(words, "--follow")
+		}
+		into := "FEEDCTL_INTO_CREDENTIALS"
+		if strings.HasPrefix(d.Target, "postgres") {
+			into = "PGPASSWORD"
+		}
+		words, variables = credentialOf(d, "source", "--credentials-file", sourceVariable(d), words, variables)
+		return credentialOf(d, "target", "--into-credentials-file", into, words, variables)
+	},
+}
+
+type consumeRun struct{ task.Consume }
+
+func (c *consumeRun) Arguments(d *jobs.Document, with credentials) {
+	c.Feed, c.Into, c.Follow = withPassword(d.Source, with.sourcePassword), withPassword(d.Target, with.targetPassword), d.Follow
+	c.Client.Credential, c.IntoCredential = with.source, with.target
+	if d.Follow && c.Quarantine.String() == "" {
+		// One entity that does not fit must not end a run that had no other.
+		_ = c.Quarantine.Set("100%")
+	}
+}
+
+func (c *consumeRun) Run(ctx context.Context, e *task.Env, idle func()) error {
+	c.Follow, c.Idle = idle != nil, idle
+	_, err := c.Consume.Run(ctx, e)
+	return err
+}
+
+func (c *consumeRun) Stats() jobs.Stats {
+	p, s := c.Progress(), statsOf(c.Status())
+	s.Rejected, s.Position = p.Rejected.Total(), positionText(p.Position)
+	if !p.Newest.IsZero() {
+		s.SourcePosition = feed.FormatTime(p.Newest)
+	}
+	return s
+}
+
+// positionText returns a position as people read it: its time, and the entity.
+func positionText(p feed.Position) string {
+	switch {
+	case p.Snapshot != nil:
+		return fmt.Sprintf("snapshot, page %d", p.Snapshot.Page)
+	case p.LastModified.IsZero():
+		return ""
+	}
+	return feed.FormatTime(p.LastModified) + " " + p.ContentID
+}

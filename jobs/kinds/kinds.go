@@ -1,0 +1,144 @@
+// Package kinds has the kinds of jobs: the commands of feedctl that a scheduler can run.
+//
+// A job has the words of the command as its kind, the arguments as source and target, and the
+// flags as options, with the same names and checks. [Command] returns the command of a job.
+package kinds
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// All returns all kinds. Their runs share stores and databases.
+func All() jobs.Kinds {
+	all, shared := jobs.Kinds{}, &task.Shared{}
+	for name, k := range known {
+		k.shared = shared
+		all[name] = &k
+	}
+	return all
+}
+
+// A kind implements [jobs.Kind] with tasks of package task.
+type kind struct {
+	shared *task.Shared
+	// source and target return the places that a document names.
+	source, target side
+	// stored is the side that is a store, if one is: "source" or "target".
+	stored string
+	// follows: there are jobs that follow.
+	follows bool
+	// neutral are options that do not affect the result.
+	neutral []string
+	// exclusive returns what only one job may write, if anything.
+	exclusive func(p *parsed) string
+	// new returns a task without arguments.
+	new func() runner
+	// arguments returns the command line up to the options, and variables for it.
+	arguments func(d *jobs.Document) (words, variables []string)
+}
+
+// A side is the source or the target of a kind. Without parse, the kind has none.
+type side struct {
+	parse    func(name string) (place, error)
+	optional bool
+	missing  string // what to write there
+}
+
+// A parsed document.
+type parsed struct {
+	*jobs.Document
+	source, target place
+	flags          *pflag.FlagSet
+	runner         runner
+}
+
+// parse parses a document. It returns all that is wrong with it.
+func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
+	p := &parsed{Document: d, runner: k.new(), flags: pflag.NewFlagSet(d.Kind, pflag.ContinueOnError)}
+	p.runner.Flags(p.flags)
+	problems := parseOptions(p.flags, d)
+	add := func(field string, err error) {
+		if err != nil {
+			problems = append(problems, jobs.Problem{Field: field, Message: sideError(err)})
+		}
+	}
+	var err error
+	p.source, err = k.source.place(d.Source)
+	add("source", err)
+	p.target, err = k.target.place(d.Target)
+	add("target", err)
+	add("options.header", checkHeaders(p.flags))
+	add("credentials.source", checkCredential(d.Credentials["source"], p.source))
+	add("credentials.target", checkCredential(d.Credentials["target"], p.target))
+	if d.Follow && !k.follows {
+		problems = append(problems, jobs.Problem{Field: "follow", Message: "a job of kind " + d.Kind + " ends: use a schedule to repeat it"})
+	}
+	if len(problems) > 0 {
+		return p, problems
+	}
+	p.runner.Arguments(d, credentials{})
+	if err := p.runner.Check(); err != nil {
+		problems = append(problems, problemOf(err, k))
+	}
+	return p, problems
+}
+
+func (s *side) place(name string) (place, error) {
+	switch {
+	case s.parse == nil && name != "":
+		return place{}, fmt.Errorf("this kind of jobs has none: %s", s.missing)
+	case s.parse == nil, name == "" && s.optional:
+		return place{}, nil
+	case name == "":
+		return place{}, fmt.Errorf("missing: %s", s.missing)
+	}
+	return s.parse(name)
+}
+
+// Check implements [jobs.Kind].
+func (k *kind) Check(d *jobs.Document) []jobs.Problem {
+	_, problems := k.parse(d)
+	return problems
+}
+
+// Identify implements [jobs.Kind].
+func (k *kind) Identify(d *jobs.Document) jobs.Identity {
+	p, _ := k.parse(d)
+	i := jobs.Identity{SourceOrigin: p.source.origin, TargetOrigin: p.target.origin, Local: p.source.local || p.target.local}
+	node := ""
+	if i.Local {
+		node = d.Placement.Node // the same file of another node is another one
+	}
+	what, err := json.Marshal([]any{d.Kind, node, p.source.id, p.target.id, effective(p.flags, k.neutral)})
+	if err != nil {
+		panic(err) // it has only texts
+	}
+	sum := sha256.Sum256(what)
+	i.Work = hex.EncodeToString(sum[:16])
+	if k.exclusive != nil {
+		i.Target = node + " " + k.exclusive(p)
+	}
+	if d.Follow {
+		i.Watch = p.source.watch
+		i.Watch.Credential = d.Credentials["source"]
+		if i.Watch.Type == "" {
+			i.Watch = jobs.Watch{}
+		}
+	}
+	return i
+}
+
+// credentials are those of a job, where the node has them.
+type credentials struct {
+	source, target                 credential.Source
+	sourcePassword, targetPassword string
+}

@@ -1,0 +1,150 @@
+package kinds
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// instead has flags that are not options, and what a job has in their place.
+var instead = map[string]string{
+	"all":                   "write a job for each feed",
+	"adopt":                 "this is for one run: run the command once",
+	"config":                "write its settings into the job",
+	"credentials-file":      "write file:PATH into credentials.source",
+	"db":                    "write the URL of the database into source",
+	"follow":                "write \"follow: true\" beside options",
+	"into":                  "write the sink into target",
+	"into-credentials-file": "write file:PATH into credentials.target",
+	"json":                  "it is for the command line",
+	"log-format":            "it is for the command line",
+	"log-level":             "it is for the command line",
+	"metrics":               "the node serves the metrics of all its jobs",
+	"moved":                 "this is for one run: run the command once",
+	"once":                  "write \"follow: true\" beside options, or leave it out",
+	"store":                 "write STORE#FEED",
+	"verbose":               "it is for the command line",
+}
+
+// parseOptions sets the flags that the options of a document name.
+func parseOptions(flags *pflag.FlagSet, d *jobs.Document) (problems []jobs.Problem) {
+	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
+		if message := setOption(flags, name, d.Options[name]); message != "" {
+			problems = append(problems, jobs.Problem{Field: "options." + name, Message: message})
+		}
+	}
+	return problems
+}
+
+// setOption sets a flag. It returns what is wrong, or "".
+func setOption(flags *pflag.FlagSet, name string, values jobs.Values) string {
+	if other, ok := instead[name]; ok {
+		return "not an option of a job: " + other
+	}
+	f := flags.Lookup(name)
+	if f == nil {
+		return "unknown option" + suggest.DidYouMean(strings.TrimLeft(name, "-"), optionsOf(flags), "")
+	}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		if err := list.Replace(values); err != nil {
+			return plainError(f, err)
+		}
+		f.Changed = true
+		return ""
+	}
+	if len(values) != 1 {
+		return fmt.Sprintf("want one value, not %d", len(values))
+	}
+	if err := f.Value.Set(values[0]); err != nil {
+		return plainError(f, err)
+	}
+	f.Changed = true
+	return ""
+}
+
+// optionsOf returns the names of the flags that are options, in order.
+func optionsOf(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if _, ok := instead[f.Name]; !ok {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// plainError returns the error of a value for those who do not know the parser.
+func plainError(f *pflag.Flag, err error) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "want true or false"
+	case "int", "int64":
+		return "want a whole number"
+	}
+	return err.Error()
+}
+
+// flagName matches a flag in a message.
+var flagName = regexp.MustCompile(`--([a-z][a-z-]*)`)
+
+// problemOf returns the error of a task about its arguments or flags as a problem of a document.
+func problemOf(err error, k *kind) jobs.Problem {
+	field := "options"
+	if m := flagName.FindStringSubmatch(err.Error()); m != nil {
+		field = "options." + m[1]
+		switch m[1] {
+		case "into":
+			field = "target"
+		case "db":
+			field = "source"
+		case "store":
+			field = k.stored
+		}
+	}
+	return jobs.Problem{Field: field, Message: flagName.ReplaceAllString(err.Error(), "$1")}
+}
+
+// effective returns the options that affect the result of a task, in one form.
+func effective(flags *pflag.FlagSet, neutral []string) map[string][]string {
+	set := map[string][]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if _, ok := instead[f.Name]; ok || slices.Contains(neutral, f.Name) {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			if values := list.GetSlice(); len(values) > 0 {
+				set[f.Name] = slices.Sorted(slices.Values(values))
+			}
+			return
+		}
+		if value := f.Value.String(); value != f.DefValue {
+			set[f.Name] = []string{plainJSON(value)}
+		}
+	})
+	return set
+}
+
+// plainJSON returns the text of a JSON object in one form, and other texts as they are.
+func plainJSON(text string) string {
+	var value map[string]any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(value) != nil {
+		return text
+	}
+	return b.String()
+}

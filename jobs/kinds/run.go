@@ -1,0 +1,122 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// A runner is a task of package task, for one run or one check.
+type runner interface {
+	Flags(flags *pflag.FlagSet)
+	// Arguments sets what a document says outside its options. It comes after the flags are parsed.
+	Arguments(d *jobs.Document, c credentials)
+	Check() error
+	// Run ends when there is nothing more or, if idle is not nil, with ctx. Then it calls idle when
+	// a check for more, which began after the previous call, has found nothing.
+	Run(ctx context.Context, e *task.Env, idle func()) error
+	Stats() jobs.Stats
+}
+
+// reportEvery is the interval between reports of a run.
+const reportEvery = time.Second
+
+// Run implements [jobs.Kind]. Credentials are read where the node has them; if one is missing, the
+// run fails and is tried again, since it may be on its way to the node.
+func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
+	i := k.Identify(&s.Document)
+	return k.classify(k.run(ctx, s), i)
+}
+
+func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
+	d := &s.Document
+	p, problems := k.parse(d)
+	if len(problems) > 0 { // by a node with another version
+		return fmt.Errorf("%w: %w", jobs.ErrRejected, jobs.InvalidError(problems))
+	}
+	c, err := resolve(p)
+	if err != nil {
+		return err
+	}
+	p.runner.Arguments(d, c)
+	e := &task.Env{Log: s.Logger, Transport: s.Transport, Shared: k.shared, FailFast: true}
+	defer func() { err = e.Close(err) }()
+	reporting, stop := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() { report(reporting, s, p.runner) })
+	defer func() {
+		stop()
+		reports.Wait()
+		s.Report(p.runner.Stats())
+	}()
+	var idle func()
+	if s.Linger {
+		idle = s.CaughtUp
+	}
+	return p.runner.Run(ctx, e, idle)
+}
+
+// report reports how far a run has come until ctx ends.
+func report(ctx context.Context, s *jobs.Session, r runner) {
+	ticks := time.NewTicker(reportEvery)
+	defer ticks.Stop()
+	last := r.Stats()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		now := r.Stats()
+		if s.Linger && now.Entities != last.Entities {
+			s.Busy() // until it has checked again
+		}
+		s.Report(now)
+		last = now
+	}
+}
+
+// statsOf returns the progress of a task as statistics.
+func statsOf(p progress.Status) jobs.Stats {
+	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: p.Lag}
+}
+
+// resolve reads the credentials of a job, except those that the task reads.
+func resolve(p *parsed) (c credentials, err error) {
+	for use, side := range map[string]struct {
+		place    place
+		source   *credential.Source
+		password *string
+	}{
+		"source": {p.source, &c.source, &c.sourcePassword},
+		"target": {p.target, &c.target, &c.targetPassword},
+	} {
+		reference := p.Credentials[use]
+		if reference == "" {
+			continue
+		}
+		if *side.source, err = credential.ParseReference(reference); err != nil {
+			return c, fmt.Errorf("credentials.%s: %w", use, err)
+		}
+		switch side.place.takes {
+		case password:
+			*side.password, err = side.source.ReadPassword()
+		case couchCredential:
+			_, err = side.source.ReadCouch()
+		default:
+			_, err = side.source.Read()
+		}
+		if err != nil {
+			return c, fmt.Errorf("credentials.%s: %w", use, err)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,176 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/kinds"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
+)
+
+// A scene has a store in a directory, and schedulers whose jobs use it.
+type scene struct {
+	*testing.T
+	dir   string
+	store storage.Store
+	next  int
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{T: t, dir: t.TempDir()}
+	var err error
+	if s.store, err = stores.Open(t.Context(), s.url(), stores.Options{Create: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.store.Close() })
+	return s
+}
+
+func (s *scene) url() string             { return "file:" + filepath.Join(s.dir, "store") }
+func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *scene) read(name string) string {
+	text, err := os.ReadFile(s.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.Error(err)
+	}
+	return string(text)
+}
+
+// publish publishes n entities to a feed.
+func (s *scene) publish(name string, n int) {
+	s.Helper()
+	f, err := producer.Open(s.Context(), s.store, name, producer.Config{MaxPageEntities: 20})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var entities []*producer.Entity
+	for range n {
+		s.next++
+		entities = append(entities, &producer.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: fmt.Sprint("key-", s.next%7), Body: fmt.Appendf(nil, `{"n":%d}`, s.next)})
+	}
+	if _, err := f.Publish(s.Context(), entities...); err != nil {
+		s.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// schedule runs documents on a node of their own until the test ends or stop is called.
+func (s *scene) schedule(documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
+	s.Helper()
+	settings := jobs.Defaults()
+	settings.Backoff = jobs.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
+	scheduler, err := jobs.Open(s.Context(), "sqlite::memory:", kinds.All(), settings)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for n := range documents {
+		documents[n].Namespace, documents[n].Placement.Node = "test", "node"
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	var node sync.WaitGroup
+	node.Go(func() {
+		if err := scheduler.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 4}); err != nil {
+			s.Error(err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		node.Wait()
+	})
+	s.Cleanup(func() {
+		stop()
+		scheduler.Close()
+	})
+	for ticks := time.Tick(20 * time.Millisecond); ; <-ticks { // until the node has joined
+		if nodes, err := scheduler.Nodes(s.Context()); err != nil || len(nodes) > 0 {
+			break
+		}
+	}
+	if _, err := scheduler.Apply(s.Context(), documents, jobs.ApplyOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	return scheduler, stop
+}
+
+// await waits until the condition holds for a job.
+func (s *scene) await(scheduler *jobs.Scheduler, name string, holds func(j *jobs.Job) bool) *jobs.Job {
+	s.Helper()
+	for ticks := time.Tick(20 * time.Millisecond); ; {
+		j, err := scheduler.Get(s.Context(), "test/"+name)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if holds(j) {
+			return j
+		}
+		if j.State == jobs.Failed || j.Shown() == jobs.Crashing {
+			s.Fatalf("job %s is %s: %s", name, j.Shown(), j.Reason)
+		}
+		select {
+		case <-ticks:
+		case <-s.Context().Done():
+			s.Fatalf("job %s is %s: %s", name, j.Shown(), j.Reason)
+		}
+	}
+}
+
+func completed(j *jobs.Job) bool { return j.State == jobs.Completed }
+
+// TestConsume: a job that follows copies what comes while it waits, and two schedulers that run the
+// same job copy each entity once.
+func TestConsume(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.publish("zones", 50)
+	document := func(into string, follow bool) jobs.Document {
+		return jobs.Document{Name: "copy", Kind: "consume", Source: s.url() + "#zones", Target: "jsonl:" + s.path(into), Follow: follow}
+	}
+	a, stopA := s.schedule(document("out", true))
+	count := func(want int) func(*jobs.Job) bool {
+		return func(*jobs.Job) bool { return strings.Count(s.read("out"), "\n") == want }
+	}
+	s.await(a, "copy", count(50))
+	s.publish("zones", 1) // the job lingers
+	s.await(a, "copy", count(51))
+	b, _ := s.schedule(document("out", true)) // as after a node was frozen
+	s.await(b, "copy", func(j *jobs.Job) bool {
+		return j.State == jobs.Pending && strings.Contains(j.Reason, jobs.ErrDuplicate.Error()) && j.Errors == 0
+	})
+	s.publish("zones", 49)
+	s.await(a, "copy", count(100))
+	stopA()
+	s.publish("zones", 20)
+	s.await(b, "copy", count(120)) // it has taken over
+	c, _ := s.schedule(document("undisturbed", false))
+	s.await(c, "copy", completed)
+	if got, want := lines(s.read("out")), lines(s.read("undisturbed")); !slices.Equal(got, want) {
+		t.Errorf("%d lines differ from %d of an undisturbed run", len(got), len(want))
+	}
+}
+
+func lines(text string) []string { return strings.Split(text, "\n") }
+
+// TestMissingCredential: a job whose credential is not on the node is tried again, and says so.
+func TestMissingCredential(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	d := jobs.Document{Name: "copy", Kind: "consume", Source: "http://127.0.0.1:1/feeds/a", Target: "jsonl:" + s.path("out"), Credentials: map[string]string{"source": "env:KINDS_TEST_MISSING"}}
+	scheduler, _ := s.schedule(d)
+	s.await(scheduler, "copy", func(j *jobs.Job) bool {
+		return j.Shown() == jobs.Crashing && strings.Contains(j.Reason, "credentials.source: read credentials: variable KINDS_TEST_MISSING is not set")
+	})
+}
