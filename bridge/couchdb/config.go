@@ -108,16 +108,20 @@ func (c Config) withDefaults() (Config, error) {
 	c.Attachments = cmp.Or(c.Attachments, Stub)
 	c.Target = cmp.Or(c.Target, c.Feed)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	switch c.Attachments {
-	case None, Stub, Inline, Multipart:
-	default:
-		return c, fmt.Errorf("configure bridge: invalid attachments %q: must be none, stub, inline or multipart", c.Attachments)
-	}
-	if err := (&changes.Options{Filter: c.Filter}).Check(); err != nil {
+	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("configure bridge: %w", err)
 	}
 	if c.Source == nil {
 		return c, errors.New("configure bridge: Source is required")
 	}
 	return c, nil
+}
+
+// Check returns what is wrong with the options and the filter.
+func (c *Config) Check() error {
+	switch c.Attachments {
+	case "", None, Stub, Inline, Multipart:
+		return (&changes.Options{Filter: c.Filter}).Check()
+	}
+	return fmt.Errorf("attachments %q is not one of none, stub, inline, multipart", c.Attachments)
 }

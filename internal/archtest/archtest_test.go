@@ -145,7 +145,7 @@ var rooms = map[string]room{
 	// Commands, and what they share with jobs.
 	"internal/task": {
 		rooms: []string{
-			"bridge/couchdb", "chain", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate", "internal/progress",
+			"bridge", "bridge/couchdb", "chain", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate", "internal/progress",
 			"internal/shared", "internal/units", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},

@@ -31,6 +31,11 @@ func checkArgument(arg string) error {
 	if at, err := locate.Server(arg, consumer.Config{}); at != nil || err != nil {
 		return err
 	}
+	return checkStored(arg)
+}
+
+// checkStored checks an argument NAME or STORE#NAME.
+func checkStored(arg string) error {
 	at, err := locate.Parse(arg, "")
 	if err != nil || at.Store == "" {
 		return err

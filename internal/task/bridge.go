@@ -1,0 +1,274 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/consumer"
+	couch "github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/snapshot/fold"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A CouchSource has the flags for how a database is reached, and where a bridge keeps its index.
+type CouchSource struct {
+	URL string // of the database
+	// Credential is that of the database.
+	Credential  credential.Source
+	Index       string
+	MaxDocument int64
+}
+
+// Flags adds the flags.
+func (s *CouchSource) Flags(flags *pflag.FlagSet) {
+	s.Credential.Variable = "FEEDCTL_CREDENTIALS"
+	flags.StringVar(&s.Credential.File, "credentials-file", "", "`FILE` with the credential for the database (default: the variable FEEDCTL_CREDENTIALS)")
+	flags.StringVar(&s.Index, "index", "", "`FILE` that knows which revisions the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
+	units.SizeVar(flags, &s.MaxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
+}
+
+func (s *CouchSource) check() error {
+	if _, err := locate.ParseURL(s.URL); err != nil {
+		return err
+	}
+	if s.MaxDocument < 0 {
+		return exit.Usagef("--max-document is %d, must not be negative", s.MaxDocument)
+	}
+	return nil
+}
+
+// sourceMemory is up to which size a document is held in memory, in bytes.
+const sourceMemory = 256 << 10
+
+// Config adds to c what a bridge from the database to a feed in a store needs.
+func (s *CouchSource) Config(e *Env, at locate.Stored, store storage.Store, c couchdb.Config) (couchdb.Config, error) {
+	if err := s.check(); err != nil {
+		return c, err
+	}
+	auth, err := s.Credential.ReadCouch()
+	if err != nil {
+		return c, err
+	}
+	c.Source, err = couch.Open(couch.Config{HTTP: &http.Client{Transport: e.Transport}, URL: s.URL, Auth: auth, MaxWhole: sourceMemory, Log: e.Log})
+	if err != nil {
+		return c, exit.Usagef("%w", err)
+	}
+	c.Target = at.Identity()
+	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, e.Log, s.MaxDocument
+	c.Index, err = s.indexFile(c.Target)
+	return c, err
+}
+
+// indexFile returns the file of the index, which is another one for each feed.
+func (s *CouchSource) indexFile(target string) (string, error) {
+	if s.Index != "" {
+		return s.Index, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", exit.Usagef("there is no cache directory (%w): give --index FILE", err)
+	}
+	sum := sha256.Sum256([]byte(target))
+	return filepath.Join(dir, "feedctl", "couchdb", fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
+}
+
+// HintSource says what can be done about a server to which there is no connection.
+func HintSource(err error) error {
+	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return exit.WithHint(err, "renewing or correcting the server's certificate, with its intermediate certificates; for a private authority, the variable SSL_CERT_FILE with its certificate")
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return exit.WithHint(err, "http:// in the URL of the database, or another port")
+	case errors.As(err, &network) && network.Op == "dial":
+		return exit.WithHint(err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it")
+	}
+	return err
+}
+
+// A BridgeCouchDB publishes the changes of a database to a feed in a store.
+type BridgeCouchDB struct {
+	Source     CouchSource
+	Feed       string // NAME or STORE#NAME
+	Follow     bool
+	LongPoll   bool
+	Retries    int
+	Snapshot   bool // make one when all changes have been published
+	Options    couchdb.Options
+	Filter     couchdb.Filter
+	Moved      bool
+	Quarantine units.Limit
+	Pages      PageLimits
+	// Idle is called as [couchdb.Config.Idle]; nil: never.
+	Idle func()
+
+	attachments, selector string // flags for Options and Filter
+	query                 []string
+	job                   couchdb.Job
+}
+
+// Flags adds the flags.
+func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
+	b.Source.Flags(flags)
+	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
+	flags.BoolVar(&b.LongPoll, "long-poll", false, "with --follow: use one request for each change, for proxies that buffer streams")
+	flags.IntVar(&b.Retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
+	flags.BoolVar(&b.Snapshot, "snapshot", false, "make a snapshot when all changes have been published")
+	flags.BoolVar(&b.Options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
+	flags.BoolVar(&b.Options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for replication to CouchDB")
+	flags.StringVar(&b.attachments, "attachments", string(couchdb.Stub), "`FORM` of attachments: none, stub (type, size and digest), inline (base64 in the document) or multipart (of any size)")
+	flags.BoolVar(&b.Options.DesignDocs, "design-docs", false, "publish design documents too")
+	flags.StringVar(&b.Filter.Name, "filter", "", "publish documents that pass the filter function `DESIGN/NAME`")
+	flags.StringVar(&b.Filter.View, "view", "", "publish documents in the view `DESIGN/NAME`")
+	flags.StringVar(&b.selector, "selector", "", "publish documents that match a `JSON` selector")
+	flags.StringArrayVar(&b.Filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
+	flags.StringArrayVar(&b.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
+	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
+	LimitFlag(flags, &b.Quarantine)
+	b.Pages.Flags(flags, "")
+}
+
+// Check returns what is wrong with the arguments and flags. It uses no network.
+func (b *BridgeCouchDB) Check() error {
+	if err := checkStored(b.Feed); err != nil {
+		return err
+	}
+	if _, err := b.config(); err != nil {
+		return err
+	}
+	return b.Source.check()
+}
+
+// config turns the flags into the settings of a bridge.
+func (b *BridgeCouchDB) config() (couchdb.Config, error) {
+	c := couchdb.Config{
+		Options:  b.Options,
+		Filter:   b.Filter,
+		Follow:   b.Follow,
+		LongPoll: b.LongPoll,
+		Idle:     b.Idle,
+		Moved:    b.Moved,
+		Producer: b.Pages.config(),
+	}
+	c.Attachments = couchdb.Attachments(b.attachments)
+	if err := b.Pages.Check(); err != nil {
+		return c, err
+	}
+	if b.Snapshot && b.Options.Conflicts && !b.Options.Revs {
+		return c, exit.Usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves")
+	}
+	if b.LongPoll && !b.Follow {
+		return c, exit.Usagef("--long-poll is for --follow")
+	}
+	if b.selector != "" {
+		c.Filter.Selector = json.RawMessage(b.selector)
+	}
+	for _, parameter := range b.query {
+		name, value, ok := strings.Cut(parameter, "=")
+		if !ok || name == "" {
+			return c, exit.Usagef("--query %q is not NAME=VALUE", parameter)
+		}
+		if c.Filter.Query == nil {
+			c.Filter.Query = url.Values{}
+		}
+		c.Filter.Query.Add(name, value)
+	}
+	if err := c.Check(); err != nil {
+		return c, exit.Usagef("%w", err)
+	}
+	return c, nil
+}
+
+// A Replication is the result of CouchDB's replication protocol ("Replication Completed"), and
+// more. The history has the sessions of this run, newest first: two if it continued after a
+// snapshot.
+type Replication struct {
+	OK bool `json:"ok"`
+	couchdb.Report
+	Source   string    `json:"source"` // URL of the database
+	Feed     string    `json:"feed"`
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+}
+
+// Run publishes the changes that there are and, with Follow, those that come until ctx ends. The
+// result is nil if the run failed, but not if ctx has ended.
+func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
+	at, err := e.Parse(b.Feed)
+	if err != nil {
+		return nil, err
+	}
+	config, err := b.config()
+	if err != nil {
+		return nil, err
+	}
+	config.Attempts = e.attempts(b.Retries)
+	store, err := e.OpenStore(ctx, at.Store, Access{Create: true, Follow: b.Follow})
+	if err != nil {
+		return nil, err
+	}
+	if config, err = b.Source.Config(e, at, store, config); err != nil {
+		return nil, err
+	}
+	result := &Replication{Source: b.Source.URL, Feed: at.Name}
+	b.job.Config = config
+	if b.Snapshot {
+		b.job.CaughtUp = func(ctx context.Context) (err error) {
+			result.Snapshot, err = snapshotOfBridge(ctx, e, config)
+			return err
+		}
+	}
+	result.Report, err = b.job.Run(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return nil, HintSource(err)
+	case err != nil:
+		return result, err
+	}
+	result.OK = true
+	return result, CheckLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+}
+
+// snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
+// not exist.
+func snapshotOfBridge(ctx context.Context, e *Env, c couchdb.Config) (*Snapshot, error) {
+	index, err := fold.Feed(ctx, c.Store, c.Feed, fold.Config{Table: c.Index + ".state", Version: versionsOf(c.Conflicts), Logger: e.Log})
+	if c.Follow && errors.Is(err, consumer.ErrNotFound) {
+		e.Log.Warn("no snapshot was made, because the feed is empty", "feed", c.Feed)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := SnapshotOf(c.Feed, index, len(index.Pages))
+	return &made, nil
+}
+
+// Progress returns what has been done. It may be called while the task runs.
+func (b *BridgeCouchDB) Progress() bridge.Progress { return b.job.Progress() }
+
+// Status returns the progress for people.
+func (b *BridgeCouchDB) Status() progress.Status {
+	p := b.Progress()
+	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
+}

@@ -1,0 +1,220 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
+)
+
+// An Outbox says where an outbox is and where its pages go.
+type Outbox struct {
+	DB string // URL of the database
+	// Pages is the URL of the store of the pages; empty: they are in the database of the outbox.
+	Pages string
+}
+
+// Flags adds the flag for the database.
+func (o *Outbox) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.DB, "db", "", "`URL` of the database: postgres://USER@HOST/DATABASE?schema=feedctl")
+}
+
+// Check returns what is wrong with the URLs.
+func (o *Outbox) Check() error {
+	if _, err := locate.ParseDatabase("--db", o.DB); err != nil {
+		return err
+	}
+	if o.Pages == "" {
+		return nil
+	}
+	return locate.CheckStore(o.Pages)
+}
+
+// Open opens the database.
+func (o *Outbox) Open(ctx context.Context, e *Env, want Access) (*outbox.DB, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	db, err := e.OpenOutbox(ctx, o.DB, want)
+	if err != nil {
+		return nil, HintInit(fmt.Errorf("open the database of the outbox: %w", err), o.DB)
+	}
+	return db, nil
+}
+
+// OpenPages opens the store that the rows are moved to, and sets it in the configuration.
+func (o *Outbox) OpenPages(ctx context.Context, e *Env, config *outbox.Config, want Access) error {
+	local, err := locate.ParseDatabase("--db", o.DB)
+	if err != nil {
+		return err
+	}
+	to := local
+	if o.Pages != "" {
+		scheme, _, _ := strings.Cut(o.Pages, ":")
+		if scheme != "postgres" && scheme != "postgresql" {
+			config.Store, err = e.OpenStore(ctx, o.Pages, want)
+			return err
+		}
+		if to, err = locate.ParseDatabase("--store", o.Pages); err != nil {
+			return err
+		}
+	}
+	store, err := e.ConnectPages(ctx, to, want)
+	if err != nil {
+		return fmt.Errorf("open the store of the outbox: %w", err)
+	}
+	if sameDatabase(local, to) {
+		config.Local = store
+	} else {
+		config.Store = store
+	}
+	return nil
+}
+
+// sameDatabase reports whether two URLs name the same schema of the same database, in
+// the same words.
+func sameDatabase(a, b *url.URL) bool {
+	return a.Host == b.Host && a.Path == b.Path && a.RawQuery == b.RawQuery
+}
+
+// HintOutbox adds what the user can do about an error of the outbox. A runner with
+// another store than before has the wrong command line.
+func HintOutbox(err error) error {
+	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
+	switch {
+	case errors.Is(err, outbox.ErrDestination):
+		return exit.WithHint(exit.Usagef("%w", err), "the --store that it had before; or "+adopt)
+	case errors.Is(err, outbox.ErrForeign):
+		return exit.WithHint(err, adopt)
+	case errors.Is(err, outbox.ErrNotCaptured):
+		return exit.WithHint(err, "another --table or --feed: \"feedctl outbox status --json\" has the tables that are captured")
+	}
+	return err
+}
+
+// An OutboxRun moves rows of an outbox to the pages of their feeds.
+type OutboxRun struct {
+	Outbox
+	Feeds      []string
+	All        bool // instead of Feeds
+	Once       bool // end when all rows that were committed have been moved
+	Adopt      bool
+	MaxEntity  int64
+	Quarantine units.Limit
+	// Idle is called without Once, as [outbox.Config.Idle], when no feed of Feeds has rows.
+	Idle func()
+
+	opened atomic.Pointer[openedOutbox]
+}
+
+type openedOutbox struct {
+	db    *outbox.DB
+	group *outbox.Group
+}
+
+// Flags adds the flags.
+func (o *OutboxRun) Flags(flags *pflag.FlagSet) {
+	o.Outbox.Flags(flags)
+	flags.StringSliceVar(&o.Feeds, "feed", nil, "`FEED` whose rows are moved; may be repeated")
+	flags.BoolVar(&o.All, "all", false, "move the rows of all feeds")
+	flags.BoolVar(&o.Once, "once", false, "end when all rows that were committed have been moved")
+	flags.BoolVar(&o.Adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
+	units.SizeVar(flags, &o.MaxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
+	LimitFlag(flags, &o.Quarantine)
+}
+
+// Check returns what is wrong with the arguments and flags. It uses no network.
+func (o *OutboxRun) Check() error {
+	if o.All == (len(o.Feeds) > 0) {
+		return exit.Usagef("outbox run needs either --feed or --all")
+	}
+	for _, name := range o.Feeds {
+		if err := layout.CheckName(name); err != nil {
+			return err
+		}
+	}
+	return o.Outbox.Check()
+}
+
+// A Moved is what a run of [OutboxRun] has moved of a feed.
+type Moved struct {
+	Feed string `json:"feed"`
+	outbox.Stats
+}
+
+// Run moves rows until ctx ends, or until there are no more. The result is nil if the run failed
+// before it had begun.
+func (o *OutboxRun) Run(ctx context.Context, e *Env) ([]Moved, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	want := Access{Create: true, Follow: !o.Once}
+	db, err := o.Open(ctx, e, want)
+	if err != nil {
+		return nil, err
+	}
+	config := outbox.Config{Logger: e.Log, MaxEntity: o.MaxEntity, Idle: o.Idle}
+	if err := o.OpenPages(ctx, e, &config, want); err != nil {
+		return nil, err
+	}
+	group := outbox.NewGroup(db, config, o.Once)
+	if o.Adopt {
+		if err := group.Adopt(ctx, o.Feeds); err != nil {
+			return nil, err
+		}
+	}
+	o.opened.Store(&openedOutbox{db, group})
+	if o.All {
+		err = group.RunAll(ctx)
+	} else {
+		err = group.Run(ctx, o.Feeds)
+	}
+	all, result := o.Status(), MovedBy(group)
+	if err != nil {
+		return result, HintOutbox(err)
+	}
+	bad := int64(0)
+	for _, m := range result {
+		bad += m.Quarantined
+	}
+	return result, CheckLimit(&o.Quarantine, bad, all.Entities+bad, "the table outbox_quarantine has them, with the reasons")
+}
+
+// MovedBy returns what the runners of a group have moved.
+func MovedBy(g *outbox.Group) []Moved {
+	result := []Moved{}
+	g.Each(func(name string, s outbox.Stats) { result = append(result, Moved{name, s}) })
+	return result
+}
+
+// Opened returns the database and its runners; nil before they are there. It may be called while
+// the task runs.
+func (o *OutboxRun) Opened() (*outbox.DB, *outbox.Group) {
+	if opened := o.opened.Load(); opened != nil {
+		return opened.db, opened.group
+	}
+	return nil, nil
+}
+
+// Status returns the progress for people. It may be called while the task runs.
+func (o *OutboxRun) Status() progress.Status {
+	s := progress.Status{Lag: -1}
+	if _, group := o.Opened(); group != nil {
+		group.Each(func(_ string, one outbox.Stats) {
+			s.Entities += one.Rows
+			s.Bytes += one.Bytes
+		})
+	}
+	return s
+}

@@ -1,0 +1,36 @@
+package task
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/producer"
+)
+
+// PageLimits are the flags that say when a feed's page is full.
+type PageLimits struct {
+	Bytes    int64
+	Entities int
+}
+
+// Flags adds the flags. What note says is added to their help.
+func (l *PageLimits) Flags(flags *pflag.FlagSet, note string) {
+	units.SizeVar(flags, &l.Bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
+	flags.IntVar(&l.Entities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities"+note)
+}
+
+// Check returns what is wrong with the flags.
+func (l *PageLimits) Check() error {
+	switch {
+	case l.Bytes <= 0:
+		return exit.Usagef("--max-page-bytes %d must be positive", l.Bytes)
+	case l.Entities <= 0:
+		return exit.Usagef("--max-page-entities %d must be positive", l.Entities)
+	}
+	return nil
+}
+
+func (l *PageLimits) config() producer.Config {
+	return producer.Config{MaxPageBytes: l.Bytes, MaxPageEntities: l.Entities}
+}

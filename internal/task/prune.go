@@ -1,0 +1,105 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// sweepAge is how long ago something must have been left behind in the store to be
+// removed: no command is still writing it.
+const sweepAge = 24 * time.Hour
+
+// A Prune deletes the oldest pages of a feed.
+type Prune struct {
+	Feed           string // NAME or STORE#NAME
+	Policy         producer.PrunePolicy
+	BeforeSnapshot string
+}
+
+// Flags adds the flags.
+func (p *Prune) Flags(flags *pflag.FlagSet) {
+	units.DurationVar(flags, &p.Policy.KeepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
+	flags.Int64Var(&p.Policy.KeepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
+	flags.StringVar(&p.BeforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
+	flags.BoolVar(&p.Policy.DryRun, "dry-run", false, "delete nothing, print what would be deleted")
+}
+
+// Check returns what is wrong with the arguments and flags. It uses no network.
+func (p *Prune) Check() error {
+	if p.Policy.KeepAge < 0 || p.Policy.KeepPages < 0 {
+		return exit.Usagef("--keep-age and --keep-pages must not be negative")
+	}
+	if p.Policy.KeepAge == 0 && p.Policy.KeepPages == 0 && p.BeforeSnapshot == "" {
+		return exit.Usagef("prune needs one of --keep-age, --keep-pages and --before-snapshot that is not zero")
+	}
+	return checkStored(p.Feed)
+}
+
+// A Pruned is what a run of [Prune] has done.
+type Pruned struct {
+	Feed   string `json:"feed"`
+	DryRun bool   `json:"dryRun"` // then nothing was deleted
+	producer.PruneReport
+	Reason     string `json:"reason,omitempty"` // why no more pages were deleted
+	BytesSwept int64  `json:"bytesSwept"`       // remains of interrupted writes, anywhere in the store
+}
+
+// Run deletes the pages.
+func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	store, name, err := e.OpenNamed(ctx, p.Feed)
+	if err != nil {
+		return nil, err
+	}
+	policy := p.Policy
+	if p.BeforeSnapshot != "" {
+		if policy.Before, policy.Entry, err = snapshots.FeedPage(ctx, store, name, p.BeforeSnapshot); err != nil {
+			return nil, err
+		}
+	}
+	report, err := producer.Prune(ctx, store, name, policy)
+	if err != nil {
+		return nil, err
+	}
+	result := &Pruned{Feed: name, DryRun: policy.DryRun, PruneReport: report, Reason: p.kept(report, policy.Before)}
+	if sweeper, ok := storage.As[storage.Sweeper](store); ok && !policy.DryRun {
+		if result.BytesSwept, err = sweeper.Sweep(ctx, sweepAge); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// kept says why no more pages are deleted; "" if that is plain. The snapshot was made at the page
+// before.
+func (p *Prune) kept(report producer.PruneReport, before int64) string {
+	switch {
+	case report.Limited:
+		return "more would go, but was written in the last hour"
+	case report.Pages > 0:
+		return ""
+	case p.BeforeSnapshot != "" && report.Floor >= before-1:
+		return fmt.Sprintf("snapshot %s was made at page %d, and one older page stays for consumers that know only the specification", p.BeforeSnapshot, before)
+	case p.Policy.KeepAge > 0:
+		return fmt.Sprintf("all older pages have an entity of the last %v", (*units.Duration)(&p.Policy.KeepAge))
+	case p.Policy.KeepPages > 0:
+		return fmt.Sprintf("there are no more than %s pages", human.Count(p.Policy.KeepPages))
+	}
+	return ""
+}
+
+// Status returns no progress: none is known.
+func (p *Prune) Status() progress.Status { return progress.Status{Lag: -1} }

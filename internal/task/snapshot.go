@@ -1,0 +1,177 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/snapshot"
+	"github.com/feedctl/feedctl/snapshot/fold"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Snapshot is one that was made, or is in a store.
+type Snapshot struct {
+	Name      string    `json:"name"`
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	Pages     int       `json:"pages"`
+	Entities  *int64    `json:"entities,omitempty"` // absent if the index does not say
+	// Feed is the position in a feed that the snapshot corresponds to; absent
+	// if it was not made from a feed.
+	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
+	// URL is where the index can be read by plain HTTP; only of a snapshot that was
+	// made with --public-url or --presign.
+	URL string `json:"url,omitempty"`
+}
+
+// SnapshotOf describes a snapshot by its index, which may lack the list of pages.
+func SnapshotOf(name string, x *snapshot.Index, pages int) Snapshot {
+	result := Snapshot{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: pages, Feed: x.Feed}
+	if x.Entities > 0 || pages == 0 {
+		result.Entities = &x.Entities
+	}
+	return result
+}
+
+// Public has the flags for how a snapshot in a bucket can be read without feedctl.
+type Public struct{ snapshots.Config }
+
+// Flags adds the flags, which exclude each other.
+func (p *Public) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&p.PublicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
+	units.DurationVar(flags, &p.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
+}
+
+// Check returns what is wrong with the flags.
+func (p *Public) Check() error {
+	if p.PublicURL != "" {
+		if u, err := locate.ParseURL(p.PublicURL); err != nil {
+			return err
+		} else if u.RawQuery != "" {
+			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(p.PublicURL))
+		}
+	}
+	switch {
+	case p.Presign < 0 || p.Presign%time.Second != 0:
+		return exit.Usagef("--presign %v is not a positive number of seconds", p.Presign)
+	case p.Presign > 0 && p.PublicURL != "":
+		return exit.Usagef("--presign and --public-url exclude each other")
+	}
+	return nil
+}
+
+// CheckStore checks, before anything is read or written, that the store can presign.
+func (p *Public) CheckStore(ctx context.Context, store storage.Store, name string) error {
+	switch _, err := p.IndexURL(ctx, store, name, "index"); {
+	case errors.Is(err, snapshots.ErrPresign):
+		return exit.Usagef("--presign: %w: use one like s3://BUCKET/PREFIX", err)
+	case err != nil:
+		return fmt.Errorf("--presign %v: %w", p.Presign, err)
+	}
+	return nil
+}
+
+// Made describes a snapshot that was just made, with the URL of its index.
+func (p *Public) Made(ctx context.Context, store storage.Store, name string, index *snapshot.Index) (*Snapshot, error) {
+	result := SnapshotOf(name, index, len(index.Pages))
+	var err error
+	if result.URL, err = p.IndexURL(ctx, store, name, index.ID); err != nil {
+		return nil, fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
+	}
+	return &result, nil
+}
+
+// A SnapshotFromFeed makes a snapshot of the current state of a feed.
+type SnapshotFromFeed struct {
+	Feed    string // NAME or STORE#NAME
+	Name    string // of the snapshot; empty: that of the feed
+	Key     string
+	TempDir string
+	Public  Public
+
+	Counted
+}
+
+// Flags adds the flags.
+func (s *SnapshotFromFeed) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.Name, "name", "", "`NAME` of the snapshot (default: that of the feed)")
+	flags.StringVar(&s.Key, "key", "", keyUsage)
+	flags.StringVar(&s.TempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
+	s.Public.Flags(flags)
+}
+
+// Check returns what is wrong with the arguments and flags. It uses no network.
+func (s *SnapshotFromFeed) Check() error {
+	if err := checkStored(s.Feed); err != nil {
+		return err
+	}
+	if s.Name != "" {
+		if err := layout.CheckName(s.Name); err != nil {
+			return err
+		}
+	}
+	if err := CheckPointer("--key", s.Key); err != nil {
+		return err
+	}
+	return s.Public.Check()
+}
+
+// Run makes the snapshot.
+func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	at, err := e.Parse(s.Feed)
+	if err != nil {
+		return nil, err
+	}
+	name := cmp.Or(s.Name, at.Name)
+	store, err := e.OpenStore(ctx, at.Store, Access{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Public.CheckStore(ctx, store, name); err != nil {
+		return nil, err
+	}
+	conflicts := false
+	if s.Key == "" { // else the user says what is a thing
+		if conflicts, err = couchdb.HasConflicts(ctx, store, at.Name); err != nil {
+			return nil, fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
+		}
+	}
+	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
+		Name:       name,
+		KeyPointer: s.Key,
+		Version:    versionsOf(conflicts),
+		PublicURL:  s.Public.PublicURL,
+		Presign:    s.Public.Presign,
+		TempDir:    s.TempDir,
+		Progress:   s.Set,
+		Logger:     e.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
+	}
+	return s.Public.Made(ctx, store, name, index)
+}
+
+// versionsOf distinguishes the states that a document has at the same time in the feed of a
+// bridge: with conflicts each leaf revision is a state, otherwise there is one.
+func versionsOf(conflicts bool) fold.VersionFunc {
+	if conflicts {
+		return new(couchdb.RevisionReader).Revision
+	}
+	return nil
+}
