@@ -11,7 +11,14 @@ import (
 )
 
 // known are the kinds by their names.
-var known = map[string]kind{"consume": consume}
+var known = map[string]kind{
+	"bridge couchdb":     bridgeCouchDB,
+	"consume":            consume,
+	"outbox run":         outboxRun,
+	"prune":              prune,
+	"snapshot from-feed": snapshotFromFeed,
+	"verify":             verify,
+}
 
 // consume copies a feed into a sink. Its sink protects it from a second run: one consumer at a time
 // has it open, and the other one gets [jobs.ErrDuplicate]; if a lock was lost, the position that

@@ -114,6 +114,9 @@ func (k *kind) Check(d *jobs.Document) []jobs.Problem {
 func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	p, _ := k.parse(d)
 	i := jobs.Identity{SourceOrigin: p.source.origin, TargetOrigin: p.target.origin, Local: p.source.local || p.target.local}
+	if state := p.flags.Lookup("state"); state != nil && state.Changed {
+		i.Local = true // a file of package verify
+	}
 	node := ""
 	if i.Local {
 		node = d.Placement.Node // the same file of another node is another one
@@ -130,8 +133,11 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	if d.Follow {
 		i.Watch = p.source.watch
 		i.Watch.Credential = d.Credentials["source"]
-		if i.Watch.Type == "" {
+		switch i.Watch.Type {
+		case "":
 			i.Watch = jobs.Watch{}
+		case "outbox":
+			i.Watch.Name = first(d.Options["feed"])
 		}
 	}
 	return i

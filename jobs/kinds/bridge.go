@@ -1,0 +1,53 @@
+package kinds
+
+import (
+	"context"
+
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// bridgeCouchDB publishes the changes of a database. Two runs at a time are protected by the feed:
+// each page is committed with the checkpoint, by compare and swap, so that a revision is published
+// once; the slower run reads the feed again and continues. Their indexes are caches of the feed, so
+// that the job need not be on the node that has one.
+var bridgeCouchDB = kind{
+	source:    side{parse: parseCouch, missing: "write the URL of a database"},
+	target:    side{parse: parseStored, missing: "write STORE#FEED"},
+	stored:    "target",
+	follows:   true,
+	neutral:   []string{"index", "long-poll", "max-page-bytes", "max-page-entities", "max-quarantine", "retries"},
+	exclusive: func(p *parsed) string { return "feed " + p.target.id },
+	new:       func() runner { return &bridgeRun{} },
+	arguments: func(d *jobs.Document) (words, variables []string) {
+		words = []string{"bridge", "couchdb", d.Source, d.Target}
+		if d.Follow {
+			words = append(words, "--follow")
+		}
+		words, variables = credentialOf(d, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", words, variables)
+		return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
+	},
+}
+
+type bridgeRun struct{ task.BridgeCouchDB }
+
+func (b *bridgeRun) Arguments(d *jobs.Document, with credentials) {
+	b.Source.URL, b.Source.Credential, b.Follow = d.Source, with.source, d.Follow
+	b.Feed = withPassword(d.Target, with.targetPassword)
+	if d.Follow && b.Quarantine.String() == "" {
+		_ = b.Quarantine.Set("100%") // as in consumeRun
+	}
+}
+
+func (b *bridgeRun) Run(ctx context.Context, e *task.Env, idle func()) error {
+	b.Follow, b.Idle = idle != nil, idle
+	b.LongPoll = b.LongPoll && b.Follow
+	_, err := b.BridgeCouchDB.Run(ctx, e)
+	return err
+}
+
+func (b *bridgeRun) Stats() jobs.Stats {
+	p, s := b.Progress(), statsOf(b.Status())
+	s.Repeated, s.Rejected, s.Pending = p.Repeated, p.Quarantined, p.Pending
+	return s
+}

@@ -1,0 +1,80 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+
+	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// outboxRun moves rows of an outbox to a feed. A lease in the database protects it from a second
+// run: one works, the other waits. A run that has lost its lease is refused when it records
+// the next batch, or commits rows and pages together.
+var outboxRun = kind{
+	source:  side{parse: parseOutbox, missing: "write the URL of a database"},
+	target:  side{parse: parseStore, optional: true, missing: "write the URL of a store, or leave it out"},
+	stored:  "target",
+	follows: true,
+	neutral: []string{"max-quarantine"},
+	exclusive: func(p *parsed) string {
+		pages := p.target.id
+		if pages == "" {
+			pages = p.source.id
+		}
+		return "feed " + pages + "#" + first(p.Options["feed"])
+	},
+	new: func() runner { return &outboxRunner{} },
+	arguments: func(d *jobs.Document) (words, variables []string) {
+		words = []string{"outbox", "run", "--db", d.Source}
+		if d.Target != "" {
+			words = append(words, "--store", d.Target)
+		}
+		if !d.Follow {
+			words = append(words, "--once")
+		}
+		return credentialOf(d, "source", "", "PGPASSWORD", words, variables)
+	},
+}
+
+func parseOutbox(name string) (place, error) {
+	p, err := parseDatabase(name)
+	p.watch.Type = "outbox"
+	return p, err
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+type outboxRunner struct{ task.OutboxRun }
+
+func (o *outboxRunner) Arguments(d *jobs.Document, with credentials) {
+	o.DB, o.Pages = withPassword(d.Source, with.sourcePassword), withPassword(d.Target, with.targetPassword)
+	if d.Follow && o.Quarantine.String() == "" {
+		_ = o.Quarantine.Set("100%") // as in consumeRun
+	}
+}
+
+// Check implements runner. A job has one feed, since it waits for one name.
+func (o *outboxRunner) Check() error {
+	if len(o.Feeds) != 1 {
+		return errors.New("--feed: want one feed; write a job for each")
+	}
+	if _, err := locate.ParseDatabase("--db", o.DB); err != nil {
+		return err
+	}
+	return o.OutboxRun.Check()
+}
+
+func (o *outboxRunner) Run(ctx context.Context, e *task.Env, idle func()) error {
+	o.Once, o.Idle = idle == nil, idle
+	_, err := o.OutboxRun.Run(ctx, e)
+	return err
+}
+
+func (o *outboxRunner) Stats() jobs.Stats { return statsOf(o.Status()) }

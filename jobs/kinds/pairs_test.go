@@ -1,0 +1,105 @@
+package kinds_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+)
+
+// both runs one job that follows on two schedulers at the same time, and writes to its source. The
+// feed has each of the entities once.
+func both(s *scene, feed string, document func() jobs.Document, write func(n int)) {
+	for n := range 20 {
+		write(n)
+	}
+	a, stopA := s.schedule(document())
+	copied, _ := s.schedule(jobs.Document{Name: "copy", Kind: "consume", Source: s.url() + "#" + feed, Target: "jsonl:" + s.path("out")})
+	has := func(want int) func(*jobs.Job) bool {
+		return func(*jobs.Job) bool {
+			if _, err := copied.Restart(s.Context(), "test/copy"); err != nil { // it ends with what there is
+				s.Error(err)
+			}
+			return strings.Count(s.read("out"), "\n") >= want
+		}
+	}
+	s.await(a, "job", has(20))
+	b, _ := s.schedule(document())
+	for n := range 20 {
+		write(20 + n)
+	}
+	s.await(a, "job", has(40))
+	stopA()
+	write(40)
+	s.await(b, "job", has(41))
+	if got := strings.Count(s.read("out"), "\n"); got != 41 {
+		s.Errorf("the feed has %d entities, want 41", got)
+	}
+}
+
+// TestBridge runs two bridges from one database to one feed.
+func TestBridge(t *testing.T) {
+	t.Parallel()
+	s, db := newScene(t), couchtest.NewDB(t)
+	both(s, "docs", func() jobs.Document {
+		return jobs.Document{Name: "job", Kind: "bridge couchdb", Source: db, Target: s.url() + "#docs", Follow: true,
+			Options: map[string]jobs.Values{"index": {s.path("index")}}}
+	}, func(n int) {
+		couchtest.Send(t, http.MethodPut, fmt.Sprint(db, "/doc", n), `{"n":1}`)
+	})
+}
+
+// TestOutbox runs two jobs that move the rows of one feed.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	s, url := newScene(t), pgtest.Start(t).URL("kinds")
+	document := func() jobs.Document {
+		return jobs.Document{Name: "job", Kind: "outbox run", Source: url, Target: s.url(), Follow: true, Options: map[string]jobs.Values{"feed": {"rows"}}}
+	}
+	setup := document()
+	setup.Follow = false
+	scheduler, stop := s.schedule(setup) // creates the tables
+	s.await(scheduler, "job", completed)
+	stop()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	both(s, "rows", document, func(n int) {
+		if _, err := conn.Exec(t.Context(), "SELECT feedctl.publish('rows', $1, 'PUT', '{}'::text)", fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestOnce runs jobs that end, each on two schedulers at the same time.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.publish("zones", 100)
+	at := s.url() + "#zones"
+	twice := func(d jobs.Document) {
+		t.Helper()
+		d.Name = "job"
+		a, _ := s.schedule(d)
+		b, _ := s.schedule(d)
+		s.await(a, "job", completed)
+		s.await(b, "job", completed)
+	}
+	twice(jobs.Document{Kind: "snapshot from-feed", Source: at})
+	ids, _, err := snapshots.List(t.Context(), s.store, "zones")
+	if err != nil || len(ids) != 2 {
+		t.Errorf("snapshots %q, %v, want two", ids, err)
+	}
+	twice(jobs.Document{Kind: "prune", Target: at, Options: map[string]jobs.Values{"keep-pages": {"2"}}})
+	twice(jobs.Document{Kind: "verify", Source: at})
+	twice(jobs.Document{Kind: "consume", Source: at, Target: "jsonl:" + s.path("out"), Options: map[string]jobs.Values{"from": {"snapshot"}}})
+}
