@@ -234,6 +234,9 @@ func (w *worker) admit(ctx context.Context) error {
 		}
 		return err
 	}
+	if len(runs) > 0 {
+		w.queue.Inserted(n.Incarnation)
+	}
 	if len(runs) < free {
 		return nil
 	}

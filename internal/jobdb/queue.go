@@ -25,12 +25,23 @@ func (RunArgs) Kind() string { return "run" }
 // maxBounded is when River ends a bounded run that should have ended before.
 const maxBounded = 15 * time.Minute
 
+const (
+	// pollEvery is how often the queue is read if there was no notification.
+	pollEvery = 10 * time.Second
+	// keepRuns and keepFailedRuns are how long ended runs are shown. What became of a job
+	// does not depend on them.
+	keepRuns       = time.Hour
+	keepFailedRuns = 24 * time.Hour
+)
+
 // A Queue executes runs on nodes.
 type Queue interface {
 	// Serve executes the runs of a node from now on, so many at the same time at most.
 	Serve(node string, slots int) error
 	// Insert adds a run for a node in a transaction.
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
+	// Inserted lets runs begin at once that were added by a transaction which is committed.
+	Inserted(node string)
 	// Stop waits for the runs to end. When ctx ends, their contexts do.
 	Stop(ctx context.Context) error
 }
@@ -54,25 +65,31 @@ func (db *DB) StartQueue(ctx context.Context, c QueueConfig) (Queue, error) {
 // A queue is a [Queue] on one kind of database.
 type queue[TTx any] struct {
 	client *river.Client[TTx]
+	added  chan<- string
 	unwrap func(Tx) TTx
 }
 
 func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap func(Tx) TTx, schema string, c QueueConfig) (Queue, error) {
+	l := newLocal(d)
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, &worker{work: c.Work}); err != nil {
 		return nil, err
 	}
-	client, err := river.NewClient(d, &river.Config{
-		Logger:               c.Logger,
-		Queues:               map[string]river.QueueConfig{"none": {MaxWorkers: 1}}, // River wants one at the start
-		RescueStuckJobsAfter: maxBounded + 5*time.Minute,
-		Schema:               schema,
-		Workers:              workers,
+	client, err := river.NewClient(l, &river.Config{
+		Logger:                      c.Logger,
+		Queues:                      map[string]river.QueueConfig{"none": {MaxWorkers: 1, FetchPollInterval: 24 * time.Hour}}, // River wants one at the start
+		FetchPollInterval:           pollEvery,
+		RescueStuckJobsAfter:        maxBounded + 5*time.Minute,
+		CompletedJobRetentionPeriod: keepRuns,
+		CancelledJobRetentionPeriod: keepRuns,
+		DiscardedJobRetentionPeriod: keepFailedRuns,
+		Schema:                      schema,
+		Workers:                     workers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &queue[TTx]{client, unwrap}, client.Start(context.WithoutCancel(ctx))
+	return &queue[TTx]{client, l.added, unwrap}, client.Start(context.WithoutCancel(ctx))
 }
 
 func (q *queue[TTx]) Serve(node string, slots int) error {
@@ -82,6 +99,13 @@ func (q *queue[TTx]) Serve(node string, slots int) error {
 func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArgs) error {
 	_, err := q.client.InsertTx(ctx, q.unwrap(tx), args, &river.InsertOpts{Queue: node, MaxAttempts: 1})
 	return err
+}
+
+func (q *queue[TTx]) Inserted(node string) {
+	select {
+	case q.added <- node:
+	default: // the one before has not been taken, and is as good
+	}
 }
 
 func (q *queue[TTx]) Stop(ctx context.Context) error {

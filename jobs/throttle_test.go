@@ -1,0 +1,139 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// requesting is a kind whose runs send one request to their source.
+type requesting struct{ fakeKind }
+
+func (requesting) Identify(d *jobs.Document) jobs.Identity {
+	return jobs.Identity{Work: d.ID(), SourceOrigin: d.Source + ":443"}
+}
+
+func (requesting) Run(ctx context.Context, s *jobs.Session) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Document.Source, nil)
+	if err != nil {
+		return err
+	}
+	response, err := s.Transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	err = errors.Join(err, response.Body.Close())
+	if err == nil && s.Linger {
+		s.CaughtUp()
+		<-ctx.Done()
+	}
+	return err
+}
+
+// A fakeServer answers all requests of a node.
+type fakeServer struct {
+	mu       sync.Mutex
+	down     error
+	header   http.Header
+	status   int
+	requests int
+	last     time.Time
+}
+
+func (f *fakeServer) RoundTrip(*http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	f.last = time.Now()
+	return &http.Response{Status: fmt.Sprint(f.status), StatusCode: f.status, Header: f.header, Body: io.NopCloser(strings.NewReader(""))}, f.down
+}
+
+// set changes how the server answers, and returns how many requests there were since.
+func (f *fakeServer) set(status int, header http.Header, down error) (requests int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	requests = f.requests
+	f.requests, f.status, f.header, f.down = 0, status, header, down
+	return requests
+}
+
+// TestServerDown has a server of 1,000 jobs that is down for half an hour.
+func TestServerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1000
+		server := &fakeServer{status: http.StatusOK}
+		store := inBubble(t, jobs.Kinds{"fake": requesting{}})
+		documents := make([]jobs.Document, many)
+		ids := make([]string, many)
+		for n := range documents {
+			documents[n] = jobs.Document{Namespace: "n", Name: fmt.Sprint(n), Kind: "fake", Source: "https://server.test", Follow: true}
+			ids[n] = documents[n].ID()
+		}
+		if _, err := store.Apply(t.Context(), documents, jobs.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		done := make(chan error)
+		go func() { done <- store.Work(ctx, jobs.WorkerConfig{Name: "node", Transport: server}) }()
+		ran := func(since time.Time) (count int) {
+			for _, id := range ids {
+				j, err := store.Get(ctx, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !j.Succeeded.Before(since) || j.State == jobs.Running && j.Started.After(since) {
+					count++
+				}
+			}
+			return count
+		}
+		began := time.Now()
+		time.Sleep(2 * time.Minute)
+		if n := ran(began); n != many {
+			t.Fatalf("%d of %d jobs ran at first", n, many)
+		}
+		server.set(0, nil, errors.New("connection refused"))
+		if err := store.Wake(ctx, ids...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		first := server.set(0, nil, errors.New("connection refused"))
+		time.Sleep(29 * time.Minute)
+		probes := server.set(http.StatusOK, nil, nil)
+		t.Logf("%d requests in the first minute, and %d in the 29 after it", first, probes)
+		if probes > 29*60/48 || probes < 20 { // the pause is a minute, the second third of which is random
+			t.Errorf("%d requests in 29 minutes, want about one a minute", probes)
+		}
+		if first > 520 { // the slots, and probes
+			t.Errorf("%d requests before the server was known to be down, want at most one for each slot, and probes", first)
+		}
+		back := time.Now()
+		for ran(back) < many && time.Since(back) < 5*time.Minute {
+			time.Sleep(3 * time.Second)
+		}
+		t.Logf("all had run %v after the server was back", time.Since(back))
+		if took := time.Since(back); took > 90*time.Second {
+			t.Errorf("%d of %d jobs had run %v after the server was back, want all within 90 s", ran(back), many, took)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
