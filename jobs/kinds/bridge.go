@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"errors"
 
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
@@ -37,6 +38,14 @@ func (b *bridgeRun) Arguments(d *jobs.Document, with credentials) {
 	if d.Follow && b.Quarantine.String() == "" {
 		_ = b.Quarantine.Set("100%") // as in consumeRun
 	}
+}
+
+// Check implements runner. A job that follows has many runs, each of which would make a snapshot.
+func (b *bridgeRun) Check() error {
+	if b.Snapshot && b.Follow {
+		return errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")
+	}
+	return b.BridgeCouchDB.Check()
 }
 
 func (b *bridgeRun) Run(ctx context.Context, e *task.Env, idle func()) error {

@@ -44,6 +44,13 @@ jobs:
     target: couchdb:http://h/b
     options:
       on-gap: ignore
+  - name: snapshots
+    kind: bridge couchdb
+    source: http://h/db
+    target: s3://bucket/p#b
+    follow: true
+    options:
+      snapshot: true
   - name: secrets
     kind: consume
     source: https://ann:hunter2@h/feeds/c
@@ -80,10 +87,11 @@ jobs:
 		"4 kind",
 		"11 options.batch-entites", "12 options.retries", "13 options.follow", "14 options.header",
 		"20 options.on-gap",
-		"23 source", "24 target",
-		"27 source", "28 target",
-		"29 placement.node",
-		"36 target", "39 credentials.source",
+		"27 options.snapshot",
+		"30 source", "31 target",
+		"34 source", "35 target",
+		"36 placement.node",
+		"43 target", "46 credentials.source",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n%v", diff, err)
