@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 // A copyRig is a database that is replicated through a feed into others.
@@ -68,7 +69,7 @@ func (r *copyRig) check() int64 {
 	if err != nil || len(differences) > 0 {
 		r.t.Errorf("%v\n%s", err, strings.Join(differences, "\n"))
 	}
-	var snapshots []snapshotJSON
+	var snapshots []task.Snapshot
 	if err := json.Unmarshal([]byte(mustRun(r.t, "", "snapshot", "list", r.store, "--json")), &snapshots); err != nil {
 		r.t.Fatal(err)
 	}

@@ -14,16 +14,12 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/storage"
 )
 
-type bridgeQuarantineFlags struct {
-	source sourceFlags
-	retry  string
-}
-
 func newBridgeQuarantine(a *app.App) *cobra.Command {
-	var f bridgeQuarantineFlags
+	var source task.CouchSource
 	c := &cobra.Command{
 		Use:   "quarantine FEED|STORE#FEED",
 		Short: "List or retry what a bridge could not publish",
@@ -36,15 +32,15 @@ if the document would no longer be published. A bridge may run at the same time.
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runBridgeQuarantine(c.Context(), a, &f, args[0])
+			return runBridgeQuarantine(c.Context(), a, &source, args[0])
 		},
 	}
-	f.source.add(c.Flags())
-	c.Flags().StringVar(&f.retry, "retry", "", "try to publish again what the database at this `URL` has of it")
+	source.Flags(c.Flags())
+	c.Flags().StringVar(&source.URL, "retry", "", "try to publish again what the database at this `URL` has of it")
 	return c
 }
 
-func runBridgeQuarantine(ctx context.Context, a *app.App, f *bridgeQuarantineFlags, arg string) error {
+func runBridgeQuarantine(ctx context.Context, a *app.App, source *task.CouchSource, arg string) error {
 	store, _, err := a.OpenNamed(ctx, arg)
 	if err != nil {
 		return err
@@ -53,8 +49,8 @@ func runBridgeQuarantine(ctx context.Context, a *app.App, f *bridgeQuarantineFla
 	if err != nil {
 		return err
 	}
-	if f.retry != "" {
-		return f.runRetry(ctx, a, at, store)
+	if source.URL != "" {
+		return retryQuarantined(ctx, a, source, at, store)
 	}
 	empty := true
 	for thing, err := range bridge.List(ctx, store, at.Name) {
@@ -82,9 +78,9 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 	return err
 }
 
-// runRetry publishes what can be published now.
-func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app.App, at locate.Stored, store storage.Store) error {
-	config, err := f.source.config(a, f.retry, at, store, couchdb.Config{})
+// retryQuarantined publishes what can be published now.
+func retryQuarantined(ctx context.Context, a *app.App, source *task.CouchSource, at locate.Stored, store storage.Store) error {
+	config, err := source.Config(&a.Env, at, store, couchdb.Config{})
 	if err != nil {
 		return err
 	}
@@ -95,7 +91,7 @@ func (f *bridgeQuarantineFlags) runRetry(ctx context.Context, a *app.App, at loc
 	a.AtEnd(b.Close, "bridge")
 	report, err := b.Retry(ctx)
 	if err != nil {
-		return hintSource(err)
+		return task.HintSource(err)
 	}
 	return a.Printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
 		human.Count(report.Removed), human.Count(report.Left))

@@ -19,6 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 // A bridgeRig is a source, and a directory with the files of the commands.
@@ -76,11 +77,11 @@ func TestBridgeStatistics(t *testing.T) {
 			StartTime    string `json:"start_time"`
 			EndTime      string `json:"end_time"`
 		} `json:"history"`
-		Version       int           `json:"replication_id_version"`
-		SessionID     string        `json:"session_id"`
-		SourceLastSeq any           `json:"source_last_seq"`
-		NoChanges     bool          `json:"no_changes"`
-		Snapshot      *snapshotJSON `json:"snapshot"`
+		Version       int            `json:"replication_id_version"`
+		SessionID     string         `json:"session_id"`
+		SourceLastSeq any            `json:"source_last_seq"`
+		NoChanges     bool           `json:"no_changes"`
+		Snapshot      *task.Snapshot `json:"snapshot"`
 	}
 	r.command(exit.OK, &result, "couchdb", r.url, "docs", "--snapshot")
 	if !result.OK || len(result.History) != 1 || result.Version == 0 || result.NoChanges || result.Snapshot == nil || *result.Snapshot.Entities != 5 {
@@ -126,7 +127,7 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "6") // waits for it
 	cancel(exit.ErrInterrupted)
 	bridge.Wait()
-	var result replicationJSON
+	var result task.Replication
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil || code != exit.Interrupted {
 		t.Fatalf("exit status %d, %v: %s%s", code, err, &out, &log)
 	}
@@ -165,7 +166,7 @@ func TestBridgeSnapshotOfEmptyDatabase(t *testing.T) {
 	r.fake.AddDoc(r.url, "late", "{}")
 	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "1") // waits for it
 	cancel(exit.ErrInterrupted)
-	var result replicationJSON
+	var result task.Replication
 	if code := <-ended; code != exit.Interrupted {
 		t.Errorf("exit status %d: %s", code, &log)
 	}

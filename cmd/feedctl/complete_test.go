@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 )
 
 // completed returns the completions of the last word.
@@ -29,7 +30,7 @@ func TestCompleteNames(t *testing.T) {
 		mustRun(t, `{"id":1}`+"\n", "publish", store+"#"+name, "--key", "/id")
 	}
 	mustRun(t, `{"id":1}`+"\n", "snapshot", "create", store+"#zoo", "--key", "/id")
-	var index snapshotJSON
+	var index task.Snapshot
 	if err := json.Unmarshal([]byte(mustRun(t, `{"id":1}`+"\n", "snapshot", "create", store+"#zoo2", "--key", "/id", "--json")), &index); err != nil {
 		t.Fatal(err)
 	}

@@ -194,15 +194,15 @@ func inspectSnapshot(ctx context.Context, a *app.App, at *locate.Location) error
 	} else if f := index.Feed; f != nil { // what is shown is the same wherever the store is
 		f.URL, f.Page = strings.TrimPrefix(f.URL, at.Base()), strings.TrimPrefix(f.Page, at.Base())
 	}
-	result := snapshotResult(name, index, len(index.Pages))
+	result := task.SnapshotOf(name, index, len(index.Pages))
 	return a.Print(struct {
-		Snapshot snapshotJSON `json:"snapshot"`
+		Snapshot task.Snapshot `json:"snapshot"`
 	}{result}, func(w io.Writer) error {
 		rows := [][2]string{
 			{"id", index.ID},
 			{"created", human.Time(index.CreatedAt)},
 			{"pages", human.Count(int64(len(index.Pages)))},
-			{"entities", result.formatEntities()},
+			{"entities", formatEntities(result.Entities)},
 		}
 		if index.Feed != nil {
 			rows = append(rows, [2]string{"feed", index.Feed.URL}, [2]string{"page", index.Feed.Page},

@@ -3,17 +3,14 @@ package main
 import (
 	"time"
 
-	"github.com/feedctl/feedctl/bridge/couchdb"
 	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feed"
-	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/schema"
 	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/snapshot"
 )
 
-// The types in this file are what commands print with --json, one text a line on
-// standard output. They are a contract: members may be added, but those that
+// The types in this file, and the results of package task, are what commands print with --json,
+// one text a line on standard output. They are a contract: members may be added, but those that
 // are here keep their names and meanings. Times are RFC 3339 in UTC, sizes are in
 // bytes. "consume --into -" and "tail --json" print entities, in the form of the
 // jsonl sink.
@@ -48,38 +45,6 @@ type serveJSON struct {
 	URL string `json:"url"`
 }
 
-// snapshotJSON is printed by "snapshot create" and "snapshot from-feed", and by
-// "snapshot list" in an array, oldest first within a name.
-type snapshotJSON struct {
-	Name      string    `json:"name"`
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"createdAt"`
-	Pages     int       `json:"pages"`
-	Entities  *int64    `json:"entities,omitempty"` // absent if the index does not say
-	// Feed is the position in a feed that the snapshot corresponds to; absent
-	// if it was not made from a feed.
-	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
-	// URL is where the index can be read by plain HTTP; only of a snapshot that was
-	// made with --public-url or --presign.
-	URL string `json:"url,omitempty"`
-}
-
-func snapshotResult(name string, x *snapshot.Index, pages int) snapshotJSON {
-	result := snapshotJSON{Name: name, ID: x.ID, CreatedAt: x.CreatedAt, Pages: pages, Feed: x.Feed}
-	if x.Entities > 0 || pages == 0 {
-		result.Entities = &x.Entities
-	}
-	return result
-}
-
-// formatEntities writes the number of entities, or "unknown".
-func (s *snapshotJSON) formatEntities() string {
-	if s.Entities == nil {
-		return "unknown"
-	}
-	return human.Count(*s.Entities)
-}
-
 // deletedJSON is printed by "snapshot delete".
 type deletedJSON struct {
 	Name string `json:"name"`
@@ -111,7 +76,7 @@ type pageJSON struct {
 }
 
 // feedJSON is the last line of "inspect", as the member "feed". Its members are
-// the sums of those of the pages. Of a snapshot, "inspect" prints a snapshotJSON
+// the sums of those of the pages. Of a snapshot, "inspect" prints a task.Snapshot
 // as the member "snapshot".
 type feedJSON struct {
 	Feed     string    `json:"feed"` // name or URL
@@ -122,31 +87,10 @@ type feedJSON struct {
 	Last     time.Time `json:"last"`
 }
 
-// pruneJSON is printed by "prune".
-type pruneJSON struct {
-	Feed   string `json:"feed"`
-	DryRun bool   `json:"dryRun"` // then nothing was deleted
-	producer.PruneReport
-	Reason     string `json:"reason,omitempty"` // why no more pages were deleted
-	BytesSwept int64  `json:"bytesSwept"`       // remains of interrupted writes, anywhere in the store
-}
-
 // doctorJSON is printed by "doctor".
 type doctorJSON struct {
 	Problems int              `json:"problems"` // how many findings are a problem
 	Findings []doctor.Finding `json:"findings"`
-}
-
-// replicationJSON is printed by "bridge couchdb": the result of CouchDB's replication protocol
-// ("Replication Completed"), and more. The history has the sessions of this run, newest first: two
-// if it continued after a snapshot. "bridge quarantine" prints a bridge.Quarantined on each line
-// or, with --retry, a bridge.RetryReport.
-type replicationJSON struct {
-	OK bool `json:"ok"`
-	couchdb.Report
-	Source   string        `json:"source"` // URL of the database
-	Feed     string        `json:"feed"`
-	Snapshot *snapshotJSON `json:"snapshot,omitempty"`
 }
 
 // initJSON is printed by "init".

@@ -3,7 +3,7 @@
 //
 // "feedctl help" lists its commands; the help of each has examples and its exit
 // status. What commands print with --json is a contract: see the types in
-// json.go.
+// json.go and in package task.
 package main
 
 import (

@@ -20,7 +20,7 @@ import (
 )
 
 type outboxAttachFlags struct {
-	outboxFlags
+	task.Outbox
 	capture  outbox.Capture
 	snapshot bool
 }
@@ -43,10 +43,11 @@ blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrup
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runOutboxAttach(c.Context(), a, &f, c)
+			f.Pages = pagesOf(a, c)
+			return runOutboxAttach(c.Context(), a, &f)
 		},
 	}
-	f.add(c)
+	addOutbox(c, &f.Outbox)
 	flags := c.Flags()
 	flags.StringVar(&f.capture.Table, "table", "", "`TABLE` whose changes are published")
 	flags.StringVar(&f.capture.Feed, "feed", "", "`FEED` to publish to")
@@ -63,14 +64,14 @@ type outboxCaptureJSON struct {
 	Table string `json:"table,omitempty"`
 	Feed  string `json:"feed,omitempty"`
 	// Snapshot was made of the table's contents, if that was requested.
-	Snapshot *snapshotJSON `json:"snapshot,omitempty"`
+	Snapshot *task.Snapshot `json:"snapshot,omitempty"`
 }
 
-func runOutboxAttach(ctx context.Context, a *app.App, f *outboxAttachFlags, c *cobra.Command) error {
+func runOutboxAttach(ctx context.Context, a *app.App, f *outboxAttachFlags) error {
 	if err := layout.CheckName(f.capture.Feed); err != nil {
 		return err
 	}
-	db, err := f.open(ctx, a, task.Access{Create: true})
+	db, err := f.Open(ctx, &a.Env, task.Access{Create: true})
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func runOutboxAttach(ctx context.Context, a *app.App, f *outboxAttachFlags, c *c
 	if !f.snapshot {
 		err = db.Attach(ctx, f.capture)
 	} else {
-		result.Snapshot, err = f.makeSnapshot(ctx, a, db, c)
+		result.Snapshot, err = f.makeSnapshot(ctx, a, db)
 	}
 	if err != nil {
-		return outboxHint(err)
+		return task.HintOutbox(err)
 	}
 	return a.Print(result, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "changes of %s are published to %s\n", result.Table, result.Feed)
@@ -92,9 +93,9 @@ func runOutboxAttach(ctx context.Context, a *app.App, f *outboxAttachFlags, c *c
 	})
 }
 
-func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app.App, db *outbox.DB, c *cobra.Command) (_ *snapshotJSON, err error) {
+func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app.App, db *outbox.DB) (_ *task.Snapshot, err error) {
 	config := outbox.Config{Logger: a.Log}
-	if err := f.pages(ctx, a, c, &config, task.Access{Create: true}); err != nil {
+	if err := f.OpenPages(ctx, &a.Env, &config, task.Access{Create: true}); err != nil {
 		return nil, err
 	}
 	var entities atomic.Int64
@@ -108,6 +109,6 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app.App, db *ou
 	if err != nil {
 		return nil, err
 	}
-	result := snapshotResult(f.capture.Feed, index, len(index.Pages))
+	result := task.SnapshotOf(f.capture.Feed, index, len(index.Pages))
 	return &result, nil
 }

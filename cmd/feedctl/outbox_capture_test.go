@@ -61,6 +61,10 @@ func TestOutboxCapturedTables(t *testing.T) {
 	if got := outbox(exit.OK, "status"); got != status {
 		t.Error(got)
 	}
+	exec("INSERT INTO parts VALUES (1), (2)")
+	if got := outbox(exit.OK, "run", "--all", "--once"); !strings.Contains(got, "moved 2 entities to products\n") {
+		t.Error(got)
+	}
 	exec("DROP TABLE parts")
 	if got := outbox(exit.OK, "status"); !strings.Contains(got, `"feedctl outbox detach --feed products"`) {
 		t.Error(got)

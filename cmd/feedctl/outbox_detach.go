@@ -13,7 +13,7 @@ import (
 )
 
 type outboxDetachFlags struct {
-	outboxFlags
+	task.Outbox
 	table, feed string
 }
 
@@ -32,7 +32,7 @@ its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 			return runOutboxDetach(c.Context(), a, &f)
 		},
 	}
-	f.add(c)
+	addOutbox(c, &f.Outbox)
 	c.Flags().StringVar(&f.table, "table", "", "`TABLE` that is captured")
 	c.Flags().StringVar(&f.feed, "feed", "", "`FEED` that has its changes")
 	c.MarkFlagsOneRequired("table", "feed")
@@ -48,12 +48,12 @@ func runOutboxDetach(ctx context.Context, a *app.App, f *outboxDetachFlags) erro
 		}
 		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "no table's changes are published to "+f.feed+" any more"
 	}
-	db, err := f.open(ctx, a, task.Access{})
+	db, err := f.Open(ctx, &a.Env, task.Access{})
 	if err != nil {
 		return err
 	}
 	if err := detach(db, ctx, name); err != nil {
-		return outboxHint(err)
+		return task.HintOutbox(err)
 	}
 	return a.Printf(outboxCaptureJSON{Table: f.table, Feed: f.feed}, "%s\n", text)
 }

@@ -12,27 +12,12 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/metrics"
-	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
-	"github.com/feedctl/feedctl/internal/units"
-	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/outbox"
 )
 
-type outboxRunFlags struct {
-	outboxFlags
-	feeds     []string
-	all       bool
-	once      bool
-	adopt     bool
-	metrics   string
-	maxEntity int64
-
-	quarantine units.Limit
-}
-
 func newOutboxRun(a *app.App) *cobra.Command {
-	var f outboxRunFlags
+	var t task.OutboxRun
+	address := ""
 	c := &cobra.Command{
 		Use:   "run --db URL --feed FEED|--all",
 		Short: "Move committed rows of the outbox to pages",
@@ -54,89 +39,41 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
   feedctl outbox run --db postgres://feedctl@db.example.org/shop --feed orders --once --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runOutboxRun(c.Context(), a, &f, c)
+			t.Pages = pagesOf(a, c)
+			return runOutboxRun(c.Context(), a, &t, address)
 		},
 	}
-	f.add(c)
-	flags := c.Flags()
-	flags.StringSliceVar(&f.feeds, "feed", nil, "`FEED` whose rows are moved; may be repeated")
-	flags.BoolVar(&f.all, "all", false, "move the rows of all feeds")
-	flags.BoolVar(&f.once, "once", false, "end when all rows that were committed have been moved")
-	flags.BoolVar(&f.adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
-	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
-	units.SizeVar(flags, &f.maxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
-	task.LimitFlag(flags, &f.quarantine)
+	t.Flags(c.Flags())
+	c.Flags().StringVar(&address, "metrics", "", app.MetricsUsage)
+	app.Must(c.MarkFlagRequired("db"))
 	c.MarkFlagsOneRequired("feed", "all")
 	c.MarkFlagsMutuallyExclusive("feed", "all")
 	c.MarkFlagsMutuallyExclusive("adopt", "all")
 	return c
 }
 
-func runOutboxRun(ctx context.Context, a *app.App, f *outboxRunFlags, c *cobra.Command) (err error) {
-	for _, name := range f.feeds {
-		if err := layout.CheckName(name); err != nil {
-			return err
-		}
-	}
-	a.Follower = !f.once
-	want := task.Access{Create: true, Follow: !f.once}
-	db, err := f.open(ctx, a, want)
-	if err != nil {
+func runOutboxRun(ctx context.Context, a *app.App, t *task.OutboxRun, address string) error {
+	a.Follower = !t.Once
+	if err := a.ServeMetrics(address, metrics.Outbox(t.Opened)); err != nil {
 		return err
 	}
-	config := outbox.Config{Logger: a.Log, MaxEntity: f.maxEntity}
-	if err := f.pages(ctx, a, c, &config, want); err != nil {
+	a.Progress("outbox", t.Status)
+	moved, err := t.Run(ctx, &a.Env)
+	if moved == nil {
 		return err
 	}
-	group := outbox.NewGroup(db, config, f.once)
-	if f.adopt {
-		if err := group.Adopt(ctx, f.feeds); err != nil {
-			return err
-		}
-	}
-	if err := a.ServeMetrics(f.metrics, metrics.Outbox(db, group)); err != nil {
-		return err
-	}
-	a.Progress("outbox", func() progress.Status { return outboxProgress(group) })
-	if f.all {
-		err = group.RunAll(ctx)
-	} else {
-		err = group.Run(ctx, f.feeds)
-	}
-	if err := errors.Join(outboxHint(err), printMoved(a, group)); err != nil {
-		return err
-	}
-	var moved, bad int64
-	group.Each(func(_ string, s outbox.Stats) { moved, bad = moved+s.Rows, bad+s.Quarantined })
-	return task.CheckLimit(&f.quarantine, bad, moved+bad, "the table outbox_quarantine has them, with the reasons")
-}
-
-func outboxProgress(g *outbox.Group) progress.Status {
-	s := progress.Status{Lag: -1}
-	g.Each(func(_ string, one outbox.Stats) {
-		s.Entities += one.Rows
-		s.Bytes += one.Bytes
-	})
-	return s
-}
-
-// outboxMovedJSON is printed by "outbox run" when it ends, in an array.
-type outboxMovedJSON struct {
-	Feed string `json:"feed"`
-	outbox.Stats
+	return errors.Join(err, printMoved(a, moved))
 }
 
 // printMoved prints what the runners of this process have moved.
-func printMoved(a *app.App, g *outbox.Group) error {
-	result := []outboxMovedJSON{}
-	g.Each(func(name string, s outbox.Stats) { result = append(result, outboxMovedJSON{name, s}) })
-	return a.Print(result, func(w io.Writer) error {
-		for _, r := range result {
+func printMoved(a *app.App, moved []task.Moved) error {
+	return a.Print(moved, func(w io.Writer) error {
+		for _, m := range moved {
 			bad := ""
-			if r.Quarantined > 0 {
-				bad = ", " + human.Plural(r.Quarantined, "row", "rows") + " into quarantine"
+			if m.Quarantined > 0 {
+				bad = ", " + human.Plural(m.Quarantined, "row", "rows") + " into quarantine"
 			}
-			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", human.Plural(r.Rows, "entity", "entities"), r.Feed, bad); err != nil {
+			if _, err := fmt.Fprintf(w, "moved %s to %s%s\n", human.Plural(m.Rows, "entity", "entities"), m.Feed, bad); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 func newOutboxStatus(a *app.App) *cobra.Command {
-	var f outboxFlags
+	var f task.Outbox
 	var feeds []string
 	c := &cobra.Command{
 		Use:   "status --db URL",
@@ -35,18 +35,18 @@ captured tables later.` + exit.Help(),
 			return runOutboxStatus(c.Context(), a, &f, feeds)
 		},
 	}
-	f.add(c)
+	addOutbox(c, &f)
 	c.Flags().StringSliceVar(&feeds, "feed", nil, "only this `FEED`; may be repeated")
 	return c
 }
 
-func runOutboxStatus(ctx context.Context, a *app.App, f *outboxFlags, feeds []string) error {
+func runOutboxStatus(ctx context.Context, a *app.App, f *task.Outbox, feeds []string) error {
 	for _, name := range feeds {
 		if err := layout.CheckName(name); err != nil {
 			return err
 		}
 	}
-	db, err := f.open(ctx, a, task.Access{})
+	db, err := f.Open(ctx, &a.Env, task.Access{})
 	if err != nil {
 		return err
 	}

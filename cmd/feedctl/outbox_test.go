@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/outbox"
 )
 
@@ -23,7 +24,7 @@ func TestOutboxHints(t *testing.T) {
 		{outbox.ErrSetup, exit.Error, ""},
 	} {
 		// As returned by a command.
-		err := outboxHint(fmt.Errorf("feed %q: %w", "orders", c.err))
+		err := task.HintOutbox(fmt.Errorf("feed %q: %w", "orders", c.err))
 		if got := exit.Status(err); got != c.code {
 			t.Errorf("%v: exit status %d, want %d", err, got, c.code)
 		}

@@ -32,7 +32,7 @@ type publishFlags struct {
 	credentialsFile string
 	retries         int
 	resume          string
-	pages           pageLimits
+	pages           task.PageLimits
 }
 
 func newPublish(a *app.App) *cobra.Command {
@@ -79,7 +79,7 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request failed this `NUMBER` of times; negative: never")
 	flags.StringVar(&f.resume, "resume", "", "`STATE` file that keeps how far the input was published")
-	f.pages.add(flags, "; not with --to")
+	f.pages.Flags(flags, "; not with --to")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-entities")
 	return c
@@ -105,7 +105,7 @@ func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file stri
 	if err := f.check(); err != nil {
 		return err
 	}
-	im := &publish.Import{PageEntities: f.pages.entities, PageBytes: f.pages.bytes, Memory: localMemory}
+	im := &publish.Import{PageEntities: f.pages.Entities, PageBytes: f.pages.Bytes, Memory: localMemory}
 	if f.resume != "" {
 		where, err := f.identity(at)
 		if err != nil {
@@ -186,7 +186,7 @@ func (f *publishFlags) check() error {
 	if f.to != "" && f.retries == 0 {
 		return exit.Usagef("--retries 0 must be positive, or negative for no limit")
 	}
-	if err := f.pages.check(); err != nil {
+	if err := f.pages.Check(); err != nil {
 		return err
 	}
 	return f.input.check()
@@ -212,8 +212,8 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Store
 		return err
 	}
 	feed, err := producer.Open(ctx, store, at.Name, producer.Config{
-		MaxPageBytes:    f.pages.bytes,
-		MaxPageEntities: f.pages.entities,
+		MaxPageBytes:    f.pages.Bytes,
+		MaxPageEntities: f.pages.Entities,
 		Logger:          a.Log,
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"sync/atomic"
@@ -16,14 +15,12 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
-	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
-	"github.com/feedctl/feedctl/storage"
 )
 
 type snapshotCreateFlags struct {
 	input  inputFlags
-	public publicFlags
+	public task.Public
 }
 
 func newSnapshotCreate(a *app.App) *cobra.Command {
@@ -45,7 +42,8 @@ interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		},
 	}
 	f.input.add(c.Flags())
-	f.public.add(c)
+	f.public.Flags(c.Flags())
+	excludePublic(c)
 	return c
 }
 
@@ -57,7 +55,7 @@ func runSnapshotCreate(ctx context.Context, a *app.App, f *snapshotCreateFlags, 
 	if err := f.input.check(); err != nil {
 		return err
 	}
-	if err := f.public.check(); err != nil {
+	if err := f.public.Check(); err != nil {
 		return err
 	}
 	src, err := f.input.open(ctx, a, file)
@@ -68,7 +66,7 @@ func runSnapshotCreate(ctx context.Context, a *app.App, f *snapshotCreateFlags, 
 	if err != nil {
 		return err
 	}
-	if err := f.public.checkStore(ctx, store, at.Name); err != nil {
+	if err := f.public.CheckStore(ctx, store, at.Name); err != nil {
 		return err
 	}
 	var c counter
@@ -77,24 +75,21 @@ func runSnapshotCreate(ctx context.Context, a *app.App, f *snapshotCreateFlags, 
 	if err != nil {
 		return err
 	}
-	return printSnapshot(ctx, a, store, at.Name, index, &f.public)
+	made, err := f.public.Made(ctx, store, at.Name, index)
+	if err != nil {
+		return err
+	}
+	return printSnapshot(a, made)
 }
 
 // printSnapshot prints a new snapshot.
-func printSnapshot(ctx context.Context, a *app.App, store storage.Store, name string, index *snapshot.Index, public *publicFlags) error {
-	result := snapshotResult(name, index, len(index.Pages))
-	var err error
-	if result.URL, err = public.IndexURL(ctx, store, name, index.ID); err != nil {
-		return fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
+func printSnapshot(a *app.App, made *task.Snapshot) error {
+	url := ""
+	if made.URL != "" {
+		url = made.URL + "\n"
 	}
-	return a.Print(result, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "made snapshot %s/%s of %s on %s\n", name, index.ID,
-			human.Plural(index.Entities, "entity", "entities"), human.Plural(int64(len(index.Pages)), "page", "pages"))
-		if err == nil && result.URL != "" {
-			_, err = fmt.Fprintln(w, result.URL)
-		}
-		return err
-	})
+	return a.Printf(made, "made snapshot %s/%s of %s on %s\n%s", made.Name, made.ID,
+		human.Plural(*made.Entities, "entity", "entities"), human.Plural(int64(made.Pages), "page", "pages"), url)
 }
 
 // A counter counts entities that pass through.

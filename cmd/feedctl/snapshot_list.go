@@ -52,7 +52,7 @@ func runSnapshotList(ctx context.Context, a *app.App, args []string) (err error)
 			names = append(names, name)
 		}
 	}
-	list := []snapshotJSON{}
+	list := []task.Snapshot{}
 	for _, name := range names {
 		ids, unknown, err := snapshots.List(ctx, store, name)
 		if err != nil {
@@ -66,7 +66,7 @@ func runSnapshotList(ctx context.Context, a *app.App, args []string) (err error)
 			if err != nil {
 				return err
 			}
-			list = append(list, snapshotResult(name, &index.Index, index.PageCount))
+			list = append(list, task.SnapshotOf(name, &index.Index, index.PageCount))
 		}
 	}
 	return a.Print(list, func(w io.Writer) error {
@@ -76,8 +76,16 @@ func runSnapshotList(ctx context.Context, a *app.App, args []string) (err error)
 			if s.Feed != nil {
 				feed = s.Feed.Page
 			}
-			rows[i] = []string{s.Name, s.ID, human.Time(s.CreatedAt), strconv.Itoa(s.Pages), s.formatEntities(), feed}
+			rows[i] = []string{s.Name, s.ID, human.Time(s.CreatedAt), strconv.Itoa(s.Pages), formatEntities(s.Entities), feed}
 		}
 		return human.WriteTable(w, []string{"NAME", "ID", "CREATED", "PAGES", "ENTITIES", "FEED PAGE"}, rows)
 	})
+}
+
+// formatEntities writes the number of entities, or "unknown".
+func formatEntities(n *int64) string {
+	if n == nil {
+		return "unknown"
+	}
+	return human.Count(*n)
 }

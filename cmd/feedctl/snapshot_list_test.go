@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -16,7 +17,7 @@ import (
 // TestForeignIndexes: objects of others among the indexes of snapshots are ignored.
 func TestForeignIndexes(t *testing.T) {
 	url := "file:" + filepath.Join(t.TempDir(), "store")
-	var made snapshotJSON
+	var made task.Snapshot
 	mustRun(t, zones, "publish", url+"#zones", "--key", "/name")
 	out := mustRun(t, "", "snapshot", "from-feed", url+"#zones", "--json")
 	if err := json.Unmarshal([]byte(out), &made); err != nil {
@@ -37,7 +38,7 @@ func TestForeignIndexes(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--store", url}, {url + "#zones"}} {
 		code, stdout, stderr := feedctl(t, "", append([]string{"snapshot", "list", "--json"}, args...)...)
-		var list []snapshotJSON
+		var list []task.Snapshot
 		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exit.OK || len(list) != 1 || list[0].ID != made.ID {
 			t.Errorf("exit status %d: %s%s (%v)", code, stdout, stderr, err)
 		}

@@ -302,7 +302,7 @@ func TestDoctor(t *testing.T) {
 func TestStaticSnapshot(t *testing.T) {
 	store := s3test.Start(t).URL("static")
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name", "--max-page-entities", "2")
-	var made snapshotJSON
+	var made task.Snapshot
 	snap := func(args ...string) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(mustRun(t, zones, append(args, "--json")...)), &made); err != nil {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,20 +10,12 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/task"
-	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/verify"
 )
 
-type verifyFlags struct {
-	client task.Client
-	index  bool
-	state  string
-}
-
 func newVerify(a *app.App) *cobra.Command {
-	var f verifyFlags
+	var t task.Verify
 	c := &cobra.Command{
 		Use:   "verify URL|FEED|STORE#FEED",
 		Short: "Check a feed or snapshot against the specification",
@@ -42,70 +34,17 @@ it prints a report, which package verify documents.` + exit.Help(exit.NotFound, 
   feedctl verify --index zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runVerify(c.Context(), a, &f, args[0])
+			t.Feed = args[0]
+			report, err := t.Run(c.Context(), &a.Env)
+			if report == nil {
+				return err
+			}
+			return cmp.Or(printReport(a, report), err)
 		},
 	}
-	flags := c.Flags()
-	flags.BoolVar(&f.index, "index", false, "check a snapshot, whatever the server says it is")
-	flags.StringVar(&f.state, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
-	f.client.RequestFlags(flags)
-	f.client.OriginFlags(flags)
+	t.Flags(c.Flags())
 	c.MarkFlagsMutuallyExclusive("index", "state")
 	return c
-}
-
-func runVerify(ctx context.Context, a *app.App, f *verifyFlags, arg string) error {
-	path := layout.FeedPath
-	if f.index {
-		path = layout.SnapshotPath
-	}
-	at, err := f.client.Locate(ctx, &a.Env, arg, path, task.Access{})
-	if err != nil {
-		return err
-	}
-	if f.state != "" && at.Store != nil {
-		return exit.Usagef("--state is for feeds on a server: what is in the store has digests")
-	}
-	config := verify.Config{
-		HTTPClient:   at.Config.HTTPClient,
-		Credentials:  verify.Credentials(at.Config.Credentials),
-		Header:       at.Config.Header,
-		AllowOrigins: at.Config.AllowOrigins,
-		KeepState:    f.state != "",
-	}
-	if config.Since, err = verify.ReadState(f.state); err != nil {
-		return err
-	}
-	index := f.index || at.Store == nil && verify.IsIndex(ctx, at.URL, config)
-	if index && f.state != "" {
-		return exit.Usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.URL)
-	}
-	report, err := check(ctx, at, index, config)
-	if err != nil {
-		return task.Suggest(ctx, at, err)
-	}
-	if at.Store != nil {
-		report.URL = at.Title
-	}
-	if err := printReport(a, report); err != nil {
-		return err
-	}
-	if n := len(report.Violations) + report.Omitted; n > 0 {
-		return exit.Errorf(exit.Invalid, "verify %s: the specification is broken: %s", arg, human.Plural(int64(n), "violation", "violations"))
-	}
-	return verify.WriteState(f.state, report.State)
-}
-
-func check(ctx context.Context, at *locate.Location, index bool, config verify.Config) (*verify.Report, error) {
-	switch {
-	case index && at.Store != nil:
-		return verify.StoreSnapshot(ctx, at.Store, at.Name, at.Base())
-	case index:
-		return verify.Snapshot(ctx, at.URL, config)
-	case at.Store != nil:
-		return verify.Store(ctx, at.Store, at.Name, at.Base())
-	}
-	return verify.Feed(ctx, at.URL, config)
 }
 
 func printReport(a *app.App, report *verify.Report) error {

@@ -14,8 +14,12 @@ const scrapeTimeout = 5 * time.Second
 
 // Outbox returns the metrics of the runners of this process, and of the outbox in their database,
 // which each scrape queries.
-func Outbox(db *outbox.DB, group *outbox.Group) prometheus.Collector {
+func Outbox(opened func() (*outbox.DB, *outbox.Group)) prometheus.Collector {
 	return collector(func(to sender) {
+		db, group := opened()
+		if db == nil {
+			return
+		}
 		group.Each(func(feed string, s outbox.Stats) {
 			working := int64(0)
 			if s.Working {

@@ -145,7 +145,7 @@ func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&b.Filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&b.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
-	LimitFlag(flags, &b.Quarantine)
+	limitFlag(flags, &b.Quarantine)
 	b.Pages.Flags(flags, "")
 }
 
@@ -246,7 +246,7 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 		return result, err
 	}
 	result.OK = true
-	return result, CheckLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
 }
 
 // snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need

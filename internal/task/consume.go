@@ -39,7 +39,7 @@ type Consume struct {
 	// Idle is called with Follow as [consumer.Config.Idle]; nil: never.
 	Idle func()
 
-	Counted
+	counted
 }
 
 // Flags adds the flags.
@@ -54,7 +54,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
 	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
-	LimitFlag(flags, &c.Quarantine)
+	limitFlag(flags, &c.Quarantine)
 	c.Client.Flags(flags)
 }
 
@@ -140,7 +140,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
-		c.Set(p)
+		c.set(p)
 		if c.Quarantine.Exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
@@ -162,7 +162,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 		if stats.Refused > 0 {
 			where = into + " refused them, as the log says"
 		}
-		err = CheckLimit(&c.Quarantine, stats.Rejected.Total(), stats.Entities, where)
+		err = checkLimit(&c.Quarantine, stats.Rejected.Total(), stats.Entities, where)
 	}
 	return &Consumed{at.Title, into, stats, position}, err
 }
@@ -218,15 +218,15 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 	return position, nil
 }
 
-// Counted is what a consumer has done.
-type Counted struct {
+// counted is what a consumer has done.
+type counted struct {
 	last atomic.Pointer[consumer.Progress]
 }
 
-func (c *Counted) Set(p consumer.Progress) { c.last.Store(&p) }
+func (c *counted) set(p consumer.Progress) { c.last.Store(&p) }
 
 // Progress returns what has been done. It may be called while the task runs.
-func (c *Counted) Progress() consumer.Progress {
+func (c *counted) Progress() consumer.Progress {
 	if p := c.last.Load(); p != nil {
 		return *p
 	}
@@ -234,7 +234,7 @@ func (c *Counted) Progress() consumer.Progress {
 }
 
 // Status returns the progress for people.
-func (c *Counted) Status() progress.Status {
+func (c *counted) Status() progress.Status {
 	p := c.Progress()
 	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}
 	if p.Newest.IsZero() {

@@ -46,14 +46,13 @@ func checkStored(arg string) error {
 // errQuarantine is wrapped by the error of a task that put too much into quarantine.
 var errQuarantine = exit.Errorf(exit.Quarantine, "too much did not fit")
 
-// LimitFlag adds the flag --max-quarantine.
-func LimitFlag(flags *pflag.FlagSet, l *units.Limit) {
+func limitFlag(flags *pflag.FlagSet, l *units.Limit) {
 	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
 }
 
-// CheckLimit returns the error of a task that rejected more than the limit; where says where
+// checkLimit returns the error of a task that rejected more than the limit; where says where
 // they are, and why.
-func CheckLimit(l *units.Limit, rejected, all int64, where string) error {
+func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 	if !l.Exceeded(rejected, all, true) {
 		return nil
 	}

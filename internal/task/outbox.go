@@ -131,7 +131,7 @@ func (o *OutboxRun) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Once, "once", false, "end when all rows that were committed have been moved")
 	flags.BoolVar(&o.Adopt, "adopt", false, "first adopt feeds with an unknown checkpoint")
 	units.SizeVar(flags, &o.MaxEntity, "max-entity", 0, "put rows with more than this many `BYTES` into quarantine (default no limit)")
-	LimitFlag(flags, &o.Quarantine)
+	limitFlag(flags, &o.Quarantine)
 }
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
@@ -180,7 +180,7 @@ func (o *OutboxRun) Run(ctx context.Context, e *Env) ([]Moved, error) {
 	} else {
 		err = group.Run(ctx, o.Feeds)
 	}
-	all, result := o.Status(), MovedBy(group)
+	all, result := o.Status(), movedBy(group)
 	if err != nil {
 		return result, HintOutbox(err)
 	}
@@ -188,11 +188,11 @@ func (o *OutboxRun) Run(ctx context.Context, e *Env) ([]Moved, error) {
 	for _, m := range result {
 		bad += m.Quarantined
 	}
-	return result, CheckLimit(&o.Quarantine, bad, all.Entities+bad, "the table outbox_quarantine has them, with the reasons")
+	return result, checkLimit(&o.Quarantine, bad, all.Entities+bad, "the table outbox_quarantine has them, with the reasons")
 }
 
-// MovedBy returns what the runners of a group have moved.
-func MovedBy(g *outbox.Group) []Moved {
+// movedBy returns what the runners of a group have moved.
+func movedBy(g *outbox.Group) []Moved {
 	result := []Moved{}
 	g.Each(func(name string, s outbox.Stats) { result = append(result, Moved{name, s}) })
 	return result

@@ -101,7 +101,7 @@ type SnapshotFromFeed struct {
 	TempDir string
 	Public  Public
 
-	Counted
+	counted
 }
 
 // Flags adds the flags.
@@ -158,7 +158,7 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 		PublicURL:  s.Public.PublicURL,
 		Presign:    s.Public.Presign,
 		TempDir:    s.TempDir,
-		Progress:   s.Set,
+		Progress:   s.set,
 		Logger:     e.Log,
 	})
 	if err != nil {
