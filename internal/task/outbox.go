@@ -112,7 +112,7 @@ type OutboxRun struct {
 	Adopt      bool
 	MaxEntity  int64
 	Quarantine units.Limit
-	// Idle is called without Once, as [outbox.Config.Idle], when no feed of Feeds has rows.
+	// Idle is called without Once for each feed, as [outbox.Config.Idle].
 	Idle func()
 
 	opened atomic.Pointer[openedOutbox]
