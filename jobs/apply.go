@@ -87,6 +87,8 @@ type application struct {
 	now    time.Time
 	ranks  map[string]int64
 	stored map[string]*Job
+
+	transient bool // what it creates
 }
 
 // newApplication reads all jobs, and keeps others from changing them until the transaction
@@ -240,7 +242,7 @@ func (a *application) change(ctx context.Context, tx jobdb.Tx, c *Change) error 
 
 func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error {
 	d := c.After
-	j := &Job{Document: *d, Generation: 1, State: Pending, Wanted: 1, Epoch: micros(a.now), text: d.canonical()}
+	j := &Job{Document: *d, Generation: 1, Transient: a.transient, State: Pending, Wanted: 1, Epoch: micros(a.now), text: d.canonical()}
 	if d.Paused {
 		j.State = Paused
 	}

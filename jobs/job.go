@@ -11,7 +11,8 @@ import (
 type Job struct {
 	Document   Document `json:"document"`
 	Generation int64    `json:"generation"` // how often the document was changed
-	Transient  bool     `json:"transient,omitempty"`
+	// Transient: the job was added by [Scheduler.RunOnce].
+	Transient bool `json:"transient,omitempty"`
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"` // why the job is in its state
@@ -140,7 +141,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 		j.Errors++
 		j.NotBefore = now.Add(delay(j.Errors))
 		if j.Transient {
-			j.State, event = Failed, EventFailed // J13: a transient job is not tried again
+			j.State, event = Failed, EventFailed // it is not tried again
 		}
 	case Duplicate:
 		j.NotBefore = now.Add(delay(1))

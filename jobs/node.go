@@ -70,7 +70,8 @@ func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 // reapAtOnce is how many jobs of lost nodes one transaction adopts.
 const reapAtOnce = 500
 
-// Reap makes the jobs of lost nodes due on other nodes. It returns how many there were.
+// Reap makes the jobs of lost nodes due on other nodes. It returns how many there were. It also deletes what is
+// older than the retention.
 func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		var some int
@@ -87,7 +88,7 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 		}
 		jobs += some
 		if some < reapAtOnce {
-			return jobs, nil
+			return jobs, s.forget(ctx)
 		}
 	}
 }

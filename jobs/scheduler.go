@@ -37,6 +37,8 @@ type Settings struct {
 	MinRunTime time.Duration
 	// History is how many events of a job are kept.
 	History int64
+	// Retention is how long jobs that run once are kept when they have ended, and lost nodes.
+	Retention time.Duration
 }
 
 // Defaults returns the settings that are used if nothing else is said.
@@ -50,6 +52,7 @@ func Defaults() Settings {
 		MaxChurn:        100,
 		MinRunTime:      time.Minute,
 		History:         20,
+		Retention:       24 * time.Hour,
 	}
 }
 

@@ -47,6 +47,7 @@ CREATE INDEX job_due ON @job (namespace, started, rank) WHERE state = 'pending';
 CREATE INDEX job_list ON @job (namespace, id);
 CREATE INDEX job_state ON @job (state, namespace, id);
 CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
+CREATE INDEX job_ended ON @job (stopped) WHERE transient AND state IN ('completed', 'failed');
 CREATE UNIQUE INDEX job_work ON @job (work) WHERE state NOT IN ('completed', 'failed');
 CREATE UNIQUE INDEX job_target ON @job (target) WHERE target <> '' AND state NOT IN ('completed', 'failed');
 
