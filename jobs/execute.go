@@ -31,6 +31,9 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	w.mu.Lock()
 	a := w.reserve(id)
 	a.session, a.end = s, end
+	if w.stopped {
+		end(errStopped)
+	}
 	w.mu.Unlock()
 	defer w.forget(id)
 

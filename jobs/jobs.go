@@ -49,4 +49,6 @@ var (
 	ErrDuplicate = errors.New("something else does the same")
 	// ErrVersion: a newer program has migrated the tables of the scheduler.
 	ErrVersion = jobdb.ErrVersion
+	// ErrReserved: the database is an SQLite file, which another node uses.
+	ErrReserved = jobdb.ErrReserved
 )

@@ -59,7 +59,7 @@ func Defaults() Settings {
 // Open opens the database of a scheduler by its URL, and creates or migrates its tables:
 //
 //	postgres://USER@HOST/DATABASE?schema=NAME   for any number of nodes; default: feedctl_jobs
-//	sqlite:FILE                                 for one node, in a file of its own
+//	sqlite:FILE                                 for one node, in a file of its own; FILE-node is its lock
 //	sqlite::memory:                             forgotten by Close
 //
 // The error matches [ErrVersion] if a newer program has migrated the tables.

@@ -69,6 +69,7 @@ type worker struct {
 	mu      sync.Mutex
 	node    Node
 	runs    map[runID]*activeRun
+	stopped bool      // runs that execute from now on end at once
 	rotated time.Time // when runs ended last that did not linger
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
@@ -88,6 +89,7 @@ type activeRun struct {
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
+// The error matches [ErrReserved] if the database is an SQLite file that another node uses.
 func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	c.Slots = cmp.Or(c.Slots, 500)
 	if c.Logger == nil {
@@ -103,6 +105,16 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		Wait:      w.asked,
 		Works:     w.worked,
 	})
+	reserved, err := s.db.Reserve(ctx)
+	if err != nil {
+		return err
+	}
+	if reserved != nil {
+		defer func() { err = errors.Join(err, reserved.Close()) }()
+		if err := s.takeOver(ctx); err != nil {
+			return err
+		}
+	}
 	w.queue, err = s.db.StartQueue(ctx, jobdb.QueueConfig{Work: w.execute, Logger: c.Logger})
 	if err != nil {
 		return err
@@ -380,6 +392,9 @@ func (w *worker) endAll(reason error) {
 
 // stop ends all runs and the node.
 func (w *worker) stop(ctx context.Context) error {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
 	w.endAll(errStopped)
 	within, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ import (
 
 // ErrVersion is returned for tables that a newer program has migrated, or that do not exist.
 var ErrVersion = errors.New("tables of the scheduler do not have the expected version")
+
+// ErrReserved is returned for a database that is for one node, and has one.
+var ErrReserved = errors.New("another node uses it")
 
 // A Tx is a transaction.
 type Tx interface {
@@ -42,6 +46,8 @@ type driver interface {
 	dialect() dialect
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
+	// reserve returns nil if the database is for any number of nodes.
+	reserve(ctx context.Context) (io.Closer, error)
 	close() error
 }
 
@@ -70,7 +76,7 @@ type Options struct {
 // Open opens a database by URL and migrates its tables:
 //
 //	postgres://USER@HOST/DATABASE?schema=NAME   default: feedctl_jobs
-//	sqlite:FILE                                 a file of its own, used by one process
+//	sqlite:FILE                                 a file of its own, for one node
 //	sqlite::memory:
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
@@ -96,6 +102,17 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 
 // Close closes the database.
 func (db *DB) Close() error { return db.driver.close() }
+
+// Reserve makes the database that of one node, until the closer is closed or the process ends,
+// if it is not for several nodes; if it is, the closer is nil. Other processes can still read
+// and write. The error matches [ErrReserved] if there is a node already.
+func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
+	c, err := db.reserve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("use database of jobs for a node: %w", err)
+	}
+	return c, nil
+}
 
 // Begin runs do in a transaction, which is committed if do returns nil.
 func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {

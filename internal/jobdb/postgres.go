@@ -2,6 +2,7 @@ package jobdb
 
 import (
 	"context"
+	"io"
 	"net/url"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,8 @@ func openPostgres(ctx context.Context, text string) (*postgres, error) {
 	}
 	return &postgres{pool, name}, nil
 }
+
+func (p *postgres) reserve(context.Context) (io.Closer, error) { return nil, nil }
 
 func (p *postgres) close() error {
 	p.pool.Close()

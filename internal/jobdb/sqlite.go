@@ -5,27 +5,56 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 
 	"github.com/riverqueue/river/riverdriver/riversqlite"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	modernc "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// An sqlite is a file that one process uses, by one connection: SQLite allows one writer,
+// An sqlite is a file that one node uses, by one connection: SQLite allows one writer,
 // and transactions of the scheduler take less than a millisecond.
-type sqlite struct{ db *sql.DB }
+type sqlite struct {
+	db   *sql.DB
+	file string
+}
 
 func openSQLite(file string) (*sqlite, error) {
 	if file == "" {
 		return nil, errors.New("sqlite: without a file: want sqlite:FILE or sqlite::memory:")
 	}
 	settings := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(1)"}, "_txlock": {"immediate"}}
+	db, err := openFile(file, settings)
+	return &sqlite{db, file}, err
+}
+
+func openFile(file string, settings url.Values) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+settings.Encode())
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	return &sqlite{db}, nil
+	return db, nil
+}
+
+// reserve locks a file beside the database, by a transaction that writes nothing: the lock of
+// a process that is killed is gone.
+func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
+	if s.file == ":memory:" {
+		return nil, nil
+	}
+	lock, err := openFile(s.file+"-node", url.Values{"_txlock": {"exclusive"}})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lock.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+		if e, ok := errors.AsType[*modernc.Error](err); ok && e.Code() == sqlite3.SQLITE_BUSY {
+			err = fmt.Errorf("sqlite:%s: %w: stop it, or use postgres:// for several nodes", s.file, ErrReserved)
+		}
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 func (s *sqlite) close() error { return s.db.Close() }
