@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/jobdb"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -40,15 +41,15 @@ func nodeMain(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	settings := jobs.Defaults()
-	kinds := jobs.Kinds{"endless": endless{}}
 	if strings.HasPrefix(url, "sqlite:") {
 		settings.Lease = time.Hour
 	}
-	store, err := jobs.Open(ctx, url, kinds, settings)
+	db, err := jobdb.Open(ctx, url, jobdb.Options{})
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Work(ctx, c), store.Close())
+	kinds := jobs.Kinds{"endless": endless{}, "number": numbering{db: db, node: c.Name}}
+	return errors.Join(jobs.NewScheduler(db, kinds, settings).Work(ctx, c), db.Close())
 }
 
 // A process is a node in a process of its own.

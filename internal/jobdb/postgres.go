@@ -15,6 +15,10 @@ import (
 // defaultSchema is the schema of the tables in PostgreSQL.
 const defaultSchema = "feedctl_jobs"
 
+// idleLimit ends transactions of a process that is frozen: their locks would keep other nodes
+// from its jobs. It is shorter than the lease of a node.
+const idleLimit = "5s"
+
 type postgres struct {
 	pool   *pgxpool.Pool
 	schema string
@@ -36,6 +40,10 @@ func openPostgres(ctx context.Context, text string) (*postgres, error) {
 	config, err := pgxpool.ParseConfig(rest.String())
 	if err != nil {
 		return nil, err
+	}
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // not as a parameter of the connection: PgBouncer refuses those
+		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '"+idleLimit+"'")
+		return err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
