@@ -2,11 +2,7 @@ package jobscmd
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,27 +48,14 @@ func runHistory(ctx context.Context, c *commands, arg, namespace string) error {
 	if err != nil {
 		return err
 	}
-	return c.Print(historyJSON{j.Document.ID(), events}, func(w io.Writer) error { return writeEvents(w, "", events) })
+	return c.Print(historyJSON{j.Document.ID(), events}, func(w io.Writer) error { return writeEvents(w, events) })
 }
 
 // writeEvents writes a line for each event.
-func writeEvents(w io.Writer, indent string, events []jobs.Event) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func writeEvents(w io.Writer, events []jobs.Event) error {
+	var rows [][]string
 	for _, e := range events {
-		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\n", indent, e.Time.UTC().Format(time.RFC3339), e.Type, cell(e.Node), oneLine(e.Reason))
+		rows = append(rows, []string{human.Time(e.Time), string(e.Type), human.Printable(e.Node), human.Printable(e.Reason)})
 	}
-	return t.Flush()
-}
-
-// cell returns a text for a column of a table.
-func cell(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// oneLine returns a text of several lines as one.
-func oneLine(text string) string {
-	return human.Printable(strings.Join(strings.Fields(text), " "))
+	return human.WriteTable(w, []string{"TIME", "EVENT", "NODE", "REASON"}, rows)
 }

@@ -55,7 +55,12 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 		newRestart(c),
 		newDelete(c),
 		newList(c),
+		newDescribe(c),
 		newHistory(c),
+		newPosition(c),
+		newNodes(c),
+		newOrigins(c),
+		newTenants(c),
 		newWorker(c),
 		newStandalone(c),
 	)

@@ -55,3 +55,10 @@ type listJSON struct {
 	Jobs   []jobs.Listed      `json:"jobs"`
 	Next   string             `json:"next,omitempty"` // for --after, if there may be more
 }
+
+// positionJSON is printed by "jobs position".
+type positionJSON struct {
+	Job   string      `json:"job"`
+	State jobs.State  `json:"state"`
+	Stats *jobs.Stats `json:"stats,omitempty"` // absent before the first run
+}

@@ -2,10 +2,8 @@ package jobscmd
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +31,7 @@ func newList(c *commands) *cobra.Command {
   ERR      consecutive errors
   NEXT     time until the next run, of a job that waits for it
   NODE     where it runs
-  SINCE    how long it has run, or how long ago its last run ended
+  SINCE    how long it has been in its state
 
 Without flags it lists the jobs of all namespaces. With --limit and --after it pages through
 many.` + exit.Help(exit.NotFound, exit.Interrupted),
@@ -79,8 +77,7 @@ func (l *listJSON) write(w io.Writer, now time.Time) error {
 	if err := lines(w, totalsText(l.Totals)); err != nil || len(l.Jobs) == 0 {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tKIND\tSTATE\tLAG\tPENDING\tERR\tNEXT\tNODE\tSINCE")
+	var rows [][]string
 	for n := range l.Jobs {
 		j := &l.Jobs[n]
 		lag, pending := "-", "-"
@@ -90,13 +87,15 @@ func (l *listJSON) write(w io.Writer, now time.Time) error {
 		if j.Stats != nil && j.Stats.Pending >= 0 {
 			pending = human.Count(j.Stats.Pending)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Document.ID(), j.Document.Kind, j.State,
-			lag, pending, human.Count(j.Errors), next(&j.Job, now), cell(j.Node), since(&j.Job, now))
+		rows = append(rows, []string{
+			j.Document.ID(), j.Document.Kind, string(j.State), lag, pending, human.Count(j.Errors),
+			next(&j.Job, now), human.Printable(j.Node), human.Duration(max(0, now.Sub(j.Since))),
+		})
 	}
-	if l.Next != "" {
-		fmt.Fprintf(t, "more: --after %s\n", l.Next)
+	if err := human.WriteTable(w, []string{"NAME", "KIND", "STATE", "LAG", "PENDING", "ERR", "NEXT", "NODE", "SINCE"}, rows); err != nil || l.Next == "" {
+		return err
 	}
-	return t.Flush()
+	return lines(w, "more: --after "+l.Next)
 }
 
 // totalsText returns how many jobs are in each state.
@@ -122,16 +121,4 @@ func next(j *jobs.Job, now time.Time) string {
 		return "-"
 	}
 	return human.Duration(max(0, j.NotBefore.Sub(now)))
-}
-
-// since returns how long a job has run, or has not.
-func since(j *jobs.Job, now time.Time) string {
-	at := j.Stopped
-	if j.State == jobs.Running {
-		at = j.Started
-	}
-	if at.IsZero() {
-		return "-"
-	}
-	return human.Duration(max(0, now.Sub(at)))
 }

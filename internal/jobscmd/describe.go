@@ -1,0 +1,158 @@
+package jobscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+func newDescribe(c *commands) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use:   "describe NAME",
+		Short: "Show all that is known of a job",
+		Long: `Describe prints the document of a job, its state and why it is in it, the node that runs it,
+its position, counters, last error and last events.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs describe shop/orders
+  feedctl jobs describe orders -n shop --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explain(runDescribe(cmd.Context(), c, args[0], namespace))
+		},
+		ValidArgsFunction: c.completeNames(1),
+	}
+	nameFlag(cmd, &namespace)
+	return cmd
+}
+
+func runDescribe(ctx context.Context, c *commands, arg, namespace string) error {
+	d, err := c.describe(ctx, arg, namespace)
+	if err != nil {
+		return err
+	}
+	return c.Print(d, func(w io.Writer) error { return writeDescription(w, d) })
+}
+
+// describe returns all that is known of the job of an argument.
+func (c *commands) describe(ctx context.Context, arg, namespace string) (*jobs.Description, error) {
+	store, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := get(ctx, store, arg, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return store.Describe(ctx, j.Document.ID())
+}
+
+func writeDescription(w io.Writer, d *jobs.Description) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s  %s\n", name, human.Printable(fmt.Sprintf(format, args...)))
+	}
+	line("job", "%s", d.Document.ID())
+	line("state", "%s", d.Listed.State)
+	line("why", "%s", d.Why)
+	for _, f := range difference(nil, &d.Document) {
+		line(f.Field, "%s", f.After)
+	}
+	line("generation", "%d, of the last run %d", d.Generation, d.Observed)
+	if d.Lease != nil {
+		line("node", "%s, last heard of %s ago", d.Node, human.Duration(d.Lease.Age))
+	}
+	if s := d.Stats; s != nil {
+		writeStats(line, s)
+	}
+	for _, t := range []struct {
+		name string
+		time string
+	}{{"started", human.Time(d.Started)}, {"stopped", human.Time(d.Stopped)}, {"succeeded", human.Time(d.Succeeded)}, {"next run", human.Time(d.NotBefore)}} {
+		if t.time != "" {
+			line(t.name, "%s", t.time)
+		}
+	}
+	if text := lastError(d); text != "" {
+		line("last error", "%s", text)
+	}
+	if d.Errors > 0 {
+		line("errors", "%d in a row", d.Errors)
+	}
+	b.WriteString("events\n")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return writeEvents(w, d.Events)
+}
+
+func writeStats(line func(name, format string, args ...any), s *jobs.Stats) {
+	line("processed", "%s (%s), %s repeated, %s rejected", human.Plural(s.Entities, "entity", "entities"), human.Bytes(s.Bytes), human.Count(s.Repeated), human.Count(s.Rejected))
+	if s.Pending >= 0 {
+		line("pending", "%s", human.Count(s.Pending))
+	}
+	if s.Lag >= 0 {
+		line("lag", "%s", human.Duration(s.Lag))
+	}
+	if s.Position != "" {
+		line("position", "%s", s.Position)
+	}
+	if s.SourcePosition != "" {
+		line("source at", "%s", s.SourcePosition)
+	}
+}
+
+// lastError returns the error of the last run that had one, if it is among the events.
+func lastError(d *jobs.Description) string {
+	for _, e := range d.Events {
+		if e.Type == jobs.EventCrashed || e.Type == jobs.EventFailed {
+			return e.Reason
+		}
+	}
+	return ""
+}
+
+func newPosition(c *commands) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use:   "position NAME",
+		Short: "Show how far a job has come",
+		Long: `Position prints where a job stands in its source, and where the source ends, as far as the
+last run has seen. The position itself is in the feed or the sink, written together with the
+data: it cannot be set. To begin again, use another target, or delete the old one.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs position shop/orders
+  feedctl jobs position orders -n shop --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explain(runPosition(cmd.Context(), c, args[0], namespace))
+		},
+		ValidArgsFunction: c.completeNames(1),
+	}
+	nameFlag(cmd, &namespace)
+	return cmd
+}
+
+func runPosition(ctx context.Context, c *commands, arg, namespace string) error {
+	d, err := c.describe(ctx, arg, namespace)
+	if err != nil {
+		return err
+	}
+	result := positionJSON{Job: d.Document.ID(), State: d.Listed.State, Stats: d.Stats}
+	return c.Print(result, func(w io.Writer) error {
+		if d.Stats == nil {
+			return lines(w, d.Document.ID()+" has no position: it has not run yet")
+		}
+		var b strings.Builder
+		writeStats(func(name, format string, args ...any) {
+			fmt.Fprintf(&b, "%-10s  %s\n", name, human.Printable(fmt.Sprintf(format, args...)))
+		}, d.Stats)
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
+}

@@ -1,0 +1,158 @@
+package jobscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+func newNodes(c *commands) *cobra.Command {
+	return &cobra.Command{
+		Use:   "nodes",
+		Short: "List the nodes that run jobs",
+		Long: `Nodes prints a line for each node: whether it is alive, how many jobs it runs and may run,
+when it was started and last heard of. The jobs of a node that is lost run elsewhere within 30
+seconds, unless they are pinned to it.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs nodes
+  feedctl jobs nodes --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return overview(cmd.Context(), c, (*jobs.Scheduler).Nodes, []string{"NAME", "STATE", "RUNNING", "SLOTS", "LABELS", "UP", "HEARD", "VERSION"}, nodeRow)
+		},
+	}
+}
+
+func nodeRow(n *jobs.NodeStatus) []string {
+	state := "lost"
+	if n.Alive {
+		state = "alive"
+	}
+	return []string{
+		n.Name, state, strconv.Itoa(n.Running), strconv.Itoa(n.Slots), strings.Join(n.Labels, ","),
+		human.Duration(time.Since(n.Started)), human.Duration(n.Age) + " ago", n.Version,
+	}
+}
+
+func newOrigins(c *commands) *cobra.Command {
+	return &cobra.Command{
+		Use:   "origins",
+		Short: "List the servers that jobs use",
+		Long: `Origins prints a line for each server that jobs read from or write to: whether it works, until
+when its jobs wait if it does not, and how many jobs it has. While a server is down, one job
+at a time tries it; as soon as one succeeds, all of them run again.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs origins
+  feedctl jobs origins --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return overview(cmd.Context(), c, (*jobs.Scheduler).Origins, []string{"ORIGIN", "STATE", "JOBS", "RUNNING", "CRASHING", "FAILURES", "NEXT TRY", "LAST ERROR"}, originRow)
+		},
+	}
+}
+
+func originRow(o *jobs.OriginStatus) []string {
+	state, next := "up", ""
+	if wait := time.Until(o.Until); wait > 0 {
+		state, next = "waits", human.Duration(wait)
+	}
+	if o.Down {
+		state = "down"
+	}
+	return []string{o.Origin, state, strconv.Itoa(o.Jobs), strconv.Itoa(o.Running), strconv.Itoa(o.Crashing), strconv.Itoa(o.Failures), next, o.Reason}
+}
+
+func newTenants(c *commands) *cobra.Command {
+	var shares []string
+	cmd := &cobra.Command{
+		Use:   "tenants",
+		Short: "List namespaces and what they use, and set their shares",
+		Long: `Tenants prints a line for each namespace: its shares, what it has used lately in slot seconds,
+and how many of its jobs run and wait. If jobs of several namespaces wait for a slot, those
+of the namespace that has used least in proportion to its shares run first.
+
+--set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Example: `  feedctl jobs tenants
+  feedctl jobs tenants --set-shares shop=200`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := setShares(cmd.Context(), c, shares); err != nil {
+				return err
+			}
+			return overview(cmd.Context(), c, (*jobs.Scheduler).Tenants, []string{"NAMESPACE", "SHARES", "USED", "JOBS", "RUNNING", "WAITING"}, tenantRow)
+		},
+	}
+	cmd.Flags().StringArrayVar(&shares, "set-shares", nil, "set `NAMESPACE=SHARES`; may be repeated")
+	return cmd
+}
+
+func tenantRow(t *jobs.TenantStatus) []string {
+	return []string{
+		t.Namespace, strconv.Itoa(t.Shares), human.Duration(time.Duration(t.Usage * float64(time.Second))), strconv.Itoa(t.Jobs), strconv.Itoa(t.Running), strconv.Itoa(t.Waiting),
+	}
+}
+
+// setShares sets what the flags say, after all of them are checked.
+func setShares(ctx context.Context, c *commands, flags []string) error {
+	type setting struct {
+		namespace string
+		shares    int
+	}
+	var settings []setting
+	for _, text := range flags {
+		namespace, number, _ := strings.Cut(text, "=")
+		shares, err := strconv.Atoi(number)
+		if namespace == "" || err != nil || shares < 1 || shares > 1000 {
+			return exit.Usagef("--set-shares %q: want NAMESPACE=SHARES, with 1 to 1000 shares", text)
+		}
+		settings = append(settings, setting{namespace, shares})
+	}
+	if len(settings) == 0 {
+		return nil
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if err := store.SetShares(ctx, s.namespace, s.shares); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overview prints a table of what the scheduler lists.
+func overview[T any](ctx context.Context, c *commands, list func(*jobs.Scheduler, context.Context) ([]T, error), header []string, row func(*T) []string) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := list(store, ctx)
+	if err != nil {
+		return err
+	}
+	found = slices.Concat([]T{}, found) // as JSON, none is []
+	return c.Print(found, func(w io.Writer) error {
+		if len(found) == 0 {
+			return lines(w, fmt.Sprintf("no %s yet", strings.ToLower(header[0])))
+		}
+		var rows [][]string
+		for n := range found {
+			cells := row(&found[n])
+			for k := range cells {
+				cells[k] = human.Printable(cells[k])
+			}
+			rows = append(rows, cells)
+		}
+		return human.WriteTable(w, header, rows)
+	})
+}
