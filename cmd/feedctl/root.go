@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/jobscmd"
-	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
 const rootLong = `feedctl publishes, serves, consumes, checks and prunes feeds and snapshots as
@@ -79,7 +79,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newDelete(a),
 		newRepair(a),
 		newOutbox(a),
-		jobscmd.New(a, jobs.Kinds{}),
+		jobscmd.New(a, kinds.All()),
 		newCompletion(),
 		newVersion(a),
 		newGenDocs(),

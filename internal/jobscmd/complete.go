@@ -57,8 +57,11 @@ func (c *commands) completeFlags(cmd *cobra.Command) {
 }
 
 func namespaces(ctx context.Context, s *jobs.Scheduler) (names []string, err error) {
-	_, err = eachPage(ctx, s, jobs.Filter{}, 0, func(j *jobs.Listed) { names = append(names, j.Document.Namespace) })
-	return slices.Compact(names), err
+	tenants, err := s.Tenants(ctx)
+	for n := range tenants {
+		names = append(names, tenants[n].Namespace)
+	}
+	return names, err
 }
 
 // offer returns names in the database. A shell cannot show an error: there are no names then.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,10 +74,10 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 	}
 	for _, t := range []struct {
 		name string
-		time string
-	}{{"started", human.Time(d.Started)}, {"stopped", human.Time(d.Stopped)}, {"succeeded", human.Time(d.Succeeded)}, {"next run", human.Time(d.NotBefore)}} {
-		if t.time != "" {
-			line(t.name, "%s", t.time)
+		time time.Time
+	}{{"started", d.Started}, {"stopped", d.Stopped}, {"succeeded", d.Succeeded}, {"next run", d.NotBefore}} {
+		if !t.time.IsZero() {
+			line(t.name, "%s", human.Time(t.time))
 		}
 	}
 	if text := lastError(d); text != "" {

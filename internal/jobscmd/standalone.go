@@ -41,6 +41,9 @@ func runStandalone(ctx context.Context, c *commands, f *standaloneFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.listen.check(); err != nil {
+		return err
+	}
 	files, err := c.kinds.Read(jobs.ReadOptions{Stdin: c.In, Node: config.Name}, f.files...)
 	if err != nil {
 		return err
@@ -57,5 +60,5 @@ func runStandalone(ctx context.Context, c *commands, f *standaloneFlags) error {
 	if err := c.Print(result, result.write); err != nil {
 		return err
 	}
-	return c.work(ctx, store, config)
+	return c.work(ctx, store, config, &f.listen)
 }

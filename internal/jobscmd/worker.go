@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
@@ -19,6 +20,7 @@ type workerFlags struct {
 	name    string
 	maxJobs int
 	labels  []string
+	listen  listenFlags
 }
 
 func (f *workerFlags) flags(cmd *cobra.Command) {
@@ -26,6 +28,7 @@ func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
 	flags.IntVar(&f.maxJobs, "max-jobs", 500, "run at most this `NUMBER` of jobs at the same time")
 	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
+	f.listen.flags(flags)
 }
 
 // config returns what the flags say.
@@ -78,18 +81,24 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.listen.check(); err != nil {
+		return err
+	}
 	store, err := c.create(ctx)
 	if err != nil {
 		return err
 	}
-	return c.work(ctx, store, config)
+	return c.work(ctx, store, config, &f.listen)
 }
 
-// work runs jobs until a signal ends the command.
-func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig) error {
+// work runs jobs, and serves the API, until a signal ends the command.
+func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, listen *listenFlags) error {
 	c.Follower = true
 	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
-	if err := store.Work(ctx, config); err != nil {
+	g, both := errgroup.WithContext(ctx)
+	g.Go(func() error { return store.Work(both, config) })
+	g.Go(func() error { return listen.serve(both, c, store) })
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)

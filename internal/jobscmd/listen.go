@@ -1,0 +1,72 @@
+package jobscmd
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/webserver"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/api"
+	"github.com/feedctl/feedctl/server"
+)
+
+// listenFlags say where a node serves the API.
+type listenFlags struct {
+	address             string
+	readFile, writeFile string
+	config              api.Config
+}
+
+func (f *listenFlags) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.address, "listen", "", "serve the API of jobs on this `ADDRESS`, as 127.0.0.1:8090; port 0 takes a free one (default: no API)")
+	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials that allow reading (default: the variable FEEDCTL_READ_CREDENTIALS)")
+	flags.StringVar(&f.writeFile, "write-credentials-file", "", "`FILE` with the credentials that allow changes (default: the variable FEEDCTL_WRITE_CREDENTIALS)")
+}
+
+// check checks the flags, and reads the credentials.
+func (f *listenFlags) check() (err error) {
+	if f.address == "" {
+		return nil
+	}
+	if err := webserver.CheckAddress(f.address); err != nil {
+		return exit.Usagef("--listen %q is not HOST:PORT: %w", f.address, err)
+	}
+	if f.config.ReadAuth, err = credentials(f.readFile, "FEEDCTL_READ_CREDENTIALS"); err != nil {
+		return err
+	}
+	if f.config.WriteAuth, err = credentials(f.writeFile, "FEEDCTL_WRITE_CREDENTIALS"); err != nil {
+		return err
+	}
+	if err := api.CheckExposure(f.address, f.config); err != nil {
+		return exit.WithHint(exit.Usagef("%w", err), "--read-credentials-file FILE and --write-credentials-file FILE")
+	}
+	return nil
+}
+
+func credentials(file, variable string) (list []server.Credential, err error) {
+	all, err := (credential.Source{File: file, Variable: variable}).ReadAll()
+	for _, c := range all {
+		list = append(list, server.Credential(c))
+	}
+	return list, err
+}
+
+// serve serves the API until ctx ends.
+func (f *listenFlags) serve(ctx context.Context, c *commands, store *jobs.Scheduler) error {
+	if f.address == "" {
+		return nil
+	}
+	f.config.Logger = c.Log
+	handler, err := api.New(store, f.config)
+	if err != nil {
+		return err
+	}
+	web := webserver.Server{Server: server.NewHTTPServer(handler, c.Log), Drain: handler.Close, Log: c.Log}
+	return web.Run(ctx, f.address, func(url string) error {
+		c.Log.Info("serving the API of jobs", "url", url)
+		return nil
+	})
+}
