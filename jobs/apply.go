@@ -234,6 +234,9 @@ func (a *application) change(ctx context.Context, tx jobdb.Tx, c *Change) error 
 	}
 	j.change(d)
 	j.text = text
+	if err := j.schedule(a.now); err != nil {
+		return err
+	}
 	if err := a.identify(ctx, tx, &d); err != nil {
 		return err
 	}
@@ -245,6 +248,9 @@ func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error 
 	j := &Job{Document: *d, Generation: 1, Transient: a.transient, State: Pending, Wanted: 1, Epoch: micros(a.now), text: d.canonical()}
 	if d.Paused {
 		j.State = Paused
+	}
+	if err := j.schedule(a.now); err != nil {
+		return err
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, kind, labels, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, placement, state, paused,
 			watch_type, watch_server, watch_credential, watch_node, watch_name)

@@ -170,8 +170,13 @@ func TestWhy(t *testing.T) {
 		{"schedule", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, func(d *jobs.Document) { d.Follow, d.Schedule = false, "17 3 * * *" })
+			if runs := s.admit(n, 1); len(runs) > 0 {
+				s.t.Error("the job has run before the first time of its schedule")
+			}
+			s.pass(4 * time.Hour)
+			n = s.join(jobs.Node{Name: "a", Slots: 1})
 			s.run(n, jobs.Outcome{End: jobs.Done})
-		}, "its schedule names 2026-01-01T03:17:00Z as its next time"},
+		}, "its schedule names 2026-01-02T03:17:00Z as its next time"},
 		{"running", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)

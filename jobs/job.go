@@ -208,6 +208,14 @@ func (j *Job) again() {
 	j.Wanted++
 }
 
+// schedule has a job with a schedule wait for its next time.
+func (j *Job) schedule(now time.Time) (err error) {
+	if j.Document.Schedule != "" && j.State == Pending {
+		j.NotBefore, err = nextRun(j.Document.Schedule, now)
+	}
+	return err
+}
+
 // change gives the job another document.
 func (j *Job) change(d Document) {
 	j.Document = d

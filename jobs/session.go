@@ -47,8 +47,9 @@ func (s *Session) Busy() {
 	s.seen = 0
 }
 
-// Report notes how far the run has come. A run that reports the same for 5 minutes, or
-// nothing, and does not call CaughtUp, is ended: it is taken to be stuck.
+// Report notes how far the run has come. A run that reports the same for 5 minutes and does
+// not call CaughtUp is ended: it is taken to be stuck. So is a run of a job that follows if it
+// reports nothing; other runs may be silent until their first report.
 func (s *Session) Report(stats Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +82,9 @@ func (s *Session) wrote(total Stats) {
 func (s *Session) stuck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stats == nil && !s.Document.Follow {
+		return 0
+	}
 	return time.Since(s.progress)
 }
 

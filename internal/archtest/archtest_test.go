@@ -174,7 +174,7 @@ var rooms = map[string]room{
 
 	"internal/jobscmd": {rooms: []string{
 		"internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/suggest", "internal/units", "internal/webserver", "jobs", "jobs/...", "server", "sink",
-	}, libraries: []string{"golang.org/x/sync"}},
+	}, libraries: []string{"github.com/spf13/pflag", "golang.org/x/sync"}},
 	"jobs/api": {
 		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server"},
 		libraries: []string{"github.com/go-chi/chi/v5"},

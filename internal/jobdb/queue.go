@@ -50,7 +50,7 @@ type Queue interface {
 type QueueConfig struct {
 	// Work executes a run. Its error is shown with the run, and has no effect.
 	Work   func(ctx context.Context, args RunArgs) error
-	Logger *slog.Logger
+	Logger *slog.Logger // gets warnings and errors of River
 }
 
 // StartQueue starts a queue that serves no node yet.
@@ -76,7 +76,7 @@ func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap fu
 		return nil, err
 	}
 	client, err := river.NewClient(l, &river.Config{
-		Logger:                      c.Logger,
+		Logger:                      slog.New(warnings{c.Logger.Handler()}),
 		Queues:                      map[string]river.QueueConfig{"none": {MaxWorkers: 1, FetchPollInterval: 24 * time.Hour}}, // River wants one at the start
 		FetchPollInterval:           pollEvery,
 		RescueStuckJobsAfter:        maxBounded + 5*time.Minute,
@@ -143,3 +143,16 @@ func migrateQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schem
 	}
 	return nil
 }
+
+// warnings is a handler without River's many records below warnings.
+type warnings struct{ slog.Handler }
+
+func (h warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
+}
+
+func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{h.Handler.WithAttrs(attrs)}
+}
+
+func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }
