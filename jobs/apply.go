@@ -284,7 +284,7 @@ func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) er
 }
 
 func remove(ctx context.Context, tx jobdb.Tx, id string) error {
-	for _, of := range []string{"@event", "@stats"} {
+	for _, of := range []string{"@event", "@stats", "@log"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+of+" WHERE job = $1", id); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -22,8 +23,9 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 		w.forget(id)
 		return err
 	}
+	log := &runLog{run: args.Epoch, node: n.Name}
 	s := &Session{
-		Document: j.Document, Logger: w.config.Logger.With("job", args.Job, "run", args.Epoch),
+		Document: j.Document, Logger: slog.New(&logHandler{Handler: w.config.Logger.With("job", args.Job, "run", args.Epoch).Handler(), log: log}), log: log,
 		wanted: j.Wanted, before: j.Wanted, past: past, progress: time.Now(),
 	}
 	s.client = w.pool.Client(ctx, end)
@@ -43,6 +45,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 		ctx = limited
 	}
 	o, err := w.perform(ctx, a)
+	w.writeLog(context.WithoutCancel(ctx), args.Job, log)
 	if o.Origin != nil {
 		w.failed(o.Origin.Origin)
 	}

@@ -21,6 +21,7 @@ type Session struct {
 	Transport http.RoundTripper
 
 	client   *origins.Client // as Transport
+	log      *runLog
 	mu       sync.Mutex
 	wanted   int64     // as the database had it last
 	before   int64     // the same when the last check for more began, at the latest

@@ -367,6 +367,7 @@ func (w *worker) report(ctx context.Context) error {
 	w.mu.Unlock()
 	var totals []total
 	for id, s := range sessions {
+		w.writeLog(ctx, id.job, s.log)
 		if stats, ok := s.total(); ok {
 			totals = append(totals, total{id, stats})
 		}

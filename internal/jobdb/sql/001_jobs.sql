@@ -127,3 +127,16 @@ CREATE TABLE @stats (
 	position        text   NOT NULL,
 	source_position text   NOT NULL
 );
+
+-- What runs of a job have logged, as warnings and errors: the last lines.
+CREATE TABLE @log (
+	job     text   NOT NULL,
+	number  bigint NOT NULL,
+	at      bigint NOT NULL,
+	level   text   NOT NULL,
+	run     bigint NOT NULL, -- epoch
+	node    text   NOT NULL,
+	message text   NOT NULL,
+	attrs   text   NOT NULL, -- JSON, an object of texts
+	PRIMARY KEY (job, number)
+);
