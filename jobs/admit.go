@@ -14,13 +14,15 @@ import (
 // used least in proportion to their shares come first; within a namespace, the job that has
 // not run for longest. It returns [ErrExpired] if the node's lease has expired.
 func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
-	return s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
+	runs, _, err := s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
+	return runs, err
 }
 
-// admit does what Admit does, and calls started for each run in the same transaction.
-func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, err error) {
+// admit does what Admit does, and calls started for each run in the same transaction. It also
+// returns the origins that have as many jobs as they may.
+func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, full []string, err error) {
 	if most <= 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		runs = nil
@@ -31,7 +33,12 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 		if alive, err := alive(ctx, tx, n); err != nil || !alive {
 			return cmp.Or(err, ErrExpired)
 		}
+		crowd, err := s.crowd(ctx, tx)
+		if err != nil {
+			return err
+		}
 		start := func(j *Job) error {
+			crowd.add(j, 1)
 			event := j.start(n.Incarnation, t)
 			if err := s.save(ctx, tx, j, event, n.Incarnation, t); err != nil {
 				return err
@@ -48,29 +55,35 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 				return err
 			}
 		}
-		return s.share(ctx, tx, n, t, func() int { return most - len(runs) }, start)
+		err = s.share(ctx, tx, n, t, crowd, func() int { return most - len(runs) }, start)
+		full = crowd.full()
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start jobs on node %s: %w", n.Name, err)
+		return nil, nil, fmt.Errorf("start jobs on node %s: %w", n.Name, err)
 	}
-	return runs, nil
+	return runs, full, nil
 }
 
 // share starts jobs while there is room, namespace by namespace.
-func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, room func() int, start func(*Job) error) error {
-	tenants, err := s.dueTenants(ctx, tx, n, t)
+func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, crowd *crowd, room func() int, start func(*Job) error) error {
+	full := crowd.full()
+	tenants, err := s.dueTenants(ctx, tx, n, full, t)
 	if err != nil {
 		return err
 	}
 	for room() > 0 && len(tenants) > 0 {
 		first := leastUsed(tenants)
-		j, err := first.next(ctx, tx, n, room())
+		j, err := first.next(ctx, tx, n, full, room())
 		if err != nil {
 			return err
 		}
 		if j == nil || first.limited && first.room <= 0 {
 			delete(tenants, first.namespace)
 			continue
+		}
+		if !crowd.admits(j) {
+			continue // the next admission leaves out its origin
 		}
 		first.room--
 		first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
@@ -84,7 +97,12 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 // Waiting returns how many jobs are due that the node could run; it stops counting at most.
 func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+due+" LIMIT $3) AS waiting", []any{n.Name, n.text(), most}, &count)
+		crowd, err := s.crowd(ctx, tx)
+		if err != nil {
+			return err
+		}
+		condition, args := due(n, crowd.full(), most)
+		_, err = jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+condition+" LIMIT $3) AS waiting", args, &count)
 		return err
 	})
 	if err != nil {
@@ -108,12 +126,11 @@ type tenant struct {
 	due       []*Job // a part of them
 }
 
-const due = "state = 'pending' AND not_before <= @now AND " + placed + " AND " + available
-
-func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, t time.Time) (map[string]*tenant, error) {
+func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []string, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
-	const sql = "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + due + ")"
-	err := jobdb.Each(ctx, tx, sql, []any{n.Name, n.text()}, func(scan func(...any) error) error {
+	condition, args := due(n, full)
+	sql := "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + condition + ")"
+	err := jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
 		var x tenant
 		var charged int64
 		if err := scan(&x.namespace, &x.shares, &x.usage, &charged); err != nil {
@@ -164,9 +181,10 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 }
 
 // next returns a due job of the namespace, or nil. At most so many will be wanted.
-func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, most int) (j *Job, err error) {
+func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, full []string, most int) (j *Job, err error) {
 	if x.due == nil {
-		x.due, err = load(ctx, tx, "WHERE "+due+" AND namespace = $3 ORDER BY started, rank, id LIMIT $4 @skip", n.Name, n.text(), x.namespace, most)
+		condition, args := due(n, full, x.namespace, most)
+		x.due, err = load(ctx, tx, "WHERE "+condition+" AND namespace = $3 ORDER BY started, rank, id LIMIT $4 @skip", args...)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	s.Transport = s.client
 	w.mu.Lock()
 	a := w.reserve(id)
-	a.session, a.end = s, end
+	a.session, a.end, a.origins = s, end, j.origins
 	if w.stopped {
 		end(errStopped)
 	}
@@ -67,6 +67,10 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	kind, ok := w.store.kinds[s.Document.Kind]
 	if !ok {
 		return Outcome{End: Crashed, Reason: "this node does not know kind " + s.Document.Kind}, nil
+	}
+	select {
+	case <-time.After(a.delay):
+	case <-ctx.Done():
 	}
 	err := kind.Run(ctx, s)
 	if err == nil && ctx.Err() == nil {
@@ -103,11 +107,11 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 }
 
 // linger reports whether a run that has caught up may keep its slot: only while others are
-// free.
+// free, and no job waits for this one because of an origin.
 func (w *worker) linger(a *activeRun) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a.lingers = len(w.runs) < w.config.Slots
+	a.lingers = len(w.runs) < w.config.Slots && w.crowded[a.origins[0]]+w.crowded[a.origins[1]] == 0
 	return a.lingers
 }
 

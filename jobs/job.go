@@ -33,9 +33,10 @@ type Job struct {
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Since     time.Time `json:"since,omitzero"` // when it came into its state
 
-	events int64
-	text   string // of the document, as stored
-	stored State
+	events  int64
+	text    string // of the document, as stored
+	stored  State
+	origins [2]string // of source and target, as stored
 }
 
 // Shown is the state as users see it: a job that waits after an error is crashing.
@@ -245,14 +246,14 @@ func fromMicros(n int64) time.Time {
 }
 
 // columns are those of a job that change after it was created, in the order of values.
-const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient"
+const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient, source_origin, target_origin"
 
 func (j *Job) scan(scan func(...any) error) error {
 	var owner *string
 	var paused bool
 	var notBefore, started, stopped, succeeded, since int64
 	err := scan(&j.text, &j.Generation, &j.State, &paused, &j.Epoch, &owner, &j.Observed, &j.Wanted, &j.Seen,
-		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient)
+		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient, &j.origins[0], &j.origins[1])
 	if err != nil {
 		return err
 	}

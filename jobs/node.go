@@ -76,7 +76,7 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		var some int
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			lost, err := load(ctx, tx, "WHERE state = 'running' AND owner NOT IN (SELECT incarnation FROM @node WHERE expires > @now) LIMIT $1 @skip", reapAtOnce)
+			lost, err := load(ctx, tx, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE expires > @now) LIMIT $1 @skip", reapAtOnce)
 			if err != nil {
 				return err
 			}

@@ -71,7 +71,7 @@ func TestOriginDown(t *testing.T) {
 	if others != 10 {
 		t.Errorf("%d of 10 jobs of another server ran", others)
 	}
-	if most := slots + int(30*time.Minute/time.Minute) + 5; requests > most {
+	if most := jobs.Defaults().PerOrigin + int(30*time.Minute/time.Minute) + 5; requests > most {
 		t.Errorf("%d runs used the server while it was down, want at most %d", requests, most)
 	}
 	if took := at.Sub(back); caughtUp != 1000 || took > 90*time.Second {

@@ -35,6 +35,9 @@ type Settings struct {
 	Interval   time.Duration
 	MaxChurn   int
 	MinRunTime time.Duration
+	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
+	// limit.
+	PerOrigin int
 	// History is how many events of a job are kept.
 	History int64
 	// Retention is how long jobs that run once are kept when they have ended, and lost nodes.
@@ -51,6 +54,7 @@ func Defaults() Settings {
 		Interval:        15 * time.Second,
 		MaxChurn:        100,
 		MinRunTime:      time.Minute,
+		PerOrigin:       100,
 		History:         20,
 		Retention:       24 * time.Hour,
 	}

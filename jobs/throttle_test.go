@@ -117,8 +117,8 @@ func TestServerDown(t *testing.T) {
 		if probes > 29*60/48 || probes < 20 { // the pause is a minute, the second third of which is random
 			t.Errorf("%d requests in 29 minutes, want about one a minute", probes)
 		}
-		if first > 520 { // the slots, and probes
-			t.Errorf("%d requests before the server was known to be down, want at most one for each slot, and probes", first)
+		if first > 120 { // as many as run, and probes
+			t.Errorf("%d requests before the server was known to be down, want at most one for each run, and probes", first)
 		}
 		back := time.Now()
 		for ran(back) < many && time.Since(back) < 5*time.Minute {

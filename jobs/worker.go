@@ -43,6 +43,7 @@ const (
 	statsEvery     = 10 * time.Second
 	shareEvery     = 2 * time.Second
 	startupJitter  = 5 * time.Second
+	startupGap     = 10 * time.Millisecond // between the runs of one admission
 	runLimit       = 10 * time.Minute
 	stuckAfter     = 5 * time.Minute
 	stopWithin     = 30 * time.Second
@@ -73,6 +74,7 @@ type worker struct {
 	rotated time.Time // when runs ended last that did not linger
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
+	crowded map[string]int  // by origin, how many jobs wait because it has as many as it may
 }
 
 type runID struct {
@@ -83,9 +85,12 @@ type runID struct {
 // An activeRun is a run in a slot.
 type activeRun struct {
 	began   time.Time
+	delay   time.Duration // before it uses its origins
 	session *Session
+	origins [2]string
 	end     context.CancelCauseFunc // nil until it executes
 	lingers bool
+	told    bool // to end, for others
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
@@ -235,11 +240,11 @@ func (w *worker) admit(ctx context.Context) error {
 		id := runID{r.Job.Document.ID(), r.Job.Epoch}
 		reserved = append(reserved, id)
 		w.mu.Lock()
-		w.reserve(id) // before it can execute
+		w.reserve(id).delay = min(time.Duration(len(reserved)-1)*startupGap, startupJitter) // before it can execute
 		w.mu.Unlock()
 		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
 	}
-	runs, err := w.store.admit(ctx, n, free, insert)
+	runs, full, err := w.store.admit(ctx, n, free, insert)
 	if err != nil {
 		for _, id := range reserved {
 			w.forget(id)
@@ -249,8 +254,8 @@ func (w *worker) admit(ctx context.Context) error {
 	if len(runs) > 0 {
 		w.queue.Inserted(n.Incarnation)
 	}
-	if len(runs) < free {
-		return nil
+	if err := w.makeRoomAt(ctx, n, full); err != nil || len(runs) < free {
+		return err
 	}
 	return w.makeRoom(ctx, n)
 }
@@ -271,20 +276,35 @@ func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range w.candidates(waiting) {
-		a.end(errRotated)
+	w.rotate(waiting, func(*activeRun) bool { return true })
+	return nil
+}
+
+// makeRoomAt does the same for jobs that wait because their origins are full.
+func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
+	crowded, err := w.store.crowded(ctx, n, full, w.config.Slots)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.crowded = crowded
+	w.mu.Unlock()
+	for origin, waiting := range crowded {
+		w.rotate(waiting, func(a *activeRun) bool { return slices.Contains(a.origins[:], origin) })
 	}
 	return nil
 }
 
-// candidates returns runs that may end for others, at most so many.
-func (w *worker) candidates(most int) (found []*activeRun) {
+// rotate ends runs for so many others, of those that are in their way.
+func (w *worker) rotate(most int, inTheWay func(*activeRun) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var long []*activeRun
+	var found, long []*activeRun
 	for _, a := range w.runs {
 		switch {
-		case a.end == nil:
+		case a.end == nil || !inTheWay(a):
+		case a.told:
+			most--
 		case a.lingers && a.session.answered() > 0:
 			found = append(found, a)
 		case a.session.Document.Follow && time.Since(a.began) > w.store.settings.MinRunTime:
@@ -292,11 +312,14 @@ func (w *worker) candidates(most int) (found []*activeRun) {
 		}
 	}
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
-	if len(found) < most && time.Since(w.rotated) > w.store.settings.Interval {
+	if len(found) < most && len(long) > 0 && time.Since(w.rotated) > w.store.settings.Interval {
 		w.rotated = time.Now()
 		found = append(found, long[:min(len(long), w.store.settings.MaxChurn)]...)
 	}
-	return found[:min(len(found), most)]
+	for _, a := range found[:max(0, min(len(found), most))] {
+		a.told = true
+		a.end(errRotated)
+	}
 }
 
 // obey ends runs whose jobs were paused, changed or deleted, or run elsewhere, and gives back
