@@ -65,12 +65,15 @@ type DB struct {
 	driver
 	rewritten sync.Map // statement → the same in the dialect
 	clock     string   // replaces dialect.now, for tests
+	before    func(ctx context.Context, sql string)
 }
 
 // Options are for [Open].
 type Options struct {
 	// Clock is an expression for the time in microseconds, instead of the database's clock.
 	Clock string
+	// Before is called before each statement, if it is not nil.
+	Before func(ctx context.Context, sql string)
 }
 
 // Open opens a database by URL and migrates its tables:
@@ -93,7 +96,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database of jobs: %w", err)
 	}
-	db := &DB{driver: d, clock: o.Clock}
+	db := &DB{driver: d, clock: o.Clock, before: o.Before}
 	if err := db.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
 	}
@@ -131,10 +134,16 @@ type rewriting struct {
 }
 
 func (t *rewriting) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	if t.db.before != nil {
+		t.db.before(ctx, sql)
+	}
 	return t.Tx.Exec(ctx, t.db.rewrite(sql), args...)
 }
 
 func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	if t.db.before != nil {
+		t.db.before(ctx, sql)
+	}
 	return t.Tx.Query(ctx, t.db.rewrite(sql), args...)
 }
 
