@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
 func newDescribe(c *commands) *cobra.Command {
@@ -20,7 +21,7 @@ func newDescribe(c *commands) *cobra.Command {
 		Use:   "describe NAME",
 		Short: "Show all that is known of a job",
 		Long: `Describe prints the document of a job, its state and why it is in it, the node that runs it,
-its position, counters, last error and last events.` + exit.Help(exit.NotFound, exit.Interrupted),
+its position, counters, last error and last events, and the command that does the same.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs describe shop/orders
   feedctl jobs describe orders -n shop --json`,
 		Args: cobra.ExactArgs(1),
@@ -85,6 +86,9 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 	}
 	if d.Errors > 0 {
 		line("errors", "%d in a row", d.Errors)
+	}
+	if text := kinds.Command(&d.Document); text != "" {
+		line("command", "%s", text)
 	}
 	b.WriteString("events\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {

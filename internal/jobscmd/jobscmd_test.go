@@ -257,3 +257,26 @@ more: --after shop/orders
 		t.Error(out)
 	}
 }
+
+func TestDescribe(t *testing.T) {
+	m := newMachine(t)
+	m.write("jobs.yaml", twoJobs)
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	m.run(0, "jobs", "pause", "shop/prices")
+	out, _ := m.run(0, "jobs", "describe", "shop/orders")
+	for _, text := range []string{"why           no node is alive\n", "options.limit  10\n", "generation    1, of the last run 0\n", "added"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("no %q in\n%s", text, out)
+		}
+	}
+	if out, _ := m.run(0, "jobs", "describe", "prices", "-n", "shop", "--json"); !strings.Contains(out, `"why":"paused since `) {
+		t.Error(out)
+	}
+	m.fails(3, []string{"jobs", "describe", "orders"}, `did you mean "shop/orders"?`)
+	m.prints("shop/orders has no position: it has not run yet\n", "jobs", "position", "shop/orders")
+	m.prints("none\n", "jobs", "nodes")
+	m.prints("[]\n", "jobs", "nodes", "--json")
+	m.prints("ORIGIN               STATE  JOBS  RUNNING  CRASHING  FAILURES  NEXT TRY  LAST ERROR\nhttps://db.test:443  up     1     0        0         0         -         -\n", "jobs", "origins")
+	m.prints("NAMESPACE  SHARES  USED  JOBS  RUNNING  WAITING\nshop       200     0s    2     0        1\n", "jobs", "tenants", "--set-shares", "shop=200")
+	m.fails(2, []string{"jobs", "tenants", "--set-shares", "shop=0"}, "with 1 to 1000 shares")
+}

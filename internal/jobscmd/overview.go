@@ -2,9 +2,7 @@ package jobscmd
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,10 +138,12 @@ func overview[T any](ctx context.Context, c *commands, list func(*jobs.Scheduler
 	if err != nil {
 		return err
 	}
-	found = slices.Concat([]T{}, found) // as JSON, none is []
+	if found == nil {
+		found = []T{} // [] in JSON
+	}
 	return c.Print(found, func(w io.Writer) error {
 		if len(found) == 0 {
-			return lines(w, fmt.Sprintf("no %s yet", strings.ToLower(header[0])))
+			return lines(w, "none")
 		}
 		var rows [][]string
 		for n := range found {

@@ -94,6 +94,7 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 // work runs jobs, and serves the API, until a signal ends the command.
 func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, listen *listenFlags) error {
 	c.Follower = true
+	config.Transport = c.Transport
 	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() error { return store.Work(both, config) })
