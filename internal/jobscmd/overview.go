@@ -19,8 +19,8 @@ func newNodes(c *commands) *cobra.Command {
 		Use:   "nodes",
 		Short: "List the nodes that run jobs",
 		Long: `Nodes prints a line for each node: whether it is alive, how many jobs it runs and may run,
-when it was started and last heard of. The jobs of a node that is lost run elsewhere within 30
-seconds, unless they are pinned to it.` + exit.Help(exit.NotFound, exit.Interrupted),
+when it was started and last heard of. The jobs of a node that is lost run elsewhere within
+30 seconds, unless they are pinned to it.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs nodes
   feedctl jobs nodes --json`,
 		Args: cobra.NoArgs,
@@ -45,9 +45,9 @@ func newOrigins(c *commands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "origins",
 		Short: "List the servers that jobs use",
-		Long: `Origins prints a line for each server that jobs read from or write to: whether it works, until
-when its jobs wait if it does not, and how many jobs it has. While a server is down, one job
-at a time tries it; as soon as one succeeds, all of them run again.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Long: `Origins prints a line for each server that jobs read from or write to: whether it works,
+until when its jobs wait if it does not, and how many jobs it has. While a server is down,
+one job at a time tries it; as soon as one succeeds, all of them run again.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs origins
   feedctl jobs origins --json`,
 		Args: cobra.NoArgs,
@@ -73,9 +73,9 @@ func newTenants(c *commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tenants",
 		Short: "List namespaces and what they use, and set their shares",
-		Long: `Tenants prints a line for each namespace: its shares, what it has used lately in slot seconds,
-and how many of its jobs run and wait. If jobs of several namespaces wait for a slot, those
-of the namespace that has used least in proportion to its shares run first.
+		Long: `Tenants prints a line for each namespace: its shares, what it has used lately in slot
+seconds, and how many of its jobs run and wait. If jobs of several namespaces wait for a
+slot, those of the namespace that has used least in proportion to its shares run first.
 
 --set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs tenants
