@@ -61,6 +61,8 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 		newNodes(c),
 		newOrigins(c),
 		newTenants(c),
+		newLogs(c),
+		newRun(c),
 		newWorker(c),
 		newStandalone(c),
 	)

@@ -62,3 +62,16 @@ type positionJSON struct {
 	State jobs.State  `json:"state"`
 	Stats *jobs.Stats `json:"stats,omitempty"` // absent before the first run
 }
+
+// ranJSON is printed by "jobs run".
+type ranJSON struct {
+	Job    string     `json:"job"`
+	State  jobs.State `json:"state"` // completed or failed; any other with --detach
+	Reason string     `json:"reason,omitempty"`
+}
+
+// logsJSON is printed by "jobs logs".
+type logsJSON struct {
+	Job   string         `json:"job"`
+	Lines []jobs.LogLine `json:"lines"` // oldest first
+}
