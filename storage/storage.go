@@ -164,6 +164,16 @@ type Watcher interface {
 	Watch(ctx context.Context, prefix string) (<-chan struct{}, error)
 }
 
+// A KeyWatcher is a Watcher that knows which objects have changed.
+type KeyWatcher interface {
+	Watcher
+	// WatchKeys calls changed soon after objects under prefix may have changed, until ctx ends:
+	// with the key of one object, or with what their keys begin with: a prefix that ends in
+	// "/", or "". It calls changed once at a time. The calls are hints as those of Watch are.
+	// The function must return at once, and must not use the store.
+	WatchKeys(ctx context.Context, prefix string, changed func(key string)) error
+}
+
 // A Clock is a Store that has a clock, with which writers can check their own.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)

@@ -22,19 +22,38 @@ import (
 // error if they are unsupported or exhausted; the caller must then poll. Changes made
 // by other machines are not seen. Close also closes the channel.
 func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	changed := make(chan struct{}, 1)
+	notify := func(string) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if err := s.watch(ctx, prefix, notify, func() { close(changed) }); err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
+
+// WatchKeys implements [storage.KeyWatcher], with the errors of [Store.Watch].
+func (s *Store) WatchKeys(ctx context.Context, prefix string, changed func(key string)) error {
+	return s.watch(ctx, prefix, changed, func() {})
+}
+
+func (s *Store) watch(ctx context.Context, prefix string, changed func(key string), end func()) error {
 	err := storage.CheckPrefix(prefix)
 	if err == nil && !strings.HasSuffix(prefix, "/") {
 		err = fmt.Errorf("%w: prefix does not end in \"/\"", storage.ErrKey)
 	}
-	var sub *subscription
+	sub := &subscription{dir: s.inObjects(prefix), changed: changed, end: end}
 	if err == nil {
-		sub, err = s.watches.add(s.inObjects(prefix))
+		err = s.watches.add(sub)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("watch %q: %w", prefix, err)
+		return fmt.Errorf("watch %q: %w", prefix, err)
 	}
 	context.AfterFunc(ctx, func() { s.watches.remove(sub) })
-	return sub.changed, nil
+	return nil
 }
 
 // watches holds the subscriptions of a store, which share one notifier, since their
@@ -53,41 +72,34 @@ type watches struct {
 
 type subscription struct {
 	dir     string
-	changed chan struct{} // holds one value
+	changed func(key string) // "" stands for any
+	end     func()
 }
 
-func (sub *subscription) notify() {
-	select {
-	case sub.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (w *watches) add(dir string) (*subscription, error) {
+func (w *watches) add(sub *subscription) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, os.ErrClosed
+		return os.ErrClosed
 	}
 	if w.notifier == nil {
 		notifier, err := fsnotify.NewWatcher()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.notifier = notifier
 		w.subs = make(map[*subscription]struct{})
 		go w.run(notifier)
 	}
-	known := w.hasDir(dir)
-	sub := &subscription{dir: dir, changed: make(chan struct{}, 1)}
+	known := w.hasDir(sub.dir)
 	w.subs[sub] = struct{}{}
 	if !known {
-		if err := w.follow(w.objects, dir); err != nil {
+		if err := w.follow(w.objects, sub.dir); err != nil {
 			w.drop(sub)
-			return nil, err
+			return err
 		}
 	}
-	return sub, nil
+	return nil
 }
 
 func (w *watches) hasDir(dir string) bool {
@@ -111,7 +123,7 @@ func (w *watches) drop(sub *subscription) {
 		return
 	}
 	delete(w.subs, sub)
-	close(sub.changed)
+	sub.end()
 	if len(w.subs) == 0 {
 		w.notifier.Close()
 		w.notifier = nil
@@ -178,6 +190,12 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	if isFile && !strings.HasSuffix(name, metaSuffix) {
 		return // bodies are written before the object changes
 	}
+	key := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(event.Name, w.objects), string(filepath.Separator)))
+	if isFile {
+		key = strings.TrimSuffix(key, metaSuffix)
+	} else if key != "" {
+		key += "/"
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.notifier != notifier {
@@ -188,9 +206,9 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 		if !isFile && event.Has(fsnotify.Create) && (below || within(sub.dir, event.Name)) {
 			// If this fails, some notifications are missing; they are only hints.
 			_ = w.follow(event.Name, sub.dir)
-			sub.notify() // objects may have been created before the watch
+			sub.changed(key) // objects may have been created before the watch
 		} else if below {
-			sub.notify()
+			sub.changed(key)
 		}
 	}
 }
@@ -204,7 +222,7 @@ func (w *watches) lost(notifier *fsnotify.Watcher) {
 	}
 	for sub := range w.subs {
 		_ = w.follow(w.objects, sub.dir)
-		sub.notify()
+		sub.changed("")
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 var ErrMisuse = errors.New("contract of the store is broken")
 
 // A Store is a store in memory. It implements [storage.Store],
-// [storage.Watcher] and [storage.Clock].
+// [storage.KeyWatcher] and [storage.Clock].
 type Store struct {
 	mu       sync.RWMutex
 	objects  map[string]object
@@ -36,9 +36,9 @@ type Store struct {
 }
 
 var (
-	_ storage.Store   = (*Store)(nil)
-	_ storage.Watcher = (*Store)(nil)
-	_ storage.Clock   = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.KeyWatcher = (*Store)(nil)
+	_ storage.Clock      = (*Store)(nil)
 )
 
 // An object is one state of an object. Its bytes never change; an append may share

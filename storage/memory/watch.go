@@ -10,21 +10,41 @@ import (
 
 type watch struct {
 	prefix  string
-	changed chan struct{} // holds one value
+	changed func(key string)
+	end     func()
 }
 
 // Watch implements [storage.Watcher].
 func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	if err := s.check(ctx); err != nil {
-		return nil, fmt.Errorf("watch %q: %w", prefix, err)
+	changed := make(chan struct{}, 1)
+	notify := func(string) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
 	}
-	if err := storage.CheckPrefix(prefix); err != nil {
-		return nil, fmt.Errorf("watch %q: %w", prefix, err)
+	if err := s.watch(ctx, &watch{prefix, notify, func() { close(changed) }}); err != nil {
+		return nil, err
 	}
-	if !strings.HasSuffix(prefix, "/") {
-		return nil, fmt.Errorf("watch %q: %w: prefix does not end in \"/\"", prefix, storage.ErrKey)
+	return changed, nil
+}
+
+// WatchKeys implements [storage.KeyWatcher].
+func (s *Store) WatchKeys(ctx context.Context, prefix string, changed func(key string)) error {
+	return s.watch(ctx, &watch{prefix, changed, func() {}})
+}
+
+func (s *Store) watch(ctx context.Context, w *watch) error {
+	err := s.check(ctx)
+	if err == nil {
+		err = storage.CheckPrefix(w.prefix)
 	}
-	w := &watch{prefix: prefix, changed: make(chan struct{}, 1)}
+	if err == nil && !strings.HasSuffix(w.prefix, "/") {
+		err = fmt.Errorf("%w: prefix does not end in \"/\"", storage.ErrKey)
+	}
+	if err != nil {
+		return fmt.Errorf("watch %q: %w", w.prefix, err)
+	}
 	s.mu.Lock()
 	s.watches[w] = struct{}{}
 	s.mu.Unlock()
@@ -33,17 +53,14 @@ func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 		defer s.mu.Unlock()
 		s.drop(w)
 	})
-	return w.changed, nil
+	return nil
 }
 
 // notify notifies the watches of key. The caller must hold mu.
 func (s *Store) notify(key string) {
 	for w := range s.watches {
 		if strings.HasPrefix(key, w.prefix) {
-			select {
-			case w.changed <- struct{}{}:
-			default:
-			}
+			w.changed(key)
 		}
 	}
 }
@@ -52,6 +69,6 @@ func (s *Store) notify(key string) {
 func (s *Store) drop(w *watch) {
 	if _, ok := s.watches[w]; ok {
 		delete(s.watches, w)
-		close(w.changed)
+		w.end()
 	}
 }

@@ -307,7 +307,12 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 
 // Watch implements [storage.Watcher].
 func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	return s.watch.add(ctx, prefix)
+	return s.watch.channelOf(ctx, prefix)
+}
+
+// WatchKeys implements [storage.KeyWatcher].
+func (s *Store) WatchKeys(ctx context.Context, prefix string, changed func(key string)) error {
+	return s.watch.add(ctx, &subscription{prefix, changed, func() {}})
 }
 
 // WithTx returns a store that operates within the caller's transaction; see [Tx].

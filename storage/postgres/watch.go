@@ -38,16 +38,32 @@ type watches struct {
 
 type subscription struct {
 	prefix  string
-	changed chan struct{} // holds one value
+	changed func(key string) // "" stands for any
+	end     func()
 }
 
 func newWatches(config *pgx.ConnConfig, channel string, log *slog.Logger) *watches {
 	return &watches{config: config, channel: channel, log: log, subs: make(map[*subscription]struct{}), done: make(chan struct{})}
 }
 
-func (w *watches) add(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	err := storage.CheckPrefix(prefix)
-	if err == nil && !strings.HasSuffix(prefix, "/") {
+// channelOf subscribes with a channel that holds one value.
+func (w *watches) channelOf(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	changed := make(chan struct{}, 1)
+	notify := func(string) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if err := w.add(ctx, &subscription{prefix, notify, func() { close(changed) }}); err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
+
+func (w *watches) add(ctx context.Context, sub *subscription) error {
+	err := storage.CheckPrefix(sub.prefix)
+	if err == nil && !strings.HasSuffix(sub.prefix, "/") {
 		err = fmt.Errorf("%w: prefix does not end in \"/\"", storage.ErrKey)
 	}
 	w.mu.Lock()
@@ -56,27 +72,26 @@ func (w *watches) add(ctx context.Context, prefix string) (<-chan struct{}, erro
 		err = os.ErrClosed
 	}
 	if err != nil {
-		return nil, fmt.Errorf("watch %q: %w", prefix, err)
+		return fmt.Errorf("watch %q: %w", sub.prefix, err)
 	}
 	if w.cancel == nil {
 		var running context.Context
 		running, w.cancel = context.WithCancel(context.Background())
 		go w.run(running)
 	}
-	sub := &subscription{prefix: prefix, changed: make(chan struct{}, 1)}
 	w.subs[sub] = struct{}{}
 	context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.drop(sub)
 	})
-	return sub.changed, nil
+	return nil
 }
 
 func (w *watches) drop(sub *subscription) {
 	if _, ok := w.subs[sub]; ok {
 		delete(w.subs, sub)
-		close(sub.changed)
+		sub.end()
 	}
 }
 
@@ -100,10 +115,7 @@ func (w *watches) changed(key string) {
 	defer w.mu.Unlock()
 	for sub := range w.subs {
 		if key == "" || strings.HasPrefix(key, sub.prefix) {
-			select {
-			case sub.changed <- struct{}{}:
-			default:
-			}
+			sub.changed(key)
 		}
 	}
 }

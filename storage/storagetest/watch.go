@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/feedctl/feedctl/storage"
@@ -33,23 +34,28 @@ func testWatch(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := watchKeys(t, s, s.key("a/b/"))
 	for round := range 2 {
 		key := s.key("a/b/c/d")
 		version := s.create(t, key, storage.Meta{}, "")
 		awaitAll(watches)
+		keys.await(key)
 		version, err := s.store.Append(t.Context(), key, version, storage.Meta{}, storage.Bytes([]byte("x")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		awaitAll(watches)
+		keys.await(key)
 		if _, err = s.store.Replace(t.Context(), key, version, storage.Meta{}, storage.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 		awaitAll(watches)
+		keys.await(key)
 		if err := s.store.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 		awaitAll(watches)
+		keys.await(key)
 		if round == 0 {
 			cancelGone()
 			awaitClosed(ended)
@@ -58,6 +64,35 @@ func testWatch(t *testing.T, s *suite) {
 	cancel()
 	for _, changed := range watches {
 		awaitClosed(changed)
+	}
+}
+
+// keyHints are the hints of a [storage.KeyWatcher]; nil if the store is not one.
+type keyHints chan string
+
+func watchKeys(t *testing.T, s *suite, prefix string) keyHints {
+	t.Helper()
+	watcher, ok := storage.As[storage.KeyWatcher](s.store)
+	if !ok {
+		return nil
+	}
+	hints := make(keyHints, 1000) // far more than the test causes
+	if err := watcher.WatchKeys(t.Context(), "x", func(string) {}); err == nil {
+		t.Error(`WatchKeys "x": no error`)
+	}
+	if err := watcher.WatchKeys(t.Context(), prefix, func(key string) { hints <- key }); err != nil {
+		t.Fatal(err)
+	}
+	return hints
+}
+
+// await receives hints until one covers the key. Each must be a key or a prefix.
+func (h keyHints) await(key string) {
+	for h != nil {
+		hint := <-h
+		if hint == key || hint == "" || strings.HasSuffix(hint, "/") && strings.HasPrefix(key, hint) {
+			return
+		}
 	}
 }
 
