@@ -107,6 +107,7 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 		f.r.feeds.Add(f.name, f, 1)
 	}
 	f.r.heads.saw(p)
+	f.r.trackers.saw(p)
 	return p, nil
 }
 

@@ -143,20 +143,12 @@ func (h *heads) list(ctx context.Context) ([]string, error) {
 
 // pollFeed polls one feed, through the reader's state of the feed if there is one.
 func (h *heads) pollFeed(ctx context.Context, name string) error {
-	if f, ok := h.reader.feeds.Get(name); ok {
-		_, err := f.Newest(ctx)
-		return err
-	}
 	h.mu.Lock()
 	known := h.byName[name]
 	known.at = time.Now()
 	last := known.page
 	h.mu.Unlock()
-	reader := chain.NewReader(h.reader.store, name)
-	if last != nil {
-		reader.Remember(last)
-	}
-	p, err := reader.Newest(ctx)
+	p, err := h.reader.head(ctx, name, last)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,7 @@ type Reader struct {
 	finished    *lru.Cache[string, struct{}] // snapshots, by the key of the index
 	subscribers *subscribers
 	heads       heads
+	trackers    trackers
 	closing     chan struct{}
 	closed      atomic.Bool
 }
@@ -113,6 +114,7 @@ func (r *Reader) Close(ctx context.Context) {
 		close(r.closing)
 	}
 	r.subscribers.close()
+	r.trackers.close()
 	r.source.buffers.abandon()
 	r.background.close(ctx)
 }

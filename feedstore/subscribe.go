@@ -65,6 +65,26 @@ func (h *subscribers) join(f *Feed) *subscription {
 	return u
 }
 
+// enter counts a caller that waits, unless MaxWaiters are waiting already.
+func (h *subscribers) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.waiting >= h.reader.config.MaxWaiters {
+		return false
+	}
+	h.waiting++
+	h.changed()
+	return true
+}
+
+// exit undoes enter.
+func (h *subscribers) exit() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting--
+	h.changed()
+}
+
 // changed reports the number of waiting callers. The caller must hold mu.
 func (h *subscribers) changed() {
 	if h.reader.config.Waiting != nil {
@@ -88,6 +108,7 @@ func (h *subscribers) leave(u *subscription) {
 // Notify reports that a feed has changed, so that waiting callers are woken without the
 // delay of polling.
 func (r *Reader) Notify(name string) {
+	r.trackers.hintAt(name)
 	h := r.subscribers
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,6 +9,7 @@
 //	GET|HEAD /snapshots/{name}                 the newest index
 //	GET|HEAD /snapshots/{name}/{id}            an index
 //	GET|HEAD /snapshots/{name}/{id}/pages/{n}  a page of a snapshot
+//	GET|HEAD /changes                          the names of feeds that have changed, as JSON
 //	GET|HEAD /                                 the names of all feeds and snapshots, as JSON or HTML
 //
 // and, with Config.Operations:
@@ -45,6 +46,15 @@
 //
 // A page that has been pruned is 410 Gone. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
+//
+// # Changes
+//
+// /changes lists the feeds that have changed since the token in the query "since", at most
+// 1000, with a new token (see [ChangedFeeds]); without a token, all feeds. "prefix" selects
+// names, "limit" lowers the maximum. With "Prefer: wait=N" the answer is delayed until there is
+// a change, or N seconds have passed. A token is valid as long as the process
+// runs and clients ask at least every ten minutes; otherwise the answer is 410. The feeds are
+// polled as [feedstore.Reader.Changes] describes, however many clients there are.
 //
 // # Remote stores
 //
@@ -83,6 +93,7 @@
 //	no-page             404  the feed, or snapshot, has no such page (yet)
 //	no-snapshot         404  there is no such snapshot
 //	feed-deleted        404  the feed was deleted; 410 for its pages
+//	changes-lost        410  changes since the token are not known; start over without it
 //	page-pruned         410  the page was removed; start from the linked snapshot, if any
 //	method              405  see Allow; 501 for a method that no resource has
 //	not-acceptable      406  Accept or Accept-Encoding leaves nothing to send

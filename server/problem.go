@@ -28,6 +28,8 @@ var problems = []struct {
 	{chain.ErrDeleted, http.StatusNotFound, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
 	{chain.ErrNoFeed, http.StatusNotFound, "no-feed", "there is no such feed, or nothing was published to it yet"},
 	{chain.ErrNoPage, http.StatusNotFound, "no-page", ""},
+	{feedstore.ErrToken, http.StatusGone, "changes-lost", "changes since the token are not known; start over without it, and compare the versions of all feeds"},
+	{feedstore.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is shutting down"},
 	{chain.ErrPruned, http.StatusGone, "page-pruned", ""},
 	{chain.ErrCorrupt, http.StatusInternalServerError, "corrupt", "the resource is corrupt in the store"},
 	{storage.ErrNoStore, http.StatusServiceUnavailable, "store-away", "the store does not exist; is its disk mounted?"},

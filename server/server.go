@@ -159,6 +159,7 @@ func (s *Server) routes() http.Handler {
 		handle("/metrics", get(reading(s.metrics.serve)))
 	}
 	handle("/", get(reading(s.getDirectory)))
+	handle("/changes", get(reading(s.getChanges)))
 	handle(layout.FeedPath("{feed}"), feed)
 	handle(layout.FeedPath("{feed}")+"/pages/{n}", get(reading(s.getPage)))
 	handle(layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex)))

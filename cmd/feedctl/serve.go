@@ -45,6 +45,7 @@ on.
   /                        a directory of feeds and snapshots, unless --no-listing is given
   /feeds/FEED              the newest page of a feed, where consumers begin; POST publishes
   /snapshots/NAME          the index of the newest snapshot
+  /changes                 the names of feeds that have changed since a token
   /healthz /readyz         for the supervisor of the process
   /metrics                 for Prometheus
 

@@ -1,0 +1,363 @@
+package feedstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// ErrToken: a token of [Reader.Changes] is not one that this reader has given, or is too old.
+// The caller has to start over without a token, and to compare the versions of all feeds.
+var ErrToken = errors.New("changes since the token are not known")
+
+// ErrClosed: the reader has been closed.
+var ErrClosed = errors.New("reader is closed")
+
+// A FeedVersion is a state of a feed.
+type FeedVersion struct {
+	Name string
+	// Version is opaque, and differs if the newest page does. It is empty if the feed was deleted.
+	Version string
+}
+
+// Changes are feeds that have changed.
+type Changes struct {
+	// Feeds are in the order of their last changes.
+	Feeds []FeedVersion
+	// Token is where to continue.
+	Token string
+	// Complete: each feed that exists has been among the feeds since a caller started without a
+	// token. Changes from now on will follow.
+	Complete bool
+	// Waited: the call could wait for changes.
+	Waited bool
+}
+
+// Limits of [Reader.Changes].
+const (
+	trackedFor    = 10 * time.Minute // after the last call, feeds are no longer polled
+	maxTombstones = 10_000           // deleted feeds that are remembered
+	noticeEvery   = 100 * time.Millisecond
+)
+
+// Changes returns feeds that have changed since a token, at most as many as limit, whose
+// names begin with prefix. Without a token, all feeds have changed. If there are none, it waits
+// for some, at most the given time, and not for more than five minutes. A change is noticed at once if it is made by way of this
+// reader or the store notifies of it, or else when the feed is polled: after a second at first,
+// less and less often if it does not change, so that 50 requests a second to a remote store
+// suffice. Polling is shared by all callers; it begins with the first call, and ends ten
+// minutes after the last one.
+//
+// The error matches [ErrToken] if the caller has to start over.
+func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, wait time.Duration) (*Changes, error) {
+	wait = min(wait, trackedFor/2)
+	t, err := r.tracker(since)
+	if err != nil {
+		return nil, err
+	}
+	defer t.asked()
+	seq, err := t.parse(since)
+	if err != nil {
+		return nil, err
+	}
+	c, err, changed := t.collect(seq, prefix, limit)
+	if err != nil || len(c.Feeds) > 0 || wait <= 0 || !r.subscribers.enter() {
+		return c, err
+	}
+	defer r.subscribers.exit()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for over := false; !over && err == nil && len(c.Feeds) == 0; {
+		select {
+		case <-changed:
+		case <-timer.C:
+			over = true
+		case <-r.closing:
+			over = true
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		c, err, changed = t.collect(seq, prefix, limit)
+		if c != nil {
+			c.Waited = true
+		}
+	}
+	return c, err
+}
+
+// trackers has the tracker of a reader while there are callers.
+type trackers struct {
+	mu      sync.Mutex
+	current *tracker
+	closed  bool
+	done    sync.WaitGroup
+}
+
+// A tracker notices changes of all feeds.
+type tracker struct {
+	reader *Reader
+	epoch  string // begins its tokens
+	stop   context.CancelFunc
+	hint   chan struct{} // holds a value if there is something to do
+
+	mu         sync.Mutex
+	last       time.Time // of the last call
+	byName     map[string]*tracked
+	seq        int64     // of the last change
+	oldest     int64     // changes up to this one may have been forgotten
+	log        []logged  // in the order of seq; what changed again later is ignored
+	tombstones int       // feeds in byName that were deleted
+	complete   bool      // each feed has been polled
+	failure    error     // why feeds cannot be listed
+	noticed    int64     // callers have been notified of changes up to this one
+	notified   time.Time // when they were
+	changed    chan struct{}
+	hinted     map[string]bool // feeds that may have changed
+	anyHinted  bool            // any feed may have changed
+}
+
+// A tracked is the state of one feed.
+type tracked struct {
+	page     *chain.Page // nil if it is not known, or the feed was deleted
+	version  string
+	seq      int64         // of its last change; 0 if the feed has not been seen
+	polled   time.Time     // last
+	interval time.Duration // until it is to be polled again
+}
+
+type logged struct {
+	seq  int64
+	name string
+}
+
+// tracker returns the tracker, and starts one if there is none.
+func (r *Reader) tracker(since string) (*tracker, error) {
+	s := &r.trackers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case s.current != nil:
+		s.current.asked()
+		return s.current, nil
+	case since != "":
+		return nil, fmt.Errorf("%w: start over", ErrToken) // and do not begin for nothing
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t := &tracker{
+		reader: r, epoch: strings.ToLower(rand.Text()[:20]), stop: stop, hint: make(chan struct{}, 1),
+		last: time.Now(), byName: map[string]*tracked{}, changed: make(chan struct{}), hinted: map[string]bool{},
+	}
+	s.current = t
+	s.done.Go(func() {
+		defer stop()
+		t.run(ctx)
+	})
+	return t, nil
+}
+
+// close ends tracking.
+func (s *trackers) close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.current != nil {
+		s.current.stop()
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+}
+
+// asked notes a call.
+func (t *tracker) asked() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = time.Now()
+}
+
+// abandoned reports whether there have been no calls for long, and the tracker is to end.
+func (t *tracker) abandoned() bool {
+	s := &t.reader.trackers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.last) < trackedFor {
+		return false
+	}
+	if s.current == t {
+		s.current = nil
+	}
+	return true
+}
+
+// parse returns the change that a token stands for; 0 without a token.
+func (t *tracker) parse(token string) (int64, error) {
+	if token == "" {
+		return 0, nil
+	}
+	epoch, number, _ := strings.Cut(token, "-")
+	seq, err := strconv.ParseInt(number, 10, 64)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || epoch != t.epoch || seq < t.oldest || seq > t.seq || number != strconv.FormatInt(seq, 10) {
+		return 0, fmt.Errorf("%w: start over", ErrToken)
+	}
+	return seq, nil
+}
+
+// collect returns changes, and a channel that is closed when there may be more.
+func (t *tracker) collect(since int64, prefix string, limit int) (*Changes, error, <-chan struct{}) { //nolint:revive // the error belongs to the changes
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &Changes{Feeds: []FeedVersion{}}
+	from, _ := slices.BinarySearchFunc(t.log, since+1, func(l logged, seq int64) int { return cmp.Compare(l.seq, seq) })
+	upTo := t.seq
+	for _, l := range t.log[from:] {
+		feed := t.byName[l.name]
+		if feed == nil || feed.seq != l.seq || !strings.HasPrefix(l.name, prefix) {
+			continue
+		}
+		if len(c.Feeds) == limit {
+			break
+		}
+		c.Feeds = append(c.Feeds, FeedVersion{l.name, feed.version})
+		upTo = l.seq
+	}
+	if len(c.Feeds) < limit {
+		upTo = t.seq
+	}
+	if len(c.Feeds) == 0 && t.failure != nil {
+		return nil, t.failure, t.changed
+	}
+	c.Token = t.epoch + "-" + strconv.FormatInt(upTo, 10)
+	c.Complete = t.complete && t.failure == nil && upTo == t.seq
+	return c, nil, t.changed
+}
+
+// damaged is the version of a feed that cannot be read.
+const damaged = "damaged"
+
+func versionOf(p *chain.Page) string {
+	return fmt.Sprintf("%d-%d-%s", p.Number, p.Entities, p.SHA256[:min(len(p.SHA256), 12)])
+}
+
+// saw records the version of a feed, "" if it does not exist, and its newest page, if that
+// could be read. It reports whether that is news.
+func (t *tracker) saw(name, version string, p *chain.Page) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	feed := t.byName[name]
+	if feed == nil {
+		feed = &tracked{}
+		t.byName[name] = feed
+	}
+	if version == "" && feed.seq == 0 {
+		delete(t.byName, name) // it has no pages yet
+		return false
+	}
+	if p != nil {
+		feed.page = lean(p)
+	}
+	if feed.seq > 0 && feed.version == version {
+		return false
+	}
+	switch {
+	case version == "":
+		feed.page = nil
+		t.tombstones++
+	case feed.seq > 0 && feed.version == "":
+		t.tombstones--
+	}
+	t.seq++
+	feed.version, feed.seq = version, t.seq
+	t.log = append(t.log, logged{t.seq, name})
+	if t.tombstones > maxTombstones {
+		t.bury()
+	}
+	if len(t.log) > 2*len(t.byName)+1000 {
+		t.log = slices.DeleteFunc(t.log, func(l logged) bool { f := t.byName[l.name]; return f == nil || f.seq != l.seq })
+	}
+	return true
+}
+
+// bury forgets the feeds that were deleted: tokens from before are too old. The caller must
+// hold mu.
+func (t *tracker) bury() {
+	for name, feed := range t.byName {
+		if feed.version == "" && feed.seq > 0 {
+			delete(t.byName, name)
+		}
+	}
+	t.tombstones, t.oldest = 0, t.seq
+}
+
+// notify notifies the callers that wait, if there is something new for them, but not more
+// often than noticeEvery. It returns how long to wait until it does.
+func (t *tracker) notify() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.noticed == t.seq {
+		return 0
+	}
+	if wait := noticeEvery - time.Since(t.notified); wait > 0 {
+		return wait
+	}
+	t.noticed, t.notified = t.seq, time.Now()
+	t.wake()
+	return 0
+}
+
+// wake wakes all callers that wait. The caller must hold mu.
+func (t *tracker) wake() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// hintAt notes that a feed may have changed, or any if name is "".
+func (t *tracker) hintAt(name string) {
+	t.mu.Lock()
+	if name == "" {
+		t.anyHinted = true
+	} else {
+		t.hinted[name] = true
+	}
+	t.mu.Unlock()
+	t.poke()
+}
+
+func (t *tracker) poke() {
+	select {
+	case t.hint <- struct{}{}:
+	default:
+	}
+}
+
+// saw records the newest page of a feed for callers that wait for changes of any feed.
+func (s *trackers) saw(p *chain.Page) {
+	s.mu.Lock()
+	t := s.current
+	s.mu.Unlock()
+	if t != nil && t.saw(p.Feed, versionOf(p), p) {
+		t.poke()
+	}
+}
+
+// hintAt notes that a feed may have changed.
+func (s *trackers) hintAt(name string) {
+	s.mu.Lock()
+	t := s.current
+	s.mu.Unlock()
+	if t != nil {
+		t.hintAt(name)
+	}
+}

@@ -1,0 +1,275 @@
+package feedstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A pace is how often a tracker polls feeds that do not change.
+type pace struct {
+	rate    float64       // polls a second, of all feeds together
+	longest time.Duration // between two polls of a feed, unless there are too many
+	list    time.Duration // between two listings of the feeds
+	atOnce  int           // polls
+}
+
+// paceOf returns the pace for a store, which may notify of changes.
+func paceOf(store storage.Store, notifies bool) pace {
+	switch remote := storage.PropertiesOf(store).Remote; {
+	case remote && notifies:
+		return pace{rate: 10, longest: time.Minute, list: time.Minute, atOnce: 16}
+	case remote:
+		return pace{rate: headsRate, longest: 10 * time.Second, list: 30 * time.Second, atOnce: 16}
+	case notifies:
+		return pace{rate: 100, longest: 10 * time.Second, list: 10 * time.Second, atOnce: 1}
+	default:
+		return pace{rate: 1000, longest: time.Second, list: time.Second, atOnce: 1}
+	}
+}
+
+// pollTimeout limits one poll of a feed.
+const pollTimeout = 30 * time.Second
+
+// run polls feeds: at first all, then those that may have changed, and each from time to time.
+func (t *tracker) run(ctx context.Context) {
+	notifies := t.watch(ctx)
+	pace := paceOf(t.reader.store, notifies)
+	var listed time.Time
+	for !t.abandoned() {
+		again := time.Second
+		if t.takeAny() || listed.IsZero() || time.Since(listed) >= pace.list {
+			t.list(ctx)
+			listed = time.Now()
+		}
+		t.poll(ctx, t.due(pace), pace)
+		if ctx.Err() != nil {
+			return
+		}
+		t.polled()
+		if wait := t.notify(); wait > 0 {
+			again = wait
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-timer.C:
+		case <-t.hint:
+			select { // so that changes that follow soon are polled together
+			case <-time.After(noticeEvery / 4):
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// watch lets the store notify of changes, if it can.
+func (t *tracker) watch(ctx context.Context) bool {
+	watcher, ok := storage.As[storage.KeyWatcher](t.reader.store)
+	if !ok {
+		return false
+	}
+	err := watcher.WatchKeys(ctx, layout.FeedsPrefix, func(key string) {
+		name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
+		if !ok {
+			name = "" // any
+		}
+		t.hintAt(name)
+	})
+	if err != nil {
+		t.reader.log.WarnContext(ctx, "cannot watch feeds, falling back to polling", "error", err)
+	}
+	return err == nil
+}
+
+// takeAny reports whether any feed may have changed, and makes all due then.
+func (t *tracker) takeAny() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.anyHinted {
+		return false
+	}
+	t.anyHinted = false
+	for _, feed := range t.byName {
+		feed.interval = 0
+	}
+	return true
+}
+
+// list looks for feeds that are new, and for those that are gone, and makes them due.
+func (t *tracker) list(ctx context.Context) {
+	there := map[string]bool{}
+	for name, err := range chain.Feeds(ctx, t.reader.store, "") {
+		if err != nil {
+			t.failed(ctx, err)
+			return
+		}
+		there[name] = true
+	}
+	t.failed(ctx, nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range there {
+		if feed := t.byName[name]; feed == nil {
+			t.byName[name] = &tracked{}
+		} else if feed.seq > 0 && feed.version == "" {
+			feed.polled, feed.interval = time.Time{}, 0 // it is there again
+		}
+	}
+	for name, feed := range t.byName {
+		if !there[name] && (feed.seq == 0 || feed.version != "") {
+			feed.polled, feed.interval = time.Time{}, 0
+		}
+	}
+}
+
+// failed notes whether feeds can be listed, and tells callers that wait.
+func (t *tracker) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if (err == nil) == (t.failure == nil) {
+		return
+	}
+	if err != nil {
+		t.reader.log.WarnContext(ctx, "list feeds to notice changes", "error", err)
+	}
+	t.failure = err
+	t.wake()
+}
+
+// due returns the feeds that are to be polled now: those that may have changed, those that
+// have not been polled yet, and of the others as many as the pace allows, those that have
+// waited for longest first.
+func (t *tracker) due(p pace) (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	type waiting struct {
+		name   string
+		polled time.Time
+	}
+	var others []waiting
+	for name, feed := range t.byName {
+		switch {
+		case t.hinted[name] || feed.polled.IsZero():
+			names = append(names, name)
+		case now.Sub(feed.polled) >= feed.interval && (feed.version != "" || feed.seq == 0):
+			others = append(others, waiting{name, feed.polled})
+		}
+	}
+	for name := range t.hinted {
+		if t.byName[name] == nil && layout.CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	clear(t.hinted)
+	slices.Sort(names)
+	slices.SortFunc(others, func(a, b waiting) int { return cmp.Or(a.polled.Compare(b.polled), cmp.Compare(a.name, b.name)) })
+	for _, other := range others[:min(len(others), int(p.rate))] {
+		names = append(names, other.name)
+	}
+	return names
+}
+
+// poll polls feeds.
+func (t *tracker) poll(ctx context.Context, names []string, p pace) {
+	if len(names) == 0 {
+		return
+	}
+	longest := max(p.longest, time.Duration(float64(t.count())/p.rate*float64(time.Second)))
+	var g errgroup.Group
+	g.SetLimit(p.atOnce)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			t.pollFeed(ctx, name, longest)
+			return nil
+		})
+	}
+	_ = g.Wait() // no function returns an error
+}
+
+func (t *tracker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byName)
+}
+
+// pollFeed polls one feed, and says when it is to be polled again.
+func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Duration) {
+	t.mu.Lock()
+	var last *chain.Page
+	var seq int64
+	if feed := t.byName[name]; feed != nil {
+		last, seq = feed.page, feed.seq
+	}
+	t.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	p, err := t.reader.head(within, name, last)
+	switch {
+	case err == nil:
+		t.saw(name, versionOf(p), p)
+	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrDeleted):
+		t.saw(name, "", nil)
+	case errors.Is(err, chain.ErrCorrupt), errors.Is(err, storage.ErrLayout):
+		t.saw(name, damaged, nil)
+	case ctx.Err() == nil:
+		t.reader.log.DebugContext(ctx, "poll a feed", "feed", name, "error", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	feed := t.byName[name]
+	if feed == nil {
+		return
+	}
+	if feed.seq != seq {
+		feed.interval = firstPoll
+	} else {
+		feed.interval = min(max(2*feed.interval, firstPoll), longest)
+	}
+	feed.polled = time.Now()
+}
+
+// polled notes that each feed has been polled, after the first time.
+func (t *tracker) polled() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.complete || t.failure != nil {
+		return
+	}
+	for _, feed := range t.byName {
+		if feed.seq == 0 {
+			return
+		}
+	}
+	t.complete = true
+	t.wake()
+}
+
+// head returns the newest page of a feed, through the reader's state of the feed if there is one.
+func (r *Reader) head(ctx context.Context, name string, last *chain.Page) (*chain.Page, error) {
+	if f, ok := r.feeds.Get(name); ok {
+		return f.Newest(ctx)
+	}
+	reader := chain.NewReader(r.store, name)
+	if last != nil {
+		reader.Remember(last)
+	}
+	return reader.Newest(ctx)
+}
