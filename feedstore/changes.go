@@ -51,11 +51,14 @@ const (
 
 // Changes returns feeds that have changed since a token, at most as many as limit, whose
 // names begin with prefix. Without a token, all feeds have changed. If there are none, it waits
-// for some, at most the given time, and not for more than five minutes. A change is noticed at once if it is made by way of this
-// reader or the store notifies of it, or else when the feed is polled: after a second at first,
-// less and less often if it does not change, so that 50 requests a second to a remote store
-// suffice. Polling is shared by all callers; it begins with the first call, and ends ten
-// minutes after the last one.
+// for some, at most the given time, and not for more than five minutes, provided that fewer than
+// Config.MaxWaiters callers are waiting.
+//
+// A change is noticed at once if it is made by way of this reader or the store notifies of it, or
+// else when the feed is polled: after a second at first, less and less often if it does not change,
+// so that 50 requests a second to a remote store suffice. Polling is shared by all callers; it begins
+// with the first call, and ends ten minutes after the last one. It needs some hundred bytes for each
+// feed.
 //
 // The error matches [ErrToken] if the caller has to start over.
 func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, wait time.Duration) (*Changes, error) {
@@ -132,6 +135,7 @@ type tracked struct {
 	seq      int64         // of its last change; 0 if the feed has not been seen
 	polled   time.Time     // last
 	interval time.Duration // until it is to be polled again
+	failures int           // polls that have failed in a row
 }
 
 type logged struct {

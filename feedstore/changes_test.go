@@ -1,17 +1,23 @@
 package feedstore_test
 
 import (
+	"context"
 	"errors"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
-	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // TestChangesOfFeed follows one feed through its life.
@@ -79,28 +85,87 @@ func TestChangesOfFeed(t *testing.T) {
 	}
 }
 
-// TestChangesOnDisk: what another process writes to a store on disk is noticed by notifications.
-func TestChangesOnDisk(t *testing.T) {
-	dir := t.TempDir()
-	store, err := file.New(dir)
-	check(t, err)
-	defer store.Close()
-	other, err := file.New(dir)
-	check(t, err)
-	defer other.Close()
-	r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
-	c, err := r.Changes(t.Context(), "", "", 10, 0)
-	check(t, err)
-	for n := range 3 {
-		publish(t, other, 10, n, 1, short)
-		for token := c.Token; ; token = c.Token {
-			c, err = r.Changes(t.Context(), token, "", 10, time.Minute)
-			check(t, err)
-			if len(c.Feeds) > 0 {
-				break
+// TestChangesOfStores: what another process writes to a real store is noticed.
+func TestChangesOfStores(t *testing.T) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"file":       func(t *testing.T) string { return "file:" + filepath.ToSlash(t.TempDir()) },
+		"postgresql": func(t *testing.T) string { return pgtest.Start(t).URL("changes") },
+		"s3":         func(t *testing.T) string { return s3test.Start(t).URL("changes") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := url(t)
+			open := func() storage.Store {
+				store, err := stores.Open(t.Context(), url, stores.Options{Create: true})
+				check(t, err)
+				t.Cleanup(func() { check(t, store.Close()) })
+				return store
 			}
-		}
+			store, other := open(), open()
+			r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
+			token := ""
+			next := func() (version string) {
+				for {
+					c, err := r.Changes(t.Context(), token, "", 10, time.Minute)
+					check(t, err)
+					token = c.Token
+					for _, feed := range c.Feeds {
+						return feed.Version
+					}
+				}
+			}
+			versions := map[string]bool{"": true}
+			for n := range 3 {
+				publish(t, other, 2, n, 1, short)
+				if version := next(); versions[version] {
+					t.Errorf("after %d entities, the version is %q again", n+1, version)
+				} else {
+					versions[version] = true
+				}
+			}
+			_, err := producer.Delete(t.Context(), other, "f", false)
+			check(t, err)
+			if version := next(); version != "" {
+				t.Errorf("after it was deleted, the version is %q", version)
+			}
+		})
 	}
+}
+
+// A lockedStore refuses to read one feed.
+type lockedStore struct {
+	storage.Store
+	feed   string
+	locked atomic.Bool
+}
+
+func (s *lockedStore) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if s.locked.Load() && strings.HasPrefix(key, layout.FeedPages(s.feed)) {
+		return storage.Info{}, storage.ErrPermission
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+// TestChangesOfLocked: a feed that cannot be read does not delay the others for long, and has another
+// version when it can be read.
+func TestChangesOfLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lockedStore{Store: memory.New(), feed: "f"}
+		publish(t, store, 2, 0, 1, short)
+		store.locked.Store(true)
+		r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
+		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
+		check(t, err)
+		if len(c.Feeds) != 1 || !c.Complete || c.Feeds[0].Version == "" {
+			t.Errorf("while the feed cannot be read: %+v", c)
+		}
+		version := c.Feeds[0].Version
+		store.locked.Store(false)
+		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
+		check(t, err)
+		if len(c.Feeds) != 1 || c.Feeds[0].Version == version {
+			t.Errorf("when it can be read, after %q: %+v", version, c)
+		}
+	})
 }
 
 // TestChangesOfTombstones: so many feeds were deleted that tokens from before are too old.

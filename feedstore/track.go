@@ -27,7 +27,7 @@ type pace struct {
 func paceOf(store storage.Store, notifies bool) pace {
 	switch remote := storage.PropertiesOf(store).Remote; {
 	case remote && notifies:
-		return pace{rate: 10, longest: time.Minute, list: time.Minute, atOnce: 16}
+		return pace{rate: headsRate, longest: time.Minute, list: time.Minute, atOnce: 16}
 	case remote:
 		return pace{rate: headsRate, longest: 10 * time.Second, list: 30 * time.Second, atOnce: 16}
 	case notifies:
@@ -37,8 +37,12 @@ func paceOf(store storage.Store, notifies bool) pace {
 	}
 }
 
-// pollTimeout limits one poll of a feed.
-const pollTimeout = 30 * time.Second
+const (
+	pollTimeout = 30 * time.Second // limits one poll of a feed
+	// pollFailures is how often in a row a feed that has not been seen yet cannot be polled until it
+	// is taken to be damaged.
+	pollFailures = 3
+)
 
 // run polls feeds: at first all, then those that may have changed, and each from time to time.
 func (t *tracker) run(ctx context.Context) {
@@ -215,22 +219,31 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	t.mu.Lock()
 	var last *chain.Page
 	var seq int64
+	failures := 0
 	if feed := t.byName[name]; feed != nil {
-		last, seq = feed.page, feed.seq
+		last, seq, failures = feed.page, feed.seq, feed.failures
 	}
 	t.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	p, err := t.reader.head(within, name, last)
 	switch {
+	case ctx.Err() != nil:
+		return
 	case err == nil:
 		t.saw(name, versionOf(p), p)
 	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrDeleted):
 		t.saw(name, "", nil)
 	case errors.Is(err, chain.ErrCorrupt), errors.Is(err, storage.ErrLayout):
 		t.saw(name, damaged, nil)
-	case ctx.Err() == nil:
+	default:
 		t.reader.log.DebugContext(ctx, "poll a feed", "feed", name, "error", err)
+		if failures++; seq == 0 && failures == pollFailures { // it must not delay the others
+			t.saw(name, damaged, nil)
+		}
+	}
+	if err == nil {
+		failures = 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,7 +256,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	} else {
 		feed.interval = min(max(2*feed.interval, firstPoll), longest)
 	}
-	feed.polled = time.Now()
+	feed.polled, feed.failures = time.Now(), failures
 }
 
 // polled notes that each feed has been polled, after the first time.
