@@ -86,7 +86,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 			continue // the next admission leaves out its origin
 		}
 		first.room--
-		first.usage += s.settings.Interval.Seconds() // so that one admission is not all one namespace's
+		first.usage += s.settings().Interval.Seconds() // so that one admission is not all one namespace's
 		if err := start(j); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, full []string, m
 
 // decayed returns what is left of a usage after a time.
 func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
-	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings.HalfLife.Seconds())
+	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
 }
 
 // charge adds the time that a run took to what its namespace has used.

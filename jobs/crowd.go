@@ -17,7 +17,7 @@ type crowd struct {
 }
 
 func (s *Scheduler) crowd(ctx context.Context, tx jobdb.Tx) (*crowd, error) {
-	c := &crowd{s.settings.PerOrigin, map[string]int{}}
+	c := &crowd{s.settings().PerOrigin, map[string]int{}}
 	if c.limit == 0 {
 		return c, nil
 	}

@@ -111,7 +111,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 func (w *worker) linger(a *activeRun) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a.lingers = len(w.runs) < w.config.Slots && w.crowded[a.origins[0]]+w.crowded[a.origins[1]] == 0
+	a.lingers = len(w.runs) < w.slots() && w.crowded[a.origins[0]]+w.crowded[a.origins[1]] == 0
 	return a.lingers
 }
 
@@ -125,7 +125,7 @@ func (w *worker) forget(id runID) {
 // finish writes how a run ended. It tries again while the database is away, as the run has
 // ended either way; but not for longer than the lease.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
-	ctx, cancel := context.WithTimeout(ctx, s.settings.Lease)
+	ctx, cancel := context.WithTimeout(ctx, s.settings().Lease)
 	defer cancel()
 	for {
 		err := s.Finish(ctx, r, o)

@@ -2,3 +2,6 @@ package jobs
 
 // NewScheduler returns a scheduler on a database that a test has opened.
 var NewScheduler = newScheduler
+
+// Beside returns a scheduler on the database of another, as a second process has it.
+func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defaults) }

@@ -28,7 +28,7 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	n.Incarnation = "node-" + strings.ToLower(rand.Text()[:16])
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO @node (incarnation, name, slots, version, labels, started, expires) VALUES ($1, $2, $3, $4, $5, @now, @now + $6)",
-			n.Incarnation, n.Name, n.Slots, n.Version, strings.Join(n.Labels, ","), s.settings.Lease.Microseconds())
+			n.Incarnation, n.Name, n.Slots, n.Version, strings.Join(n.Labels, ","), s.settings().Lease.Microseconds())
 		return err
 	})
 	if err != nil {
@@ -37,11 +37,11 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	return n, nil
 }
 
-// Heartbeat extends the lease of a node. It returns [ErrExpired] if it was too late: then
+// Heartbeat extends the lease of a node, and updates its number of slots. It returns [ErrExpired] if it was too late: then
 // other nodes run its jobs, or will.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2 WHERE incarnation = $1 AND expires > @now", n.Incarnation, s.settings.Lease.Microseconds())
+		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3 WHERE incarnation = $1 AND expires > @now", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
 		if err == nil && changed == 0 {
 			err = ErrExpired
 		}

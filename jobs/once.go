@@ -74,7 +74,7 @@ func (d *Document) transientName() string {
 // forget deletes jobs that run once, and lost nodes, after the retention.
 func (s *Scheduler) forget(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		kept := s.settings.Retention.Microseconds()
+		kept := s.settings().Retention.Microseconds()
 		old, err := load(ctx, tx, "WHERE transient AND state IN ('completed', 'failed') AND stopped <= @now - $1 LIMIT $2 @skip", kept, reapAtOnce)
 		if err != nil {
 			return err

@@ -95,7 +95,7 @@ func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 		}
 		t, err := now(ctx, tx)
 		for _, id := range ids {
-			due := micros(t) + rand.Int64N(startupJitter.Microseconds())
+			due := micros(t) + rand.Int64N(s.settings().StartupJitter.Microseconds()+1)
 			if _, err := tx.Exec(ctx, "UPDATE @job SET not_before = $2, errors = 0, reason = '' WHERE id = $1", id, due); err != nil {
 				return err
 			}

@@ -37,6 +37,10 @@ func (s *Scheduler) Nodes(ctx context.Context) (nodes []NodeStatus, err error) {
 }
 
 func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes []NodeStatus, err error) {
+	settings, err := s.readSettings(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	const sql = `SELECT incarnation, name, slots, version, labels, started, expires,
 			(SELECT count(*) FROM @job WHERE owner = incarnation) FROM @node ORDER BY name, started`
 	err = jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
@@ -46,7 +50,7 @@ func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes 
 		err := scan(&n.Incarnation, &n.Name, &n.Slots, &n.Version, &labels, &started, &expires, &n.Running)
 		n.Labels = strings.FieldsFunc(labels, func(r rune) bool { return r == ',' })
 		n.Started = fromMicros(started)
-		n.Age = t.Sub(fromMicros(expires).Add(-s.settings.Lease))
+		n.Age = t.Sub(fromMicros(expires).Add(-settings.Lease))
 		n.Alive = fromMicros(expires).After(t)
 		nodes = append(nodes, n)
 		return err
@@ -130,6 +134,9 @@ func (s *Scheduler) tenant(ctx context.Context, tx jobdb.Tx, namespace string, t
 }
 
 func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now time.Time, args ...any) (tenants []TenantStatus, err error) {
+	if _, err := s.readSettings(ctx, tx); err != nil {
+		return nil, err
+	}
 	sql := `SELECT t.namespace, t.shares, t.max_running, t.usage, t.charged, count(j.id), count(CASE WHEN j.state = 'running' THEN 1 END),
 			count(CASE WHEN j.state = 'pending' AND j.not_before <= @now AND ` + available + ` THEN 1 END)
 		FROM @tenant AS t LEFT JOIN @job AS j ON j.namespace = t.namespace ` + where + `
@@ -163,6 +170,9 @@ func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most in
 }
 
 func (s *Scheduler) setTenant(ctx context.Context, column, namespace string, value int) error {
+	if !validName.MatchString(namespace) {
+		return fmt.Errorf("set %s of namespace: invalid name %q: %s", column, namespace, nameRule)
+	}
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, "+column+", charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET "+column+" = excluded."+column, namespace, value)
 		return err

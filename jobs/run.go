@@ -66,7 +66,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 				return err
 			}
 		}
-		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings.HealthThreshold
+		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings().HealthThreshold
 		event, err := j.finish(o, s.delay(&j.Document), t)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 
 // delay returns how long a job waits after consecutive errors.
 func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
-	least, most := cmp.Or(d.Backoff.Min, s.settings.Backoff.Min), cmp.Or(d.Backoff.Max, s.settings.Backoff.Max)
+	least, most := cmp.Or(d.Backoff.Min, s.settings().Backoff.Min), cmp.Or(d.Backoff.Max, s.settings().Backoff.Max)
 	return func(errors int64) time.Duration {
 		full := most
 		if doublings := errors - 1; doublings < 32 && least<<doublings < most {

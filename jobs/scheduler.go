@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -14,50 +16,11 @@ import (
 type Scheduler struct {
 	db       *jobdb.DB
 	kinds    Kinds
-	settings Settings
+	defaults Settings
+	cached   atomic.Pointer[Settings]
 
 	mu      sync.Mutex
 	workers map[*worker]bool // of this process
-}
-
-// Settings are the numbers of the scheduler.
-type Settings struct {
-	// Backoff is how long jobs wait after errors, if their documents do not say.
-	Backoff Backoff
-	// HealthThreshold is how long a run must last for errors before it not to count.
-	HealthThreshold time.Duration
-	// Lease is how long a node may be silent before its jobs run elsewhere.
-	Lease time.Duration
-	// HalfLife is the time in which what a namespace has used counts half.
-	HalfLife time.Duration
-	// Interval is the time between two rotations, in each of which a node ends up to MaxChurn
-	// runs, if other jobs wait. None ends before MinRunTime.
-	Interval   time.Duration
-	MaxChurn   int
-	MinRunTime time.Duration
-	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
-	// limit.
-	PerOrigin int
-	// History is how many events of a job are kept.
-	History int64
-	// Retention is how long jobs that run once are kept when they have ended, and lost nodes.
-	Retention time.Duration
-}
-
-// Defaults returns the settings that are used if nothing else is said.
-func Defaults() Settings {
-	return Settings{
-		Backoff:         Backoff{30 * time.Second, time.Hour},
-		HealthThreshold: 2 * time.Minute,
-		Lease:           12 * time.Second,
-		HalfLife:        5 * time.Minute,
-		Interval:        15 * time.Second,
-		MaxChurn:        100,
-		MinRunTime:      time.Minute,
-		PerOrigin:       100,
-		History:         20,
-		Retention:       24 * time.Hour,
-	}
 }
 
 // Open opens the database of a scheduler by its URL, and creates or migrates its tables:
@@ -66,21 +29,37 @@ func Defaults() Settings {
 //	sqlite:FILE                                 for one node, in a file of its own; FILE-node is its lock
 //	sqlite::memory:                             forgotten by Close
 //
-// The error matches [ErrVersion] if a newer program has migrated the tables.
-func Open(ctx context.Context, url string, kinds Kinds, settings Settings) (*Scheduler, error) {
+// The defaults are the settings where [Scheduler.Set] has stored none; all programs that use
+// the database should have the same. The error matches [ErrVersion] if a newer program has
+// migrated the tables.
+func Open(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
 	db, err := jobdb.Open(ctx, url, jobdb.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return newScheduler(db, kinds, settings), nil
+	s := newScheduler(db, kinds, defaults)
+	if _, err := s.Settings(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-func newScheduler(db *jobdb.DB, kinds Kinds, settings Settings) *Scheduler {
-	return &Scheduler{db: db, kinds: kinds, settings: settings, workers: map[*worker]bool{}}
+func newScheduler(db *jobdb.DB, kinds Kinds, defaults Settings) *Scheduler {
+	s := &Scheduler{db: db, kinds: kinds, defaults: defaults, workers: map[*worker]bool{}}
+	s.cached.Store(&defaults)
+	return s
 }
 
 // Close closes the database.
 func (s *Scheduler) Close() error { return s.db.Close() }
+
+// exclusively waits for other transactions that call it, and lets those that follow wait for
+// this one. It must be the first statement of a transaction.
+func exclusively(ctx context.Context, tx jobdb.Tx) error {
+	var one int
+	_, err := jobdb.One(ctx, tx, "SELECT one FROM @mutex @lock", nil, &one)
+	return err
+}
 
 // now returns the time of the database.
 func now(ctx context.Context, tx jobdb.Tx) (time.Time, error) {
@@ -122,8 +101,8 @@ func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventTy
 	if err != nil {
 		return err
 	}
-	if j.events > s.settings.History {
-		_, err = tx.Exec(ctx, "DELETE FROM @event WHERE job = $1 AND number <= $2", j.Document.ID(), j.events-s.settings.History)
+	if last := j.events - int64(s.settings().History); last > 0 {
+		_, err = tx.Exec(ctx, "DELETE FROM @event WHERE job = $1 AND number <= $2", j.Document.ID(), last)
 	}
 	return err
 }

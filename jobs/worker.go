@@ -24,7 +24,8 @@ type WorkerConfig struct {
 	Name string
 	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
-	// Slots is how many jobs run at the same time at most (default 500).
+	// Slots is how many jobs run at the same time at most: as fit into the memory
+	// of the node, up to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
 	Slots   int
 	Version string
 	// Labels are what jobs may ask of their nodes; see [Placement].
@@ -42,7 +43,6 @@ const (
 	ordersEvery    = 2 * time.Second
 	statsEvery     = 10 * time.Second
 	shareEvery     = 2 * time.Second
-	startupJitter  = 5 * time.Second
 	startupGap     = 10 * time.Millisecond // between the runs of one admission
 	runLimit       = 10 * time.Minute
 	stuckAfter     = 5 * time.Minute
@@ -53,6 +53,7 @@ const (
 var (
 	errStopped = errors.New("stopped by the node")
 	errRotated = errors.New("rotated, as others wait")
+	errShrunk  = errors.New("the node has fewer slots")
 	errChanged = errors.New("the job was paused, changed or deleted")
 	errStuck   = fmt.Errorf("no progress for %v", stuckAfter)
 	errLost    = errors.New("the node's lease expired")
@@ -96,7 +97,6 @@ type activeRun struct {
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
 // The error matches [ErrReserved] if the database is an SQLite file that another node uses.
 func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
-	c.Slots = cmp.Or(c.Slots, 500)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -106,7 +106,7 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), shares: make(chan struct{}, 1), runs: map[runID]*activeRun{}, news: newNews()}
 	w.pool = origins.New(origins.Config{
 		Transport: c.Transport,
-		Patience:  s.settings.HealthThreshold / 2, // so that a run that only tries again does not count as healthy
+		Patience:  func() time.Duration { return s.settings().HealthThreshold / 2 }, // so that a run that only tries again does not count as healthy
 		Wait:      w.asked,
 		Works:     w.worked,
 	})
@@ -179,11 +179,11 @@ func (w *worker) loop(ctx context.Context, every time.Duration, wake <-chan stru
 
 // join takes a new incarnation.
 func (w *worker) join(ctx context.Context) error {
-	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.config.Slots, Version: w.config.Version, Labels: w.config.Labels})
+	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.slots(), Version: w.config.Version, Labels: w.config.Labels})
 	if err != nil {
 		return err
 	}
-	if err := w.queue.Serve(n.Incarnation, w.config.Slots); err != nil {
+	if err := w.queue.Serve(n.Incarnation, cmp.Or(w.config.Slots, MaxSlots)); err != nil {
 		return fmt.Errorf("serve the queue of node %s: %w", n.Incarnation, err)
 	}
 	w.mu.Lock()
@@ -191,6 +191,9 @@ func (w *worker) join(ctx context.Context) error {
 	w.node = n
 	return nil
 }
+
+// slots returns how many jobs the node may run at the same time.
+func (w *worker) slots() int { return cmp.Or(w.config.Slots, w.store.settings().MaxJobs) }
 
 func (w *worker) current() Node {
 	w.mu.Lock()
@@ -201,7 +204,9 @@ func (w *worker) current() Node {
 // heartbeat extends the lease. If it has expired, the jobs may run elsewhere: the runs end,
 // and the node begins as a new one.
 func (w *worker) heartbeat(ctx context.Context) error {
-	err := w.store.Heartbeat(ctx, w.current())
+	n := w.current()
+	n.Slots = w.slots()
+	err := w.store.Heartbeat(ctx, n)
 	if !errors.Is(err, ErrExpired) {
 		return err
 	}
@@ -233,14 +238,14 @@ func signal(c chan<- struct{}) {
 // admit starts as many jobs as there is room for.
 func (w *worker) admit(ctx context.Context) error {
 	w.mu.Lock()
-	n, free := w.node, w.config.Slots-len(w.runs)
+	n, free := w.node, w.slots()-len(w.runs)
 	w.mu.Unlock()
 	var reserved []runID
 	insert := func(ctx context.Context, tx jobdb.Tx, r Run) error {
 		id := runID{r.Job.Document.ID(), r.Job.Epoch}
 		reserved = append(reserved, id)
 		w.mu.Lock()
-		w.reserve(id).delay = min(time.Duration(len(reserved)-1)*startupGap, startupJitter) // before it can execute
+		w.reserve(id).delay = min(time.Duration(len(reserved)-1)*startupGap, w.store.settings().StartupJitter) // before it can execute
 		w.mu.Unlock()
 		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
 	}
@@ -272,7 +277,7 @@ func (w *worker) reserve(id runID) *activeRun {
 
 // makeRoom ends runs for jobs that wait: those first that only linger.
 func (w *worker) makeRoom(ctx context.Context, n Node) error {
-	waiting, err := w.store.Waiting(ctx, n, w.config.Slots)
+	waiting, err := w.store.Waiting(ctx, n, w.slots())
 	if err != nil {
 		return err
 	}
@@ -282,7 +287,7 @@ func (w *worker) makeRoom(ctx context.Context, n Node) error {
 
 // makeRoomAt does the same for jobs that wait because their origins are full.
 func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
-	crowded, err := w.store.crowded(ctx, n, full, w.config.Slots)
+	crowded, err := w.store.crowded(ctx, n, full, w.slots())
 	if err != nil {
 		return err
 	}
@@ -307,14 +312,14 @@ func (w *worker) rotate(most int, inTheWay func(*activeRun) bool) {
 			most--
 		case a.lingers && a.session.answered() > 0:
 			found = append(found, a)
-		case a.session.Document.Follow && time.Since(a.began) > w.store.settings.MinRunTime:
+		case a.session.Document.Follow && time.Since(a.began) > w.store.settings().MinRunTime:
 			long = append(long, a)
 		}
 	}
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
-	if len(found) < most && len(long) > 0 && time.Since(w.rotated) > w.store.settings.Interval {
+	if len(found) < most && len(long) > 0 && time.Since(w.rotated) > w.store.settings().Interval {
 		w.rotated = time.Now()
-		found = append(found, long[:min(len(long), w.store.settings.MaxChurn)]...)
+		found = append(found, long[:min(len(long), w.store.settings().MaxChurn)]...)
 	}
 	for _, a := range found[:max(0, min(len(found), most))] {
 		a.told = true
@@ -322,9 +327,43 @@ func (w *worker) rotate(most int, inTheWay func(*activeRun) bool) {
 	}
 }
 
+// shrink ends runs if there are more than slots, as those are fewer now: first those that only
+// linger, then those of jobs that follow, the oldest first, and others last.
+func (w *worker) shrink() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	excess := len(w.runs) - w.slots()
+	var found []*activeRun
+	for _, a := range w.runs {
+		if a.told {
+			excess--
+		} else if a.end != nil {
+			found = append(found, a)
+		}
+	}
+	class := func(a *activeRun) int {
+		switch {
+		case a.lingers && a.session.answered() > 0:
+			return 0
+		case a.session.Document.Follow:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(found, func(a, b *activeRun) int { return cmp.Or(cmp.Compare(class(a), class(b)), a.began.Compare(b.began)) })
+	for _, a := range found[:max(0, min(len(found), excess))] {
+		a.told = true
+		a.end(errShrunk)
+	}
+}
+
 // obey ends runs whose jobs were paused, changed or deleted, or run elsewhere, and gives back
-// jobs that this node does not run although the database says so.
+// jobs that this node does not run although the database says so. It also takes in settings.
 func (w *worker) obey(ctx context.Context) error {
+	if _, err := w.store.Settings(ctx); err != nil {
+		return err
+	}
+	w.shrink()
 	n := w.current()
 	orders, err := w.store.Orders(ctx, n)
 	if err != nil {

@@ -26,15 +26,15 @@ type workerFlags struct {
 func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
-	flags.IntVar(&f.maxJobs, "max-jobs", 500, "run at most this `NUMBER` of jobs at the same time")
+	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs)")
 	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
 	f.listen.flags(flags)
 }
 
 // config returns what the flags say.
 func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
-	if f.maxJobs < 1 {
-		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: must be positive", f.maxJobs)
+	if f.maxJobs < 0 || f.maxJobs > jobs.MaxSlots {
+		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 for the setting max-jobs", f.maxJobs, jobs.MaxSlots)
 	}
 	if problems := jobs.CheckNodeLabels(f.labels); len(problems) > 0 {
 		return jobs.WorkerConfig{}, exit.Usagef("--labels: %s", strings.Join(problems, ", "))

@@ -55,8 +55,8 @@ const silentAfter = 10 * time.Second
 type Config struct {
 	// Transport sends the requests.
 	Transport http.RoundTripper
-	// Patience is how long a run may fail to use an origin before the run is ended.
-	Patience time.Duration
+	// Patience returns how long a run may fail to use an origin before the run is ended.
+	Patience func() time.Duration
 	// Wait is called if a server asks its clients to wait. It must not block.
 	Wait func(*Error)
 	// Works is called when a run has used an origin with success for the first time, and when
@@ -313,7 +313,7 @@ func (c *Client) failed(e *Error) {
 	}
 	f.last = e
 	delete(c.works, e.Origin)
-	if time.Since(f.since) >= c.pool.config.Patience {
+	if time.Since(f.since) >= c.pool.config.Patience() {
 		c.end(e)
 	}
 }

@@ -53,7 +53,7 @@ func TestThrottled(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				server := &limited{perSecond: perSecond, latency: 20 * time.Millisecond}
-				pool := New(Config{Transport: server, Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}})
+				pool := New(Config{Transport: server, Patience: oneMinute, Works: func(string) {}, Wait: func(*Error) {}})
 				ctx, stop := context.WithTimeout(t.Context(), takes)
 				defer stop()
 				var all sync.WaitGroup
@@ -113,7 +113,7 @@ func TestAsked(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					asks := true
 					var sharedWaits []time.Duration
-					pool := New(Config{Patience: time.Minute, Works: func(string) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+					pool := New(Config{Patience: oneMinute, Works: func(string) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 						if !asks {
 							return answer(http.StatusOK, nil), nil
 						}
@@ -150,12 +150,14 @@ func TestAsked(t *testing.T) {
 	}
 }
 
+func oneMinute() time.Duration { return time.Minute }
+
 // TestPatience has a server that refuses connections, then answers, and then fails for long.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := true
 		refused := errors.New("connection refused")
-		pool := New(Config{Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		pool := New(Config{Patience: oneMinute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			switch {
 			case r.URL.Host == "other.test":
 				return answer(http.StatusNotFound, nil), nil
@@ -198,7 +200,7 @@ func TestPatience(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := true
-		pool := New(Config{Patience: time.Minute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		pool := New(Config{Patience: oneMinute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 			if refuse {
 				return answer(http.StatusTooManyRequests, nil), nil
 			}

@@ -140,3 +140,15 @@ CREATE TABLE @log (
 	attrs   text   NOT NULL, -- JSON, an object of texts
 	PRIMARY KEY (job, number)
 );
+
+-- What users have set; other settings have their defaults.
+CREATE TABLE @setting (
+	name  text NOT NULL PRIMARY KEY,
+	value text NOT NULL
+);
+
+-- One row, locked by transactions that must not run at the same time. It is locked before
+-- any other row.
+CREATE TABLE @mutex (one bigint NOT NULL);
+
+INSERT INTO @mutex (one) VALUES (1);
