@@ -40,7 +40,7 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 		start := func(j *Job) error {
 			crowd.add(j, 1)
 			event := j.start(n.Incarnation, t)
-			if err := s.save(ctx, tx, j, event, n.Incarnation, t); err != nil {
+			if err := s.save(ctx, tx, j, event, n.Name, t); err != nil {
 				return err
 			}
 			runs = append(runs, Run{j, n})

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -56,10 +57,11 @@ func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 // Leave ends a node: its jobs are due on other nodes at once.
 func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if _, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation); err != nil {
+		if err := s.adopt(ctx, tx, "WHERE owner = $1 @lock", n.Incarnation); err != nil {
 			return err
 		}
-		return s.adopt(ctx, tx, "WHERE owner = $1 @lock", n.Incarnation)
+		_, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("leave as node %s: %w", n.Name, err)
@@ -96,14 +98,16 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 // takeOver makes the jobs of all nodes due at once. The caller knows that none works.
 func (s *Scheduler) takeOver(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		if err := s.adopt(ctx, tx, "WHERE owner IS NOT NULL"); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, "DELETE FROM @node")
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("forget nodes that have ended: %w", err)
+		return fmt.Errorf("adopt jobs of nodes that have ended: %w", err)
 	}
-	_, err = s.Reap(ctx)
-	return err
+	return nil
 }
 
 func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, condition string, args ...any) error {
@@ -119,8 +123,12 @@ func (s *Scheduler) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) erro
 	if err != nil {
 		return err
 	}
+	names, err := nodeNames(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for _, j := range lost {
-		owner := j.Owner
+		owner := cmp.Or(names[j.Owner], j.Owner)
 		if err := s.charge(ctx, tx, j, t); err != nil {
 			return err
 		}
@@ -130,4 +138,15 @@ func (s *Scheduler) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) erro
 		}
 	}
 	return nil
+}
+
+// nodeNames returns the names of nodes by incarnation.
+func nodeNames(ctx context.Context, tx jobdb.Tx) (map[string]string, error) {
+	names := map[string]string{}
+	return names, jobdb.Each(ctx, tx, "SELECT incarnation, name FROM @node", nil, func(scan func(...any) error) error {
+		var incarnation, name string
+		err := scan(&incarnation, &name)
+		names[incarnation] = name
+		return err
+	})
 }

@@ -80,7 +80,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 				j.NotBefore = until // it is the origin's turn to be tried, not the job's
 			}
 		}
-		return s.save(ctx, tx, j, event, r.Node.Incarnation, t)
+		return s.save(ctx, tx, j, event, r.Node.Name, t)
 	})
 	if err != nil {
 		return fmt.Errorf("finish run %d of job %s: %w", r.Job.Epoch, r.Job.Document.ID(), err)
