@@ -54,12 +54,12 @@ demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into 
 
 .PHONY: test
 test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	@scripts/need sqlite3 strace nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
+	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
 race: build versitygw couchdb ## Run the tests, without Java, under the race detector (needs a C compiler)
-	@scripts/need gcc sqlite3 strace nginx=nginx-light initdb=postgresql pgbouncer
+	@scripts/need gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
 	CGO_ENABLED=1 go test -race -short $(TESTFLAGS) $$(go list ./... | grep -v /interop)
 
 .PHONY: versitygw

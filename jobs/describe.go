@@ -32,7 +32,7 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 	err := s.db.View(ctx, func(tx jobdb.Tx) error {
 		var c conditions
 		c.add("j.id = ?", id)
-		found, err := list(ctx, tx, c, 1)
+		found, err := list(ctx, tx, c, 1, 0)
 		if err != nil {
 			return err
 		}

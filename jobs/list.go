@@ -23,11 +23,16 @@ type Filter struct {
 	// Labels of which the jobs have all.
 	Labels map[string]string
 	Name   string // a part of the name
+	// Persistent leaves out the jobs of [Scheduler.RunOnce].
+	Persistent bool
 
 	// After is the Next of the page before. The zero value is for the first page.
 	After string
 	// Limit is how many jobs a page has at most (default 100, up to 1000).
 	Limit int
+	// Skip is how many jobs are left out before the page. Each of them costs time: use After
+	// to read many pages.
+	Skip int
 }
 
 // The limits of a page of a list.
@@ -52,6 +57,8 @@ type Listed struct {
 	// Node is the name of the node that runs the job.
 	Node  string `json:"node,omitempty"`
 	Stats *Stats `json:"stats,omitempty"` // nil before the first
+	// Updated is when the statistics were written last.
+	Updated time.Time `json:"updated,omitzero"`
 }
 
 // List returns a page of the jobs that a filter selects.
@@ -74,7 +81,7 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 		return Page{}, fmt.Errorf("list jobs: invalid cursor %q: want that of the page before", f.After)
 	}
 	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
-		page.Jobs, err = list(ctx, tx, c, limit+1)
+		page.Jobs, err = list(ctx, tx, c, limit+1, max(0, f.Skip))
 		return err
 	})
 	if err != nil {
@@ -88,12 +95,16 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 }
 
 // listed has the columns of [Listed].
-var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.job, " +
+var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.updated, " +
 	"s." + strings.ReplaceAll(statsColumns, ", ", ", s.") + `
 	FROM @job AS j LEFT JOIN @node AS n ON n.incarnation = j.owner LEFT JOIN @stats AS s ON s.job = j.id`
 
-func list(ctx context.Context, tx jobdb.Tx, c conditions, limit int) (found []Listed, err error) {
+func list(ctx context.Context, tx jobdb.Tx, c conditions, limit, skip int) (found []Listed, err error) {
 	sql := listed + c.where() + " ORDER BY j.namespace, j.id LIMIT " + strconv.Itoa(limit)
+	if skip > 0 {
+		sql += " OFFSET $" + strconv.Itoa(len(c.args)+1)
+		c.args = append(slices.Clip(c.args), skip)
+	}
 	err = jobdb.Each(ctx, tx, sql, c.args, func(scan func(...any) error) error {
 		var l Listed
 		err := l.scan(scan)
@@ -137,6 +148,9 @@ func (f *Filter) conditions() (c conditions, err error) {
 	}
 	if f.Kind != "" {
 		c.add("j.kind = ?", f.Kind)
+	}
+	if f.Persistent {
+		c.add("NOT j.transient")
 	}
 	if f.Name != "" {
 		c.add(contains("substr(j.id, length(j.namespace) + 2)"), f.Name)
@@ -245,10 +259,10 @@ func (s *Scheduler) Totals(ctx context.Context, f Filter) (map[State]int, error)
 }
 
 func (l *Listed) scan(scan func(...any) error) error {
-	var node, job, position, source *string
-	var entities, bytes, repeated, rejected, pending, lag *int64
+	var node, position, source *string
+	var updated, entities, bytes, repeated, rejected, pending, lag *int64
 	err := l.Job.scan(func(into ...any) error {
-		return scan(append(into, &node, &job, &entities, &bytes, &repeated, &rejected, &pending, &lag, &position, &source)...)
+		return scan(append(into, &node, &updated, &entities, &bytes, &repeated, &rejected, &pending, &lag, &position, &source)...)
 	})
 	if err != nil {
 		return err
@@ -257,7 +271,8 @@ func (l *Listed) scan(scan func(...any) error) error {
 	if node != nil {
 		l.Node = *node
 	}
-	if job != nil {
+	if updated != nil {
+		l.Updated = fromMicros(*updated)
 		l.Stats = &Stats{*entities, *bytes, *repeated, *rejected, *pending, time.Duration(*lag), *position, *source}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,16 +136,45 @@ func (s *Scheduler) History(ctx context.Context, id string) (events []Event, err
 	return events, nil
 }
 
-func history(ctx context.Context, tx jobdb.Tx, id string) (events []Event, err error) {
-	err = jobdb.Each(ctx, tx, "SELECT at, type, node, reason FROM @event WHERE job = $1 ORDER BY number DESC", []any{id}, func(scan func(...any) error) error {
-		var e Event
-		var at int64
-		err := scan(&at, &e.Type, &e.Node, &e.Reason)
-		e.Time = fromMicros(at)
-		events = append(events, e)
+func history(ctx context.Context, tx jobdb.Tx, id string) ([]Event, error) {
+	events, err := histories(ctx, tx, id)
+	return events[id], err
+}
+
+// Histories returns the last events of several jobs, newest first, by ID.
+func (s *Scheduler) Histories(ctx context.Context, ids ...string) (events map[string][]Event, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
+		events, err = histories(ctx, tx, ids...)
 		return err
 	})
-	return events, err
+	if err != nil {
+		return nil, fmt.Errorf("histories of %d jobs: %w", len(ids), err)
+	}
+	return events, nil
+}
+
+func histories(ctx context.Context, tx jobdb.Tx, ids ...string) (map[string][]Event, error) {
+	events := map[string][]Event{}
+	for some := range slices.Chunk(ids, MaxLimit) {
+		args := make([]any, len(some))
+		for n, id := range some {
+			args[n] = id
+		}
+		sql := "SELECT job, at, type, node, reason FROM @event WHERE job IN (" + jobdb.List(1, len(some)) + ") ORDER BY job, number DESC"
+		err := jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
+			var job string
+			var e Event
+			var at int64
+			err := scan(&job, &at, &e.Type, &e.Node, &e.Reason)
+			e.Time = fromMicros(at)
+			events[job] = append(events[job], e)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
 }
 
 // Wake notes that there may be something to do for jobs. What is idle becomes due; what runs

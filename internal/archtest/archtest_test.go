@@ -176,7 +176,7 @@ var rooms = map[string]room{
 		"internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/suggest", "internal/units", "internal/webserver", "jobs", "jobs/...", "server", "sink",
 	}, libraries: []string{"github.com/spf13/pflag", "golang.org/x/sync"}},
 	"jobs/api": {
-		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server"},
+		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server", "sink"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 

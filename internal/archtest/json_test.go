@@ -22,6 +22,7 @@ var foreignJSON = map[string][]string{
 	"couchdb":              {"*"},                             // CouchDB's protocol
 	"bridge/couchdb":       {"*"},                             // CouchDB's protocol
 	"sink/couchdb":         {"*"},                             // CouchDB's protocol
+	"jobs/api/couchdb.go":  {"*"},                             // CouchDB's protocol
 	"storage/file/meta.go": {"content_type", "cache_control"}, // state of a store
 	"internal/schema":      {"min_read", "min_write"},         // columns of a table
 	"sink/dir/batch.go":    {"content_type"},                  // files of earlier versions

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
@@ -85,7 +86,13 @@ func (a *API) Close(context.Context) error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/_scheduler/") && r.URL.RawPath != "" { // "/" may be escaped, as in CouchDB
+		r = r.Clone(r.Context())
+		r.URL.RawPath = ""
+	}
+	a.router.ServeHTTP(w, r)
+}
 
 // A route is a resource.
 type route struct {
@@ -106,6 +113,13 @@ func (a *API) table() []route {
 		{job + "/desired", methods{"PUT": writes(a.putDesired)}},
 		{job + "/restart", methods{"POST": writes(a.restartJob)}},
 		{job + "/events", methods{"GET": reads(a.getEvents)}},
+		{"/_scheduler/jobs", methods{"GET": reads(a.schedulerJobs)}},
+		{"/_scheduler/jobs/{namespace}/{name}", methods{"GET": reads(a.schedulerJob)}},
+		{"/_scheduler/docs", methods{"GET": reads(a.schedulerDocs)}},
+		{"/_scheduler/docs/_replicator", methods{"GET": reads(a.schedulerDocs)}},
+		{"/_scheduler/docs/{namespace}/_replicator", methods{"GET": reads(a.schedulerDocs)}},
+		{"/_scheduler/docs/{namespace}/_replicator/{name}", methods{"GET": reads(a.schedulerDoc)}},
+		{"/_active_tasks", methods{"GET": reads(a.activeTasks)}},
 	}
 }
 

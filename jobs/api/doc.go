@@ -11,6 +11,13 @@
 //	PUT    /api/v1/namespaces/NS/jobs/NAME/desired   "running" or "paused"
 //	POST   /api/v1/namespaces/NS/jobs/NAME/restart   makes it due at once, whatever happened before
 //	GET    /api/v1/namespaces/NS/jobs/NAME/events    its last events, newest first
+//	GET    /_scheduler/jobs                          jobs that have not ended, as CouchDB has them
+//	GET    /_scheduler/jobs/NS/NAME                  one of them
+//	GET    /_scheduler/docs                          all jobs, but those that run once
+//	GET    /_scheduler/docs/_replicator              the same
+//	GET    /_scheduler/docs/NS/_replicator           the jobs of a namespace
+//	GET    /_scheduler/docs/NS/_replicator/NAME      one of them
+//	GET    /_active_tasks                            jobs that run or are idle
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   its database does, too; 503 says what does not
 //
@@ -26,6 +33,15 @@
 // The ETag of a job is its generation, which grows with each change of its document, and with
 // nothing else. A PUT with If-Match changes only this generation, and one with
 // "If-None-Match: *" only creates. All requests but POST can be repeated without harm.
+//
+// # CouchDB
+//
+// The resources that begin with "_" only read. They have the form of CouchDB's, version 3, for
+// scripts that watch its replicator. A namespace is the database NS/_replicator, and a job is a
+// document in it; the ID of a replication is NS/NAME. A job that is idle is "running" with no
+// pending changes, and one that is paused is "pending". Statistics are those of [jobs.Stats]:
+// entities are documents, those known already count as revisions that were checked, and
+// positions are sequences. The parameters are limit, skip and states.
 //
 // # Access
 //

@@ -128,3 +128,9 @@ func jsonOf(t *testing.T, v any) string {
 	check(t, err)
 	return string(text)
 }
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
+	t.Helper()
+	check(t, json.Unmarshal(w.Body.Bytes(), &v))
+	return v
+}
