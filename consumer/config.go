@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/internal/tcp"
 )
 
@@ -166,7 +165,7 @@ func New(c Config) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("configure consumer: allowed origin: %w", err)
 		}
-		client.allowed[origin(u)] = true
+		client.allowed[origins.Of(u)] = true
 	}
 	return client, nil
 }
@@ -225,13 +224,4 @@ func parseURL(raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("parse URL %q: must begin with http:// or https:// and a host", redact(raw))
 	}
 	return u, nil
-}
-
-// origin returns scheme, host and port (RFC 6454), for comparison.
-func origin(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/idle"
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
 )
@@ -43,7 +44,7 @@ func newHTTPSource(s *session, raw string) (*httpSource, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	h := &httpSource{s: s, client: *s.config.HTTPClient, home: origin(u), credentials: s.config.Credentials}
+	h := &httpSource{s: s, client: *s.config.HTTPClient, home: origins.Of(u), credentials: s.config.Credentials}
 	if u.User != nil && h.credentials == (Credentials{}) {
 		h.credentials.Username = u.User.Username()
 		h.credentials.Password, _ = u.User.Password()
@@ -244,7 +245,7 @@ func newStatusError(r *httpResponse) error {
 
 // permit returns an error if requests to u are not allowed.
 func (h *httpSource) permit(u *url.URL) error {
-	if o := origin(u); o != h.home && !h.s.allowed[o] && !slices.Contains(h.trusted, o) {
+	if o := origins.Of(u); o != h.home && !h.s.allowed[o] && !slices.Contains(h.trusted, o) {
 		return fmt.Errorf("%w: %s (the feed is at %s); allow it if you trust it", ErrOrigin, o, h.home)
 	}
 	return nil
@@ -297,7 +298,7 @@ func (h *httpSource) setHeader(r *http.Request) {
 			r.Header[name] = values
 		}
 	}
-	if origin(r.URL) != h.home {
+	if origins.Of(r.URL) != h.home {
 		return
 	}
 	for name, values := range h.s.config.Header {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/page"
 )
 
@@ -50,6 +51,6 @@ func (s *session) close() {
 // receive the credentials. An invalid URL is reported when it is used.
 func (s *session) trust(raw string) {
 	if u, err := parseURL(raw); err == nil && s.web != nil {
-		s.web.trusted = append(s.web.trusted, origin(u))
+		s.web.trusted = append(s.web.trusted, origins.Of(u))
 	}
 }

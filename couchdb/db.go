@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/internal/tcp"
 )
 
@@ -83,7 +83,7 @@ func (db *DB) setURL() (*url.URL, error) {
 	}
 	db.root = u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 	db.base = db.root
-	db.host = originOf(u)
+	db.host = origins.Of(u)
 	return u, nil
 }
 
@@ -134,19 +134,10 @@ func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errRedirects
 	}
-	if originOf(r.URL) != db.host {
+	if origins.Of(r.URL) != db.host {
 		return errOrigin
 	}
 	return nil
-}
-
-// originOf returns the scheme, host and port of u (RFC 6454), for comparison.
-func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // URL returns the URL of the database, without credentials.

@@ -137,7 +137,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	for name, values := range db.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	began, err := db.config.Limits.wait(ctx, db.host)
+	turn, err := db.config.Limits.begin(ctx, db.host, q.Method)
 	if err != nil {
 		return nil, "", err
 	}
@@ -154,6 +154,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	}, func() { cancel(errHeaderTimeout) })
 	if err := q.open(r, deadline); err != nil {
 		deadline.stop()
+		turn.Failed()
 		return nil, "", fmt.Errorf("%s %s: open request body: %w", q.Method, db.address(q), err)
 	}
 	resp, err := send(r)
@@ -162,12 +163,13 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 		err = errHeaderTimeout
 	}
 	if err != nil {
+		turn.Failed()
 		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
 			db.http.CloseIdleConnections() // they may be broken, too
 		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
-	db.config.Limits.done(db.host, began, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500, backoff.RetryAfter(resp.Header))
+	db.config.Limits.end(turn, db.host, resp)
 	err = db.decode(q, resp)
 	what := db.what(q)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: cmp.Or(q.IdleTimeout, db.config.IdleTimeout), Broken: func(err error) error {

@@ -36,10 +36,12 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		cancel[of], sent = end, sent+1
 		go func() {
 			if of > 0 {
-				if _, err := db.config.Limits.wait(ctx, db.host); err != nil {
+				turn, err := db.config.Limits.begin(ctx, db.host, r.Method)
+				if err != nil {
 					answers <- answer{of, nil, err}
 					return
 				}
+				defer turn.Failed()
 			}
 			resp, err := db.http.Do(r.Clone(ctx)) //nolint:bodyclose // the caller closes it
 			answers <- answer{of, resp, err}

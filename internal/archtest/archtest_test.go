@@ -103,7 +103,7 @@ var rooms = map[string]room{
 	// CouchDB, as source or target.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
-	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/tcp"}},
+	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 	"bridge":                 {rooms: []string{"chain", "feed", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
@@ -113,7 +113,7 @@ var rooms = map[string]room{
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/tcp"},
+		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
@@ -166,7 +166,7 @@ var rooms = map[string]room{
 
 	"jobs/kinds": {
 		rooms: []string{
-			"bridge", "bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/locate", "internal/pgerr", "internal/progress",
+			"bridge", "bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/locate", "internal/origins", "internal/pgerr", "internal/progress",
 			"internal/suggest", "internal/task", "jobs", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/stores",
 		},
 		libraries: []string{"github.com/spf13/pflag"},

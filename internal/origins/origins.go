@@ -1,13 +1,11 @@
-// Package origins is how all jobs of a process use servers: by shared connections, no faster
-// than a server allows, and with a record of which server is to blame for an error.
+// Package origins limits the rate of requests to servers. A [Limiter] is for clients that share a
+// rate; a [Pool] is for the runs of jobs, and also records which server is to blame for an error.
 package origins
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,8 +41,7 @@ func (e *Error) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e
 // Unwrap implements the interface of [errors.Is].
 func (e *Error) Unwrap() error { return e.Err }
 
-// requestsPerOrigin is how many requests of a process may wait for one origin, to be sent or
-// answered. Bodies do not count: their readers may need further answers to make room.
+// requestsPerOrigin is how many requests of a process may wait for one origin. Bodies do not count: their readers may need further answers to make room.
 const requestsPerOrigin = 50
 
 // silentAfter is the time without an answer after which a request that its sender gives up
@@ -66,81 +63,12 @@ type Config struct {
 
 // A Pool has what the runs of a process share.
 type Pool struct {
-	config  Config
-	mu      sync.Mutex
-	origins map[string]*origin
-}
-
-// An origin is what is known of a server while it is in use or not to be used.
-type origin struct {
-	name     string
-	requests chan struct{} // has a value for each one that waits
-
-	mu    sync.Mutex
-	users int
-	until time.Time // no request before
-	paces map[string]*pace
+	Limiter
+	config Config
 }
 
 // New returns a pool.
-func New(c Config) *Pool { return &Pool{config: c, origins: map[string]*origin{}} }
-
-// use returns an origin, which must be released.
-func (p *Pool) use(name string) *origin {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o, ok := p.origins[name]
-	if !ok {
-		maps.DeleteFunc(p.origins, func(_ string, o *origin) bool { return o.unused() })
-		o = &origin{name: name, requests: make(chan struct{}, requestsPerOrigin), paces: map[string]*pace{}}
-		p.origins[name] = o
-	}
-	o.mu.Lock()
-	o.users++
-	o.mu.Unlock()
-	return o
-}
-
-func (o *origin) release() {
-	o.mu.Lock()
-	o.users--
-	o.mu.Unlock()
-}
-
-func (o *origin) unused() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.users == 0 && len(o.paces) == 0 && time.Now().After(o.until)
-}
-
-// Block keeps the process from using an origin for a time.
-func (p *Pool) Block(name string, wait time.Duration) {
-	o := p.use(name)
-	defer o.release()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if until := time.Now().Add(wait); until.After(o.until) {
-		o.until = until
-	}
-}
-
-// Delays returns the longest delay between two requests of a job, by origin. Origins without
-// one are left out.
-func (p *Pool) Delays() map[string]time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]time.Duration{}
-	for name, o := range p.origins {
-		o.mu.Lock()
-		for _, x := range o.paces {
-			if d := x.current(); d > 0 {
-				all[name] = max(all[name], d)
-			}
-		}
-		o.mu.Unlock()
-	}
-	return all
-}
+func New(c Config) *Pool { return &Pool{config: c, Limiter: Limiter{AtOnce: requestsPerOrigin}} }
 
 // A Client sends the requests of one run.
 type Client struct {
@@ -177,9 +105,8 @@ func (c *Client) Failure() *Error {
 
 // RoundTrip implements [http.RoundTripper].
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	o := c.pool.use(Of(r.URL))
-	defer o.release()
-	done, err := o.begin(r.Context(), r.Method)
+	origin := Of(r.URL)
+	turn, err := c.pool.Begin(r.Context(), origin, r.Method, longestInterval)
 	if err != nil {
 		if r.Body != nil {
 			err = errors.Join(err, r.Body.Close())
@@ -191,20 +118,22 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	sent := time.Now()
 	response, err := c.pool.config.Transport.RoundTrip(r)
-	done()
 	switch {
 	case err != nil:
+		turn.Failed()
 		if c.ctx.Err() == nil && (r.Context().Err() == nil || time.Since(sent) >= silentAfter) {
-			c.failed(&Error{Origin: o.name, Err: err})
+			c.failed(&Error{Origin: origin, Err: err})
 		}
 	case response.StatusCode == http.StatusTooManyRequests:
-		c.throttled(o, r.Method, sent, response)
+		c.throttled(origin, turn.Refused(), response)
 	case response.StatusCode == http.StatusRequestTimeout || response.StatusCode >= 500:
-		c.failed(&Error{Origin: o.name, Err: statusError(response), RetryAfter: backoff.RetryAfter(response.Header)})
+		turn.Failed()
+		c.failed(&Error{Origin: origin, Err: statusError(response), RetryAfter: backoff.RetryAfter(response.Header)})
 	default:
-		c.succeeded(o, r.Method)
+		turn.Succeeded()
+		c.succeeded(origin)
 		if wait := asked(response.Header); wait > 0 {
-			c.wait(&Error{Origin: o.name, Err: statusError(response), RetryAfter: wait, Throttled: true})
+			c.wait(&Error{Origin: origin, Err: statusError(response), RetryAfter: wait, Throttled: true})
 		}
 	}
 	return response, err
@@ -222,79 +151,20 @@ func asked(h http.Header) time.Duration {
 	return time.Duration(min(max(seconds, 0), 86_400)) * time.Second
 }
 
-// begin waits until a request may be sent. Done must be called when it is answered.
-func (o *origin) begin(ctx context.Context, method string) (done func(), err error) {
-	if err := o.open(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case o.requests <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	done = func() { <-o.requests }
-	if p := o.pace(method, false); p != nil {
-		p.join()
-		done = func() { p.leave(); <-o.requests }
-		err = p.wait(ctx)
-	}
-	if err != nil {
-		done()
-		return nil, err
-	}
-	return done, nil
-}
-
-// open waits until the origin is not blocked. Its requests are then spread a little.
-func (o *origin) open(ctx context.Context) error {
-	for {
-		o.mu.Lock()
-		wait := time.Until(o.until)
-		o.mu.Unlock()
-		switch {
-		case wait <= 0:
-			return nil
-		case wait > longestInterval:
-			err := fmt.Errorf("it asks its clients to wait for %v", wait.Round(time.Second))
-			return &Error{Origin: o.name, Err: err, RetryAfter: wait, Throttled: true}
-		}
-		if err := backoff.Sleep(ctx, wait+rand.N(wait/4+1)); err != nil {
-			return err
-		}
-	}
-}
-
-// pace returns the pace of a method; nil if it has none and is not to have one.
-func (o *origin) pace(method string, create bool) *pace {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p, ok := o.paces[method]
-	if !ok && create {
-		p = newPace()
-		o.paces[method] = p
-	}
-	return p
-}
-
-func (c *Client) succeeded(o *origin, method string) {
-	o.mu.Lock()
-	if p, ok := o.paces[method]; ok && p.faster() {
-		delete(o.paces, method)
-	}
-	o.mu.Unlock()
+func (c *Client) succeeded(origin string) {
 	c.mu.Lock()
-	known := c.works[o.name]
-	c.works[o.name] = true
-	delete(c.failing, o.name)
+	known := c.works[origin]
+	c.works[origin] = true
+	delete(c.failing, origin)
 	c.mu.Unlock()
 	if !known {
-		c.pool.config.Works(o.name)
+		c.pool.config.Works(origin)
 	}
 }
 
-func (c *Client) throttled(o *origin, method string, sent time.Time, r *http.Response) {
-	e := &Error{Origin: o.name, Err: statusError(r), Throttled: true, RetryAfter: max(backoff.RetryAfter(r.Header), asked(r.Header))}
-	if interval := o.pace(method, true).slower(sent); interval >= longestInterval {
+func (c *Client) throttled(origin string, interval time.Duration, r *http.Response) {
+	e := &Error{Origin: origin, Err: statusError(r), Throttled: true, RetryAfter: max(backoff.RetryAfter(r.Header), asked(r.Header))}
+	if interval >= longestInterval {
 		e.RetryAfter = max(e.RetryAfter, interval)
 		c.end(e)
 	}

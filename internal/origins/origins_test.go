@@ -211,7 +211,7 @@ func TestForgotten(t *testing.T) {
 		for range 10 {
 			_ = get(run, client, "http://throttled.test/")
 		}
-		if d := pool.Delays(); len(d) != 1 || d["http://throttled.test:80"] <= 0 {
+		if d := pool.delays(); len(d) != 1 || d["http://throttled.test:80"] <= 0 {
 			t.Errorf("delays after ten refusals are %v", d)
 		}
 		refuse = false

@@ -102,13 +102,6 @@ func (p *pace) left() time.Duration {
 	return 0
 }
 
-func (p *pace) current() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.decay()
-	return p.interval
-}
-
 // decay shortens the interval if it has not been used. p.mu is held.
 func (p *pace) decay() {
 	if gone := time.Since(p.used); p.clients == 0 && gone > decayAfter {

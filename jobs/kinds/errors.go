@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/internal/pgerr"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/outbox"
@@ -114,7 +115,7 @@ func originIn(i jobs.Identity, raw string) string {
 	if err != nil {
 		return ""
 	}
-	if o := origin(u); o == i.SourceOrigin || o == i.TargetOrigin {
+	if o := origins.Of(u); o == i.SourceOrigin || o == i.TargetOrigin {
 		return o
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -64,10 +65,10 @@ func parseWeb(raw string) (*url.URL, place, error) {
 	if err != nil {
 		return nil, place{}, err
 	}
-	u.Scheme, u.Host = strings.ToLower(u.Scheme), hostPort(u, true)
+	u.Host = hostPort(u)
 	at := *u
 	at.Path, at.RawPath = cmp.Or(at.Path, "/"), plainPath(cmp.Or(at.EscapedPath(), "/"))
-	return u, place{id: at.String(), origin: origin(u), takes: webCredential}, nil
+	return u, place{id: at.String(), origin: origins.Of(u), takes: webCredential}, nil
 }
 
 // parseFeed parses the name of a feed: its URL on a server, or STORE#FEED.
@@ -147,7 +148,7 @@ func s3Store(u *url.URL) place {
 		watch:  jobs.Watch{Type: "store", Server: watched.String()},
 	}
 	if endpoint, err := url.Parse(query.Get("endpoint")); err == nil && endpoint.Host != "" {
-		p.origin = origin(endpoint)
+		p.origin = origins.Of(endpoint)
 		at.RawQuery = url.Values{"endpoint": {p.origin + strings.TrimRight(endpoint.Path, "/")}}.Encode()
 	}
 	p.id = at.String()
@@ -269,20 +270,10 @@ func parseCouch(raw string) (place, error) {
 	return p, nil
 }
 
-// origin returns the origin of a URL with its port.
-func origin(u *url.URL) string { return strings.ToLower(u.Scheme) + "://" + hostPort(u, false) }
-
-// hostPort returns the host and port of a web URL in one form, with or without the default port.
-func hostPort(u *url.URL, short bool) string {
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	standard := map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
-	if port = cmp.Or(port, standard); short && port == standard {
-		if strings.Contains(host, ":") {
-			return "[" + host + "]"
-		}
-		return host
-	}
-	return net.JoinHostPort(host, port)
+// hostPort returns the host and port of a web URL in one form, without the default port.
+func hostPort(u *url.URL) string {
+	hostPort := strings.TrimPrefix(origins.Of(u), u.Scheme+"://")
+	return strings.TrimSuffix(hostPort, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
 }
 
 // plainPath returns an escaped path in one form: unreserved characters are not escaped, and others

@@ -28,8 +28,6 @@ import (
 type CouchDB struct {
 	// Transport makes the requests. nil: a new one for each server.
 	Transport http.RoundTripper
-	// Limits is shared with the jobs that use the same servers. nil: it is not.
-	Limits *couchdb.Limits
 }
 
 const (
@@ -73,7 +71,7 @@ func (c CouchDB) Watch(ctx context.Context, w *Watched) error {
 }
 
 func (c CouchDB) open(w *Watched) (*couchServer, error) {
-	config := couchdb.Config{URL: w.Server, Limits: c.Limits, Attempts: 3, Log: w.Logger}
+	config := couchdb.Config{URL: w.Server, Attempts: 3, Log: w.Logger}
 	if c.Transport != nil {
 		config.HTTP = &http.Client{Transport: c.Transport}
 	}

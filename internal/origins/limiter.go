@@ -1,0 +1,205 @@
+package origins
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+)
+
+// A Limiter limits the rate at which requests to each origin begin, for all who share it. An
+// origin that never refused a request has no limit. The zero Limiter is ready for use.
+type Limiter struct {
+	// AtOnce is how many requests may wait for one origin, to be sent or answered. 0: no limit.
+	AtOnce int
+
+	mu      sync.Mutex
+	origins map[string]*origin
+}
+
+// An origin is what is known of a server while it is in use or not to be used.
+type origin struct {
+	name     string
+	requests chan struct{} // has a value for each one that waits; nil: no limit
+
+	mu    sync.Mutex
+	users int
+	until time.Time        // no request before
+	paces map[string]*pace // by method
+}
+
+// spreadBy is how much longer each request that waits for the end of a block makes the time over
+// which they are spread.
+const spreadBy = 100 * time.Millisecond
+
+// use returns an origin, which must be released.
+func (l *Limiter) use(name string) *origin {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o, ok := l.origins[name]
+	if !ok {
+		maps.DeleteFunc(l.origins, func(_ string, o *origin) bool { return o.unused() })
+		o = &origin{name: name, paces: map[string]*pace{}}
+		if l.AtOnce > 0 {
+			o.requests = make(chan struct{}, l.AtOnce)
+		}
+		if l.origins == nil {
+			l.origins = map[string]*origin{}
+		}
+		l.origins[name] = o
+	}
+	o.mu.Lock()
+	o.users++
+	o.mu.Unlock()
+	return o
+}
+
+func (o *origin) release() {
+	o.mu.Lock()
+	o.users--
+	o.mu.Unlock()
+}
+
+func (o *origin) unused() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.users == 0 && len(o.paces) == 0 && time.Now().After(o.until)
+}
+
+// Block allows no request to an origin for a time.
+func (l *Limiter) Block(name string, wait time.Duration) {
+	o := l.use(name)
+	defer o.release()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if until := time.Now().Add(wait); until.After(o.until) {
+		o.until = until
+	}
+}
+
+// A Turn is a request that may be sent. Exactly one of its methods must be called when the request
+// is answered or has failed.
+type Turn struct {
+	origin *origin
+	method string
+	pace   *pace // nil: there was none when the request began
+	sent   time.Time
+}
+
+// Begin waits until a request may be sent. If the origin is blocked for longer than most, it
+// returns an [*Error] at once.
+func (l *Limiter) Begin(ctx context.Context, name, method string, most time.Duration) (*Turn, error) {
+	t := &Turn{origin: l.use(name), method: method}
+	if t.origin.requests != nil {
+		select {
+		case t.origin.requests <- struct{}{}:
+		case <-ctx.Done():
+			t.origin.release()
+			return nil, context.Cause(ctx)
+		}
+	}
+	if err := t.wait(ctx, most); err != nil {
+		t.Failed()
+		return nil, err
+	}
+	t.sent = time.Now()
+	return t, nil
+}
+
+func (t *Turn) wait(ctx context.Context, most time.Duration) error {
+	for {
+		if err := t.origin.open(ctx, most); err != nil {
+			return err
+		}
+		if t.pace == nil {
+			if t.pace = t.origin.pace(t.method, false); t.pace == nil {
+				return nil
+			}
+			t.pace.join()
+		}
+		if err := t.pace.wait(ctx); err != nil {
+			return err
+		}
+		if wait, _ := t.origin.blocked(); wait <= 0 { // it may have been blocked since
+			return nil
+		}
+	}
+}
+
+// Failed ends a turn that says nothing about the rate.
+func (t *Turn) Failed() {
+	t.leave()
+	t.origin.release()
+}
+
+// Succeeded ends a turn whose request was not one too many.
+func (t *Turn) Succeeded() {
+	t.leave()
+	o := t.origin
+	defer o.release()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p, ok := o.paces[t.method]; ok && p.faster() {
+		delete(o.paces, t.method)
+	}
+}
+
+// Refused ends a turn whose request was one too many. It returns the time that each client now
+// leaves between two requests.
+func (t *Turn) Refused() time.Duration {
+	t.leave()
+	defer t.origin.release()
+	return t.origin.pace(t.method, true).slower(t.sent)
+}
+
+// leave makes room for the next request.
+func (t *Turn) leave() {
+	if t.pace != nil {
+		t.pace.leave()
+	}
+	if t.origin.requests != nil {
+		<-t.origin.requests
+	}
+}
+
+// blocked returns for how long no request may be sent, and over which time requests are spread then:
+// the more of them, the longer.
+func (o *origin) blocked() (wait, spread time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	wait = time.Until(o.until)
+	return wait, min(wait/4, time.Duration(o.users-1)*spreadBy)
+}
+
+// open waits until the origin is not blocked.
+func (o *origin) open(ctx context.Context, most time.Duration) error {
+	for {
+		wait, spread := o.blocked()
+		if wait <= 0 {
+			return nil
+		}
+		if wait > most {
+			err := fmt.Errorf("it asks its clients to wait for %v", wait.Round(time.Second))
+			return &Error{Origin: o.name, Err: err, RetryAfter: wait, Throttled: true}
+		}
+		if err := backoff.Sleep(ctx, wait+rand.N(spread+1)); err != nil {
+			return err
+		}
+	}
+}
+
+// pace returns the pace of a method; nil if it has none and is not to have one.
+func (o *origin) pace(method string, create bool) *pace {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p, ok := o.paces[method]
+	if !ok && create {
+		p = newPace()
+		o.paces[method] = p
+	}
+	return p
+}
