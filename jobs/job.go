@@ -72,6 +72,7 @@ const (
 	EventPaused    EventType = "paused"
 	EventResumed   EventType = "resumed"
 	EventRestarted EventType = "restarted"
+	EventCancelled EventType = "cancelled"
 	EventCompleted EventType = "completed"
 	EventFailed    EventType = "failed"
 )

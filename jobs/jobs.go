@@ -47,6 +47,10 @@ var (
 	// ErrDuplicate: something else does what the job is to do, such as a run on a node that was
 	// taken to be lost. The job is tried again later; this is not an error of the job.
 	ErrDuplicate = errors.New("something else does the same")
+	// ErrFollows: the job follows its source, so it has no end that could come early.
+	ErrFollows = errors.New("job follows its source")
+	// ErrURL: a URL does not name a database.
+	ErrURL = jobdb.ErrURL
 	// ErrVersion: a newer program has migrated the tables of the scheduler.
 	ErrVersion = jobdb.ErrVersion
 	// ErrReserved: the database is an SQLite file, which another node uses.

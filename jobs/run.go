@@ -149,8 +149,15 @@ func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "restart", EventRestarted, ids, (*Job).restart)
 }
 
-func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (changed int, err error) {
+func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (int, error) {
+	return s.eachTx(ctx, what, event, ids, func(_ jobdb.Tx, j *Job, _ time.Time) (bool, error) { return change(j), nil })
+}
+
+// eachTx changes jobs by ID, each in a transaction. It returns how many change reports as
+// changed.
+func (s *Scheduler) eachTx(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	for _, id := range ids {
+		does := false
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 			found, err := load(ctx, tx, "WHERE id = $1 @lock", id)
 			if err != nil {
@@ -160,14 +167,19 @@ func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids 
 				return ErrNoJob
 			}
 			t, err := now(ctx, tx)
-			if err != nil || !change(found[0]) {
+			if err != nil {
 				return err
 			}
-			changed++
+			if does, err = change(tx, found[0], t); err != nil || !does {
+				return err
+			}
 			return s.save(ctx, tx, found[0], event, "", t)
 		})
 		if err != nil {
 			return changed, fmt.Errorf("%s job %s: %w", what, id, err)
+		}
+		if does {
+			changed++
 		}
 	}
 	return changed, nil

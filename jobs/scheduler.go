@@ -31,8 +31,8 @@ type Scheduler struct {
 //	sqlite::memory:                             forgotten by Close
 //
 // The defaults are the settings where [Scheduler.Set] has stored none; all programs that use
-// the database should have the same. The error matches [ErrVersion] if a newer program has
-// migrated the tables.
+// the database should have the same. The error matches [ErrURL] if the URL is invalid, and
+// [ErrVersion] if a newer program has migrated the tables.
 func Open(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
 	db, err := jobdb.Open(ctx, url, jobdb.Options{})
 	if err != nil {

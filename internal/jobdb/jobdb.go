@@ -23,6 +23,9 @@ import (
 // ErrVersion is returned for tables that a newer program has migrated, or that do not exist.
 var ErrVersion = errors.New("tables of the scheduler do not have the expected version")
 
+// ErrURL is returned for a URL that does not name a database.
+var ErrURL = errors.New("invalid URL")
+
 // ErrReserved is returned for a database that is for one node, and has one.
 var ErrReserved = errors.New("another node uses it")
 
@@ -91,10 +94,10 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	case "sqlite":
 		d, err = openSQLite(rest)
 	default:
-		return nil, fmt.Errorf("open database of jobs: unknown scheme %q: want postgres://… or sqlite:FILE%s", scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
+		err = fmt.Errorf("unknown scheme %q: want postgres://… or sqlite:FILE%s", scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open database of jobs: %w", err)
+	if err != nil { // nothing has been connected or read yet
+		return nil, fmt.Errorf("open database of jobs: %w: %w", ErrURL, err)
 	}
 	db := &DB{driver: d, clock: o.Clock, before: o.Before}
 	if err := db.migrate(ctx); err != nil {

@@ -58,7 +58,11 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.create(ctx)
+	open := c.create
+	if c.db == inMemory && !f.dryRun {
+		open = c.open // which refuses it: the jobs would be forgotten at once
+	}
+	store, err := open(ctx)
 	if err != nil {
 		return err
 	}

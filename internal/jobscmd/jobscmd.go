@@ -53,6 +53,7 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 		newPause(c),
 		newResume(c),
 		newRestart(c),
+		newCancel(c),
 		newDelete(c),
 		newList(c),
 		newDescribe(c),
@@ -70,11 +71,18 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 	return group
 }
 
+// inMemory is the database that is forgotten when the command ends.
+const inMemory = "sqlite::memory:"
+
 // open opens the database of jobs, which must exist if it is a file. Its close is at the end
 // of the command.
 func (c *commands) open(ctx context.Context) (*jobs.Scheduler, error) {
+	if c.db == inMemory {
+		err := exit.Usagef("open database of jobs: only the process that runs the jobs can read %s", inMemory)
+		return nil, exit.WithHint(err, "--db sqlite:FILE here and for the process that runs the jobs, or --listen there and its API")
+	}
 	file, ok := strings.CutPrefix(c.db, "sqlite:")
-	if _, err := os.Stat(file); ok && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(file); ok && file != "" && errors.Is(err, fs.ErrNotExist) {
 		err := exit.Errorf(exit.NotFound, "open database of jobs: there is no file %s", file)
 		return nil, exit.WithHint(err, `"feedctl jobs apply -f FILE", which creates it, or the database's URL: --db or the variable FEEDCTL_DB`)
 	}
@@ -105,10 +113,12 @@ func id(arg, namespace string) string {
 // explain gives the errors of jobs their exit statuses.
 func explain(err error) error {
 	switch {
-	case errors.Is(err, jobs.ErrInvalid):
+	case errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrURL):
 		return exit.Errorf(exit.Usage, "%w", err)
 	case errors.Is(err, jobs.ErrNoJob):
 		return exit.Errorf(exit.NotFound, "%w", err)
+	case errors.Is(err, jobs.ErrFollows):
+		return exit.WithHint(exit.Errorf(exit.Usage, "%w", err), `"feedctl jobs pause", or "feedctl jobs delete"`)
 	}
 	return err
 }

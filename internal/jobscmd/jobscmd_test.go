@@ -229,10 +229,26 @@ func TestSelect(t *testing.T) {
 	m.prints("paused 0 of 0 jobs\n", "jobs", "pause", "--all", "-n", "default")
 	m.prints("resumed shop/prices\n", "jobs", "resume", "--kind", "other", "--state", "paused,failed")
 	m.prints(`{"jobs":["shop/orders"],"changed":1}`+"\n", "jobs", "restart", "--selector", "team=data", "--json")
+	m.fails(2, []string{"jobs", "cancel", "shop/orders"}, "job follows its source", `Try: "feedctl jobs pause"`)
+	m.prints(`{"jobs":["shop/prices"],"changed":1}`+"\n", "jobs", "cancel", "--all", "--json")
+	m.prints("shop/prices does not run, or has ended already\n", "jobs", "cancel", "shop/prices")
 	m.fails(2, []string{"jobs", "delete", "--all"}, "delete 2 jobs: there is no terminal")
 	m.prints("deleted shop/orders; what it has written to t stays\n", "jobs", "delete", "shop/orders")
 	m.prints("deleted shop/prices\n", "jobs", "delete", "--all", "--yes")
 	m.prints("0 jobs\n", "jobs", "list")
+}
+
+// TestDatabase has URLs of databases that are wrong.
+func TestDatabase(t *testing.T) {
+	m := newMachine(t)
+	m.write("jobs.yaml", twoJobs)
+	for _, url := range []string{"mysql://x", "postgres://db.test:port/jobs", "sqlite:", "jobs.db"} {
+		m.fails(2, []string{"jobs", "list", "--db", url}, "open database of jobs: invalid URL: ")
+		m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", url}, "open database of jobs: invalid URL: ")
+	}
+	m.fails(2, []string{"jobs", "list", "--db", "sqlite::memory:"}, "only the process that runs the jobs", "Try: --db sqlite:FILE")
+	m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite::memory:"}, "Try: --db sqlite:FILE")
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite::memory:", "--dry-run")
 }
 
 func TestList(t *testing.T) {

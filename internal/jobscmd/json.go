@@ -37,9 +37,9 @@ type validatedJSON struct {
 	Problems []jobs.Problem `json:"problems"`
 }
 
-// selectedJSON is printed by "jobs pause", "resume", "restart" and "delete".
+// selectedJSON is printed by "jobs pause", "resume", "restart", "cancel" and "delete".
 type selectedJSON struct {
-	Jobs    []string `json:"jobs"`    // that were selected
+	Jobs    []string `json:"jobs"`    // that were named or selected
 	Changed int64    `json:"changed"` // of these
 }
 

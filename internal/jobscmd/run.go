@@ -34,8 +34,8 @@ func newRun(c *commands) *cobra.Command {
 if it crashes. It is kept for a day after its end, and then deleted.
 
 Its name follows from kind, source, target, options and credentials: while the same job
-runs, the command waits for that. If it has ended, it runs again. Ctrl-C deletes the job,
-which stops it; with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Interrupted),
+runs, the command waits for that. If it has ended, it runs again. Ctrl-C cancels the job;
+with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs run consume https://data.example.org/feeds/orders 'postgres://shop@db.example.org/shop?table=public.orders'
   feedctl jobs run "bridge couchdb" https://couch.example.org/orders 's3://bucket/feeds#orders' --option attachments=inline --detach`,
 		Args: cobra.RangeArgs(2, 3),
@@ -104,7 +104,8 @@ func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error 
 	if !f.detach {
 		j, err = await(ctx, store, id)
 		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), store.Delete(context.WithoutCancel(ctx), id))
+			_, err := store.Cancel(context.WithoutCancel(ctx), id)
+			return errors.Join(context.Cause(ctx), err)
 		}
 		if err != nil {
 			return err

@@ -62,8 +62,8 @@ func TestRun(t *testing.T) {
 	}()
 	m.runContext(interrupted, 130, "jobs", "run", "task", "long")
 	<-kind.stopped
-	if out, _ := m.run(0, "jobs", "list", "--json"); strings.Contains(out, `"long"`) {
-		t.Errorf("the job is not deleted: %s", out)
+	if out, _ := m.run(0, "jobs", "list", "--state", "failed", "--json"); !strings.Contains(out, `"reason":"cancelled"`) {
+		t.Errorf("the job is not cancelled: %s", out)
 	}
 	if out, _ := m.run(0, "jobs", "logs", name); !strings.Contains(out, ` on node: something is odd source="good"`) || !strings.Contains(out, " WARN run ") {
 		t.Errorf("the log is\n%s", out)

@@ -68,8 +68,9 @@ func (s *selection) filter() (jobs.Filter, error) {
 	return f, nil
 }
 
-// ids returns the IDs of the jobs that a command with arguments is for.
-func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string) (ids []string, err error) {
+// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select
+// those that skips has, if it is not nil.
+func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string, skips func(*jobs.Document) bool) (ids []string, err error) {
 	filtered := len(s.states) > 0 || s.kind != "" || s.origin != "" || len(s.labels) > 0
 	switch {
 	case len(args) > 0 && (filtered || s.all):
@@ -90,7 +91,11 @@ func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []strin
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, store, f, 0, func(j *jobs.Listed) { ids = append(ids, j.Document.ID()) })
+	err = each(ctx, store, f, 0, func(j *jobs.Listed) {
+		if skips == nil || !skips(&j.Document) {
+			ids = append(ids, j.Document.ID())
+		}
+	})
 	return ids, err
 }
 
@@ -160,6 +165,8 @@ type verb struct {
 
 	past, already string // "paused", "paused already"
 	do            func(s *jobs.Scheduler, ctx context.Context, ids ...string) (int, error)
+	// skips has the jobs that flags do not select; nil: none.
+	skips func(*jobs.Document) bool
 }
 
 func newPause(c *commands) *cobra.Command {
@@ -198,6 +205,24 @@ begins from zero: each continues at its position.`,
 	})
 }
 
+func newCancel(c *commands) *cobra.Command {
+	return newVerb(c, verb{
+		use:   "cancel",
+		short: "End jobs that do not follow before they are done",
+		long: `Cancel stops jobs that run to an end, as those of "jobs run", and those that wait to begin.
+They are failed then, and run again only if "jobs restart" or a changed file says so; a job
+with a schedule waits for its next time. What they have written stays.
+
+This differs from "jobs pause", after which a job continues with "jobs resume", and from
+"jobs delete", which also removes the job and its history, as CouchDB's cancel does. A job
+that follows has no end: pause or delete it. Flags do not select such jobs.`,
+		example: `  feedctl jobs cancel shop/run-4f5a0c9d1e2b3a47
+  feedctl jobs cancel --kind verify --state running`,
+		past: "cancelled", already: "does not run, or has ended already", do: (*jobs.Scheduler).Cancel,
+		skips: func(d *jobs.Document) bool { return d.Follow },
+	})
+}
+
 func newVerb(c *commands, v verb) *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
@@ -220,7 +245,7 @@ func runVerb(ctx context.Context, c *commands, s *selection, v verb, args []stri
 	if err != nil {
 		return err
 	}
-	ids, err := s.ids(ctx, store, args)
+	ids, err := s.ids(ctx, store, args, v.skips)
 	if err != nil {
 		return err
 	}
@@ -270,7 +295,7 @@ func runDelete(ctx context.Context, c *commands, s *selection, yes bool, args []
 	if err != nil {
 		return err
 	}
-	ids, err := s.ids(ctx, store, args)
+	ids, err := s.ids(ctx, store, args, nil)
 	if err != nil {
 		return err
 	}
