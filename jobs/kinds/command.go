@@ -41,13 +41,17 @@ func Command(d *jobs.Document) string {
 // credentialOf adds the credential of a side: by a flag for a file, by a variable otherwise.
 func credentialOf(d *jobs.Document, side, flag, variable string, words, variables []string) ([]string, []string) {
 	where, name, _ := strings.Cut(d.Credentials[side], ":")
+	assignment := ""
 	switch {
 	case where == "file" && variable != "PGPASSWORD":
 		words = append(words, flag, name)
 	case where == "file":
-		variables = append(variables, variable+`="$(cat `+quote(name)+`)"`)
+		assignment = variable + `="$(cat ` + quote(name) + `)"`
 	case where == "env":
-		variables = append(variables, variable+`="$`+name+`"`)
+		assignment = variable + `="$` + name + `"`
+	}
+	if assignment != "" && !slices.Contains(variables, assignment) {
+		variables = append(variables, assignment)
 	}
 	return words, variables
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -246,6 +247,37 @@ func TestCommand(t *testing.T) {
 	if diff := cmp.Diff([]any{d.Source, d.Target, true, -1, "/a", []string{"Accept-Language: de", "X: y"}},
 		[]any{flags.Arg(0), c.Into, c.Consume.Follow, c.Client.Retries, c.Key, c.Client.Headers}); diff != "" {
 		t.Errorf("%s: %s", line, diff)
+	}
+}
+
+// TestPassword: the credential of a database is a password, which only its URL has. Sinks and feeds
+// do not take it for one of theirs.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("not basic\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reference := "file:" + file
+	d := &jobs.Document{Kind: "consume", Source: "postgres://u@h/a#feed", Target: "postgres://u@h/b?table=t", Credentials: map[string]string{"source": reference, "target": reference}}
+	k := consume
+	p, problems := k.parse(d)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	c, err := resolve(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.runner.Arguments(d, c)
+	r := p.runner.(*consumeRun)
+	got := []any{r.Feed, r.Into, r.Client.Credential, r.IntoCredential}
+	want := []any{"postgres://u:not%20basic@h/a#feed", "postgres://u:not%20basic@h/b?table=t", credential.Source{}, credential.Source{}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if line := Command(d); strings.Count(line, "PGPASSWORD=") != 1 {
+		t.Errorf("%s: want the password once", line)
 	}
 }
 

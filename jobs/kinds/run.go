@@ -89,7 +89,8 @@ func statsOf(p progress.Status) jobs.Stats {
 	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: p.Lag}
 }
 
-// resolve reads the credentials of a job, except those that the task reads.
+// resolve reads the passwords of databases, and checks that the other credentials, which the task
+// reads, are there.
 func resolve(p *parsed) (c credentials, err error) {
 	for use, side := range map[string]struct {
 		place    place
@@ -109,6 +110,7 @@ func resolve(p *parsed) (c credentials, err error) {
 		switch side.place.takes {
 		case password:
 			*side.password, err = side.source.ReadPassword()
+			*side.source = credential.Source{} // it is in the URL from now on
 		case couchCredential:
 			_, err = side.source.ReadCouch()
 		default:
