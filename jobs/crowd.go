@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
@@ -61,7 +61,7 @@ func (c *crowd) admits(j *Job) bool { return !c.isFull(j.origins[0]) && !c.isFul
 // Those that use one of the origins that are full are left out.
 func due(n Node, full []string, more ...any) (condition string, args []any) {
 	args = append([]any{n.Name, n.text()}, more...)
-	condition = "state = 'pending' AND not_before <= @now AND " + placed + " AND " + available
+	condition = "state = 'pending' AND not_before <= @now AND " + placed(1) + " AND " + available
 	if len(full) > 0 {
 		list := jobdb.List(len(args)+1, len(full))
 		condition += " AND source_origin NOT IN (" + list + ") AND target_origin NOT IN (" + list + ")"
@@ -72,23 +72,51 @@ func due(n Node, full []string, more ...any) (condition string, args []any) {
 	return condition, args
 }
 
-// crowded returns how many jobs a node could run if their origins were not full, by origin; at
-// most so many for each.
-func (s *Scheduler) crowded(ctx context.Context, n Node, full []string, most int) (waiting map[string]int, err error) {
+// crowded returns how many jobs could run if their origins were not full, by origin; at most as many
+// for each as given. Jobs of other nodes count, too: they wait for the runs of all nodes.
+func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiting map[string]int, err error) {
 	waiting = map[string]int{}
-	for _, origin := range full {
-		condition, args := due(n, nil, origin)
-		var count int
-		err := s.db.View(ctx, func(tx jobdb.Tx) error {
-			_, err := jobdb.One(ctx, tx, "SELECT count(*) FROM (SELECT 1 FROM @job WHERE "+condition+" AND $3 IN (source_origin, target_origin) LIMIT "+strconv.Itoa(most)+") AS waiting", args, &count)
+	if len(full) == 0 {
+		return waiting, nil
+	}
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		somewhere, args, err := s.placedSomewhere(ctx, tx)
+		if err != nil || somewhere == "" {
 			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("count jobs that wait for others with %s: %w", origin, err)
 		}
-		if count > 0 {
-			waiting[origin] = count
+		sql := "SELECT count(*) FROM (SELECT 1 FROM @job WHERE state = 'pending' AND not_before <= @now AND (" + somewhere + ") AND " + available +
+			fmt.Sprintf(" AND $%d IN (source_origin, target_origin) LIMIT $%d) AS waiting", len(args)+1, len(args)+2)
+		for _, origin := range full {
+			var count int
+			if _, err := jobdb.One(ctx, tx, sql, append(args, origin, most), &count); err != nil {
+				return err
+			}
+			if count > 0 {
+				waiting[origin] = count
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count jobs that wait for others with their origins: %w", err)
 	}
 	return waiting, nil
+}
+
+// placedSomewhere returns the condition that one of the nodes that are alive may run a job, and its
+// arguments. It is empty if there are no nodes.
+func (s *Scheduler) placedSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
+	t, err := now(ctx, tx)
+	if err != nil {
+		return "", nil, err
+	}
+	nodes, err := s.nodes(ctx, tx, t)
+	var conditions []string
+	for _, n := range nodes {
+		if n.Alive {
+			conditions = append(conditions, placed(len(args)+1))
+			args = append(args, n.Name, n.text())
+		}
+	}
+	return strings.Join(conditions, " OR "), args, err
 }

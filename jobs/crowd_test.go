@@ -1,8 +1,12 @@
 package jobs_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 	"github.com/feedctl/feedctl/jobs"
@@ -55,5 +59,71 @@ func TestPerOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		admit(1)
+	})
+}
+
+// lingering is a kind whose runs say that they began, and wait for changes until they are ended.
+type lingering struct {
+	originKind
+	began chan string
+}
+
+func (l lingering) Run(ctx context.Context, s *jobs.Session) error {
+	if !s.Linger {
+		return nil
+	}
+	s.CaughtUp()
+	l.began <- s.Document.Name
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestCrowdedByOthers has an origin that is used by as many runs of one node as it may. A job that
+// is pinned to another node gets its turn.
+func TestCrowdedByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := lingering{began: make(chan string, 100)}
+		settings := jobs.Defaults()
+		settings.PerOrigin = 3
+		s := jobs.NewScheduler(db, jobs.Kinds{"fake": kind}, settings)
+		ctx, stop := context.WithCancel(t.Context())
+		var nodes sync.WaitGroup
+		work := func(name string) {
+			nodes.Go(func() {
+				if err := s.Work(ctx, jobs.WorkerConfig{Name: name, Slots: 10}); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Second) // it has joined
+		}
+		document := func(name, node string) jobs.Document {
+			return jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: "https://full.test:443", Follow: true, Placement: jobs.Placement{Node: node}}
+		}
+		work("first")
+		for n := range settings.PerOrigin {
+			apply(t, s, document(fmt.Sprint(n), ""))
+		}
+		for range settings.PerOrigin {
+			<-kind.began
+		}
+		work("second")
+		apply(t, s, document("pinned", "second"))
+		select {
+		case name := <-kind.began:
+			if name != "pinned" {
+				t.Errorf("%s was run, want the job that is pinned", name)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the job that is pinned does not run")
+		}
+		stop()
+		nodes.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -141,7 +141,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 		return nil, err
 	}
 	for _, o := range down {
-		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND `+placed+`
+		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND `+placed(1)+`
 			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin))
 			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name)
 		if err != nil {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,8 +52,11 @@ func sortedLabels(labels []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(labels)))
 }
 
-// placed is the condition that a node may run a job: $1 is its name, and $2 its text.
-const placed = `(node = '' OR node = $1) AND CAST($2 AS text) LIKE placement ESCAPE '\'`
+// placed is the condition that a node may run a job. Its arguments are the name and the text of the
+// node: first is the number of the first one.
+func placed(first int) string {
+	return fmt.Sprintf(`(node = '' OR node = $%d) AND CAST($%d AS text) LIKE placement ESCAPE '\'`, first, first+1)
+}
 
 // allows reports whether a node may run a job.
 func (p *Placement) allows(n *Node) bool {

@@ -259,7 +259,7 @@ func (w *worker) admit(ctx context.Context) error {
 	if len(runs) > 0 {
 		w.queue.Inserted(n.Incarnation)
 	}
-	if err := w.makeRoomAt(ctx, n, full); err != nil || len(runs) < free {
+	if err := w.makeRoomAt(ctx, full); err != nil || len(runs) < free {
 		return err
 	}
 	return w.makeRoom(ctx, n)
@@ -286,8 +286,8 @@ func (w *worker) makeRoom(ctx context.Context, n Node) error {
 }
 
 // makeRoomAt does the same for jobs that wait because their origins are full.
-func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
-	crowded, err := w.store.crowded(ctx, n, full, w.slots())
+func (w *worker) makeRoomAt(ctx context.Context, full []string) error {
+	crowded, err := w.store.crowded(ctx, full, w.slots())
 	if err != nil {
 		return err
 	}
