@@ -219,6 +219,11 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 			add("credentials."+use, "want env:NAME or file:PATH, the place of the credential instead of itself")
 		}
 	}
+	for field, value := range map[string]string{"source": d.Source, "target": d.Target, "placement.node": d.Placement.Node, "credentials": d.Credentials["source"] + d.Credentials["target"]} {
+		if strings.ContainsRune(value, 0) { // PostgreSQL cannot store it
+			add(field, "invalid value %q: it contains a NUL character", value)
+		}
+	}
 	for _, name := range d.After {
 		if id := d.Namespace + "/" + name; !names[id] {
 			add("after", "%q is not a job of these files", name)

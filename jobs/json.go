@@ -124,7 +124,7 @@ func (v Values) MarshalJSON() ([]byte, error) {
 	if len(v) == 1 {
 		return json.Marshal(v[0])
 	}
-	return json.Marshal([]string(v))
+	return json.Marshal(append([]string{}, v...)) // not null
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
