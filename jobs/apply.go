@@ -50,11 +50,9 @@ type ApplyOptions struct {
 // are invalid, or do the same as other jobs, Apply returns [InvalidError]. The changes are in the
 // order of the documents; those of jobs that are deleted come last.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
-	if problems := s.kinds.Check(documents); len(problems) > 0 {
-		return nil, InvalidError(problems)
-	}
+	invalid := s.kinds.check(documents, false)
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		a, err := s.newApplication(ctx, tx, documents)
+		a, err := s.newApplication(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -62,6 +60,9 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 			return err
 		}
 		changes = a.changes(documents, o.Prune)
+		if invalid = append(invalid, a.order(documents)...); len(invalid) > 0 {
+			return InvalidError(invalid)
+		}
 		problems, err := a.unknownNodes(ctx, tx, documents, o.Node)
 		if err != nil {
 			return err
@@ -93,8 +94,8 @@ type application struct {
 
 // newApplication reads all jobs, and keeps others from changing them until the transaction
 // ends.
-func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document) (*application, error) {
-	a := &application{store: s, ranks: ranks(documents), stored: map[string]*Job{}}
+func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx) (*application, error) {
+	a := &application{store: s, stored: map[string]*Job{}}
 	all, err := load(ctx, tx, "ORDER BY id @lock")
 	if err != nil {
 		return nil, err
@@ -104,6 +105,29 @@ func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents [
 	}
 	a.now, err = now(ctx, tx)
 	return a, err
+}
+
+// order decides which jobs run first. It returns a problem for each document that is to run
+// after itself, or after a job that there is not.
+func (a *application) order(documents []Document) (problems []Problem) {
+	together := slices.Clone(documents)
+	applied := map[string]bool{}
+	for n := range documents {
+		applied[documents[n].ID()] = true
+	}
+	for id, j := range a.stored {
+		if !applied[id] {
+			together = append(together, j.Document)
+			applied[id] = true
+		}
+	}
+	for n := range documents {
+		problems = append(problems, documents[n].unknownAfter(applied, "a job")...)
+	}
+	if problems = append(problems, cycles(together)...); len(problems) == 0 {
+		a.ranks = ranks(together)
+	}
+	return problems
 }
 
 // duplicates returns a problem for each document that does the same as a job that is neither

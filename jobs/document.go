@@ -153,7 +153,11 @@ var (
 const nameRule = "want up to 64 of a-z 0-9 . _ -, a letter or digit first and last"
 
 // Check returns what is wrong with documents that are to be applied together, by document.
-func (k Kinds) Check(documents []Document) (all []Problem) {
+func (k Kinds) Check(documents []Document) (all []Problem) { return k.check(documents, true) }
+
+// check does what Check does. If the documents are not alone, it does not check which jobs are
+// to run first.
+func (k Kinds) check(documents []Document, alone bool) (all []Problem) {
 	names := map[string]bool{}
 	for n := range documents {
 		names[documents[n].ID()] = true
@@ -161,16 +165,21 @@ func (k Kinds) Check(documents []Document) (all []Problem) {
 	var valid []*Document
 	for n := range documents {
 		d := &documents[n]
-		problems := k.check(d, names)
+		problems := k.checkOne(d)
 		for _, p := range problems {
 			p.Job = d.ID()
 			all = append(all, p)
+		}
+		if alone {
+			all = append(all, d.unknownAfter(names, "a job of these files")...)
 		}
 		if len(problems) == 0 {
 			valid = append(valid, d)
 		}
 	}
-	all = append(all, cycles(documents)...)
+	if alone {
+		all = append(all, cycles(documents)...)
+	}
 	u := users{}
 	for _, d := range valid {
 		all = append(all, u.add(d, k[d.Kind].Identify(d))...)
@@ -196,7 +205,18 @@ func (u *users) add(d *Document, i Identity) (problems []Problem) {
 	return problems
 }
 
-func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
+// unknownAfter returns a problem for each job that the document is to run after, and that is
+// not among the known ones.
+func (d *Document) unknownAfter(known map[string]bool, what string) (problems []Problem) {
+	for _, name := range d.After {
+		if !known[d.Namespace+"/"+name] {
+			problems = append(problems, Problem{Job: d.ID(), Field: "after", Message: fmt.Sprintf("%q is not %s", name, what)})
+		}
+	}
+	return problems
+}
+
+func (k Kinds) checkOne(d *Document) (problems []Problem) {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
@@ -221,12 +241,7 @@ func (k Kinds) check(d *Document, names map[string]bool) (problems []Problem) {
 	}
 	for field, value := range map[string]string{"source": d.Source, "target": d.Target, "placement.node": d.Placement.Node, "credentials": d.Credentials["source"] + d.Credentials["target"]} {
 		if strings.ContainsRune(value, 0) { // PostgreSQL cannot store it
-			add(field, "invalid value %q: it contains a NUL character", value)
-		}
-	}
-	for _, name := range d.After {
-		if id := d.Namespace + "/" + name; !names[id] {
-			add("after", "%q is not a job of these files", name)
+			add(field, "it contains a NUL character")
 		}
 	}
 	if d.Follow && d.Schedule != "" {

@@ -26,7 +26,7 @@ func (s *Scheduler) RunOnce(ctx context.Context, d Document) (job *Job, err erro
 	}
 	documents := []Document{d}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		a, err := s.newApplication(ctx, tx, documents)
+		a, err := s.newApplication(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -223,3 +223,35 @@ func TestList(t *testing.T) {
 		}
 	})
 }
+
+// TestAfter: a job is to run after one that exists already.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		doc := func(source, after string) string {
+			return fmt.Sprintf(`{"kind": "fake", "source": %q, "after": [%s]}`, source, after)
+		}
+		const path = "/api/v1/namespaces/shop/jobs/"
+		got := s.want(t, 422, "PUT", path+"c", `{"kind": "none", "after": ["b"]}`)
+		if text := jsonOf(t, got["problems"]); !strings.Contains(text, `"\"b\" is not a job"`) || !strings.Contains(text, "unknown kind") {
+			t.Errorf("got %s", text)
+		}
+		s.want(t, 201, "PUT", path+"a", doc("a", ``))
+		s.want(t, 201, "PUT", path+"b", doc("b", `"a"`))
+		s.want(t, 201, "PUT", path+"c", doc("c", `"b"`))
+		got = s.want(t, 422, "PUT", path+"a", doc("a", `"c"`))
+		if text := jsonOf(t, got["problems"]); !strings.Contains(text, "waits for itself: shop/a → shop/c → shop/b → shop/a") {
+			t.Errorf("got %s", text)
+		}
+		s.want(t, 422, "POST", path+"a:validate", doc("a", `"c"`))
+		n, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 3})
+		check(t, err)
+		for _, name := range []string{"a", "b", "c"} { // c has a rank above that of b, which is only stored
+			runs, err := s.Admit(t.Context(), n, 1)
+			check(t, err)
+			if len(runs) != 1 || runs[0].Job.Document.Name != name {
+				t.Errorf("started %v, want %s", runs, name)
+			}
+		}
+	})
+}
