@@ -94,13 +94,16 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	case "sqlite":
 		d, err = openSQLite(rest)
 	default:
-		err = fmt.Errorf("unknown scheme %q: want postgres://… or sqlite:FILE%s", scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
+		err = fmt.Errorf("%w: unknown scheme %q: want postgres://… or sqlite:FILE%s", ErrURL, scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
 	}
-	if err != nil { // nothing has been connected or read yet
-		return nil, fmt.Errorf("open database of jobs: %w: %w", ErrURL, err)
+	if err != nil {
+		return nil, fmt.Errorf("open database of jobs: %w", err)
 	}
 	db := &DB{driver: d, clock: o.Clock, before: o.Before}
 	if err := db.migrate(ctx); err != nil {
+		if scheme == "sqlite" { // errors of PostgreSQL name the server
+			err = fmt.Errorf("%s: %w", rest, err)
+		}
 		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
 	}
 	return db, nil

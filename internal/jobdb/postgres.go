@@ -2,6 +2,7 @@ package jobdb
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 
@@ -27,19 +28,19 @@ type postgres struct {
 func openPostgres(ctx context.Context, text string) (*postgres, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	explicit := u.Query().Has("schema")
 	rest, name, err := schema.Cut(u)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	if !explicit {
 		name = defaultSchema
 	}
 	config, err := pgxpool.ParseConfig(rest.String())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // not as a parameter of the connection: PgBouncer refuses those
 		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '"+idleLimit+"'")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	modernc "modernc.org/sqlite"
@@ -22,11 +23,25 @@ type sqlite struct {
 
 func openSQLite(file string) (*sqlite, error) {
 	if file == "" {
-		return nil, errors.New("sqlite: without a file: want sqlite:FILE or sqlite::memory:")
+		return nil, fmt.Errorf("%w: sqlite: without a file: want sqlite:FILE or sqlite::memory:", ErrURL)
+	}
+	if file != ":memory:" {
+		if err := create(file); err != nil {
+			return nil, err
+		}
 	}
 	settings := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(1)"}, "_txlock": {"immediate"}}
 	db, err := openFile(file, settings)
 	return &sqlite{db, file}, err
+}
+
+// create creates an empty file if there is none. Its errors say more than those of SQLite.
+func create(file string) error {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func openFile(file string, settings url.Values) (*sql.DB, error) {

@@ -62,6 +62,7 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 		newNodes(c),
 		newOrigins(c),
 		newTenants(c),
+		newSettings(c),
 		newLogs(c),
 		newRun(c),
 		newWorker(c),

@@ -238,6 +238,29 @@ func TestSelect(t *testing.T) {
 	m.prints("0 jobs\n", "jobs", "list")
 }
 
+func TestSettings(t *testing.T) {
+	m := newMachine(t)
+	m.write("jobs.yaml", twoJobs)
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	out, _ := m.run(0, "jobs", "settings", "max-jobs=200", "backoff-max=10m")
+	for _, line := range []string{`NAME +VALUE +DEFAULT +BOUNDS +MEANING`, `max-jobs +200 +500 +1 to 10000 +jobs that`, `backoff-max +10m +1h `} {
+		if !regexp.MustCompile(`(?m)^` + line).MatchString(out) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	m.fails(2, []string{"jobs", "settings", "max-jobs=", "max-chrun=1"}, `max-chrun: unknown setting; did you mean "max-churn"?`)
+	m.fails(2, []string{"jobs", "settings", "max-jobs"}, "want NAME=VALUE")
+	if out, _ := m.run(0, "jobs", "settings", "--json"); !strings.HasPrefix(out, `[{"name":"max-jobs","value":"200","default":"500",`) {
+		t.Errorf("after an error: %s", out)
+	}
+	if out, _ := m.run(0, "jobs", "settings", "max-jobs=", "--json"); !strings.HasPrefix(out, `[{"name":"max-jobs","value":"500",`) {
+		t.Errorf("after a reset: %s", out)
+	}
+	if out, _ := m.run(0, "__complete", "jobs", "settings", "max-"); !strings.Contains(out, "max-jobs=\t") {
+		t.Errorf("completion: %s", out)
+	}
+}
+
 // TestDatabase has URLs of databases that are wrong.
 func TestDatabase(t *testing.T) {
 	m := newMachine(t)
@@ -245,6 +268,16 @@ func TestDatabase(t *testing.T) {
 	for _, url := range []string{"mysql://x", "postgres://db.test:port/jobs", "sqlite:", "jobs.db"} {
 		m.fails(2, []string{"jobs", "list", "--db", url}, "open database of jobs: invalid URL: ")
 		m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", url}, "open database of jobs: invalid URL: ")
+	}
+	for file, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"none/jobs.db": {3, "no such file or directory"},
+		".":            {1, "is a directory"},
+		"jobs.yaml":    {1, "jobs.yaml: file is not a database"},
+	} {
+		m.fails(want.status, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite:" + file}, want.text)
 	}
 	m.fails(2, []string{"jobs", "list", "--db", "sqlite::memory:"}, "only the process that runs the jobs", "Try: --db sqlite:FILE")
 	m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite::memory:"}, "Try: --db sqlite:FILE")
