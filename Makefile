@@ -52,6 +52,11 @@ demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into 
 	@scripts/need sqlite3 curl
 	@scripts/with-couchdb scripts/demo-couchdb
 
+.PHONY: demo-jobs
+demo-jobs: build couchdb ## Run 200 jobs on three workers while one is killed and one is frozen, and compare
+	@scripts/need sqlite3 curl
+	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
+
 .PHONY: test
 test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
