@@ -46,7 +46,7 @@ func (b *bench) followers() error {
 }
 
 func (b *bench) follow(s *server) error {
-	if err := postLine(s, 0); err != nil {
+	if err := b.postTo(s, "bench", 0); err != nil {
 		return err
 	}
 	var crowd crowd
@@ -67,7 +67,7 @@ func (b *bench) follow(s *server) error {
 	for n := range followedCommits {
 		<-tick.C
 		crowd.published.Store(time.Now().UnixNano())
-		if err := postLine(s, n+1); err != nil {
+		if err := b.postTo(s, "bench", n+1); err != nil {
 			return err
 		}
 	}
@@ -93,8 +93,14 @@ func (b *bench) follow(s *server) error {
 	return nil
 }
 
-func postLine(s *server, n int) error {
-	response, err := http.Post(s.url+layout.FeedPath("bench")+"?key=/id", "application/x-ndjson", bytes.NewReader(append(newEntity(n).Body, '\n')))
+// postTo publishes an entity to a feed on a server.
+func (b *bench) postTo(s *server, feed string, n int) error {
+	r, err := http.NewRequestWithContext(b.ctx, http.MethodPost, s.url+layout.FeedPath(feed)+"?key=/id", bytes.NewReader(append(newEntity(n).Body, '\n')))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -34,6 +33,8 @@ type bench struct {
 
 	versitygw string // path of the S3 server
 
+	part int // the measurements of jobs are made with this part of their sizes
+
 	couchURL  string // of a CouchDB server; "": PouchDB's engine
 	couchDocs int    // that are bridged
 }
@@ -44,7 +45,7 @@ type section struct {
 }
 
 func sections() []section {
-	return []section{
+	return append([]section{
 		{"codec", (*bench).codec},
 		{"publish", (*bench).publish},
 		{"serve", (*bench).serve},
@@ -57,7 +58,7 @@ func sections() []section {
 		{"outbox", (*bench).outbox},
 		{"sinkpostgres", (*bench).sinkPostgres},
 		{"couchdb", (*bench).couchdb},
-	}
+	}, jobsSections()...)
 }
 
 func main() {
@@ -72,7 +73,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, jobs or one of jobs-idle, jobs-postgres, jobs-latency")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
@@ -81,6 +82,7 @@ func run(ctx context.Context) (err error) {
 	s3Bytes := flag.Int64("s3bytes", 1<<30, "`bytes` of entities that are published to S3")
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
+	part := flag.Int("part", 1, "divide the numbers of jobs by this `NUMBER`, to try the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
@@ -105,7 +107,7 @@ func run(ctx context.Context) (err error) {
 	}
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
-		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs,
+		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs, part: max(*part, 1),
 	}
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)
@@ -131,17 +133,22 @@ func run(ctx context.Context) (err error) {
 	return fmt.Errorf("%d of %d sections failed: %w", len(failed), len(chosen), errors.Join(failed...))
 }
 
-// choose returns the sections in a list, all if it is empty.
+// choose returns the sections in a list, all if it is empty. A name also stands for those that
+// begin with it and a hyphen.
 func choose(all []section, list string) (chosen []section, err error) {
 	if list == "" {
 		return all, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		at := slices.IndexFunc(all, func(s section) bool { return s.name == name })
-		if at < 0 {
+		before := len(chosen)
+		for _, s := range all {
+			if s.name == name || strings.HasPrefix(s.name, name+"-") {
+				chosen = append(chosen, s)
+			}
+		}
+		if len(chosen) == before {
 			return nil, fmt.Errorf("there is no section %q", name)
 		}
-		chosen = append(chosen, all[at])
 	}
 	return chosen, nil
 }

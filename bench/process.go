@@ -55,8 +55,11 @@ func (p *process) wait() error {
 }
 
 // interrupt interrupts the process and ignores its exit status.
-func (p *process) interrupt() error {
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+func (p *process) interrupt() error { return p.end(os.Interrupt) }
+
+// end ends the process by a signal and ignores its exit status.
+func (p *process) end(signal os.Signal) error {
+	if err := p.cmd.Process.Signal(signal); err != nil {
 		return err
 	}
 	if err := p.wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -71,7 +74,7 @@ func (p *process) sample() {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if peak, err := peakMemory(p.cmd.Process.Pid); err == nil {
+		if peak, err := memoryOf(p.cmd.Process.Pid, "VmHWM"); err == nil {
 			p.peak = max(p.peak, peak)
 		}
 		select {
@@ -82,15 +85,16 @@ func (p *process) sample() {
 	}
 }
 
-func peakMemory(pid int) (int64, error) {
+// memoryOf returns a number of bytes of /proc/PID/status.
+func memoryOf(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, after, found := strings.Cut(string(status), "VmHWM:")
+	_, after, found := strings.Cut(string(status), name+":")
 	fields := strings.Fields(after)
 	if !found || len(fields) == 0 {
-		return 0, errors.New("process has no VmHWM")
+		return 0, fmt.Errorf("process has no %s", name)
 	}
 	kib, err := strconv.ParseInt(fields[0], 10, 64)
 	return kib << 10, err

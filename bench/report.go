@@ -42,6 +42,10 @@ func atLeast(v float64) target {
 	return target{fmt.Sprintf(">= %g", v), func(r result) bool { return r.Ours >= v }}
 }
 
+func atMost(v float64) target {
+	return target{fmt.Sprintf("<= %g", v), func(r result) bool { return r.Ours <= v }}
+}
+
 func below(v float64) target {
 	return target{fmt.Sprintf("< %g", v), func(r result) bool { return r.Ours < v }}
 }
