@@ -198,7 +198,11 @@ func (o *origin) pace(method string, create bool) *pace {
 	defer o.mu.Unlock()
 	p, ok := o.paces[method]
 	if !ok && create {
-		p = newPace()
+		clients := o.users
+		if o.requests != nil {
+			clients = min(clients, cap(o.requests))
+		}
+		p = newPace(clients)
 		o.paces[method] = p
 	}
 	return p

@@ -48,7 +48,7 @@ func answer(status int, header http.Header) *http.Response {
 // TestThrottled has 200 jobs that send one request after another to a server that allows
 // a number of requests in each second.
 func TestThrottled(t *testing.T) {
-	for perSecond, takes := range map[int]time.Duration{20: 5 * time.Minute, 50: 5 * time.Minute, 200: 2 * time.Minute, 1000: time.Minute} {
+	for perSecond, takes := range map[int]time.Duration{10: 5 * time.Minute, 20: 5 * time.Minute, 50: 5 * time.Minute, 200: 2 * time.Minute, 1000: time.Minute} {
 		t.Run(fmt.Sprint(perSecond, " a second"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

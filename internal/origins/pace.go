@@ -43,8 +43,11 @@ type pace struct {
 	clients  int // requests that wait to be sent or answered
 }
 
-func newPace() *pace {
-	p := &pace{turn: make(chan struct{}, 1), used: time.Now()}
+// newPace returns the pace of a server that has refused a request for the first time. It begins
+// with an interval at which its clients send a request each baseInterval together: with
+// baseInterval for each, many clients would need many refusals to find their pace.
+func newPace(clients int) *pace {
+	p := &pace{turn: make(chan struct{}, 1), interval: time.Duration(clients) * baseInterval, used: time.Now()}
 	p.turn <- struct{}{}
 	return p
 }
@@ -92,8 +95,8 @@ func (p *pace) left() time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	apart := p.interval / time.Duration(p.clients)
-	if p.refused {
-		apart = max(apart, baseInterval) // a few requests tell as much as many
+	if p.refused { // one request tells as much as many
+		apart = max(apart, sensitivity)
 	}
 	if left := p.sent.Add(apart).Sub(now); left > 0 {
 		return left
@@ -116,9 +119,11 @@ func (p *pace) slower(sent time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); sent.After(p.changed) && now.Sub(p.changed) > sensitivity {
-		p.limit, p.refused = time.Duration(float64(p.interval)*carefulFrom), true
+		if !p.changed.IsZero() { // requests were sent at this interval
+			p.limit = time.Duration(float64(p.interval) * carefulFrom)
+		}
 		p.interval = min(time.Duration(float64(max(p.interval, baseInterval))*slowerBy), longestInterval)
-		p.changed = now
+		p.changed, p.refused = now, true
 	}
 	return p.interval
 }
