@@ -25,6 +25,7 @@ func jobsSections() []section {
 		{"jobs-idle", (*bench).jobsIdle},
 		{"jobs-postgres", (*bench).jobsPostgres},
 		{"jobs-latency", (*bench).jobsLatency},
+		{"jobs-throughput", (*bench).jobsThroughput},
 	}
 }
 
@@ -69,12 +70,19 @@ type document struct {
 
 // apply applies jobs by the command, and returns how long it took.
 func (j *jobsBench) apply(documents []document) (time.Duration, error) {
-	files := filepath.Join(j.dir, "jobs")
-	if err := os.RemoveAll(files); err != nil {
+	files, err := j.write(documents)
+	if err != nil {
 		return 0, err
 	}
-	if err := os.Mkdir(files, 0o777); err != nil {
-		return 0, err
+	_, took, err := j.run(nil, j.feedctl, "jobs", "apply", "-f", files, "--db", j.db)
+	return took, err
+}
+
+// write writes job files, one for each namespace, and returns their directory.
+func (j *jobsBench) write(documents []document) (files string, err error) {
+	files = filepath.Join(j.dir, "jobs")
+	if err := os.MkdirAll(files, 0o777); err != nil {
+		return "", err
 	}
 	byNamespace := map[string]*strings.Builder{}
 	for _, d := range documents {
@@ -91,20 +99,19 @@ func (j *jobsBench) apply(documents []document) (time.Duration, error) {
 	}
 	for namespace, w := range byNamespace {
 		if err := os.WriteFile(filepath.Join(files, namespace+".yaml"), []byte(w.String()), 0o666); err != nil {
-			return 0, err
+			return "", err
 		}
 	}
-	_, took, err := j.run(nil, j.feedctl, "jobs", "apply", "-f", files, "--db", j.db)
-	return took, err
+	return files, nil
 }
 
-// node starts a node.
-func (j *jobsBench) node(name string, flags ...string) (*server, error) {
+// node starts the node named "node".
+func (j *jobsBench) node(flags ...string) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"jobs", "worker", "--name", name, "--db", j.db, "--listen", address, "--log-level", "warn"}, flags...)
+	args := append([]string{"jobs", "worker", "--name", "node", "--db", j.db, "--listen", address, "--log-level", "warn"}, flags...)
 	p, err := j.start(nil, j.feedctl, args...)
 	if err != nil {
 		return nil, err
@@ -188,4 +195,3 @@ func percentile(took []time.Duration, part float64) time.Duration {
 	slices.Sort(took)
 	return took[int(part*float64(len(took)-1))]
 }
-

@@ -97,7 +97,7 @@ func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 	if apply, err = i.apply(documents); err != nil {
 		return apply, 0, err
 	}
-	node, err := i.node("node", "--max-jobs", idleSlots)
+	node, err := i.node("--max-jobs", idleSlots)
 	if err != nil {
 		return apply, 0, err
 	}
@@ -120,7 +120,7 @@ func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 // has been killed.
 func (i *idleBench) begin() error {
 	measure := func() (footprint, error) {
-		node, err := i.node("node", "--max-jobs", idleSlots)
+		node, err := i.node("--max-jobs", idleSlots)
 		if err != nil {
 			return footprint{}, err
 		}
@@ -171,7 +171,7 @@ func (i *idleBench) first() error {
 
 // rest measures a node whose jobs are idle.
 func (i *idleBench) rest() error {
-	node, err := i.node("node", "--max-jobs", idleSlots)
+	node, err := i.node("--max-jobs", idleSlots)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (i *idleBench) besidePlain(memory int64) (err error) {
 
 // wake publishes to some of the feeds that jobs follow, at random, and to those of the processes.
 func (i *idleBench) wake() error {
-	node, err := i.node("node")
+	node, err := i.node()
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (l *latencyBench) measure() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.interrupt()) }()
-	node, err := l.node("node")
+	node, err := l.node()
 	if err != nil {
 		return err
 	}
