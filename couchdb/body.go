@@ -31,6 +31,23 @@ func Spool(dir string, whole int, fill func(io.Writer) error) (*Body, error) {
 	return &s.body, nil
 }
 
+// SpoolJSON returns a Body of the next value of r, as [Spool] does.
+func SpoolJSON(dir string, whole int, r *jsonscan.Reader) (*Body, error) {
+	b, ended, err := r.Value(whole)
+	switch {
+	case err != nil:
+		return nil, err
+	case ended:
+		return NewBody(bytes.Clone(b)), nil
+	}
+	return Spool(dir, 0, func(w io.Writer) error {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		return r.Rest(w)
+	})
+}
+
 // A spool is a Body that is being written.
 type spool struct {
 	dir   string
@@ -120,7 +137,7 @@ const maxMember = 64 << 10
 // returns an error if the document is not valid JSON, or if the temporary file cannot be read.
 func (b *Body) Scan() (Meta, error) {
 	if b.file == nil {
-		return ScanDoc(b.data), nil
+		return scanDoc(b.data), nil
 	}
 	r := jsonscan.NewReader(b.Reader())
 	if c, err := r.Peek(); err == io.EOF || err == nil && c != '{' {
@@ -150,9 +167,9 @@ func ReadMeta(r *jsonscan.Reader) (m Meta, err error) {
 	return m, err
 }
 
-// ScanDoc returns the Meta of a document, which must be valid JSON. If it is not an object, the
+// scanDoc returns the Meta of a document, which must be valid JSON. If it is not an object, the
 // Meta is empty. Members whose names have escape sequences are ignored; no server writes such names.
-func ScanDoc(doc []byte) Meta {
+func scanDoc(doc []byte) Meta {
 	var m Meta
 	for quoted, value := range jsonscan.Members(doc) {
 		if quoted[1] == '_' {

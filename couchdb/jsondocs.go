@@ -109,16 +109,7 @@ func (d *docReader) leaf(r *jsonscan.Reader, asked IDRev) error {
 
 // doc reads the next value, a document.
 func (d *docReader) doc(r *jsonscan.Reader) error {
-	b, whole, err := r.Value(d.db.config.MaxWhole)
-	if err != nil {
-		return err
-	}
-	body, err := Spool(d.db.config.SpoolDir, d.db.config.MaxWhole, func(w io.Writer) error {
-		if _, err := w.Write(b); err != nil || whole {
-			return err
-		}
-		return r.Rest(w)
-	})
+	body, err := SpoolJSON(d.db.config.SpoolDir, d.db.config.MaxWhole, r)
 	if err != nil {
 		return err
 	}

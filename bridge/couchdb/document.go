@@ -93,14 +93,6 @@ func (d *document) take(name, value []byte) (err error) {
 	return nil
 }
 
-// attached reports whether the document has attachments.
-func (d *document) attached() bool {
-	for range jsonscan.Members(d.attachments) {
-		return true
-	}
-	return false
-}
-
 // withoutAttachments returns the text without the member _attachments, otherwise unchanged.
 func (d *document) withoutAttachments() []byte {
 	if d.attachments == nil {

@@ -13,9 +13,9 @@ import (
 
 func TestParseDocument(t *testing.T) {
 	type result struct {
-		ID, Rev                          string
-		Deleted, Bare, History, Attached bool
-		Without                          string
+		ID, Rev                string
+		Deleted, Bare, History bool
+		Without                string
 	}
 	for text, want := range map[string]result{
 		`{"_id":"a","_rev":"1-x"}`:                                        {ID: "a", Rev: "1-x", Bare: true},
@@ -27,8 +27,8 @@ func TestParseDocument(t *testing.T) {
 		`{"_id":"é/\ud83d\ude00","_rev":"1-x"}`:                           {ID: "é/😀", Rev: "1-x", Bare: true},
 		`{"_id":"\ufffd","_rev":"1-x"}`:                                   {ID: "\ufffd", Rev: "1-x", Bare: true},
 		`{"_id":"a","_rev":"1-x","_attachments":{}}`:                      {ID: "a", Rev: "1-x", Without: `{"_id":"a","_rev":"1-x"}`},
-		`{"_id":"a","_rev":"1-x","_attachments":{"x":{"a":[1]}},"z":1e2}`: {ID: "a", Rev: "1-x", Attached: true, Without: `{"_id":"a","_rev":"1-x","z":1e2}`},
-		`{"_attachments" : {"x":{}} , "_id":"a","_rev":"1-x"}`:            {ID: "a", Rev: "1-x", Attached: true, Without: `{"_id":"a","_rev":"1-x"}`},
+		`{"_id":"a","_rev":"1-x","_attachments":{"x":{"a":[1]}},"z":1e2}`: {ID: "a", Rev: "1-x", Without: `{"_id":"a","_rev":"1-x","z":1e2}`},
+		`{"_attachments" : {"x":{}} , "_id":"a","_rev":"1-x"}`:            {ID: "a", Rev: "1-x", Without: `{"_id":"a","_rev":"1-x"}`},
 	} {
 		d, err := parseDocument([]byte(text))
 		if err != nil {
@@ -38,7 +38,7 @@ func TestParseDocument(t *testing.T) {
 		if want.Without == "" {
 			want.Without = strings.TrimSpace(text)
 		}
-		got := result{d.id, d.rev, d.deleted, d.bare, d.history, d.attached(), string(d.withoutAttachments())}
+		got := result{d.id, d.rev, d.deleted, d.bare, d.history, string(d.withoutAttachments())}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}

@@ -14,9 +14,13 @@ func TestJSONEntity(t *testing.T) {
 		`{"_id":"a","_rev":"2-x","_deleted":true,"by":"b"}`:       `DELETE {"_id":"a","_rev":"2-x","_deleted":true,"by":"b"}`,
 		`{"_id":"a","_rev":"2-x","_deleted":true,"_revisions":0}`: `DELETE {"_id":"a","_rev":"2-x","_deleted":true,"_revisions":0}`,
 	} {
-		meta := couchdb.ScanDoc([]byte(text))
+		body := couchdb.NewBody([]byte(text))
+		meta, err := body.Scan()
+		if err != nil {
+			t.Fatal(err)
+		}
 		r := &run{reader: &reader{bridge: &Bridge{}}}
-		e, err := r.entity(bridge.Version{ID: meta.ID, Rev: meta.Rev}, &couchdb.Doc{Meta: meta, ContentType: mediaJSON, Body: couchdb.NewBody([]byte(text))})
+		e, err := r.entity(bridge.Version{ID: meta.ID, Rev: meta.Rev}, &couchdb.Doc{Meta: meta, ContentType: mediaJSON, Body: body})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/couchdb"
-	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // maxHead limits a document in multipart/related that is parsed, in bytes: CouchDB's own
@@ -148,21 +147,16 @@ func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Rea
 // withoutEncoding removes the members that describe the compression from the attachments
 // of a document. Their length is already that of the decompressed content.
 func withoutEncoding(doc []byte) []byte {
-	text, ok := jsonscan.AppendCompact(nil, doc)
-	if !ok || len(text) == 0 || text[0] != '{' {
-		return doc
-	}
-	return edit(text, func(m member) []byte {
-		if m.name != attachmentsMember {
+	text, ok := editAttachments(doc, func(a member) []byte {
+		return a.with(edit(a.value, func(m member) []byte {
+			if m.name == "encoding" || m.name == "encoded_length" || m.name == "digest" {
+				return nil
+			}
 			return m.text
-		}
-		return m.with(edit(m.value, func(a member) []byte {
-			return a.with(edit(a.value, func(m member) []byte {
-				if m.name == "encoding" || m.name == "encoded_length" || m.name == "digest" {
-					return nil
-				}
-				return m.text
-			}))
 		}))
 	})
+	if !ok {
+		return doc
+	}
+	return text
 }

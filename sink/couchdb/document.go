@@ -58,6 +58,21 @@ func edit(value []byte, change func(member) []byte) []byte {
 	return enclose(all)
 }
 
+// editAttachments returns a document with each attachment replaced by the result of change. It
+// returns false if the document is not valid.
+func editAttachments(document []byte, change func(member) []byte) ([]byte, bool) {
+	text, ok := jsonscan.AppendCompact(nil, document)
+	if !ok || len(text) == 0 || text[0] != '{' {
+		return nil, false
+	}
+	return edit(text, func(m member) []byte {
+		if m.name != attachmentsMember {
+			return m.text
+		}
+		return m.with(edit(m.value, change))
+	}), true
+}
+
 // split returns an object with the user's members of a document, and the attachments
 // whose content is present: inline, or, with follow, in the parts that follow. It returns
 // false if the document is not valid.

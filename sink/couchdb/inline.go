@@ -8,8 +8,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-
-	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // inlined converts a document in multipart/related to JSON with its attachments in base64, so that
@@ -24,22 +22,14 @@ func inlined(body []byte, boundary string) (doc []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	text, ok := jsonscan.AppendCompact(nil, head)
-	if !ok || len(text) == 0 || text[0] != '{' {
-		return nil, false
-	}
-	doc = edit(text, func(m member) []byte {
-		if m.name != attachmentsMember {
-			return m.text
-		}
-		return m.with(edit(m.value, func(a member) []byte {
-			text, inlined := inlinePart(a, parts)
-			ok = ok && inlined
-			return text
-		}))
+	all := true
+	doc, ok = editAttachments(head, func(a member) []byte {
+		text, inlined := inlinePart(a, parts)
+		all = all && inlined
+		return text
 	})
 	_, _, err = nextPart(parts)
-	return doc, ok && err == io.EOF
+	return doc, ok && all && err == io.EOF
 }
 
 // inlinePart puts the next part into an attachment stub marked "follows". Parts are in the order

@@ -154,27 +154,13 @@ func (l *lineReader) revs(row *Row) ([]string, error) {
 func (l *lineReader) doc(row *Row) error {
 	row.Doc.Close() // a second one replaces the first
 	row.Doc = nil
-	b, whole, err := l.json.Value(l.maxWhole)
-	switch {
-	case err != nil:
+	doc, err := couchdb.SpoolJSON(l.spoolDir, l.maxWhole, l.json)
+	if err != nil || string(doc.Bytes()) == "null" {
 		return err
-	case whole && string(b) == "null":
-		return nil
-	case whole:
-		row.Doc = couchdb.NewBody(bytes.Clone(b))
-		row.size += len(b)
-	default:
-		row.Doc, err = couchdb.Spool(l.spoolDir, 0, func(w io.Writer) error {
-			if _, err := w.Write(b); err != nil {
-				return err
-			}
-			return l.json.Rest(w)
-		})
-		if err != nil {
-			return err
-		}
 	}
-	row.Meta, err = row.Doc.Scan()
+	row.Doc = doc
+	row.size += len(doc.Bytes())
+	row.Meta, err = doc.Scan()
 	return err
 }
 
