@@ -89,8 +89,8 @@ func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOu
 
 // watchesNeeded returns what jobs need that a node could run.
 func watchesNeeded(ctx context.Context, tx jobdb.Tx, n Node) (needed []Watched, err error) {
-	const sql = "SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node FROM @job WHERE watch_type <> '' AND (node = '' OR node = $1) AND " + needsWatch + " ORDER BY 1, 2, 3, 4"
-	return needed, jobdb.Each(ctx, tx, sql, []any{n.Name}, func(scan func(...any) error) error {
+	sql := "SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node FROM @job WHERE watch_type <> '' AND " + placed(1) + " AND " + needsWatch + " ORDER BY 1, 2, 3, 4"
+	return needed, jobdb.Each(ctx, tx, sql, []any{n.Name, n.text()}, func(scan func(...any) error) error {
 		var w Watched
 		err := scan(&w.Type, &w.Server, &w.Credential, &w.Node)
 		needed = append(needed, w)

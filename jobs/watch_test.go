@@ -228,6 +228,22 @@ func TestLocalWatch(t *testing.T) {
 	})
 }
 
+// TestWatchPlacement: a node watches only what jobs need that it may run.
+func TestWatchPlacement(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		d := jobs.Document{Namespace: "test", Name: "x", Kind: "wait", Source: "x", Target: "inside", Follow: true, Placement: jobs.Placement{Labels: []string{"inside"}}}
+		if _, err := t.store.Apply(t.Context(), []jobs.Document{d}, jobs.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(t.join("outside"), nil)
+		inside, err := t.store.Join(t.Context(), jobs.Node{Name: "inside", Slots: 1, Labels: []string{"inside"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.wantWatches(inside, map[string]string{"inside": ""})
+	})
+}
+
 // TestSweep: what no working watch covers is woken when it has been idle for some time.
 func TestSweep(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
