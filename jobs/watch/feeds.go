@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,8 +12,11 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 )
 
-// Feeds watches servers with feeds. Each feed costs a HEAD request: every 2 s after a change and every
-// minute in the end, but at most 20 in a second for each server.
+// Feeds watches servers with feeds.
+//
+// A feedctl server says which feeds have changed (GET /changes): it gets one request a minute while
+// nothing happens, whatever the number of feeds. On other servers each feed costs a HEAD request: every
+// 2 s after a change and every minute in the end, but at most 20 in a second for each server.
 type Feeds struct {
 	// Transport makes the requests. nil: http.DefaultTransport.
 	Transport http.RoundTripper
@@ -21,11 +25,13 @@ type Feeds struct {
 const (
 	feedsTimeout = 30 * time.Second
 	feedsAtOnce  = 4
+	// feedsAgain is after which time a server that does not list changes is asked again.
+	feedsAgain = 10 * time.Minute
 )
 
 // Watch implements [Source].
 func (f Feeds) Watch(ctx context.Context, w *Watched) error {
-	s := &feedServer{client: &http.Client{Transport: f.Transport, Timeout: feedsTimeout}, watched: w}
+	s := &feedServer{client: &http.Client{Transport: f.Transport}, watched: w}
 	if w.Credential != "" {
 		source, err := credential.ParseReference(w.Credential)
 		if err != nil {
@@ -37,8 +43,17 @@ func (f Feeds) Watch(ctx context.Context, w *Watched) error {
 		}
 		s.authorization = credential.Authorization(c)
 	}
-	p := poller{watched: w, fastest: 2 * time.Second, slowest: time.Minute, round: time.Second, most: 20, compare: s.compare}
-	return p.run(ctx, 0)
+	for token := w.Position; ; token = "" {
+		err := s.follow(ctx, token)
+		if !errors.Is(err, errNoChanges) {
+			return err
+		}
+		w.Logger.Debug("server does not list changes, comparing feeds", "error", err)
+		p := poller{watched: w, fastest: 2 * time.Second, slowest: time.Minute, round: time.Second, most: 20, compare: s.compare}
+		if err := p.run(ctx, feedsAgain); err != nil {
+			return err
+		}
+	}
 }
 
 // A feedServer is a server that is watched.
@@ -46,6 +61,22 @@ type feedServer struct {
 	client        *http.Client
 	watched       *Watched
 	authorization string
+}
+
+// do sends a request with header fields, given as names and values.
+func (s *feedServer) do(ctx context.Context, method, path string, fields ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.watched.Server, "/")+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", "feedctl")
+	if s.authorization != "" {
+		r.Header.Set("Authorization", s.authorization)
+	}
+	for n := 0; n < len(fields); n += 2 {
+		r.Header.Set(fields[n], fields[n+1])
+	}
+	return s.client.Do(r)
 }
 
 // compare returns the states of feeds, as far as they can be had. If the server asks its clients to wait, compare
@@ -75,16 +106,9 @@ const feedsLongest = 5 * time.Minute
 
 // state requests what tells apart the states of a feed: its newest page. Wait is how long the server asks to wait.
 func (s *feedServer) state(ctx context.Context, name string) (state string, wait time.Duration, err error) {
-	url := strings.TrimRight(s.watched.Server, "/") + "/feeds/" + name
-	r, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
-	if err != nil {
-		return "", 0, err
-	}
-	r.Header.Set("User-Agent", "feedctl")
-	if s.authorization != "" {
-		r.Header.Set("Authorization", s.authorization)
-	}
-	response, err := s.client.Do(r)
+	ctx, cancel := context.WithTimeout(ctx, feedsTimeout)
+	defer cancel()
+	response, err := s.do(ctx, http.MethodHead, "/feeds/"+name)
 	if err != nil {
 		return "", 0, err
 	}
@@ -93,7 +117,7 @@ func (s *feedServer) state(ctx context.Context, name string) (state string, wait
 	case response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone:
 		return noFeed, 0, nil
 	case response.StatusCode != http.StatusOK:
-		return "", backoff.RetryAfter(h), fmt.Errorf("HEAD %s: status %s", url, response.Status)
+		return "", backoff.RetryAfter(h), fmt.Errorf("HEAD %s: status %s", response.Request.URL.Redacted(), response.Status)
 	case h.Get("ETag") != "":
 		return h.Get("ETag"), 0, nil
 	default:

@@ -3,15 +3,17 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/memnet"
 	"github.com/feedctl/feedctl/jobs/watch"
 	"github.com/feedctl/feedctl/server"
@@ -19,35 +21,85 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A feedsWorld is a server with feeds in fake time, and a job for each.
+// A feedsWorld is a site with feeds in fake time, and a job for each. It has some servers, which get the requests in turn.
 type feedsWorld struct {
 	store  storage.Store
+	config server.Config
 	net    *memnet.Net
 	jobs   *waiting
-	broken atomic.Pointer[http.HandlerFunc] // responds instead of the server
+
+	mu      sync.Mutex
+	servers []*server.Server
+	turn    int
+	broken  http.HandlerFunc // responds instead of the servers
 }
 
 func (w *feedsWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, watch.Feeds{Transport: w.net.Client().Transport}, "http://feeds.test/base/")
 }
 
-func (w *feedsWorld) breakIt(how http.HandlerFunc) { w.broken.Store(&how) }
+// breakIt lets something else respond, or if it is nil, the servers.
+func (w *feedsWorld) breakIt(how http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = how
+}
 
-func inFeedsWorld(t *testing.T, feeds int, test func(t *testing.T, w *feedsWorld)) {
+// restart replaces all servers.
+func (w *feedsWorld) restart(t *testing.T) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &feedsWorld{store: memory.New()}
-		handler, err := server.New(w.store, server.Config{})
+	w.mu.Lock()
+	before := w.servers
+	w.servers = nil
+	for range before {
+		s, err := server.New(w.store, w.config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.net = memnet.New(t, http.StripPrefix("/base", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if broken := w.broken.Load(); broken != nil {
-				(*broken)(rw, r)
-				return
-			}
-			handler.ServeHTTP(rw, r)
-		})))
+		w.servers = append(w.servers, s)
+	}
+	w.mu.Unlock()
+	for _, s := range before {
+		if s != nil {
+			s.Close(context.Background())
+		}
+	}
+}
+
+func (w *feedsWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	var handler http.Handler = w.servers[w.turn%len(w.servers)]
+	w.turn++
+	if w.broken != nil {
+		handler = w.broken
+	}
+	w.mu.Unlock()
+	handler.ServeHTTP(rw, r)
+}
+
+// requests counts requests since the last call, for changes and for each feed.
+func (w *feedsWorld) requests() (changes, feeds int) {
+	for _, r := range w.net.Requests() {
+		if strings.HasPrefix(r, "GET /base/changes") {
+			changes++
+		} else {
+			feeds++
+		}
+	}
+	return changes, feeds
+}
+
+var (
+	listed   = server.Config{}                // says which feeds have changed
+	unlisted = server.Config{NoListing: true} // does not
+)
+
+func inFeedsWorld(t *testing.T, feeds, servers int, config server.Config, test func(t *testing.T, w *feedsWorld)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &feedsWorld{store: memory.New(), config: config, servers: make([]*server.Server, servers)}
+		w.restart(t)
+		w.net = memnet.New(t, http.StripPrefix("/base", w))
 		var names []string
 		for n := range feeds {
 			names = append(names, fmt.Sprintf("f%03d", n))
@@ -55,64 +107,148 @@ func inFeedsWorld(t *testing.T, feeds int, test func(t *testing.T, w *feedsWorld
 		}
 		w.jobs = waitFor(names...)
 		test(t, w)
-		handler.Close(context.Background())
+		for _, s := range w.servers {
+			s.Close(context.Background())
+		}
 	})
 }
 
 // TestFeedsAtRest counts the requests for feeds in which nothing happens.
 func TestFeedsAtRest(t *testing.T) {
-	inFeedsWorld(t, 300, func(t *testing.T, w *feedsWorld) {
-		stop := w.watch(t)
-		time.Sleep(10 * time.Minute)
-		if n := len(strings.Fields(w.jobs.take())); n != 300 {
-			t.Errorf("%d jobs were woken by the first comparison", n)
-		}
-		w.net.Requests()
-		w.jobs.confirmed()
-		time.Sleep(10 * time.Minute)
-		if n := len(w.net.Requests()); n < 3000 || n > 3500 {
-			t.Errorf("%d requests in 10 minutes", n)
-		}
-		if woken := w.jobs.take(); woken != "" {
-			t.Errorf("woken at rest: %.100s", woken)
-		}
-		if n := w.jobs.confirmed(); n < 8 {
-			t.Errorf("%d confirmations", n)
-		}
-		stop()
-	})
+	for _, test := range []struct {
+		name           string
+		config         server.Config
+		feeds          int
+		soon           time.Duration // from the start to rest
+		changes, heads [2]int        // requests in 10 minutes
+	}{
+		{"listed", listed, 1000, time.Minute, [2]int{10, 12}, [2]int{0, 0}},
+		{"unlisted", unlisted, 300, 9 * time.Minute, [2]int{1, 2}, [2]int{3000, 3500}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inFeedsWorld(t, test.feeds, 1, test.config, func(t *testing.T, w *feedsWorld) {
+				stop := w.watch(t)
+				time.Sleep(test.soon)
+				if n := len(strings.Fields(w.jobs.take())); n != test.feeds {
+					t.Errorf("%d jobs were woken by the first comparison", n)
+				}
+				w.requests()
+				w.jobs.confirmed()
+				time.Sleep(10 * time.Minute)
+				changes, heads := w.requests()
+				t.Logf("%d feeds at rest, in 10 minutes: %d requests for changes, %d for feeds", test.feeds, changes, heads)
+				if changes < test.changes[0] || changes > test.changes[1] || heads < test.heads[0] || heads > test.heads[1] {
+					t.Errorf("want %v and %v requests", test.changes, test.heads)
+				}
+				if woken := w.jobs.take(); woken != "" {
+					t.Errorf("woken at rest: %.100s", woken)
+				}
+				if n := w.jobs.confirmed(); n < 8 {
+					t.Errorf("%d confirmations", n)
+				}
+				stop()
+			})
+		})
+	}
 }
 
-// TestFeedsWake: a change wakes a job within a minute, and a further one within 3 s; so does a new feed. A source that
-// begins with saved states wakes the jobs of feeds that have changed.
+// TestFeedsWake: a change wakes a job at once, or within a minute, and a further one within 3 s, if the server does not list
+// changes; so do a new feed and a deletion.
 func TestFeedsWake(t *testing.T) {
-	inFeedsWorld(t, 5, func(t *testing.T, w *feedsWorld) {
-		w.jobs.states["new"] = ""
+	for name, test := range map[string]struct {
+		config      server.Config
+		first, next int // seconds
+	}{"listed": {listed, 1, 1}, "unlisted": {unlisted, 62, 4}} {
+		t.Run(name, func(t *testing.T) {
+			inFeedsWorld(t, 5, 1, test.config, func(t *testing.T, w *feedsWorld) {
+				w.jobs.states["new"] = ""
+				stop := w.watch(t)
+				time.Sleep(9 * time.Minute)
+				w.jobs.take()
+				wakes := func(name string, within int) {
+					t.Helper()
+					got, waited := "", 0
+					for ; got == "" && waited < within; waited++ {
+						time.Sleep(time.Second)
+						got = w.jobs.take()
+					}
+					if got != name {
+						t.Errorf("woken in %d s: %q, want %q", waited, got, name)
+					}
+				}
+				within := test.first
+				for range 6 {
+					publish(t, w.store, "f002")
+					wakes("f002", within)
+					within = test.next
+				}
+				publish(t, w.store, "new")
+				wakes("new", test.first)
+				if _, err := chain.Delete(t.Context(), w.store, "f001"); err != nil {
+					t.Fatal(err)
+				}
+				wakes("f001", test.first)
+				stop()
+			})
+		})
+	}
+}
+
+// TestFeedsRestart: a source that begins with saved states wakes the jobs of feeds that have changed or are gone, and those
+// only, also if the server was restarted meanwhile.
+func TestFeedsRestart(t *testing.T) {
+	for name, config := range map[string]server.Config{"listed": listed, "unlisted": unlisted} {
+		for what, restart := range map[string]func(t *testing.T, w *feedsWorld){
+			"watch":  func(*testing.T, *feedsWorld) {},
+			"server": func(t *testing.T, w *feedsWorld) { w.restart(t) },
+			"late":   func(*testing.T, *feedsWorld) { time.Sleep(time.Hour) },
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				inFeedsWorld(t, 5, 1, config, func(t *testing.T, w *feedsWorld) {
+					stop := w.watch(t)
+					time.Sleep(5 * time.Minute)
+					stop()
+					w.jobs.take()
+					publish(t, w.store, "f003")
+					if _, err := chain.Delete(t.Context(), w.store, "f004"); err != nil {
+						t.Fatal(err)
+					}
+					restart(t, w)
+					w.requests()
+					stop = w.watch(t)
+					time.Sleep(time.Minute)
+					if got := w.jobs.take(); got != "f003 f004" {
+						t.Errorf("woken: %q", got)
+					}
+					if changes, _ := w.requests(); changes > 10 {
+						t.Errorf("%d requests for changes", changes)
+					}
+					stop()
+				})
+			})
+		}
+	}
+}
+
+// TestFeedsServers: with several servers behind one URL, whose tokens are their own, no change is lost, and there are few
+// requests.
+func TestFeedsServers(t *testing.T) {
+	inFeedsWorld(t, 5, 3, listed, func(t *testing.T, w *feedsWorld) {
 		stop := w.watch(t)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(time.Hour)
 		w.jobs.take()
-		for i := range 6 {
-			publish(t, w.store, "f002")
-			got, waited := "", 0
-			for ; got == "" && waited < 62; waited++ {
-				time.Sleep(time.Second)
-				got = w.jobs.take()
-			}
-			if got != "f002" || i > 0 && waited > 3 {
-				t.Errorf("change %d: woken in %d s: %q", i, waited, got)
-			}
+		w.requests()
+		time.Sleep(time.Hour)
+		if changes, _ := w.requests(); changes > 4*60 {
+			t.Errorf("%d requests in an hour at rest", changes)
 		}
-		publish(t, w.store, "new")
-		time.Sleep(62 * time.Second)
-		if got := w.jobs.take(); got != "new" {
-			t.Errorf("woken: %q", got)
+		if got := w.jobs.take(); got != "" {
+			t.Errorf("woken at rest: %q", got)
 		}
-		stop()
 		publish(t, w.store, "f003")
-		stop = w.watch(t)
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute)
 		if got := w.jobs.take(); got != "f003" {
-			t.Errorf("woken after a restart: %q", got)
+			t.Errorf("woken: %q", got)
 		}
 		stop()
 	})
@@ -123,33 +259,75 @@ func TestFeedsWake(t *testing.T) {
 func TestFeedsFaults(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"500":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"403":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"lost": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"truncated": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"feeds"`)
+			panic(http.ErrAbortHandler)
+		},
 		"429": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 	} {
-		inFeedsWorld(t, 5, func(t *testing.T, w *feedsWorld) {
-			stop := w.watch(t)
-			time.Sleep(10 * time.Minute)
-			w.jobs.take()
-			w.breakIt(fault)
-			publish(t, w.store, "f001")
-			time.Sleep(2 * time.Minute)
-			w.net.Requests()
-			time.Sleep(10 * time.Minute)
-			if n := len(w.net.Requests()); name == "429" && n > 30 {
-				t.Errorf("%s: %d requests", name, n)
-			}
-			if got := w.jobs.take(); got != "" {
-				t.Errorf("%s: woken: %q", name, got)
-			}
-			w.broken.Store(nil)
-			time.Sleep(4 * time.Minute)
-			if got := w.jobs.take(); got != "f001" {
-				t.Errorf("%s: woken afterwards: %q", name, got)
-			}
-			stop()
+		for mode, config := range map[string]server.Config{"listed": listed, "unlisted": unlisted} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				inFeedsWorld(t, 5, 1, config, func(t *testing.T, w *feedsWorld) {
+					stop := w.watch(t)
+					time.Sleep(9 * time.Minute)
+					w.jobs.take()
+					w.breakIt(fault)
+					publish(t, w.store, "f001")
+					time.Sleep(2 * time.Minute)
+					w.requests()
+					time.Sleep(10 * time.Minute)
+					if changes, heads := w.requests(); name == "429" && changes+heads > 30 {
+						t.Errorf("%d requests for changes, %d for feeds", changes, heads)
+					}
+					if got := w.jobs.take(); got != "" && got != "f001" { // that by the response that the server has held
+						t.Errorf("woken: %q", got)
+					}
+					publish(t, w.store, "f002")
+					w.breakIt(nil)
+					time.Sleep(4 * time.Minute)
+					if got := w.jobs.take(); !strings.HasSuffix(got, "f002") {
+						t.Errorf("woken afterwards: %q", got)
+					}
+					if w.jobs.wakings("f001") < 2 {
+						t.Error("f001 was not woken")
+					}
+					stop()
+				})
+			})
+		}
+	}
+}
+
+// TestFeedsOther: of a server that responds to each request, but does not list changes, feeds are compared.
+func TestFeedsOther(t *testing.T) {
+	for name, body := range map[string]string{
+		"page": "<!DOCTYPE html>", "nothing": "", "null": "null", "list": "[]", "object": `{"feeds": [], "complete": true}`, "large": strings.Repeat(" ", 5<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFeedsWorld(t, 3, 1, listed, func(t *testing.T, w *feedsWorld) {
+				w.breakIt(func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/changes" {
+						_, _ = io.WriteString(rw, body)
+					} else {
+						w.servers[0].ServeHTTP(rw, r)
+					}
+				})
+				stop := w.watch(t)
+				time.Sleep(5 * time.Minute)
+				if got := w.jobs.take(); got != "f000 f001 f002" {
+					t.Errorf("woken: %q", got)
+				}
+				if w.jobs.confirmed() == 0 {
+					t.Error("no confirmation")
+				}
+				stop()
+			})
 		})
 	}
 }
@@ -160,9 +338,9 @@ func TestFeedsCredential(t *testing.T) {
 	if err := os.WriteFile(file, []byte("bearer s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	inFeedsWorld(t, 1, func(t *testing.T, w *feedsWorld) {
+	inFeedsWorld(t, 1, 1, listed, func(t *testing.T, w *feedsWorld) {
 		w.breakIt(func(rw http.ResponseWriter, r *http.Request) {
-			if got := r.Header.Get("Authorization"); got != "Bearer s3cret" || r.URL.Path != "/feeds/f000" {
+			if got := r.Header.Get("Authorization"); got != "Bearer s3cret" || r.URL.Path != "/feeds/f000" && r.URL.Path != "/changes" {
 				t.Errorf("%s with authorization %q", r.URL, got)
 			}
 		})

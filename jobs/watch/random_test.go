@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/server"
 )
 
 // A walk changes names at random, and everything else, and then checks that each job was woken after the last
@@ -127,6 +128,62 @@ func TestCouchDBRandom(t *testing.T) {
 				random.check(t, fmt.Sprintf("%s, seed %d", mode.name, seed))
 				stop()
 			}, mode.configure...)
+		}
+	}
+}
+
+// TestFeedsRandom: no change is lost, whatever else happens, also if other servers of the store take turns, and if
+// some do not list changes.
+func TestFeedsRandom(t *testing.T) {
+	for servers := 1; servers <= 2; servers++ {
+		for seed := range *walks {
+			inFeedsWorld(t, 8, servers, listed, func(t *testing.T, w *feedsWorld) {
+				var names []string
+				for n := range 8 {
+					names = append(names, fmt.Sprintf("f%03d", n))
+				}
+				random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+				for range 60 {
+					switch random.IntN(13) {
+					case 0:
+						stop()
+						stop = w.watch(t)
+					case 1:
+						w.restart(t)
+					case 2:
+						status := []int{400, 403, 404, 408, 410, 429, 500, 503}[random.IntN(8)]
+						w.breakIt(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
+					case 3:
+						w.breakIt(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+					case 4:
+						random.fail(errors.New("database of jobs is unavailable"))
+					case 5:
+						random.fail(nil)
+					case 6:
+						random.apply()
+					case 7:
+						w.config = []server.Config{listed, unlisted}[random.IntN(2)]
+						w.restart(t)
+					default:
+						w.breakIt(nil)
+						name, delete := random.change(), random.IntN(8) == 0
+						if delete {
+							_, err := chain.Delete(t.Context(), w.store, name)
+							delete = err == nil // there was a feed
+						}
+						if !delete {
+							publish(t, w.store, name)
+						}
+					}
+					time.Sleep(time.Duration(random.ExpFloat64() * 20 * float64(time.Second)))
+				}
+				w.breakIt(nil)
+				random.fail(nil)
+				time.Sleep(20 * time.Minute)
+				synctest.Wait()
+				random.check(t, fmt.Sprintf("%d servers, seed %d", servers, seed))
+				stop()
+			})
 		}
 	}
 }

@@ -1,0 +1,164 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/server"
+)
+
+var (
+	// errNoChanges: the server does not list changes.
+	errNoChanges = errors.New("server does not list changes")
+	// errToken: the server does not know what has changed since the token.
+	errToken = errors.New("server does not know the changes since the token")
+)
+
+const (
+	// changesWait is how long a server waits for changes: less than a minute, after which many
+	// proxies give up.
+	changesWait = 55 * time.Second
+	// changesPause follows changes, so that those that come soon are noted together, and
+	// changesIdle a response without any for which the server has not waited.
+	changesPause = 100 * time.Millisecond
+	changesIdle  = 2 * time.Second
+	// changesAttempts is how often in a row a request may fail.
+	changesAttempts = 3
+	// changesLasting is how long tokens must have been valid for starting over at once.
+	changesLasting = 10 * time.Minute
+	maxChanges     = 4 << 20 // bytes of a response
+)
+
+// follow wakes jobs as the server lists changes since a token, or without one all feeds. It ends with an error.
+func (s *feedServer) follow(ctx context.Context, token string) error {
+	var unlisted map[string]string // the names, and their states, that were not listed since it started over
+	var err error
+	if token == "" {
+		if unlisted, err = s.watched.Jobs.States(ctx); err != nil {
+			return err
+		}
+	}
+	started, losses, failures := time.Now(), 0, 0
+	for wait := time.Duration(0); ; { // the first response confirms that the server works
+		asked := time.Now()
+		list, pause, err := s.changes(ctx, token, wait)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errToken):
+			// Tokens that are lost again and again are those of several servers behind one URL.
+			if time.Since(started) >= changesLasting {
+				losses = 0
+			}
+			if losses > 0 {
+				if err := pauses.Wait(ctx, losses); err != nil {
+					return err
+				}
+			}
+			s.watched.Logger.Debug("server does not know the token, comparing all feeds")
+			losses++
+			token, wait, started = "", 0, time.Now()
+			if unlisted, err = s.watched.Jobs.States(ctx); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, errNoChanges):
+			return err
+		case err != nil:
+			if failures++; failures == changesAttempts {
+				return err
+			}
+			if err := backoff.Sleep(ctx, max(min(pause, feedsLongest), pauses.After(failures))); err != nil {
+				return err
+			}
+			wait = 0
+			continue
+		}
+		failures = 0
+		if unlisted, err = s.wake(ctx, list, unlisted); err != nil {
+			return err
+		}
+		token = list.Token
+		if list.Complete {
+			s.watched.Jobs.Checked(token)
+		}
+		switch {
+		case len(list.Feeds) > 0 && list.Complete:
+			pause = changesPause
+		case len(list.Feeds) == 0 && wait > 0 && time.Since(asked) < time.Second:
+			pause = changesIdle
+		}
+		if err := backoff.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		wait = changesWait
+	}
+}
+
+// wake wakes the jobs of feeds that are listed, and, if all are listed now, of those that were not. It returns what
+// remains of those.
+func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlisted map[string]string) (map[string]string, error) {
+	changed := map[string]string{}
+	for _, feed := range list.Feeds {
+		delete(unlisted, feed.Name)
+		if changed[feed.Name] = feed.Version; feed.Version == "" {
+			changed[feed.Name] = noFeed
+		}
+	}
+	if list.Complete {
+		for name, before := range unlisted {
+			if before != noFeed {
+				changed[name] = noFeed
+			}
+		}
+		unlisted = nil
+	}
+	if len(changed) == 0 {
+		return unlisted, nil
+	}
+	return unlisted, s.watched.Jobs.Changed(ctx, changed)
+}
+
+// changes requests the feeds that have changed since a token. Pause is how long the server asks to wait after an error.
+func (s *feedServer) changes(ctx context.Context, token string, wait time.Duration) (list *server.ChangedFeeds, pause time.Duration, err error) {
+	path := "/changes"
+	if token != "" {
+		path += "?since=" + url.QueryEscape(token)
+	}
+	fields := []string{"Accept", "application/json"}
+	if wait > 0 {
+		fields = append(fields, "Prefer", "wait="+strconv.Itoa(int(wait/time.Second)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait+feedsTimeout)
+	defer cancel()
+	response, err := s.do(ctx, http.MethodGet, path, fields...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	err = fmt.Errorf("GET %s: status %s", response.Request.URL.Redacted(), response.Status)
+	switch status := response.StatusCode; {
+	case status == http.StatusGone && token != "":
+		return nil, 0, errToken
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
+		return nil, backoff.RetryAfter(response.Header), err
+	case status != http.StatusOK:
+		return nil, 0, fmt.Errorf("%w: %w", errNoChanges, err)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxChanges))
+	if err != nil {
+		return nil, 0, fmt.Errorf("GET %s: %w", response.Request.URL.Redacted(), err)
+	}
+	if err := json.Unmarshal(body, &list); err != nil || list == nil || list.Token == "" {
+		return nil, 0, fmt.Errorf("%w: GET %s: response is not a list of changes", errNoChanges, response.Request.URL.Redacted())
+	}
+	return list, 0, nil
+}
