@@ -128,6 +128,55 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 	}
 }
 
+// TestRefusedAndBack has two producers that write in turn. One that was refused can continue from
+// what the other has written since.
+func TestRefusedAndBack(t *testing.T) {
+	store := memory.New()
+	a, b := open(t, store, producer.Config{}), open(t, store, producer.Config{})
+	publish := func(f *producer.Feed, n int, previous string, want error) {
+		t.Helper()
+		_, err := f.PublishBatch(t.Context(), producer.Batch{Entities: entities(ids(n, n)), Previous: []byte(previous), Checkpoint: fmt.Append(nil, n)})
+		if !errors.Is(err, want) {
+			t.Fatalf("%d after %q: %v, want %v", n, previous, err, want)
+		}
+	}
+	publish(a, 1, "", nil)
+	publish(b, 2, "1", nil)
+	publish(a, 3, "1", producer.ErrCheckpoint) // now it knows 2
+	publish(b, 4, "2", nil)
+	publish(a, 3, "4", nil)
+	publish(b, 5, "2", producer.ErrCheckpoint)
+	publish(b, 5, "3", nil)
+	if got, want := visibleIDs(t, store), []string{"<1@test>", "<2@test>", "<4@test>", "<3@test>", "<5@test>"}; !slices.Equal(got, want) {
+		t.Errorf("the feed has %v, want %v", got, want)
+	}
+}
+
+// TestDuplicatesAndBack: a batch of duplicates leaves its checkpoint for the next commit. A publisher
+// that begins again from the stored checkpoint is not refused because of it.
+func TestDuplicatesAndBack(t *testing.T) {
+	store := memory.New()
+	f := open(t, store, producer.Config{})
+	publish := func(n int, previous, checkpoint string) {
+		t.Helper()
+		if _, err := f.PublishBatch(t.Context(), producer.Batch{Entities: entities(ids(n, n)), Previous: []byte(previous), Checkpoint: []byte(checkpoint)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(1, "", "one")
+	mustPublish(t, store, ids(2, 2)) // another producer, without a checkpoint
+	publish(2, "one", "two")
+	stored, err := f.Checkpoint(t.Context())
+	if err != nil || string(stored) != "one" {
+		t.Fatalf("checkpoint %q, %v", stored, err)
+	}
+	publish(3, "one", "three")
+	publish(4, "three", "four")
+	if stored, err = f.Checkpoint(t.Context()); err != nil || string(stored) != "four" {
+		t.Errorf("checkpoint %q, %v", stored, err)
+	}
+}
+
 // TestCheckpointLostInTheMiddle has another producer write between the two pages of a batch. Half of
 // the batch is in the feed, so the error must not say that nothing is.
 func TestCheckpointLostInTheMiddle(t *testing.T) {

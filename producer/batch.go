@@ -73,7 +73,7 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	last := b.checkpointAt()
 	checkpoint := f.tail.checkpoint()
 	if r.left == 0 { // it has ended
-		if !bytes.Equal(r.previous, checkpoint) {
+		if !f.tail.precedes(r.previous) {
 			b.checkpointed = nil
 		}
 		return
@@ -87,7 +87,7 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	}
 	switch {
 	case whole:
-	case bytes.Equal(r.previous, checkpoint):
+	case f.tail.precedes(r.previous):
 		return
 	default:
 		r.err = r.unknown(fmt.Errorf("%w: the feed has %q, the batch continues from %q", ErrCheckpoint, checkpoint, r.previous))

@@ -35,23 +35,29 @@ type tail struct {
 
 // checkpoint returns the checkpoint that the next batch continues from.
 func (t *tail) checkpoint() []byte {
-	var stored []byte
-	if t.newest != nil {
-		stored = t.newest.Checkpoint
-	}
+	stored := t.stored()
 	if t.pending != nil && bytes.Equal(stored, t.pendingOn) {
 		return t.pending
 	}
 	return stored
 }
 
+func (t *tail) stored() []byte {
+	if t.newest == nil {
+		return nil
+	}
+	return t.newest.Checkpoint
+}
+
+// precedes reports whether a batch may continue from a checkpoint: the one that waits for the
+// next commit, or the stored one, with which publishers begin again.
+func (t *tail) precedes(previous []byte) bool {
+	return bytes.Equal(previous, t.checkpoint()) || bytes.Equal(previous, t.stored())
+}
+
 // postpone leaves a checkpoint for the next commit.
 func (t *tail) postpone(checkpoint []byte) {
-	t.pendingOn = nil
-	if t.newest != nil {
-		t.pendingOn = t.newest.Checkpoint
-	}
-	t.pending = checkpoint
+	t.pending, t.pendingOn = checkpoint, t.stored()
 }
 
 // run commits batch after batch until the queue is closed and empty.
@@ -84,6 +90,9 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
 	check := b.mayBeInFeed()
 	var from int64 // the first page that items may be on; 0: not known yet
+	if r := b.checkpointed; r != nil && !f.tail.precedes(r.previous) {
+		f.tail.known = false // the publisher may have seen what others have written since
+	}
 	for len(b.items) > 0 {
 		err := f.refresh(ctx)
 		if err == nil && from == 0 {

@@ -114,7 +114,7 @@ type Batch struct {
 	// refused with ErrCheckpoint unless the feed's checkpoint is Previous at that moment
 	// (nil and empty are the same). If all entities are in the feed already, nothing is
 	// written: then this producer's next commit stores the checkpoint, and its next batch
-	// continues from it.
+	// continues from it, or again from the one that is stored.
 	Checkpoint []byte
 	Previous   []byte
 	// After, if not nil, is an earlier publication of the same Feed. The batch is published
