@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
@@ -48,7 +48,7 @@ type Bridge struct {
 
 	config Config
 	log    *slog.Logger
-	pages  *chain.Reader
+	reader *feedstore.Reader
 	feed   *producer.Feed
 }
 
@@ -63,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.Producer.Logger = cmp.Or(c.Producer.Logger, c.Log)
 	c.Producer.MaxWaiting = cmp.Or(c.Producer.MaxWaiting, 2<<20)
-	b := &Bridge{config: c, log: c.Log, pages: chain.NewReader(c.Store, c.Feed), Sleep: backoff.Sleep}
+	b := &Bridge{config: c, log: c.Log, reader: feedstore.NewLocal(c.Store, c.Log), Sleep: backoff.Sleep}
 	b.Meter.progress.Pending = -1
 	var err error
 	if b.Index, err = openIndex(c.Index, c.Kind); err != nil {
@@ -76,7 +76,10 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 }
 
 // Close waits for pending publications and closes the index.
-func (b *Bridge) Close() error { return errors.Join(b.feed.Close(), b.Index.Close()) }
+func (b *Bridge) Close() error {
+	b.reader.Close(context.Background())
+	return errors.Join(b.feed.Close(), b.Index.Close())
+}
 
 // NewID returns a random id.
 func NewID() string {
@@ -87,7 +90,7 @@ func NewID() string {
 
 // CatchUp fills the index and returns the feed's checkpoint.
 func (b *Bridge) CatchUp(ctx context.Context) (at Checkpoint, err error) {
-	if at, err = b.Index.catchUp(ctx, b.pages); err != nil {
+	if at, err = b.Index.catchUp(ctx, b.reader, b.config.Feed); err != nil {
 		return at, err
 	}
 	if at.Begins() {

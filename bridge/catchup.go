@@ -6,28 +6,24 @@ import (
 	"fmt"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/feedstore"
 )
 
 // catchUp adds the versions in the feed that are not in the index, and returns the feed's
 // checkpoint. If the index belongs to another feed, such as a deleted one of the same name, it is
 // cleared first.
-func (x *Index) catchUp(ctx context.Context, pages *chain.Reader) (at Checkpoint, err error) {
+func (x *Index) catchUp(ctx context.Context, reader *feedstore.Reader, feed string) (at Checkpoint, err error) {
 	if err := x.settle(); err != nil {
 		return at, err
 	}
-	newest, err := pages.Newest(ctx)
+	f, newest, floor, err := reader.Look(ctx, feed)
 	if errors.Is(err, chain.ErrNoFeed) {
 		return at, x.clear()
 	}
 	if err != nil {
 		return at, err
 	}
-	if at, err = ParseCheckpoint(newest.Checkpoint, x.kind, pages.Feed()); err != nil {
-		return at, err
-	}
-	floor, err := pages.Floor(ctx)
-	if err != nil {
+	if at, err = ParseCheckpoint(newest.Checkpoint, x.kind, feed); err != nil {
 		return at, err
 	}
 	known, err := x.known()
@@ -35,55 +31,49 @@ func (x *Index) catchUp(ctx context.Context, pages *chain.Reader) (at Checkpoint
 		return at, err
 	}
 	if known.Page > newest.Number || known.Page > 0 && known.Feed != at.Feed {
-		return x.startOver(ctx, pages)
+		return x.startOver(ctx, reader, feed)
 	}
 	first, after := known.Page, known.ContentID
 	if first < floor { // the index is empty, or those pages have been pruned
 		first, after = floor, ""
 	}
 	for n := first; n <= newest.Number; n++ {
-		found, err := x.addPage(ctx, pages, n, place{Feed: at.Feed, ContentID: after})
+		found, err := x.addPage(ctx, f, n, place{Feed: at.Feed, ContentID: after})
 		switch {
 		case errors.Is(err, chain.ErrPruned):
 			continue
 		case errors.Is(err, errMoved):
-			return x.catchUp(ctx, pages)
+			return x.catchUp(ctx, reader, feed)
 		case err != nil:
 			return at, fmt.Errorf("fill index %s: %w", x.path, err)
 		case !found:
-			return x.startOver(ctx, pages)
+			return x.startOver(ctx, reader, feed)
 		}
 		after = ""
 	}
 	return at, nil
 }
 
-func (x *Index) startOver(ctx context.Context, pages *chain.Reader) (Checkpoint, error) {
+func (x *Index) startOver(ctx context.Context, reader *feedstore.Reader, feed string) (Checkpoint, error) {
 	if err := x.clear(); err != nil {
 		return Checkpoint{}, err
 	}
-	return x.catchUp(ctx, pages)
+	return x.catchUp(ctx, reader, feed)
 }
 
 // addPage adds the versions of a page after the entity with at.ContentID, or all if that is
 // empty. It returns false if the page has no such entity.
-func (x *Index) addPage(ctx context.Context, pages *chain.Reader, n int64, at place) (found bool, err error) {
-	p, object, err := pages.Open(ctx, n, 0, -1)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, object.Body.Close()) }()
-	parts := page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{})
+func (x *Index) addPage(ctx context.Context, f *feedstore.Feed, n int64, at place) (found bool, err error) {
 	after := at.ContentID
 	found, at.Page = after == "", n
 	var versions []Version
-	for part, err := range parts.Parts() {
+	for h, err := range f.Headers(ctx, n) {
 		if err != nil {
-			return false, fmt.Errorf("read page %d of feed %q: %w", n, p.Feed, err)
+			return false, err
 		}
-		id := string(part.Header.Get("Content-ID"))
+		id := string(h.Get("Content-ID"))
 		if found {
-			location, tag := part.Header.Get("Content-Location"), part.Header.Get("ETag")
+			location, tag := h.Get("Content-Location"), h.Get("ETag")
 			if held, ok := VersionOf(string(location), string(tag)); ok {
 				versions = append(versions, held)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -76,7 +77,7 @@ func (w *world) index() *Index {
 
 func (w *world) fill(x *Index) {
 	w.t.Helper()
-	if _, err := x.catchUp(w.t.Context(), chain.NewReader(w.store, "docs")); err != nil {
+	if _, err := x.catchUp(w.t.Context(), feedstore.NewLocal(w.store, nil), "docs"); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/selfcheck"
@@ -160,6 +161,23 @@ func (p *Page) Whole(body io.Reader) io.Reader {
 		return body
 	}
 	return io.MultiReader(body, bytes.NewReader(page.AppendClose(nil, p.Boundary)))
+}
+
+// Headers yields the headers of the entities of the page, in order. It reads them from body, and
+// ends with an error if that is not a whole page.
+func (p *Page) Headers(body io.Reader) iter.Seq2[page.Header, error] {
+	return func(yield func(page.Header, error) bool) {
+		parts := page.NewReader(p.Whole(body), p.Boundary, page.ReaderOptions{})
+		for part, err := range parts.Parts() {
+			if err != nil {
+				yield(page.Header{}, fmt.Errorf("read page %d of feed %q: %w", p.Number, p.Feed, err))
+				return
+			}
+			if !yield(part.Header, nil) {
+				return
+			}
+		}
+	}
 }
 
 func key(feed string, n int64) string { return layout.FeedPage(feed, n) }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
+	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -354,6 +356,20 @@ func (r *Reader) Open(ctx context.Context, n, offset, length int64) (*Page, *sto
 		return nil, nil, errors.Join(err, object.Body.Close())
 	}
 	return p, object, nil
+}
+
+// Headers yields the headers of the entities on page n, in order. The errors are those of
+// [Reader.Stat], and of reading.
+func (r *Reader) Headers(ctx context.Context, n int64) iter.Seq2[page.Header, error] {
+	return func(yield func(page.Header, error) bool) {
+		p, object, err := r.Open(ctx, n, 0, -1)
+		if err != nil {
+			yield(page.Header{}, err)
+			return
+		}
+		defer object.Body.Close()
+		p.Headers(object.Body)(yield)
+	}
 }
 
 // Linked reports whether page n has a next page. Such a page never changes.

@@ -137,7 +137,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	for name, values := range db.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	turn, err := db.config.Limits.begin(ctx, db.host, q.Method)
+	turn, err := db.config.Limits.limiter.Begin(ctx, db.host, q.Method, maxRetryAfter)
 	if err != nil {
 		return nil, "", err
 	}

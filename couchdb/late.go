@@ -36,7 +36,7 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		cancel[of], sent = end, sent+1
 		go func() {
 			if of > 0 {
-				turn, err := db.config.Limits.begin(ctx, db.host, r.Method)
+				turn, err := db.config.Limits.limiter.Begin(ctx, db.host, r.Method, maxRetryAfter)
 				if err != nil {
 					answers <- answer{of, nil, err}
 					return

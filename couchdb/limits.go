@@ -1,7 +1,6 @@
 package couchdb
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -19,11 +18,6 @@ import (
 type Limits struct{ limiter origins.Limiter }
 
 const maxRetryAfter = 5 * time.Minute
-
-// begin waits until a request may be sent.
-func (l *Limits) begin(ctx context.Context, origin, method string) (*origins.Turn, error) {
-	return l.limiter.Begin(ctx, origin, method, maxRetryAfter)
-}
 
 // end notes the response to a request.
 func (l *Limits) end(turn *origins.Turn, origin string, resp *http.Response) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
 )
 
 // Limits of what is remembered.
@@ -278,6 +279,32 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 	}
 	body, err = f.r.integrity.part(ctx, object, p.SHA256)
 	return p, body, digest, err
+}
+
+// Headers yields the headers of the entities on page n, in order. Pages in order are read ahead.
+func (f *Feed) Headers(ctx context.Context, n int64) iter.Seq2[page.Header, error] {
+	return func(yield func(page.Header, error) bool) {
+		p, body, err := f.openWhole(ctx, n)
+		if err != nil {
+			yield(page.Header{}, err)
+			return
+		}
+		defer body.Close()
+		p.Headers(body)(yield)
+	}
+}
+
+// openWhole opens page n, which may be the newest.
+func (f *Feed) openWhole(ctx context.Context, n int64) (*chain.Page, io.ReadCloser, error) {
+	if f.Linked(n) {
+		return f.Open(ctx, n, 0, -1)
+	}
+	seen, err := f.StatNewest(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, body, _, err := f.OpenNewest(ctx, seen, 0, -1)
+	return p, body, err
 }
 
 // Digest returns the SHA-256 of the newest page with its closing delimiter, or nil if it

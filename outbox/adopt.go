@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 )
 
@@ -90,12 +89,15 @@ func (c Config) deletePublished(ctx context.Context, tx pgx.Tx, pages *chain.Rea
 		if errors.Is(err, chain.ErrPruned) || err == nil && p.Last.Before(since) {
 			return deleted, nil
 		}
-		var ids []string
-		if err == nil {
-			err = eachOn(ctx, pages, n, func(h page.Header) { ids = append(ids, string(h.Get("Content-ID"))) })
-		}
 		if err != nil {
 			return 0, err
+		}
+		var ids []string
+		for h, err := range pages.Headers(ctx, n) {
+			if err != nil {
+				return 0, err
+			}
+			ids = append(ids, string(h.Get("Content-ID")))
 		}
 		tag, err := tx.Exec(ctx, `DELETE FROM outbox WHERE feed = $1 AND content_id = ANY($2)`, c.Feed, ids)
 		if err != nil {

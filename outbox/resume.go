@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 )
 
@@ -90,13 +89,13 @@ func (p *remotePages) skip(ctx context.Context, r *rows, newest *chain.Page) err
 	}
 	found := map[string]bool{}
 	for n := max(1, p.state.page); n <= newest.Number; n++ {
-		err := eachOn(ctx, p.pages, n, func(h page.Header) {
+		for h, err := range p.pages.Headers(ctx, n) {
+			if err != nil && !errors.Is(err, chain.ErrPruned) {
+				return err
+			}
 			if id := string(h.Get("Content-ID")); wanted[id] {
 				found[id] = true
 			}
-		})
-		if err != nil && !errors.Is(err, chain.ErrPruned) {
-			return err
 		}
 	}
 	if len(found) == 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
@@ -176,16 +175,15 @@ func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.
 		return nil, err
 	}
 	for n := newest.Number; n > 0; n-- {
-		var at *snapshot.FeedPosition
-		var bad error
-		err := eachOn(ctx, pages, n, func(h page.Header) {
-			if string(h.Get("Content-ID")) == id {
-				at = &snapshot.FeedPosition{URL: layout.FeedPath(name), Page: layout.FeedPagePath(name, n), ContentID: id}
-				at.LastModified, bad = feed.ParseTime(string(h.Get("Last-Modified")))
+		for h, err := range pages.Headers(ctx, n) {
+			if err != nil {
+				return nil, err
 			}
-		})
-		if err = errors.Join(err, bad); err != nil || at != nil {
-			return at, err
+			if string(h.Get("Content-ID")) == id {
+				at := &snapshot.FeedPosition{URL: layout.FeedPath(name), Page: layout.FeedPagePath(name, n), ContentID: id}
+				at.LastModified, err = feed.ParseTime(string(h.Get("Last-Modified")))
+				return at, err
+			}
 		}
 	}
 	return nil, fmt.Errorf("%w: it does not contain entity %s, which was moved: is it in another store?", ErrForeign, id)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/page"
 )
 
 // window is the number of a feed's newest pages on which a Content-ID is recognized, in addition
@@ -103,13 +102,12 @@ func (r *recent) read(ctx context.Context, c *chain.Reader, n int64) error {
 		return err
 	}
 	defer object.Body.Close()
-	parts := page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{})
 	entities := 0
-	for part, err := range parts.Parts() {
+	for h, err := range p.Headers(object.Body) {
 		if err != nil {
-			return fmt.Errorf("read page %d of feed %q: %w", n, p.Feed, err)
+			return err
 		}
-		r.add(n, hashID(string(part.Header.Get("Content-ID"))))
+		r.add(n, hashID(string(h.Get("Content-ID"))))
 		entities++
 	}
 	if entities != p.Entities {

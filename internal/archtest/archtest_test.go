@@ -105,7 +105,7 @@ var rooms = map[string]room{
 	"internal/memnet":        {},
 	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
-	"bridge":                 {rooms: []string{"chain", "feed", "internal/backoff", "layout", "page", "producer", "storage"}},
+	"bridge":                 {rooms: []string{"chain", "feed", "feedstore", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
 		rooms:     []string{"bridge", "bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "producer", "storage"},
 		libraries: []string{"golang.org/x/sync"},
