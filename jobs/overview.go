@@ -156,7 +156,7 @@ func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now 
 // that wait say how the slots are divided.
 func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
 	if shares < 1 || shares > 1000 {
-		return fmt.Errorf("namespace %s: invalid shares %d: want 1 to 1000", namespace, shares)
+		return InvalidError{{Field: "shares", Message: fmt.Sprintf("invalid shares %d: want 1 to 1000", shares)}}
 	}
 	return s.setTenant(ctx, "shares", namespace, shares)
 }
@@ -164,14 +164,14 @@ func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int)
 // SetMaxRunning sets how many jobs of a namespace may run at the same time; 0 is no limit.
 func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most int) error {
 	if most < 0 {
-		return fmt.Errorf("namespace %s: invalid number of running jobs %d: want 0 or more", namespace, most)
+		return InvalidError{{Field: "maxRunning", Message: fmt.Sprintf("invalid number of running jobs %d: want 0 or more", most)}}
 	}
 	return s.setTenant(ctx, "max_running", namespace, most)
 }
 
 func (s *Scheduler) setTenant(ctx context.Context, column, namespace string, value int) error {
 	if !validName.MatchString(namespace) {
-		return fmt.Errorf("set %s of namespace: invalid name %q: %s", column, namespace, nameRule)
+		return InvalidError{{Field: "namespace", Message: fmt.Sprintf("invalid name %q: %s", namespace, nameRule)}}
 	}
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, "+column+", charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET "+column+" = excluded."+column, namespace, value)

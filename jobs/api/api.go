@@ -94,39 +94,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(w, r)
 }
 
-// A route is a resource.
-type route struct {
-	pattern string
-	methods map[string]handler
-}
-
-func (a *API) table() []route {
-	reads, writes := a.reads, a.writes
-	const job = "/api/v1/namespaces/{namespace}/jobs/{name}"
-	return []route{
-		{"/healthz", methods{"GET": a.health}},
-		{"/readyz", methods{"GET": a.readiness}},
-		{"/api/v1/jobs", methods{"GET": reads(a.listJobs)}},
-		{"/api/v1/validate", methods{"POST": reads(a.validateAll)}},
-		{job, methods{"GET": reads(a.getJob), "PUT": writes(a.putJob), "DELETE": writes(a.deleteJob)}},
-		{job + ":validate", methods{"POST": reads(a.validateJob)}},
-		{job + "/desired", methods{"PUT": writes(a.putDesired)}},
-		{job + "/restart", methods{"POST": writes(a.restartJob)}},
-		{job + "/events", methods{"GET": reads(a.getEvents)}},
-		{"/_scheduler/jobs", methods{"GET": reads(a.schedulerJobs)}},
-		{"/_scheduler/jobs/{namespace}/{name}", methods{"GET": reads(a.schedulerJob)}},
-		{"/_scheduler/docs", methods{"GET": reads(a.schedulerDocs)}},
-		{"/_scheduler/docs/_replicator", methods{"GET": reads(a.schedulerDocs)}},
-		{"/_scheduler/docs/{namespace}/_replicator", methods{"GET": reads(a.schedulerDocs)}},
-		{"/_scheduler/docs/{namespace}/_replicator/{name}", methods{"GET": reads(a.schedulerDoc)}},
-		{"/_active_tasks", methods{"GET": reads(a.activeTasks)}},
-	}
-}
-
 func (a *API) routes() chi.Router {
 	mux := chi.NewRouter()
 	for _, r := range a.table() {
-		mux.Handle(r.pattern, a.endpoint(r.methods))
+		handlers := methods{}
+		for method, o := range r.operations {
+			handlers[method] = o.handle
+		}
+		mux.Handle(r.pattern, a.endpoint(handlers))
 	}
 	mux.NotFound(a.endpoint(methods{"GET": a.nothing}).ServeHTTP)
 	mux.MethodNotAllowed(a.endpoint(nil).ServeHTTP) // for methods that chi does not know

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -73,6 +74,20 @@ type couchTask struct {
 	UpdatedOn          int64   `json:"updated_on"`
 }
 
+// The pages of both, for the description of the API.
+type (
+	couchJobs struct {
+		TotalRows int        `json:"total_rows"`
+		Offset    int        `json:"offset"`
+		Jobs      []couchJob `json:"jobs"`
+	}
+	couchDocs struct {
+		TotalRows int        `json:"total_rows"`
+		Offset    int        `json:"offset"`
+		Docs      []couchDoc `json:"docs"`
+	}
+)
+
 type couchInfo struct {
 	RevisionsChecked      int64  `json:"revisions_checked"`
 	MissingRevisionsFound int64  `json:"missing_revisions_found"`
@@ -104,11 +119,10 @@ var couchStates = map[jobs.State]string{
 	jobs.Crashing: "crashing", jobs.Completed: "completed", jobs.Failed: "failed",
 }
 
-// couchEvents are the types of CouchDB's events, by ours.
+// couchEvents are the types of CouchDB's events, by ours; the others are "stopped".
 var couchEvents = map[jobs.EventType]string{
 	jobs.EventAdded: "added", jobs.EventChanged: "added", jobs.EventResumed: "added", jobs.EventRestarted: "added",
 	jobs.EventStarted: "started",
-	jobs.EventStopped: "stopped", jobs.EventPaused: "stopped", jobs.EventCompleted: "stopped",
 	jobs.EventCrashed: "crashed", jobs.EventAdopted: "crashed", jobs.EventFailed: "crashed",
 }
 
@@ -230,7 +244,7 @@ func (v *viewed) couchJob() any {
 		Database: v.database(), DocID: v.docID(), Info: v.info(), History: []couchEvent{}, Node: v.node(), StartTime: couchTime(v.startTime()),
 	}
 	for _, e := range v.events {
-		c := couchEvent{Timestamp: couchTime(e.Time), Type: couchEvents[e.Type]}
+		c := couchEvent{Timestamp: couchTime(e.Time), Type: cmp.Or(couchEvents[e.Type], "stopped")}
 		if c.Type == "crashed" {
 			c.Reason = e.Reason
 		}

@@ -3,14 +3,24 @@
 // # Resources
 //
 //	GET    /api/v1/jobs                              a page of jobs, and how many are in each state
-//	POST   /api/v1/validate                          checks many jobs, and stores nothing
-//	GET    /api/v1/namespaces/NS/jobs/NAME           a job, and where it stands
+//	GET    /api/v1/namespaces/NS/jobs/NAME           a job, where it stands and why
 //	PUT    /api/v1/namespaces/NS/jobs/NAME           creates or changes it
 //	DELETE /api/v1/namespaces/NS/jobs/NAME           deletes it; what it has written stays
 //	POST   /api/v1/namespaces/NS/jobs/NAME:validate  checks it, and stores nothing
 //	PUT    /api/v1/namespaces/NS/jobs/NAME/desired   "running" or "paused"
 //	POST   /api/v1/namespaces/NS/jobs/NAME/restart   makes it due at once, whatever happened before
+//	POST   /api/v1/namespaces/NS/jobs/NAME/cancel    ends it, if it does not follow
 //	GET    /api/v1/namespaces/NS/jobs/NAME/events    its last events, newest first
+//	GET    /api/v1/namespaces/NS/jobs/NAME/logs      its last warnings and errors
+//	POST   /api/v1/validate                          checks many jobs, and stores nothing
+//	GET    /api/v1/export                            the documents of jobs, as a file in JSON or YAML
+//	POST   /api/v1/runs                              runs a job once that is in no file
+//	GET    /api/v1/nodes                             the nodes
+//	GET    /api/v1/origins                           the servers that jobs use
+//	GET    /api/v1/tenants                           the namespaces, and what they use
+//	PATCH  /api/v1/tenants/NS                        sets "shares" and "maxRunning" of a namespace
+//	GET    /api/v1/settings                          the settings of the scheduler
+//	PATCH  /api/v1/settings                          changes some, by name; "" resets one
 //	GET    /_scheduler/jobs                          jobs that have not ended, as CouchDB has them
 //	GET    /_scheduler/jobs/NS/NAME                  one of them
 //	GET    /_scheduler/docs                          all jobs, but those that run once
@@ -18,6 +28,7 @@
 //	GET    /_scheduler/docs/NS/_replicator           the jobs of a namespace
 //	GET    /_scheduler/docs/NS/_replicator/NAME      one of them
 //	GET    /_active_tasks                            jobs that run or are idle
+//	GET    /openapi.json                             a description of all of this (OpenAPI 3.1)
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   its database does, too; 503 says what does not
 //
@@ -30,9 +41,18 @@
 // states, and all of the labels. A page has up to limit jobs; its "next" is the cursor of the
 // next page.
 //
+// The export takes the same parameters, except cursor and limit, and format: json or yaml.
+//
+// The log has lines with numbers above the parameter after. With follow=true the answer is a
+// JSON object for each line (application/x-ndjson), and ends when the client disconnects, the
+// server stops or the job is deleted; empty lines keep it alive.
+//
+// A run has the fields of a job; its name follows from them, and its namespace is "default" if
+// there is none. While the same job runs, that is the answer; if it has ended, it runs again.
+//
 // The ETag of a job is its generation, which grows with each change of its document, and with
 // nothing else. A PUT with If-Match changes only this generation, and one with
-// "If-None-Match: *" only creates. All requests but POST can be repeated without harm.
+// "If-None-Match: *" only creates. All requests can be repeated without harm.
 //
 // # CouchDB
 //
@@ -61,6 +81,7 @@
 //	forbidden           403  the credentials do not allow this
 //	cross-origin        403  a web page of another origin sent the request
 //	host                421  Host is not this machine, on a loopback address without credentials
+//	follows             409  the job follows its source, and cannot be cancelled
 //	precondition        412  If-Match or If-None-Match does not hold
 //	invalid-request     400  a parameter or the body is wrong
 //	invalid-jobs        422  jobs are wrong; the member "problems" has all that is wrong

@@ -31,7 +31,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range a.table() {
-		for method := range r.methods {
+		for method := range r.operations {
 			inCode[method+" "+r.pattern] = true
 		}
 	}

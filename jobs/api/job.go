@@ -19,18 +19,21 @@ func id(r *http.Request) string {
 
 func etag(generation int64) string { return `"` + strconv.FormatInt(generation, 10) + `"` }
 
-// sendJob answers with a job.
-func (a *API) sendJob(w http.ResponseWriter, r *http.Request, status int) error {
-	j, err := a.jobs.Get(r.Context(), id(r))
+// sendJob answers with all that is known of a job.
+func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status int) error {
+	d, err := a.jobs.Describe(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", etag(j.Generation))
-	return answer(w, status, jobs.Listed{Job: *j, State: j.Shown()})
+	w.Header().Set("ETag", etag(d.Generation))
+	return answer(w, status, d)
 }
 
 func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
-	return a.sendJob(w, r, http.StatusOK)
+	if err := query(r).end(); err != nil {
+		return err
+	}
+	return a.sendJob(w, r, id(r), http.StatusOK)
 }
 
 // condition returns what If-Match and If-None-Match ask of a job (RFC 9110, section 13).
@@ -81,7 +84,7 @@ func (a *API) putJob(w http.ResponseWriter, r *http.Request) error {
 	if changes[0].Action == jobs.Created {
 		status = http.StatusCreated
 	}
-	return a.sendJob(w, r, status)
+	return a.sendJob(w, r, id(r), status)
 }
 
 func (a *API) validateJob(w http.ResponseWriter, r *http.Request) error {
@@ -104,7 +107,12 @@ func (a *API) validate(w http.ResponseWriter, r *http.Request, documents []jobs.
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, map[string]any{"changes": changes})
+	return answer(w, http.StatusOK, validated{changes})
+}
+
+// validated is what applying documents would do.
+type validated struct {
+	Changes []jobs.Change `json:"changes"`
 }
 
 // apply applies documents that were read with an error, or none. If they are invalid, the
@@ -146,14 +154,14 @@ func (a *API) putDesired(w http.ResponseWriter, r *http.Request) error {
 	if _, err := set(r.Context(), id(r)); err != nil {
 		return err
 	}
-	return a.sendJob(w, r, http.StatusOK)
+	return a.sendJob(w, r, id(r), http.StatusOK)
 }
 
 func (a *API) restartJob(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.jobs.Restart(r.Context(), id(r)); err != nil {
 		return err
 	}
-	return a.sendJob(w, r, http.StatusOK)
+	return a.sendJob(w, r, id(r), http.StatusOK)
 }
 
 func (a *API) getEvents(w http.ResponseWriter, r *http.Request) error {
@@ -164,5 +172,10 @@ func (a *API) getEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, map[string]any{"events": events})
+	return answer(w, http.StatusOK, history{events})
+}
+
+// history are the last events of a job.
+type history struct {
+	Events []jobs.Event `json:"events"` // newest first
 }

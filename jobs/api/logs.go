@@ -1,0 +1,111 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+const (
+	// followEvery is how often a request that follows a log reads the database.
+	followEvery = time.Second
+	// beatEvery is how often it sends an empty line, so that a client that is gone is noticed.
+	beatEvery = 15 * time.Second
+	writeTime = 30 * time.Second
+)
+
+// logLines are the last lines of a job's log.
+type logLines struct {
+	Lines []jobs.LogLine `json:"lines"` // oldest first
+}
+
+func (a *API) getLogs(w http.ResponseWriter, r *http.Request) error {
+	p := query(r)
+	after, follow := int64(p.number("after", 0)), p.text("follow")
+	if follow != "" && follow != "true" && follow != "false" {
+		p.invalid("parameter \"follow\" is %.100q: want true or false", follow)
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	if follow == "true" && r.Method == http.MethodGet {
+		return a.followLogs(w, r, after)
+	}
+	return bounded(func(w http.ResponseWriter, r *http.Request) error {
+		lines, err := a.jobs.Logs(r.Context(), id(r), after)
+		if err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, logLines{lines})
+	})(w, r)
+}
+
+// followLogs sends each line as a JSON object, until the client disconnects, the server stops
+// or the job is deleted.
+func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) error {
+	lines, err := a.jobs.Logs(r.Context(), id(r), after)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control := http.NewResponseController(w)
+	encoder := json.NewEncoder(w)
+	timer := time.NewTimer(followEvery)
+	defer timer.Stop()
+	var sent time.Time
+	for {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // in tests, a writer may have no deadlines
+		for n := range lines {
+			if err := encoder.Encode(&lines[n]); err != nil {
+				return nil //nolint:nilerr // the client has disconnected
+			}
+			after = lines[n].Number
+		}
+		if len(lines) == 0 && time.Since(sent) > beatEvery {
+			_, err = io.WriteString(w, "\n")
+		}
+		if len(lines) > 0 || time.Since(sent) > beatEvery {
+			if err := errors.Join(err, control.Flush()); err != nil {
+				return nil //nolint:nilerr // the client has disconnected
+			}
+			sent = time.Now()
+		}
+		timer.Reset(followEvery)
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return nil
+		case <-a.closing:
+			return nil
+		}
+		if lines, err = a.jobs.Logs(r.Context(), id(r), after); errors.Is(err, jobs.ErrNoJob) || r.Context().Err() != nil {
+			return nil
+		} else if err != nil {
+			a.cutOff(r, err)
+		}
+	}
+}
+
+// A begunWriter knows whether an answer has begun.
+type begunWriter struct {
+	io.Writer
+	begun bool
+}
+
+func (w *begunWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.Writer.Write(p)
+}
+
+// cutOff ends an answer that has begun so that the client notices that it is not whole.
+func (a *API) cutOff(r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		a.log.LogAttrs(r.Context(), slog.LevelError, "answer was cut off", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// A route is a resource.
+type route struct {
+	pattern    string
+	operations operations
+}
+
+type operations map[string]operation // by method
+
+// An operation is what a method does. The handler is what counts; the rest describes it.
+type operation struct {
+	handle  handler
+	summary string
+	query   []string // names of parameters
+	takes   any      // a value of the type of the body of the request; nil if it has none
+	gives   any      // the same for the answer; a text is its media type
+	status  int      // 200 if it is 0
+}
+
+// anyOf is a JSON object with members of its own.
+type anyOf map[string]any
+
+// collections are the documents of a file.
+type collection struct {
+	Version   int             `json:"version"`
+	Namespace string          `json:"namespace,omitempty"`
+	Defaults  anyOf           `json:"defaults,omitempty"`
+	Jobs      []jobs.Document `json:"jobs"`
+}
+
+// The lists.
+type (
+	nodeList struct {
+		Nodes []jobs.NodeStatus `json:"nodes"`
+	}
+	originList struct {
+		Origins []jobs.OriginStatus `json:"origins"`
+	}
+	tenantList struct {
+		Tenants []jobs.TenantStatus `json:"tenants"`
+	}
+)
+
+const plain = "text/plain"
+
+// table returns all resources.
+func (a *API) table() []route {
+	reads, writes := a.reads, a.writes
+	const (
+		job  = "/api/v1/namespaces/{namespace}/jobs/{name}"
+		docs = "/_scheduler/docs"
+	)
+	described, document := jobs.Description{}, jobs.Document{}
+	selects := []string{"namespace", "state", "kind", "origin", "name", "label"}
+	paged, states := []string{"limit", "skip"}, []string{"limit", "skip", "states"}
+	return []route{
+		{"/healthz", operations{"GET": {a.health, "Whether the process works", nil, nil, plain, 0}}},
+		{"/readyz", operations{"GET": {a.readiness, "Whether the process and its database work", nil, nil, plain, 0}}},
+		{"/openapi.json", operations{"GET": {reads(a.openAPI), "This description", nil, nil, anyOf{}, 0}}},
+		{"/api/v1/jobs", operations{"GET": {reads(a.listJobs), "A page of jobs, and how many are in each state", append([]string{"cursor", "limit"}, selects...), nil, list{}, 0}}},
+		{"/api/v1/validate", operations{"POST": {reads(a.validateAll), "Check many jobs, and store nothing", nil, collection{}, validated{}, 0}}},
+		{"/api/v1/export", operations{"GET": {reads(a.export), "The documents of jobs, as a file", append([]string{"format"}, selects...), nil, collection{}, 0}}},
+		{"/api/v1/runs", operations{"POST": {writes(a.postRun), "Run a job once", nil, document, described, http.StatusAccepted}}},
+		{"/api/v1/nodes", operations{"GET": {reads(overview("nodes", a.jobs.Nodes)), "The nodes", nil, nil, nodeList{}, 0}}},
+		{"/api/v1/origins", operations{"GET": {reads(overview("origins", a.jobs.Origins)), "The servers that jobs use", nil, nil, originList{}, 0}}},
+		{"/api/v1/tenants", operations{"GET": {reads(overview("tenants", a.jobs.Tenants)), "The namespaces, and what they use", nil, nil, tenantList{}, 0}}},
+		{"/api/v1/tenants/{namespace}", operations{"PATCH": {writes(a.patchTenant), "Set the shares of a namespace", nil, tenant{}, tenantList{}, 0}}},
+		{"/api/v1/settings", operations{
+			"GET":   {reads(a.getSettings), "The settings of the scheduler", nil, nil, settings{}, 0},
+			"PATCH": {writes(a.patchSettings), "Change settings; an empty value resets one", nil, map[string]string{}, settings{}, 0},
+		}},
+		{job, operations{
+			"GET":    {reads(a.getJob), "A job, where it stands and why", nil, nil, described, 0},
+			"PUT":    {writes(a.putJob), "Create a job, or change it", nil, document, described, 0},
+			"DELETE": {writes(a.deleteJob), "Delete a job; what it has written stays", nil, nil, nil, http.StatusNoContent},
+		}},
+		{job + ":validate", operations{"POST": {reads(a.validateJob), "Check a job, and store nothing", nil, document, validated{}, 0}}},
+		{job + "/desired", operations{"PUT": {writes(a.putDesired), "Pause or resume a job", nil, "", described, 0}}},
+		{job + "/restart", operations{"POST": {writes(a.restartJob), "Make a job due at once, whatever happened before", nil, nil, described, 0}}},
+		{job + "/cancel", operations{"POST": {writes(a.cancelJob), "End a job that does not follow", nil, nil, described, 0}}},
+		{job + "/events", operations{"GET": {reads(a.getEvents), "The last events of a job, newest first", nil, nil, history{}, 0}}},
+		{job + "/logs", operations{"GET": {allowed(a.access.Read, a.getLogs), "The last warnings and errors of a job", []string{"after", "follow"}, nil, logLines{}, 0}}},
+		{"/_scheduler/jobs", operations{"GET": {reads(a.schedulerJobs), "Jobs that have not ended, as CouchDB has them", paged, nil, couchJobs{}, 0}}},
+		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(a.schedulerJob), "A job, as CouchDB has it", nil, nil, couchJob{}, 0}}},
+		{docs, operations{"GET": {reads(a.schedulerDocs), "All jobs with a document, as CouchDB has them", states, nil, couchDocs{}, 0}}},
+		{docs + "/_replicator", operations{"GET": {reads(a.schedulerDocs), "The same", states, nil, couchDocs{}, 0}}},
+		{docs + "/{namespace}/_replicator", operations{"GET": {reads(a.schedulerDocs), "Those of a namespace", states, nil, couchDocs{}, 0}}},
+		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(a.schedulerDoc), "One of them", nil, nil, couchDoc{}, 0}}},
+		{"/_active_tasks", operations{"GET": {reads(a.activeTasks), "Jobs that run or are idle, as CouchDB has them", nil, nil, []couchTask{}, 0}}},
+	}
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// postRun adds a job that runs once. If it has ended before, it runs again.
+func (a *API) postRun(w http.ResponseWriter, r *http.Request) error {
+	text, err := body(w, r, maxJob)
+	if err != nil {
+		return err
+	}
+	d, err := jobs.ParseJob(text)
+	if err != nil {
+		return err
+	}
+	d.Namespace = cmp.Or(d.Namespace, "default")
+	j, err := a.jobs.RunOnce(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	id := j.Document.ID()
+	if j.Finished() {
+		if _, err := a.jobs.Restart(r.Context(), id); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Location", "/api/v1/namespaces/"+j.Document.Namespace+"/jobs/"+j.Document.Name)
+	return a.sendJob(w, r, id, http.StatusAccepted)
+}
+
+func (a *API) cancelJob(w http.ResponseWriter, r *http.Request) error {
+	if _, err := a.jobs.Cancel(r.Context(), id(r)); err != nil {
+		return err
+	}
+	return a.sendJob(w, r, id(r), http.StatusOK)
+}
+
+// export answers with documents that can be applied again.
+func (a *API) export(w http.ResponseWriter, r *http.Request) error {
+	p := query(r)
+	f, format := p.filter(), p.text("format")
+	write, media := jobs.WriteJSON, "application/json"
+	switch format {
+	case "", "json":
+	case "yaml":
+		write, media = jobs.WriteYAML, "application/yaml"
+	default:
+		p.invalid("parameter \"format\" is %.100q: want json or yaml", format)
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", media)
+	begun := &begunWriter{Writer: w}
+	err := write(begun, a.jobs.Export(r.Context(), f))
+	if err == nil || !begun.begun {
+		return err
+	}
+	a.cutOff(r, err)
+	return nil
+}
