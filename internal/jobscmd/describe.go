@@ -56,61 +56,80 @@ func (c *commands) describe(ctx context.Context, arg, namespace string) (*jobs.D
 }
 
 func writeDescription(w io.Writer, d *jobs.Description) error {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s  %s\n", name, human.Printable(fmt.Sprintf(format, args...)))
-	}
-	line("job", "%s", d.Document.ID())
-	line("state", "%s", d.Listed.State)
-	line("why", "%s", d.Why)
+	var t namedLines
+	t.add("job", "%s", d.Document.ID())
+	t.add("state", "%s", d.Listed.State)
+	t.add("why", "%s", d.Why)
 	for _, f := range difference(nil, &d.Document) {
-		line(f.Field, "%s", f.After)
+		t.add(f.Field, "%s", f.After)
 	}
-	line("generation", "%d, of the last run %d", d.Generation, d.Observed)
+	t.add("generation", "%d, of the last run %d", d.Generation, d.Observed)
 	if d.Lease != nil {
-		line("node", "%s, last heard of %s ago", d.Node, human.Duration(d.Lease.Age))
+		t.add("node", "%s, last heard of %s ago", d.Node, human.Duration(d.Lease.Age))
 	}
-	if s := d.Stats; s != nil {
-		writeStats(line, s)
+	if d.Stats != nil {
+		t.addStats(d.Stats)
 	}
-	for _, t := range []struct {
+	for _, x := range []struct {
 		name string
 		time time.Time
 	}{{"started", d.Started}, {"stopped", d.Stopped}, {"succeeded", d.Succeeded}, {"next run", d.NotBefore}} {
-		if !t.time.IsZero() {
-			line(t.name, "%s", human.Time(t.time))
+		if !x.time.IsZero() {
+			t.add(x.name, "%s", human.Time(x.time))
 		}
 	}
 	if text := lastError(d); text != "" {
-		line("last error", "%s", text)
+		t.add("last error", "%s", text)
 	}
 	if d.Errors > 0 {
-		line("errors", "%d in a row", d.Errors)
+		t.add("errors", "%d in a row", d.Errors)
 	}
 	if text := kinds.Command(&d.Document); text != "" {
-		line("command", "%s", text)
+		t.add("command", "%s", text)
 	}
-	b.WriteString("events\n")
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if err := t.write(w); err != nil {
+		return err
+	}
+	if err := lines(w, "events"); err != nil {
 		return err
 	}
 	return writeEvents(w, d.Events)
 }
 
-func writeStats(line func(name, format string, args ...any), s *jobs.Stats) {
-	line("processed", "%s (%s), %s repeated, %s rejected", human.Plural(s.Entities, "entity", "entities"), human.Bytes(s.Bytes), human.Count(s.Repeated), human.Count(s.Rejected))
+// namedLines are texts with names, which are printed in two columns.
+type namedLines [][2]string
+
+func (t *namedLines) add(name, format string, args ...any) {
+	*t = append(*t, [2]string{name, human.Printable(fmt.Sprintf(format, args...))})
+}
+
+func (t *namedLines) addStats(s *jobs.Stats) {
+	t.add("processed", "%s (%s), %s repeated, %s rejected", human.Plural(s.Entities, "entity", "entities"), human.Bytes(s.Bytes), human.Count(s.Repeated), human.Count(s.Rejected))
 	if s.Pending >= 0 {
-		line("pending", "%s", human.Count(s.Pending))
+		t.add("pending", "%s", human.Count(s.Pending))
 	}
 	if s.Lag >= 0 {
-		line("lag", "%s", human.Duration(s.Lag))
+		t.add("lag", "%s", human.Duration(s.Lag))
 	}
 	if s.Position != "" {
-		line("position", "%s", s.Position)
+		t.add("position", "%s", s.Position)
 	}
 	if s.SourcePosition != "" {
-		line("source at", "%s", s.SourcePosition)
+		t.add("source at", "%s", s.SourcePosition)
 	}
+}
+
+func (t *namedLines) write(w io.Writer) error {
+	width := 0
+	for _, line := range *t {
+		width = max(width, len(line[0]))
+	}
+	var b strings.Builder
+	for _, line := range *t {
+		fmt.Fprintf(&b, "%-*s  %s\n", width, line[0], line[1])
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // lastError returns the error of the last run that had one, if it is among the events.
@@ -151,13 +170,10 @@ func runPosition(ctx context.Context, c *commands, arg, namespace string) error 
 	result := positionJSON{Job: d.Document.ID(), State: d.Listed.State, Stats: d.Stats}
 	return c.Print(result, func(w io.Writer) error {
 		if d.Stats == nil {
-			return lines(w, d.Document.ID()+" has no position: it has not run yet")
+			return lines(w, d.Document.ID()+" has no position yet: runs report it every 10 seconds, and when they end")
 		}
-		var b strings.Builder
-		writeStats(func(name, format string, args ...any) {
-			fmt.Fprintf(&b, "%-10s  %s\n", name, human.Printable(fmt.Sprintf(format, args...)))
-		}, d.Stats)
-		_, err := io.WriteString(w, b.String())
-		return err
+		var t namedLines
+		t.addStats(d.Stats)
+		return t.write(w)
 	})
 }

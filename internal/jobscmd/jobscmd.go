@@ -57,6 +57,7 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 		newDelete(c),
 		newList(c),
 		newDescribe(c),
+		newExport(c),
 		newHistory(c),
 		newPosition(c),
 		newNodes(c),

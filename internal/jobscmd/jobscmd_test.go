@@ -238,6 +238,19 @@ func TestSelect(t *testing.T) {
 	m.prints("0 jobs\n", "jobs", "list")
 }
 
+func TestExport(t *testing.T) {
+	m := newMachine(t)
+	m.write("jobs.yaml", twoJobs)
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	m.run(0, "jobs", "pause", "--all")
+	for _, format := range []string{"", "--json"} {
+		m.stdin, _ = m.run(0, strings.Fields("jobs export "+format)...)
+		m.prints("0 jobs created, 0 changed, 0 deleted; 2 unchanged\n", "jobs", "apply", "-f", "-", "--prune")
+		m.stdin, _ = m.run(0, strings.Fields("jobs export --selector team=data "+format)...)
+		m.prints("1 job: no problems\n", "jobs", "validate", "-f", "-")
+	}
+}
+
 func TestSettings(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
@@ -313,7 +326,7 @@ func TestDescribe(t *testing.T) {
 	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
 	m.run(0, "jobs", "pause", "shop/prices")
 	out, _ := m.run(0, "jobs", "describe", "shop/orders")
-	for _, text := range []string{"why           no node is alive\n", "options.limit  10\n", "generation    1, of the last run 0\n", "added"} {
+	for _, text := range []string{"\nwhy            no node is alive\n", "\noptions.limit  10\n", "\ngeneration     1, of the last run 0\n", "added"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("no %q in\n%s", text, out)
 		}
@@ -322,7 +335,7 @@ func TestDescribe(t *testing.T) {
 		t.Error(out)
 	}
 	m.fails(3, []string{"jobs", "describe", "orders"}, `did you mean "shop/orders"?`)
-	m.prints("shop/orders has no position: it has not run yet\n", "jobs", "position", "shop/orders")
+	m.prints("shop/orders has no position yet: runs report it every 10 seconds, and when they end\n", "jobs", "position", "shop/orders")
 	m.prints("none\n", "jobs", "nodes")
 	m.prints("[]\n", "jobs", "nodes", "--json")
 	m.prints("ORIGIN               STATE  JOBS  RUNNING  CRASHING  FAILURES  NEXT TRY  LAST ERROR\nhttps://db.test:443  up     1     0        0         0         -         -\n", "jobs", "origins")

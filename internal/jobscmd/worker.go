@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/watch"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // workerFlags are those of a node.
@@ -95,6 +96,7 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, listen *listenFlags) error {
 	c.Follower = true
 	config.Transport = c.Transport
+	c.Log.Info("starting the node", "node", config.Name, "database", sink.Redact(c.db))
 	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() error { return store.Work(both, config) })

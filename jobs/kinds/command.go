@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Command returns the command line that does the same as a job, for a shell. Credentials are
-// references in it, too. It is empty if the kind is not known.
+// Command returns the command line that does the same as a job, for a POSIX shell. Credentials
+// are references in it, too. It is empty if the kind is not known.
 func Command(d *jobs.Document) string {
 	k, ok := known[d.Kind]
 	if !ok {
@@ -32,8 +32,15 @@ func Command(d *jobs.Document) string {
 			}
 		}
 	}
-	for n := range words {
-		words[n] = quote(words[n])
+	second := "" // of two passwords, which PGPASSWORD cannot both have
+	if len(variables) == 2 && strings.HasPrefix(variables[0], "PGPASSWORD=") {
+		second, _ = strings.CutPrefix(variables[1], "PGPASSWORD=")
+	}
+	for n, word := range words {
+		words[n] = quote(word)
+		if second != "" && word == d.Target {
+			words[n], variables = quoteURL(word, second), variables[:1]
+		}
 	}
 	return strings.Join(append(append(variables, "feedctl"), words...), " ")
 }
@@ -54,6 +61,18 @@ func credentialOf(d *jobs.Document, side, flag, variable string, words, variable
 		variables = append(variables, assignment)
 	}
 	return words, variables
+}
+
+// quoteURL quotes the URL of a database for a shell, which adds a password: each of its bytes in
+// percent-encoding (RFC 3986, section 2.1).
+func quoteURL(raw, password string) string {
+	scheme, rest, _ := strings.Cut(raw, "://")
+	user := ""
+	if at := strings.Index(rest, "@"); at >= 0 && at < strings.IndexAny(rest+"/", "/?#") {
+		user, rest = rest[:at], rest[at+1:]
+	}
+	encoded := `"$(printf %s ` + password + ` | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g')"`
+	return quote(scheme+"://"+user+":") + encoded + quote("@"+rest)
 }
 
 // sourceVariable returns the variable with the credential of a source.

@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -279,6 +281,47 @@ func TestPassword(t *testing.T) {
 	if line := Command(d); strings.Count(line, "PGPASSWORD=") != 1 {
 		t.Errorf("%s: want the password once", line)
 	}
+}
+
+// TestCommandPasswords lets a shell execute commands of jobs with two databases, whose passwords
+// are in variables and files.
+func TestCommandPasswords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := "#!/bin/sh\nprintf '%s\\n' \"$PGPASSWORD\" \"$@\"\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "feedctl"), []byte(program), 0o700), os.WriteFile(filepath.Join(dir, "it's"), []byte("of a file\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const secret = `/%@:?# "$(x)\' ü`
+	for _, d := range []*jobs.Document{
+		{Kind: "outbox run", Source: "postgres://a@h/x", Target: "postgres://b@h/y?schema=z", Options: map[string]jobs.Values{"feed": {"f"}}},
+		{Kind: "consume", Source: "postgres://a@h/x#f", Target: "postgres://b@h/y?table=t"},
+		{Kind: "consume", Source: "postgres://a@h/x#f", Target: "postgres://h/y?table=t@h/y"},
+	} {
+		for target, want := range map[string]string{"env:TARGET": secret, "file:" + filepath.Join(dir, "it's"): "of a file", "env:SOURCE": "", "": ""} {
+			d.Credentials = map[string]string{"source": "env:SOURCE", "target": target}
+			if target == "" {
+				delete(d.Credentials, "target")
+			}
+			line := Command(d)
+			shell := exec.CommandContext(t.Context(), "sh", "-c", line)
+			shell.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SOURCE=of the source", "TARGET="+secret)
+			out, err := shell.Output()
+			printed := strings.Split(string(out), "\n")
+			i := slices.IndexFunc(printed, func(word string) bool { return strings.Contains(word, "h/y") })
+			if err != nil || printed[0] != "of the source" || i < 0 || strings.Contains(line, secret) {
+				t.Fatalf("%s: %v\n%s", line, err, out)
+			}
+			if u, err := url.Parse(printed[i]); err != nil || passwordOf(u) != want {
+				t.Errorf("%s: password %q, want %q (%v)", line, passwordOf(u), want, err)
+			}
+		}
+	}
+}
+
+func passwordOf(u *url.URL) string {
+	text, _ := u.User.Password()
+	return text
 }
 
 // words splits a line as a shell does.

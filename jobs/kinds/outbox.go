@@ -34,7 +34,8 @@ var outboxRun = kind{
 		if !d.Follow {
 			words = append(words, "--once")
 		}
-		return credentialOf(d, "source", "", "PGPASSWORD", words, variables)
+		words, variables = credentialOf(d, "source", "", "PGPASSWORD", words, variables)
+		return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
 	},
 }
 
