@@ -64,3 +64,46 @@ func TestInterruptServe(t *testing.T) {
 		}
 	}
 }
+
+// A node stops on SIGTERM with status 0, and at once if Ctrl-C is pressed twice. Started again, it
+// continues where it was.
+func TestInterruptJobs(t *testing.T) {
+	dir := t.TempDir()
+	store := "file:" + filepath.Join(dir, "store")
+	out, file := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "jobs.yaml")
+	text := fmt.Sprintf("version: 1\njobs:\n  - {name: a, kind: consume, source: %q, target: %q, follow: true}\n", store+"#a", "jsonl:"+out)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	received := func() int {
+		text, _ := os.ReadFile(out) // it may not exist yet
+		return strings.Count(string(text), "\n")
+	}
+	p := &process{t: t, name: "standalone", args: []string{"jobs", "standalone", "-f", file, "--db", "sqlite:" + filepath.Join(dir, "jobs.db")}}
+	for n, test := range []struct {
+		signals []syscall.Signal
+		status  map[int]bool
+	}{
+		{[]syscall.Signal{syscall.SIGTERM}, map[int]bool{0: true}},
+		{[]syscall.Signal{syscall.SIGINT}, map[int]bool{130: true}},
+		{[]syscall.Signal{syscall.SIGINT, syscall.SIGINT}, map[int]bool{130: true, -1: true}}, // -1: by the signal
+		{[]syscall.Signal{syscall.SIGKILL}, map[int]bool{-1: true}},
+		{[]syscall.Signal{syscall.SIGTERM}, map[int]bool{0: true}},
+	} {
+		input := &process{t: t, name: "publish", args: []string{"publish", "a", "--key", "/id", "--store", store}, input: func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "{\"id\":%d}\n", n)
+			return err
+		}}
+		input.start()
+		<-input.exited
+		p.start()
+		waitFor(t, p.stderr.String, func() bool { return received() > n })
+		for _, signal := range test.signals[1:] {
+			_ = p.cmd.Process.Signal(signal) // the next one may come too late
+		}
+		p.kill(test.signals[0])
+		if code := p.cmd.ProcessState.ExitCode(); !test.status[code] || received() != n+1 {
+			t.Errorf("exit status %d after %v, %d lines, want %d: %s", code, test.signals, received(), n+1, p.stderr)
+		}
+	}
+}

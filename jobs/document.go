@@ -236,7 +236,7 @@ func (k Kinds) checkOne(d *Document) (problems []Problem) {
 			add("credentials."+use, "want source or target, for which the credential is")
 		}
 		if kind, name, _ := strings.Cut(reference, ":"); name == "" || kind != "env" && kind != "file" {
-			add("credentials."+use, "want env:NAME or file:PATH, the place of the credential instead of itself")
+			add("credentials."+use, "want env:NAME or file:PATH, a reference instead of the credential")
 		}
 	}
 	for field, value := range map[string]string{"source": d.Source, "target": d.Target, "placement.node": d.Placement.Node, "credentials": d.Credentials["source"] + d.Credentials["target"]} {

@@ -124,7 +124,7 @@ jobs:
 		`:10: follow: want true or false`,
 		`:13: job "default/c": kind: unknown kind "fale": want one of fake`,
 		`:18: job "default/d": schedule: a job that follows always runs: remove schedule or follow`,
-		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, the place of the credential instead of itself`,
+		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, a reference instead of the credential`,
 		`:21: job "default/d": credentials.sink: want source or target, for which the credential is`,
 		`:22: name: job "default/d" is at PATH:14 already`,
 		`:29: job "default/g": target: job "default/f" writes to the same target`,

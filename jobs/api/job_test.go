@@ -109,7 +109,7 @@ func TestInvalid(t *testing.T) {
 			want := []string{
 				`<nil>: unknown field "colour"`,
 				`namespace: "other" is not that of the path, "shop"`,
-				`credentials.source: want env:NAME or file:PATH, the place of the credential instead of itself`,
+				`credentials.source: want env:NAME or file:PATH, a reference instead of the credential`,
 				`schedule: a job that follows always runs: remove schedule or follow`,
 				`source: there is no source`,
 			}
