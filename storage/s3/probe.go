@@ -427,8 +427,22 @@ func (t *try) multipart() error {
 	return nil
 }
 
-// upload uploads an object in one part and reports whether the condition held.
+// upload uploads an object in one part and reports whether the condition held. If the server answers
+// that a write is under way, or has lost the upload, the upload starts over, as S3's documentation
+// of CompleteMultipartUpload demands ("ConditionalRequestConflict").
 func (t *try) upload(key string, at *version) (held bool, err error) {
+	for attempt := 1; ; attempt++ {
+		held, err = t.uploadOnce(key, at)
+		if mustStartOver := statusOf(err) == http.StatusConflict || codeOf(err) == "NoSuchUpload"; !mustStartOver || attempt == t.s.config.Attempts {
+			return held, err
+		}
+		if err := t.s.pause(t.ctx, attempt, err); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (t *try) uploadOnce(key string, at *version) (held bool, err error) {
 	var id *string
 	as := t.input(key)
 	err = t.s.repeat(t.ctx, func(opts ...options) error {

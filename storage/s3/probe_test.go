@@ -58,6 +58,41 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbeConflict: a server that refuses to complete an upload because of another write under
+// way, as any may, has not failed the probe.
+func TestProbeConflict(t *testing.T) {
+	server := s3test.Start(t)
+	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")
+	for name, fault := range map[string]s3fault.Fault{"before": conflict, "after": s3fault.Landed(conflict)} {
+		completed := map[string]int{}
+		s := newStore(t, server, "conflict/"+name, func(config *s3.Config) {
+			config.Transport = func(next http.RoundTripper) http.RoundTripper {
+				return s3fault.Wrap(next, func(r s3fault.Request) s3fault.Fault {
+					if r.Operation != s3fault.CompleteMultipartUpload {
+						return nil
+					}
+					if completed[r.Path]++; completed[r.Path]%3 == 0 { // there are two conditions
+						return nil
+					}
+					return fault
+				})
+			}
+		})
+		checks, err := s.Probe(t.Context())
+		if err != nil {
+			t.Errorf("conflict %s: %v", name, err)
+		}
+		for _, c := range checks {
+			if !c.OK {
+				t.Errorf("conflict %s: %s: %s", name, c.Name, c.Detail)
+			}
+		}
+		if len(completed) != 1 {
+			t.Errorf("uploads completed: %v", completed)
+		}
+	}
+}
+
 // TestConcurrentProbes: several processes use a new prefix concurrently.
 func TestConcurrentProbes(t *testing.T) {
 	server := s3test.Start(t)
