@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/producer"
@@ -155,14 +156,6 @@ func TestIdleWhilePublishing(t *testing.T) {
 		_, err := b.Run(ctx)
 		done <- err
 	}()
-	checks := func() (n int) {
-		for _, request := range r.fake.Requests() {
-			if strings.Contains(request, "feed=normal") && strings.Contains(request, "limit=1&") {
-				n++
-			}
-		}
-		return n
-	}
 	for idle.Load() == 0 {
 		runtime.Gosched()
 	}
@@ -171,13 +164,101 @@ func TestIdleWhilePublishing(t *testing.T) {
 		runtime.Gosched()
 	}
 	before := idle.Load()
-	for n := checks(); n < 5; n += checks() {
+	for n := r.endChecks(); n < 5 && idle.Load() <= before+1; n += r.endChecks() {
 		runtime.Gosched()
 	}
 	if after := idle.Load(); after > before+1 { // one was being asked
 		t.Errorf("called %d times while a change was being published", after-before)
 	}
 	close(held)
+	for before := idle.Load(); idle.Load() < before+2; {
+		runtime.Gosched()
+	}
+	stop()
+	if err := errors.Join(<-done, b.Close()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	r.check()
+}
+
+// endChecks returns how often the source was asked for its end since the last call.
+func (r *rig) endChecks() (n int) {
+	for _, request := range r.fake.Requests() {
+		if strings.Contains(request, "feed=normal") && strings.Contains(request, "limit=1&") {
+			n++
+		}
+	}
+	return n
+}
+
+// A lateFeed holds the rows of continuous feeds back, but not their heartbeats.
+type lateFeed struct {
+	http.RoundTripper
+	held atomic.Bool
+}
+
+func (l *lateFeed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := l.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Get("feed") == "continuous" {
+		response.Body = &lateBody{response.Body, &l.held, nil}
+	}
+	return response, err
+}
+
+type lateBody struct {
+	io.ReadCloser
+	held    *atomic.Bool
+	pending []byte
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.pending = append(b.pending, p[:n]...)
+	if b.held.Load() {
+		return copy(p, "\n"), err
+	}
+	n = copy(p, b.pending)
+	b.pending = b.pending[n:]
+	return n, err
+}
+
+// TestIdleWhileLate: Idle is not called while the source has changes that have not arrived, although
+// its heartbeats do.
+func TestIdleWhileLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var idle atomic.Int64
+	late := &lateFeed{RoundTripper: http.DefaultTransport}
+	r.configure = func(c *Config) {
+		source, err := couchdb.Open(couchdb.Config{URL: r.url, HTTP: &http.Client{Transport: late}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Source, c.Follow, c.Idle = source, true, func() { idle.Add(1) }
+	}
+	b := r.open(r.store)
+	b.heartbeat = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := b.Run(ctx)
+		done <- err
+	}()
+	for idle.Load() == 0 {
+		runtime.Gosched()
+	}
+	late.held.Store(true)
+	r.fill(0, 1)
+	before := idle.Load()
+	r.endChecks()
+	for n := 0; n < 5 && idle.Load() <= before+1; n += r.endChecks() {
+		runtime.Gosched()
+	}
+	if after := idle.Load(); after > before+1 { // one was being asked
+		t.Errorf("called %d times while the source had a change that had not arrived", after-before)
+	}
+	late.held.Store(false)
+	r.await(1)
 	for before := idle.Load(); idle.Load() < before+2; {
 		runtime.Gosched()
 	}
