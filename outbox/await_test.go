@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
@@ -121,4 +123,42 @@ func TestIdleCalls(t *testing.T) {
 			t.Errorf("%d rows moved, want 20", got)
 		}
 	}
+}
+
+// TestIdleWhileMoving: a runner that waits for the lease does not call Idle while the holder has not
+// moved the rows that it has read.
+func TestIdleWhileMoving(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var writes atomic.Int64
+	blocked := make(chan struct{})
+	holder := w.run(w.db, outbox.Config{Store: fault.Wrap(memory.New(), func(op fault.Op) fault.Outcome {
+		if op.Verb.Writes() {
+			writes.Add(1)
+			<-blocked
+		}
+		return fault.Pass
+	})})
+	w.publish("1")
+	for writes.Load() == 0 {
+		runtime.Gosched()
+	}
+	polls := recorder{make(chan string)}
+	var idle atomic.Int64
+	waiting := w.run(outbox.Use(w.connect(polls), "feedctl"), outbox.Config{Store: memory.New(), Lease: time.Second, Idle: func() { idle.Add(1) }})
+	for n := 0; n < 4; {
+		if sql := <-polls.statements; strings.Contains(sql, "WITH ORDINALITY") {
+			n++
+		}
+	}
+	if n := idle.Load(); n > 0 {
+		t.Errorf("called %d times while a row was being moved", n)
+	}
+	close(blocked)
+	w.await()
+	for idle.Load() == 0 {
+		runtime.Gosched()
+	}
+	waiting.mustStop(t)
+	holder.mustStop(t)
 }
