@@ -2,7 +2,9 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/snapshot"
@@ -25,6 +27,17 @@ func (c *Client) Pages(ctx context.Context, url string, start Start) iter.Seq2[*
 		defer s.close()
 		s.pages(url, start)(yield)
 	}
+}
+
+// Newest returns the time of the newest entity of a feed.
+func (c *Client) Newest(ctx context.Context, url string) (time.Time, error) {
+	for p, err := range c.Pages(ctx, url, Latest()) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		return p.LastModified, nil
+	}
+	return time.Time{}, fmt.Errorf("feed %s is empty", url)
 }
 
 // Entities returns an iterator over the entities of the feed at url, from start

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 )
 
@@ -18,6 +19,31 @@ type Target interface {
 	// follows at once. The returned function waits until the entities are durable. A batch
 	// that was begun is not interrupted when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
+}
+
+// ToFeed returns a target that publishes to a feed in a store. Name is in the receipts.
+func ToFeed(name string, f *producer.Feed) Target { return &stored{name: name, feed: f} }
+
+type stored struct {
+	name string
+	feed *producer.Feed
+	last *producer.Publication
+}
+
+func (s *stored) Begin(ctx context.Context, entities []*feed.Entity, more bool) (func() (Receipt, error), error) {
+	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last, More: more})
+	if err != nil {
+		return nil, err
+	}
+	s.last = begun
+	return func() (Receipt, error) {
+		r, err := begun.Wait()
+		receipt := Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
+		if r.Page > 0 {
+			receipt.Page = layout.FeedPagePath(s.name, r.Page)
+		}
+		return receipt, err
+	}, nil
 }
 
 // An Import publishes an input from its beginning to its end. The faster the input, the larger the

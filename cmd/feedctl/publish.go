@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
@@ -220,7 +219,7 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Store
 		return fmt.Errorf("open feed %s: %w", at.Name, err)
 	}
 	a.AtEnd(feed.Close, "feed "+at.Name)
-	im.To = &storeTarget{name: at.Name, feed: feed}
+	im.To = publish.ToFeed(at.Name, feed)
 	if storage.PropertiesOf(store).Remote {
 		im.Memory = remoteMemory
 	}
@@ -248,27 +247,4 @@ func (f *publishFlags) openClient(a *app.App, name string) (publish.Target, erro
 	}
 	a.AtEnd(client.Close, "feed "+name)
 	return client.Ordered(), nil
-}
-
-// A storeTarget publishes to a feed in the store.
-type storeTarget struct {
-	name string
-	feed *producer.Feed
-	last *producer.Publication
-}
-
-func (s *storeTarget) Begin(ctx context.Context, entities []*feed.Entity, more bool) (func() (publish.Receipt, error), error) {
-	begun, err := s.feed.Begin(context.WithoutCancel(ctx), producer.Batch{Entities: entities, After: s.last, More: more})
-	if err != nil {
-		return nil, err
-	}
-	s.last = begun
-	return func() (publish.Receipt, error) {
-		r, err := begun.Wait()
-		receipt := publish.Receipt{Published: r.Published, Duplicates: r.Duplicates, ContentID: r.ContentID}
-		if r.Page > 0 {
-			receipt.Page = layout.FeedPagePath(s.name, r.Page)
-		}
-		return receipt, err
-	}, nil
 }

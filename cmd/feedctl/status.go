@@ -113,13 +113,7 @@ func newest(ctx context.Context, a *app.App, feed string) (newest time.Time, err
 	if err != nil {
 		return newest, err
 	}
-	for p, err := range client.Pages(ctx, at.URL, consumer.Latest()) {
-		if err != nil {
-			return newest, err
-		}
-		return p.LastModified, nil
-	}
-	return newest, errors.New("it is empty")
+	return client.Newest(ctx, at.URL)
 }
 
 func (s *statusJSON) row() []string {

@@ -116,7 +116,7 @@ var rooms = map[string]room{
 		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
-	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
+	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "layout", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
 	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "feed", "feedstore", "layout", "page", "storage"}},
 	"sink":                     {rooms: []string{"consumer", "feed", "internal/suggest"}},
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr", "internal/jsonscan"}},
