@@ -1,22 +1,23 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
-	"github.com/feedctl/feedctl/internal/suggest"
 )
 
 // A Change is what applying documents does to one job.
 type Change struct {
 	Job    string `json:"job"`
 	Action Action `json:"action"`
-	// Before and After are the documents; nil if there is none.
+	// Before and After are the documents; nil if there is none. Those of a job that is unchanged
+	// are the same.
 	Before *Document `json:"before,omitempty"`
 	After  *Document `json:"after,omitempty"`
 }
@@ -40,40 +41,40 @@ type ApplyOptions struct {
 	DryRun bool
 	// Node is the name of a node that will join; jobs may be pinned to it already.
 	Node string
-	// If, unless it is nil, is asked for each document whether the job of this generation may
-	// be changed; the generation is 0 if there is none. If not, nothing is changed, and the
-	// error matches [ErrConflict].
-	If func(id string, generation int64) bool
+	// If, unless it is nil, is asked for each document whether the job of this version may be
+	// changed; see [Job.Version]. The version is empty if there is no job. If it may not,
+	// nothing is changed, and the error matches [ErrConflict].
+	If func(id, version string) bool
 }
 
 // Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
 // are invalid, or do the same as other jobs, Apply returns [InvalidError]. The changes are in the
-// order of the documents; those of jobs that are deleted come last.
+// order of the documents; those of jobs that are deleted come last. Jobs that are unchanged cost
+// no write.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
-	invalid := s.kinds.check(documents, false)
+	identities, problems := s.kinds.inspect(documents)
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		a, err := s.newApplication(ctx, tx)
+		a, err := s.newApplication(ctx, tx, documents, identities)
 		if err != nil {
 			return err
 		}
-		if err := a.conflict(documents, o.If); err != nil {
+		if err := a.conflict(o.If); err != nil {
 			return err
 		}
-		changes = a.changes(documents, o.Prune)
-		if invalid = append(invalid, a.order(documents)...); len(invalid) > 0 {
-			return InvalidError(invalid)
+		if changes, err = a.changes(ctx, tx, o.Prune); err != nil {
+			return err
 		}
-		problems, err := a.unknownNodes(ctx, tx, documents, o.Node)
+		found, err := a.check(ctx, tx, changes, o.Node)
 		if err != nil {
 			return err
 		}
-		if problems = append(problems, a.duplicates(documents)...); len(problems) > 0 {
-			return InvalidError(problems)
+		if all := slices.Concat(problems, found); len(all) > 0 {
+			return InvalidError(all)
 		}
 		if o.DryRun {
 			return nil
 		}
-		return a.apply(ctx, tx, changes)
+		return a.write(ctx, tx, changes)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply jobs: %w", err)
@@ -82,237 +83,156 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 	return changes, nil
 }
 
-// An application is the state that documents are compared with.
+// An application is documents that are compared with what is stored.
 type application struct {
-	store  *Scheduler
-	now    time.Time
-	ranks  map[string]int64
-	stored map[string]*Job
-
-	transient bool // what it creates
+	store      *Scheduler
+	now        time.Time
+	documents  []Document
+	identities []*Identity    // of the documents; nil for one that is invalid
+	index      map[string]int // of the documents, by ID
+	stored     map[string]version
+	jobs       map[string]*Job // that are to be changed or deleted; they are locked
+	ranks      map[string]int64
+	transient  bool // what it creates
 }
 
-// newApplication reads all jobs, and keeps others from changing them until the transaction
-// ends.
-func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx) (*application, error) {
-	a := &application{store: s, stored: map[string]*Job{}}
-	all, err := load(ctx, tx, "ORDER BY id @lock")
-	if err != nil {
+// A version is what the documents are compared with.
+type version struct {
+	text    string
+	version string
+}
+
+// atOnce is how many jobs one statement reads, and writeAtOnce how many it writes: SQLite
+// allows 32,766 parameters.
+const (
+	atOnce      = 500
+	writeAtOnce = 200
+)
+
+// newApplication reads what is stored of the documents' jobs, and keeps others from applying
+// documents until the transaction ends. It must begin the transaction: the locks are taken in
+// the order of @mutex, the jobs by ID, and what belongs to them.
+func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document, identities []*Identity) (*application, error) {
+	if err := exclusively(ctx, tx); err != nil {
 		return nil, err
 	}
-	for _, j := range all {
-		a.stored[j.Document.ID()] = j
-	}
-	a.now, err = now(ctx, tx)
-	return a, err
-}
-
-// order decides which jobs run first. It returns a problem for each document that is to run
-// after itself, or after a job that there is not.
-func (a *application) order(documents []Document) (problems []Problem) {
-	together := slices.Clone(documents)
-	applied := map[string]bool{}
+	a := &application{store: s, documents: documents, identities: identities, index: map[string]int{}, stored: map[string]version{}, jobs: map[string]*Job{}}
+	var valid []string
 	for n := range documents {
-		applied[documents[n].ID()] = true
-	}
-	for id, j := range a.stored {
-		if !applied[id] {
-			together = append(together, j.Document)
-			applied[id] = true
+		a.index[documents[n].ID()] = n
+		if d := &documents[n]; validName.MatchString(d.Namespace) && validName.MatchString(d.Name) {
+			valid = append(valid, d.ID())
 		}
 	}
-	for n := range documents {
-		problems = append(problems, documents[n].unknownAfter(applied, "a job")...)
+	var err error
+	if a.now, err = now(ctx, tx); err != nil {
+		return nil, err
 	}
-	if problems = append(problems, cycles(together)...); len(problems) == 0 {
-		a.ranks = ranks(together)
-	}
-	return problems
-}
-
-// duplicates returns a problem for each document that does the same as a job that is neither
-// changed nor deleted.
-func (a *application) duplicates(documents []Document) (problems []Problem) {
-	applied := map[string]bool{}
-	for n := range documents {
-		applied[documents[n].ID()] = true
-	}
-	u := users{}
-	for id, j := range a.stored {
-		if kind, ok := a.store.kinds[j.Document.Kind]; ok && !applied[id] && !j.Finished() {
-			u.add(&j.Document, kind.Identify(&j.Document))
-		}
-	}
-	for n := range documents {
-		d := &documents[n]
-		problems = append(problems, u.add(d, a.store.kinds[d.Kind].Identify(d))...)
-	}
-	return problems
-}
-
-// unknownNodes returns a problem for each document that is pinned to a node that never joined,
-// unless it will.
-func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, documents []Document, joins string) (problems []Problem, err error) {
-	known := map[string]bool{"": true, joins: true}
-	err = jobdb.Each(ctx, tx, "SELECT DISTINCT name FROM @node", nil, func(scan func(...any) error) error {
-		var name string
-		err := scan(&name)
-		known[name] = true
+	return a, eachOf(ctx, tx, "SELECT id, document, generation, created FROM @job WHERE id IN (@list)", valid, func(scan func(...any) error) error {
+		var id, text string
+		var generation, created int64
+		err := scan(&id, &text, &generation, &created)
+		a.stored[id] = version{text, versionOf(generation, created)}
 		return err
 	})
-	for _, j := range a.stored {
-		known[j.Document.Placement.Node] = true // it may be down
-	}
-	names := slices.Sorted(maps.Keys(known))
-	for n := range documents {
-		d := &documents[n]
-		if known[d.Placement.Node] {
-			continue
-		}
-		problems = append(problems, Problem{Job: d.ID(), Field: "placement.node", Message: fmt.Sprintf(
-			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Placement.Node, suggest.DidYouMean(d.Placement.Node, names, ""), d.Placement.Node)})
-	}
-	return problems, err
 }
 
 // conflict returns an error if a job must not be changed.
-func (a *application) conflict(documents []Document, may func(id string, generation int64) bool) error {
-	for n := range documents {
-		id, generation := documents[n].ID(), int64(0)
-		if j, ok := a.stored[id]; ok {
-			generation = j.Generation
-		}
-		if may != nil && !may(id, generation) {
-			return fmt.Errorf("job %s: %w: it has generation %d", id, ErrConflict, generation)
+func (a *application) conflict(may func(id, version string) bool) error {
+	for n := range a.documents {
+		id := a.documents[n].ID()
+		if v := a.stored[id].version; may != nil && !may(id, v) {
+			return fmt.Errorf("job %s: %w: it has version %s", id, ErrConflict, cmp.Or(v, "none, as it does not exist"))
 		}
 	}
 	return nil
 }
 
-// changes compares the documents with what is stored.
-func (a *application) changes(documents []Document, prune bool) (changes []Change) {
-	applied, namespaces := map[string]bool{}, map[string]bool{}
-	for n := range documents {
-		d := &documents[n]
-		applied[d.ID()], namespaces[d.Namespace] = true, true
+// changes compares the documents with what is stored, and locks the jobs that are to be
+// changed or deleted. One that was deleted meanwhile is created.
+func (a *application) changes(ctx context.Context, tx jobdb.Tx, prune bool) (changes []Change, err error) {
+	var lock []string
+	namespaces := map[string]bool{}
+	for n := range a.documents {
+		d := &a.documents[n]
 		c := Change{Job: d.ID(), Action: Created, After: d}
-		if j, ok := a.stored[d.ID()]; ok {
-			before := j.Document // it will change
-			c.Before, c.Action = &before, Changed
-			if j.text == d.canonical() {
-				c.Action = Unchanged
-			}
+		if validName.MatchString(d.Namespace) {
+			namespaces[d.Namespace] = true
+		}
+		if v, ok := a.stored[d.ID()]; ok && v.text == d.canonical() {
+			c.Action, c.Before = Unchanged, d
+		} else if ok {
+			c.Action = Changed
+			lock = append(lock, c.Job)
 		}
 		changes = append(changes, c)
 	}
 	if prune {
-		for id, j := range a.stored {
-			if !applied[id] && namespaces[j.Document.Namespace] && !j.Transient {
-				changes = append(changes, Change{Job: id, Action: Deleted, Before: &j.Document})
-				delete(a.stored, id)
+		const sql = "SELECT id FROM @job WHERE namespace IN (@list) AND NOT transient"
+		err := eachOf(ctx, tx, sql, slices.Sorted(maps.Keys(namespaces)), func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			if _, applied := a.index[id]; !applied {
+				changes = append(changes, Change{Job: id, Action: Deleted})
+				lock = append(lock, id)
 			}
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	return changes
+	slices.Sort(lock)
+	for some := range slices.Chunk(lock, atOnce) {
+		found, err := load(ctx, tx, "WHERE id IN ("+jobdb.List(1, len(some))+") ORDER BY id @lock", anys(some)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range found {
+			a.jobs[j.Document.ID()] = j
+		}
+	}
+	for n := range changes {
+		c := &changes[n]
+		switch j, ok := a.jobs[c.Job]; {
+		case ok:
+			before := j.Document // it will change
+			c.Before = &before
+		case c.Action == Changed:
+			c.Action = Created
+		}
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action == Deleted && c.Before == nil }), nil
 }
 
-// apply makes the changes. What jobs identify themselves by is freed first, as one may take
-// what another had.
-func (a *application) apply(ctx context.Context, tx jobdb.Tx, changes []Change) error {
-	steps := []map[Action]func(context.Context, jobdb.Tx, *Change) error{
-		{Changed: a.free, Deleted: a.delete},
-		{Created: a.create, Changed: a.change},
-	}
-	for _, step := range steps {
-		for n := range changes {
-			do, ok := step[changes[n].Action]
-			if !ok {
-				continue
-			}
-			if err := do(ctx, tx, &changes[n]); err != nil {
-				return fmt.Errorf("job %s: %w", changes[n].Job, err)
-			}
+// eachOf calls row for each row of a query for any number of values, which stand for @list.
+func eachOf(ctx context.Context, tx jobdb.Tx, sql string, values []string, row func(scan func(...any) error) error) error {
+	for some := range slices.Chunk(values, atOnce) {
+		if err := jobdb.Each(ctx, tx, withList(sql, len(some)), anys(some), row); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (a *application) free(ctx context.Context, tx jobdb.Tx, c *Change) error {
-	_, err := tx.Exec(ctx, "UPDATE @job SET work = id, target = '' WHERE id = $1", c.Job)
-	return err
-}
-
-func (a *application) delete(ctx context.Context, tx jobdb.Tx, c *Change) error {
-	return remove(ctx, tx, c.Job)
-}
-
-func (a *application) change(ctx context.Context, tx jobdb.Tx, c *Change) error {
-	j, d := a.stored[c.Job], *c.After
-	var applied Document // what was applied last; it may have been paused or resumed since
-	if err := json.Unmarshal([]byte(j.text), &applied); err != nil {
-		return err
-	}
-	text := d.canonical()
-	if d.Paused == applied.Paused {
-		d.Paused = j.Document.Paused
-	}
-	j.change(d)
-	j.text = text
-	if err := j.schedule(a.now); err != nil {
-		return err
-	}
-	if err := a.identify(ctx, tx, &d); err != nil {
-		return err
-	}
-	return a.store.save(ctx, tx, j, EventChanged, "", a.now)
-}
-
-func (a *application) create(ctx context.Context, tx jobdb.Tx, c *Change) error {
-	d := c.After
-	j := &Job{Document: *d, Generation: 1, Transient: a.transient, State: Pending, Wanted: 1, Epoch: micros(a.now), text: d.canonical()}
-	if d.Paused {
-		j.State = Paused
-	}
-	if err := j.schedule(a.now); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO @job (id, namespace, kind, labels, document, generation, work, target, source_origin, target_origin, follow, transient, rank, node, placement, state, paused,
-			watch_type, watch_server, watch_credential, watch_node, watch_name)
-		VALUES ($1, $2, '', '', $3, $4, $5, '', '', '', $6, $7, $8, $9, '%', $10, $11, '', '', '', '', '')`,
-		d.ID(), d.Namespace, j.text, j.Generation, d.ID(), d.Follow, j.Transient, a.ranks[d.ID()], d.Placement.Node, j.State, j.Document.Paused)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, charged) VALUES ($1, @now) ON CONFLICT DO NOTHING", d.Namespace); err != nil {
-		return err
-	}
-	if err := a.identify(ctx, tx, d); err != nil {
-		return err
-	}
-	return a.store.save(ctx, tx, j, EventAdded, "", a.now)
-}
-
-// identify writes what follows from a document.
-func (a *application) identify(ctx context.Context, tx jobdb.Tx, d *Document) error {
-	i := a.store.kinds[d.Kind].Identify(d)
-	watchNode := ""
-	if i.Watch.Local {
-		watchNode = d.Placement.Node
-	}
-	_, err := tx.Exec(ctx, `UPDATE @job SET work = $2, target = $3, source_origin = $4, target_origin = $5, follow = $6, rank = $7, node = $8, kind = $14, labels = $15, placement = $16,
-			watch_type = $9, watch_server = $10, watch_credential = $11, watch_node = $12, watch_name = $13, watch_state = '' WHERE id = $1`,
-		d.ID(), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, a.ranks[d.ID()], d.Placement.Node,
-		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name,
-		d.Kind, labelLines(d.Labels), d.Placement.pattern())
-	return err
-}
-
-func remove(ctx context.Context, tx jobdb.Tx, id string) error {
-	for _, of := range []string{"@event", "@stats", "@log"} {
-		if _, err := tx.Exec(ctx, "DELETE FROM "+of+" WHERE job = $1", id); err != nil {
+// execOf executes a statement for any number of values, which stand for @list.
+func execOf(ctx context.Context, tx jobdb.Tx, sql string, values []string) error {
+	for some := range slices.Chunk(values, atOnce) {
+		if _, err := tx.Exec(ctx, withList(sql, len(some)), anys(some)...); err != nil {
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, "DELETE FROM @job WHERE id = $1", id)
-	return err
+	return nil
+}
+
+func withList(sql string, values int) string {
+	return strings.Replace(sql, "@list", jobdb.List(1, values), 1)
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for n, text := range texts {
+		all[n] = text
+	}
+	return all
 }

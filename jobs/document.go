@@ -153,38 +153,36 @@ var (
 const nameRule = "want up to 64 of a-z 0-9 . _ -, a letter or digit first and last"
 
 // Check returns what is wrong with documents that are to be applied together, by document.
-func (k Kinds) Check(documents []Document) (all []Problem) { return k.check(documents, true) }
-
-// check does what Check does. If the documents are not alone, it does not check which jobs are
-// to run first.
-func (k Kinds) check(documents []Document, alone bool) (all []Problem) {
+func (k Kinds) Check(documents []Document) []Problem {
+	_, all := k.inspect(documents)
 	names := map[string]bool{}
 	for n := range documents {
 		names[documents[n].ID()] = true
 	}
-	var valid []*Document
+	for n := range documents {
+		all = append(all, documents[n].unknownAfter(names, "a job of these files")...)
+	}
+	return append(all, cycles(documents, func(string) bool { return true })...)
+}
+
+// inspect does what Check does, except for the order in which jobs start. It also returns what
+// the documents identify; nil for one that is invalid.
+func (k Kinds) inspect(documents []Document) (identities []*Identity, all []Problem) {
+	identities = make([]*Identity, len(documents))
+	u := users{}
 	for n := range documents {
 		d := &documents[n]
-		problems := k.checkOne(d)
+		identity, problems := k.checkOne(d)
 		for _, p := range problems {
 			p.Job = d.ID()
 			all = append(all, p)
 		}
-		if alone {
-			all = append(all, d.unknownAfter(names, "a job of these files")...)
-		}
 		if len(problems) == 0 {
-			valid = append(valid, d)
+			identities[n] = &identity
+			all = append(all, u.add(d, identity)...)
 		}
 	}
-	if alone {
-		all = append(all, cycles(documents)...)
-	}
-	u := users{}
-	for _, d := range valid {
-		all = append(all, u.add(d, k[d.Kind].Identify(d))...)
-	}
-	return all
+	return identities, all
 }
 
 // users are the jobs that do something, or write to a target, by identity.
@@ -216,7 +214,8 @@ func (d *Document) unknownAfter(known map[string]bool, what string) (problems []
 	return problems
 }
 
-func (k Kinds) checkOne(d *Document) (problems []Problem) {
+// checkOne returns what a document identifies, and what is wrong with it by itself.
+func (k Kinds) checkOne(d *Document) (identity Identity, problems []Problem) {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
@@ -260,14 +259,16 @@ func (k Kinds) checkOne(d *Document) (problems []Problem) {
 	kind, ok := k[d.Kind]
 	if !ok {
 		add("kind", "unknown kind %q: want one of %s", d.Kind, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
-		return problems
+		return identity, problems
 	}
 	found := kind.Check(d)
-	problems = append(problems, found...)
-	if len(found) == 0 && d.Placement.Node == "" && kind.Identify(d).Local {
+	if problems = append(problems, found...); len(found) > 0 {
+		return identity, problems
+	}
+	if identity = kind.Identify(d); identity.Local && d.Placement.Node == "" {
 		add("placement.node", "the job uses local files: name the node that has them")
 	}
-	return problems
+	return identity, problems
 }
 
 // ranks returns the length of the longest chain of jobs that are to run before each, by ID.
@@ -297,8 +298,9 @@ func ranks(documents []Document) map[string]int64 {
 	return ranks
 }
 
-// cycles returns a problem for each job that waits for itself.
-func cycles(documents []Document) (problems []Problem) {
+// cycles returns a problem for each circle of jobs that wait for each other, at a job that the
+// condition holds for.
+func cycles(documents []Document, at func(id string) bool) (problems []Problem) {
 	after := map[string][]string{}
 	for n := range documents {
 		d := &documents[n]
@@ -310,18 +312,19 @@ func cycles(documents []Document) (problems []Problem) {
 	state := map[string]int{}
 	var visit func(id string, path []string)
 	visit = func(id string, path []string) {
-		path = append(path, id)
 		switch state[id] {
 		case visited:
 			return
 		case visiting:
-			from := slices.Index(path, id)
-			problems = append(problems, Problem{Job: id, Field: "after", Message: "the job waits for itself: " + strings.Join(path[from:], " → ")})
+			circle := path[slices.Index(path, id):]
+			first := max(slices.IndexFunc(circle, at), 0)
+			circle = slices.Concat(circle[first:], circle[:first+1])
+			problems = append(problems, Problem{Job: circle[0], Field: "after", Message: "the job waits for itself: " + strings.Join(circle, " → ")})
 			return
 		}
 		state[id] = visiting
 		for _, next := range after[id] {
-			visit(next, path)
+			visit(next, append(path, id))
 		}
 		state[id] = visited
 	}

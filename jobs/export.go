@@ -16,13 +16,14 @@ import (
 
 // Export returns the documents of the jobs that a filter selects, as they were applied, ordered
 // by namespace and name. Jobs that were paused or resumed since are as they were applied, and
-// jobs of [Scheduler.RunOnce] are left out. After and Limit of the filter have no effect. The
+// jobs of [Scheduler.RunOnce] are left out. After, Limit and Skip of the
+// filter have no effect. The
 // iteration ends with the first error.
 //
 // Documents have no secrets: credentials are references.
 func (s *Scheduler) Export(ctx context.Context, f Filter) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
-		f.After, f.Limit = "", MaxLimit
+		f.After, f.Limit, f.Skip, f.Persistent = "", MaxLimit, 0, true
 		for {
 			page, err := s.List(ctx, f)
 			if err != nil {
@@ -30,11 +31,7 @@ func (s *Scheduler) Export(ctx context.Context, f Filter) iter.Seq2[Document, er
 				return
 			}
 			for n := range page.Jobs {
-				j := &page.Jobs[n]
-				if j.Transient {
-					continue
-				}
-				d, err := j.applied()
+				d, err := page.Jobs[n].applied()
 				if !yield(d, err) || err != nil {
 					return
 				}
@@ -65,7 +62,7 @@ func WriteYAML(w io.Writer, documents iter.Seq2[Document, error]) error {
 		}
 		if d.Namespace != namespace {
 			if namespace != "" {
-				b.WriteString("---\n")
+				fmt.Fprint(b, "---\n")
 			}
 			namespace = d.Namespace
 			fmt.Fprintf(b, "version: 1\nnamespace: %q\njobs:\n", namespace)
@@ -75,7 +72,7 @@ func WriteYAML(w io.Writer, documents iter.Seq2[Document, error]) error {
 		}
 	}
 	if namespace == "" {
-		b.WriteString("version: 1\njobs: []\n")
+		fmt.Fprint(b, "version: 1\njobs: []\n")
 	}
 	return b.Flush()
 }
@@ -115,15 +112,15 @@ func quote(n *yaml.Node) {
 // WriteJSON writes documents as [ParseJobs] reads them.
 func WriteJSON(w io.Writer, documents iter.Seq2[Document, error]) error {
 	b := bufio.NewWriter(w)
-	b.WriteString(`{"version": 1, "jobs": [`)
+	fmt.Fprint(b, `{"version": 1, "jobs": [`)
 	separator := "\n"
 	for d, err := range documents {
 		if err != nil {
 			return err
 		}
-		b.WriteString(separator + d.canonical())
+		fmt.Fprint(b, separator, d.canonical())
 		separator = ",\n"
 	}
-	b.WriteString("\n]}\n")
+	fmt.Fprint(b, "\n]}\n")
 	return b.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -11,6 +12,8 @@ import (
 type Job struct {
 	Document   Document `json:"document"`
 	Generation int64    `json:"generation"` // how often the document was changed
+	// Created is when the job was added, or last added after it was deleted.
+	Created time.Time `json:"created,omitzero"`
 	// Transient: the job was added by [Scheduler.RunOnce].
 	Transient bool `json:"transient,omitempty"`
 
@@ -37,6 +40,14 @@ type Job struct {
 	text    string // of the document, as stored
 	stored  State
 	origins [2]string // of source and target, as stored
+}
+
+// Version identifies the document of the job: it differs from that of all documents that the
+// job had before, also if it was deleted and created again.
+func (j *Job) Version() string { return versionOf(j.Generation, micros(j.Created)) }
+
+func versionOf(generation, created int64) string {
+	return strconv.FormatInt(generation, 10) + "-" + strconv.FormatInt(created, 36)
 }
 
 // Shown is the state as users see it: a job that waits after an error is crashing.
@@ -247,14 +258,26 @@ func fromMicros(n int64) time.Time {
 }
 
 // columns are those of a job that change after it was created, in the order of values.
-const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient, source_origin, target_origin"
+const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient, source_origin, target_origin, created"
+
+// values are the values of the columns from document to since that are stored.
+func (j *Job) values() []any {
+	var owner *string
+	if j.Owner != "" {
+		owner = &j.Owner
+	}
+	return []any{
+		j.text, j.Generation, j.State, j.Document.Paused, j.Epoch, owner, j.Observed, j.Wanted, j.Seen,
+		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events, micros(j.Since),
+	}
+}
 
 func (j *Job) scan(scan func(...any) error) error {
 	var owner *string
 	var paused bool
-	var notBefore, started, stopped, succeeded, since int64
+	var notBefore, started, stopped, succeeded, since, created int64
 	err := scan(&j.text, &j.Generation, &j.State, &paused, &j.Epoch, &owner, &j.Observed, &j.Wanted, &j.Seen,
-		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient, &j.origins[0], &j.origins[1])
+		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient, &j.origins[0], &j.origins[1], &created)
 	if err != nil {
 		return err
 	}
@@ -262,7 +285,7 @@ func (j *Job) scan(scan func(...any) error) error {
 		j.Owner = *owner
 	}
 	j.NotBefore, j.Started, j.Stopped, j.Succeeded = fromMicros(notBefore), fromMicros(started), fromMicros(stopped), fromMicros(succeeded)
-	j.Since = fromMicros(since)
+	j.Since, j.Created = fromMicros(since), fromMicros(created)
 	if err := json.Unmarshal([]byte(j.text), &j.Document); err != nil {
 		return fmt.Errorf("stored document: %w", err)
 	}

@@ -17,33 +17,32 @@ import (
 // has no effect.
 func (s *Scheduler) RunOnce(ctx context.Context, d Document) (job *Job, err error) {
 	d.Name = d.transientName()
-	problems := s.kinds.Check([]Document{d})
+	documents := []Document{d}
+	identities, problems := s.kinds.inspect(documents)
 	if d.Follow || d.Schedule != "" {
 		problems = append(problems, Problem{Job: d.ID(), Message: "a job that runs once has neither follow nor schedule: put it into a file, and apply that"})
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("run job once: %w", InvalidError(problems))
 	}
-	documents := []Document{d}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		a, err := s.newApplication(ctx, tx)
+		a, err := s.newApplication(ctx, tx, documents, identities)
 		if err != nil {
 			return err
-		}
-		if existing, ok := a.stored[d.ID()]; ok {
-			job = existing
-			return nil
-		}
-		problems, err := a.unknownNodes(ctx, tx, documents, "")
-		if err != nil {
-			return err
-		}
-		if problems = append(problems, a.duplicates(documents)...); len(problems) > 0 {
-			return InvalidError(problems)
 		}
 		a.transient = true
-		if err := a.create(ctx, tx, &Change{Job: d.ID(), Action: Created, After: &d}); err != nil {
-			return err
+		if _, exists := a.stored[d.ID()]; !exists {
+			changes := []Change{{Job: d.ID(), Action: Created, After: &d}}
+			problems, err := a.check(ctx, tx, changes, "")
+			if err != nil {
+				return err
+			}
+			if len(problems) > 0 {
+				return InvalidError(problems)
+			}
+			if err := a.write(ctx, tx, changes); err != nil {
+				return err
+			}
 		}
 		added, err := load(ctx, tx, "WHERE id = $1", d.ID())
 		if err == nil {

@@ -195,19 +195,19 @@ func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// DeleteIf deletes a job if may, which is asked for the job's generation, allows it. If not, the error
-// matches [ErrConflict].
-func (s *Scheduler) DeleteIf(ctx context.Context, id string, may func(id string, generation int64) bool) error {
+// DeleteIf deletes a job if may, which is asked for the job's [Job.Version], allows it. If not,
+// the error matches [ErrConflict].
+func (s *Scheduler) DeleteIf(ctx context.Context, id string, may func(id, version string) bool) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		var generation int64
-		found, err := jobdb.One(ctx, tx, "SELECT generation FROM @job WHERE id = $1 @lock", []any{id}, &generation)
+		var generation, created int64
+		found, err := jobdb.One(ctx, tx, "SELECT generation, created FROM @job WHERE id = $1 @lock", []any{id}, &generation, &created)
 		switch {
 		case err != nil:
 			return err
 		case !found:
 			return ErrNoJob
-		case !may(id, generation):
-			return fmt.Errorf("%w: it has generation %d", ErrConflict, generation)
+		case !may(id, versionOf(generation, created)):
+			return fmt.Errorf("%w: it has version %s", ErrConflict, versionOf(generation, created))
 		}
 		return remove(ctx, tx, id)
 	})

@@ -81,19 +81,13 @@ func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs
 
 // save writes where a job stands, and adds an event to its history.
 func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
-	var owner *string
-	if j.Owner != "" {
-		owner = &j.Owner
-	}
 	j.events++
 	if j.State != j.stored {
 		j.Since, j.stored = now, j.State
 	}
-	_, err := tx.Exec(ctx, `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7,
-			observed = $8, wanted = $9, seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15,
-			succeeded = $16, events = $17, since = $18 WHERE id = $1`,
-		j.Document.ID(), j.text, j.Generation, j.State, j.Document.Paused, j.Epoch, owner, j.Observed, j.Wanted, j.Seen,
-		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events, micros(j.Since))
+	const sql = `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7, observed = $8, wanted = $9,
+			seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15, succeeded = $16, events = $17, since = $18 WHERE id = $1`
+	_, err := tx.Exec(ctx, sql, append([]any{j.Document.ID()}, j.values()...)...)
 	if err != nil {
 		return err
 	}

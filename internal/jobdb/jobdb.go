@@ -155,6 +155,9 @@ func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, e
 
 var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
 
+// maxKept is the length of statements that are kept in the dialect.
+const maxKept = 8 << 10
+
 func (db *DB) rewrite(sql string) string {
 	if done, ok := db.rewritten.Load(sql); ok {
 		return done.(string)
@@ -175,7 +178,9 @@ func (db *DB) rewrite(sql string) string {
 		}
 		return d.prefix + name[1:]
 	})
-	db.rewritten.Store(sql, done)
+	if len(sql) < maxKept { // those for many rows are rarely the same
+		db.rewritten.Store(sql, done)
+	}
 	return done
 }
 

@@ -50,9 +50,9 @@
 // A run has the fields of a job; its name follows from them, and its namespace is "default" if
 // there is none. While the same job runs, that is the answer; if it has ended, it runs again.
 //
-// The ETag of a job is its generation, which grows with each change of its document, and with
-// nothing else. A PUT with If-Match changes only this generation, and one with
-// "If-None-Match: *" only creates. All requests can be repeated without harm.
+// The ETag of a job changes with its document, and with nothing else; a job that is deleted and
+// created again has another one. A PUT with If-Match changes only the job with this ETag, and
+// one with "If-None-Match: *" only creates. All requests can be repeated without harm.
 //
 // # CouchDB
 //

@@ -41,9 +41,9 @@ func Example() {
 		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		fmt.Println(response.Status, response.Header.Get("ETag"))
+		fmt.Println(response.Status)
 	}
 	// Output:
-	// 201 Created "1"
+	// 201 Created
 	// 412 Precondition Failed
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
@@ -17,7 +16,7 @@ func id(r *http.Request) string {
 	return chi.URLParam(r, "namespace") + "/" + chi.URLParam(r, "name")
 }
 
-func etag(generation int64) string { return `"` + strconv.FormatInt(generation, 10) + `"` }
+func etag(version string) string { return `"` + version + `"` }
 
 // sendJob answers with all that is known of a job.
 func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status int) error {
@@ -25,7 +24,7 @@ func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status 
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", etag(d.Generation))
+	w.Header().Set("ETag", etag(d.Version()))
 	return answer(w, status, d)
 }
 
@@ -37,11 +36,11 @@ func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // condition returns what If-Match and If-None-Match ask of a job (RFC 9110, section 13).
-func condition(r *http.Request) func(id string, generation int64) bool {
+func condition(r *http.Request) func(id, version string) bool {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
-	return func(_ string, generation int64) bool {
+	return func(_, version string) bool {
 		matches := func(fields []string) bool {
-			return generation > 0 && httpfield.MatchesETag(fields, etag(generation), false)
+			return version != "" && httpfield.MatchesETag(fields, etag(version), false)
 		}
 		return (len(match) == 0 || matches(match)) && !matches(noneMatch)
 	}

@@ -6,6 +6,7 @@ CREATE TABLE @job (
 	labels        text    NOT NULL,             -- a line NAME=VALUE for each, after an empty one
 	document      text    NOT NULL,             -- JSON, as applied
 	generation    bigint  NOT NULL,             -- how often the document was changed
+	created       bigint  NOT NULL,
 	work          text    NOT NULL,             -- identifies what the job does
 	target        text    NOT NULL,             -- identifies what it writes to; '' if it only reads
 	source_origin text    NOT NULL,
