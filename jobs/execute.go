@@ -49,7 +49,9 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	if o.Origin != nil {
 		w.failed(o.Origin.Origin)
 	}
+	how := o.how(context.Cause(ctx))
 	if errors.Is(context.Cause(ctx), errLost) {
+		w.config.Observer.Ended(&j.Document, how)
 		return context.Cause(ctx) // the job has another run, or will
 	}
 	if total, ok := s.total(); ok {
@@ -58,6 +60,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	if err := w.store.finish(context.WithoutCancel(ctx), Run{j, n}, o); err != nil {
 		return err
 	}
+	w.config.Observer.Ended(&j.Document, how)
 	return err
 }
 

@@ -40,6 +40,7 @@ type Job struct {
 	text    string // of the document, as stored
 	stored  State
 	origins [2]string // of source and target, as stored
+	wasDue  time.Time // before it was started
 }
 
 // Version identifies the document of the job: it differs from that of all documents that the
@@ -117,6 +118,7 @@ type Outcome struct {
 
 // start makes a pending job run.
 func (j *Job) start(owner string, now time.Time) EventType {
+	j.wasDue = j.due()
 	j.State, j.Owner, j.Reason = Running, owner, ""
 	j.Epoch++
 	j.Observed = j.Generation

@@ -194,7 +194,8 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 		}
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 			n, err := tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
-				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value
+				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value,
+					since = CASE WHEN state = 'idle' THEN @now ELSE since END
 				FROM changed WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 AND watch_name = changed.name
 				AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch, args...)
 			woken += int(n)
@@ -229,7 +230,7 @@ func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (wo
 		if woken = len(ids); err != nil || woken == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE @job SET wanted = wanted + 1, state = 'pending', swept = @now WHERE state = 'idle' AND id IN ("+jobdb.List(1, len(ids))+")", ids...)
+		_, err = tx.Exec(ctx, "UPDATE @job SET wanted = wanted + 1, state = 'pending', since = @now, swept = @now WHERE state = 'idle' AND id IN ("+jobdb.List(1, len(ids))+")", ids...)
 		return err
 	})
 	if err != nil {

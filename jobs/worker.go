@@ -33,6 +33,8 @@ type WorkerConfig struct {
 	Logger *slog.Logger
 	// Watcher wakes idle jobs; nil if the node does not watch.
 	Watcher Watcher
+	// Observer is told what the node does; it may be nil.
+	Observer Observer
 }
 
 // The times between what the loops of a node do, and limits of theirs.
@@ -100,6 +102,9 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Observer == nil {
+		c.Observer = noObserver{}
+	}
 	if c.Transport == nil {
 		c.Transport = newTransport()
 	}
@@ -136,16 +141,21 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		delete(s.workers, w)
 	}()
 	g, loops := errgroup.WithContext(ctx)
-	for every, do := range map[time.Duration]func(context.Context) error{
-		heartbeatEvery: w.heartbeat,
-		reapEvery + 1:  w.reap,
-		ordersEvery:    w.obey,
-		statsEvery:     w.report,
+	for _, l := range []struct {
+		name  string
+		every time.Duration
+		wake  <-chan struct{}
+		do    func(context.Context) error
+	}{
+		{"heartbeat", heartbeatEvery, nil, w.heartbeat},
+		{"reap", reapEvery, nil, w.reap},
+		{"obey", ordersEvery, nil, w.obey},
+		{"report", statsEvery, nil, w.report},
+		{"admit", admitEvery, w.admits, w.admit},
+		{"share", shareEvery, w.shares, w.share},
 	} {
-		g.Go(func() error { return w.loop(loops, every, nil, do) })
+		g.Go(func() error { return w.loop(loops, l.name, l.every, l.wake, l.do) })
 	}
-	g.Go(func() error { return w.loop(loops, admitEvery, w.admits, w.admit) })
-	g.Go(func() error { return w.loop(loops, shareEvery, w.shares, w.share) })
 	if c.Watcher != nil {
 		g.Go(func() error { return c.Watcher.Run(loops, w.current) })
 	}
@@ -155,12 +165,14 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 
 // loop does something again and again, and at once when wake has a value. Errors are logged:
 // most are of the database, and pass.
-func (w *worker) loop(ctx context.Context, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
+func (w *worker) loop(ctx context.Context, name string, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
+		begun := time.Now()
 		err := do(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
+		w.config.Observer.Looped(name, time.Since(begun), err)
 		if err != nil && !failed {
 			w.config.Logger.Warn("scheduler cannot use its database, trying again", "node", w.config.Name, "error", err)
 		} else if err == nil && failed {
@@ -218,6 +230,7 @@ func (w *worker) heartbeat(ctx context.Context) error {
 func (w *worker) reap(ctx context.Context) error {
 	jobs, err := w.store.Reap(ctx)
 	if jobs > 0 {
+		w.config.Observer.Adopted(jobs)
 		w.config.Logger.Warn("adopted jobs of lost nodes", "node", w.config.Name, "jobs", jobs)
 		w.wake()
 	}
@@ -258,6 +271,10 @@ func (w *worker) admit(ctx context.Context) error {
 	}
 	if len(runs) > 0 {
 		w.queue.Inserted(n.Incarnation)
+	}
+	for n := range runs {
+		j := runs[n].Job
+		w.config.Observer.Started(&j.Document, j.Started.Sub(j.wasDue))
 	}
 	if err := w.makeRoomAt(ctx, full); err != nil || len(runs) < free {
 		return err

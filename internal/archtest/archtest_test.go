@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":  {rooms: []string{"bridge", "consumer", "outbox", "replica"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":  {rooms: []string{"bridge", "consumer", "jobs", "outbox", "replica"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":  {},
 	"internal/human":    {},
 	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},
@@ -173,7 +173,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/jobscmd": {rooms: []string{
-		"internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/suggest", "internal/units", "internal/webserver", "jobs", "jobs/...", "server", "sink",
+		"internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/metrics", "internal/suggest", "internal/units", "internal/webserver", "jobs", "jobs/...", "server", "sink",
 	}, libraries: []string{"github.com/spf13/pflag", "golang.org/x/sync"}},
 	"jobs/api": {
 		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server", "sink"},

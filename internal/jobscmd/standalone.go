@@ -60,5 +60,5 @@ func runStandalone(ctx context.Context, c *commands, f *standaloneFlags) error {
 	if err := c.Print(result, result.write); err != nil {
 		return err
 	}
-	return c.work(ctx, store, config, &f.listen)
+	return c.work(ctx, store, config, &f.workerFlags)
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/watch"
 	"github.com/feedctl/feedctl/sink"
@@ -21,6 +23,7 @@ type workerFlags struct {
 	name    string
 	maxJobs int
 	labels  []string
+	metrics string // address
 	listen  listenFlags
 }
 
@@ -29,6 +32,7 @@ func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
 	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs)")
 	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
+	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	f.listen.flags(flags)
 }
 
@@ -89,18 +93,23 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.work(ctx, store, config, &f.listen)
+	return c.work(ctx, store, config, f)
 }
 
 // work runs jobs, and serves the API, until a signal ends the command.
-func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, listen *listenFlags) error {
+func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, f *workerFlags) error {
 	c.Follower = true
 	config.Transport = c.Transport
 	c.Log.Info("starting the node", "node", config.Name, "database", sink.Redact(c.db))
 	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
+	observed := metrics.NewJobs(store)
+	config.Observer = observed
+	if err := c.ServeMetrics(f.metrics, observed); err != nil {
+		return err
+	}
 	g, both := errgroup.WithContext(ctx)
 	g.Go(func() error { return store.Work(both, config) })
-	g.Go(func() error { return listen.serve(both, c, store) })
+	g.Go(func() error { return f.listen.serve(both, c, store) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
