@@ -252,6 +252,32 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// session counts what a run notes.
+type session struct{ caughtUp, busy int }
+
+func (s *session) CaughtUp() { s.caughtUp++ }
+func (s *session) Busy()     { s.busy++ }
+
+// TestWaiting: a run is busy after it has processed something, but only until its next check.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	var s session
+	var stats jobs.Stats
+	w := &waiting{session: &s, stats: func() jobs.Stats { return stats }}
+	w.look()
+	stats.Entities = 2
+	w.look()
+	if s != (session{0, 1}) {
+		t.Errorf("%+v after entities, want that it is busy", s)
+	}
+	stats.Entities = 3
+	w.idle()
+	w.look()
+	if s != (session{1, 1}) {
+		t.Errorf("%+v after a check, want that it has caught up", s)
+	}
+}
+
 // TestPassword: the credential of a database is a password, which only its URL has. Sinks and feeds
 // do not take it for one of theirs.
 func TestPassword(t *testing.T) {

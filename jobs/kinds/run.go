@@ -49,9 +49,10 @@ func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	p.runner.Arguments(d, c)
 	e := &task.Env{Log: s.Logger, Transport: s.Transport, Shared: k.shared, FailFast: true}
 	defer func() { err = e.Close(err) }()
+	w := &waiting{session: s, stats: p.runner.Stats}
 	reporting, stop := context.WithCancel(ctx)
 	var reports sync.WaitGroup
-	reports.Go(func() { report(reporting, s, p.runner) })
+	reports.Go(func() { report(reporting, s, w) })
 	defer func() {
 		stop()
 		reports.Wait()
@@ -59,29 +60,59 @@ func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	}()
 	var idle func()
 	if s.Linger {
-		idle = s.CaughtUp
+		idle = w.idle
 	}
 	return p.runner.Run(ctx, e, idle)
 }
 
 // report reports how far a run has come until ctx ends.
-func report(ctx context.Context, s *jobs.Session, r runner) {
+func report(ctx context.Context, s *jobs.Session, w *waiting) {
 	ticks := time.NewTicker(reportEvery)
 	defer ticks.Stop()
-	last := r.Stats()
 	for {
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
 			return
 		}
-		now := r.Stats()
-		if s.Linger && now.Entities != last.Entities {
-			s.Busy() // until it has checked again
+		now := w.stats()
+		if s.Linger {
+			now = w.look()
 		}
 		s.Report(now)
-		last = now
 	}
+}
+
+// A waiting run is caught up until it has processed something, and again when it has checked for
+// more after that.
+type waiting struct {
+	session interface {
+		CaughtUp()
+		Busy()
+	}
+	stats func() jobs.Stats
+
+	mu      sync.Mutex
+	checked int64 // entities that had been processed at the last check that found no more
+}
+
+// idle is called after each check that has found nothing more.
+func (w *waiting) idle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checked = w.stats().Entities
+	w.session.CaughtUp()
+}
+
+// look returns the statistics, and notes whether the run has processed something since the last check.
+func (w *waiting) look() jobs.Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.stats()
+	if now.Entities != w.checked {
+		w.session.Busy()
+	}
+	return now
 }
 
 // statsOf returns the progress of a task as statistics.
