@@ -1,0 +1,267 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// A jobsFault is a fault or a command. It reports whether it could be done.
+type jobsFault struct {
+	name string
+	do   func() bool
+}
+
+func (r *jobsRig) faults() []jobsFault {
+	all := []jobsFault{
+		{"pause", func() bool { return r.onSome("pause") }},
+		{"kill", func() bool { return r.restart(os.Kill) }},
+		{"restart", func() bool { return r.onSome("restart") }},
+		{"apply", r.vary},
+		{"freeze", r.freeze},
+		{"resume", func() bool { r.command("resume", "--all"); return true }},
+		{"delete", r.remove},
+		{"continue", r.thaw},
+		{"terminate", func() bool { return r.restart(syscall.SIGTERM) }},
+	}
+	if r.several { // nodes that share it continue without it
+		all = append(all,
+			jobsFault{"stop the database", func() bool { r.pg.Restart(); return true }},
+			jobsFault{"kill the database", func() bool { r.pg.Kill(); r.pg.Start(); return true }})
+	}
+	return append(all, jobsFault{"kill the server", func() bool { return r.kill(r.servers[0]) }})
+}
+
+// step changes the sources and does something: first each thing once, then random ones.
+func (r *jobsRig) step(n int) {
+	r.write(r.rng.IntN(2 * *jobsWrites))
+	faults := r.faults()
+	f := faults[r.rng.IntN(len(faults))]
+	if n < len(faults) {
+		f = faults[n]
+	}
+	r.checkWorkers()
+	if f.do() {
+		r.done[f.name]++
+	}
+	r.pause()
+}
+
+// pause waits for a random time, so that faults meet jobs in all states.
+func (r *jobsRig) pause() { time.Sleep(time.Duration(r.rng.IntN(int(jobsPause)))) }
+
+// jobsPause is the longest time between two faults.
+const jobsPause = 400 * time.Millisecond
+
+func (r *jobsRig) onSome(command string) bool {
+	names := r.some()
+	if len(names) == 0 {
+		return false
+	}
+	r.command(append([]string{command}, names...)...)
+	return true
+}
+
+// vary changes options of jobs that do not affect their results, and creates those that were deleted.
+func (r *jobsRig) vary() bool {
+	for _, j := range r.jobs {
+		j.deleted = false
+		option := map[string]string{"consume": "batch-entities", "bridge couchdb": "max-page-entities"}[j.kind]
+		if option == "" || r.rng.IntN(3) != 0 {
+			continue
+		}
+		if j.options == nil {
+			j.options = map[string]any{}
+		}
+		j.options[option] = 1 + r.rng.IntN(50)
+	}
+	r.apply()
+	return true
+}
+
+// remove deletes a job.
+func (r *jobsRig) remove() bool {
+	r.jobs[r.rng.IntN(len(r.jobs))].deleted = true
+	r.apply()
+	return true
+}
+
+// working returns the workers that are not frozen.
+func (r *jobsRig) working() []*process {
+	return slices.DeleteFunc(slices.Clone(r.workers), func(p *process) bool { return r.frozen[p] })
+}
+
+// restart ends a worker by a signal, and starts it again.
+func (r *jobsRig) restart(signal os.Signal) bool {
+	victims := r.workers
+	if signal != os.Kill {
+		victims = r.working()
+	}
+	p := victims[r.rng.IntN(len(victims))]
+	p.kill(signal)
+	r.checkEnd(p, signal)
+	delete(r.frozen, p)
+	p.start()
+	return true
+}
+
+// checkEnd checks how a worker ended after a signal.
+func (r *jobsRig) checkEnd(p *process, signal os.Signal) {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if signal == os.Kill && ok && status.Signal() == syscall.SIGKILL || signal != os.Kill && p.cmd.ProcessState.Success() {
+		return
+	}
+	r.t.Errorf("%s ended with %v after %v:\n%s", p.name, p.cmd.ProcessState, signal, p.stderr)
+}
+
+// freeze stops a worker without its knowledge.
+func (r *jobsRig) freeze() bool {
+	victims := r.working()
+	if len(victims) == 1 && r.several {
+		return false
+	}
+	p := victims[r.rng.IntN(len(victims))]
+	r.signal(p, syscall.SIGSTOP)
+	r.frozen[p] = true
+	if !r.several { // it may hold a lock of the file, which no one takes from it
+		r.pause()
+		r.thaw()
+	}
+	return true
+}
+
+// thaw lets frozen workers continue.
+func (r *jobsRig) thaw() bool {
+	found := len(r.frozen) > 0
+	for p := range r.frozen {
+		r.signal(p, syscall.SIGCONT)
+	}
+	clear(r.frozen)
+	return found
+}
+
+func (r *jobsRig) signal(p *process, signal os.Signal) {
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		r.t.Fatalf("%s: %v", p.name, err)
+	}
+}
+
+// checkWorkers checks that no worker has ended of its own accord. One that was started while its
+// database was away is started again, as a supervisor does.
+func (r *jobsRig) checkWorkers() {
+	for _, p := range r.workers {
+		switch {
+		case !p.ended():
+		case r.several && strings.HasPrefix(p.stderr.String(), "feedctl: open database of jobs: "):
+			p.start()
+		default:
+			r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
+		}
+	}
+}
+
+// calm ends what disturbs the jobs.
+func (r *jobsRig) calm() {
+	r.thaw()
+	r.vary()
+	r.command("resume", "--all")
+	r.command("restart", "--all")
+}
+
+// lastKey is the key of the last change of each source.
+const lastKey = "the-end"
+
+// drain waits until all is copied.
+func (r *jobsRig) drain() {
+	for _, w := range r.writers {
+		if err := w.update(r.t.Context(), lastKey); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.writeRows(1, lastKey)
+	var missing []string
+	waitFor(r.t, func() string { return fmt.Sprintf("not complete: %q\n%s", missing, r.jobsState()) }, func() bool {
+		r.checkWorkers()
+		if !r.settled() {
+			return false
+		}
+		missing = r.incomplete()
+		return len(missing) == 0
+	})
+}
+
+// settled reports whether all jobs are idle, or run and wait for changes, or are completed.
+func (r *jobsRig) settled() bool {
+	list := r.list()
+	for _, j := range r.jobs {
+		switch list[j.name].State {
+		case jobs.Failed:
+			r.t.Fatalf("job %s has failed\n%s", j.name, r.command("describe", j.name))
+		case jobs.Completed:
+		case jobs.Idle, jobs.Running:
+			if !j.follow {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return len(list) == len(r.jobs)
+}
+
+// incomplete returns the names of the copies to which the last changes have not come.
+func (r *jobsRig) incomplete() (names []string) {
+	for _, j := range r.jobs {
+		if j.kind == "consume" && !r.isComplete(j) {
+			names = append(names, j.name)
+		}
+	}
+	return names
+}
+
+func (r *jobsRig) isComplete(j *chaosJob) bool {
+	if j.sink == "couchdb" {
+		copied := couchWriter{db: strings.TrimPrefix(j.target, "couchdb:")}
+		_, found, err := copied.get(r.t.Context(), lastKey)
+		return found && err == nil
+	}
+	lines, err := r.read(j.sink, j.target)
+	return err == nil && slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, lastKey) })
+}
+
+// stopWorkers ends all workers.
+func (r *jobsRig) stopWorkers() {
+	for _, p := range r.workers {
+		p.kill(syscall.SIGTERM)
+		r.checkEnd(p, syscall.SIGTERM)
+	}
+}
+
+// retire ends all workers when all jobs are idle or completed. For that, they get one slot each: a
+// run that has found nothing more ends then, since others wait.
+func (r *jobsRig) retire() {
+	r.stopWorkers()
+	for _, p := range r.workers {
+		p.args = append(p.args, "--max-jobs", "1")
+		p.start()
+	}
+	waitFor(r.t, r.jobsState, func() bool {
+		r.checkWorkers()
+		running := 0
+		for _, j := range r.list() {
+			if j.State == jobs.Running {
+				running++
+			}
+			if j.State == jobs.Pending || time.Since(j.Since) < 5*time.Second {
+				return false
+			}
+		}
+		return running <= len(r.workers)
+	})
+	r.stopWorkers()
+}
