@@ -26,6 +26,7 @@ func jobsSections() []section {
 		{"jobs-postgres", (*bench).jobsPostgres},
 		{"jobs-latency", (*bench).jobsLatency},
 		{"jobs-throughput", (*bench).jobsThroughput},
+		{"jobs-origins", (*bench).jobsOrigins},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 )
 
@@ -44,6 +45,11 @@ func atLeast(v float64) target {
 
 func atMost(v float64) target {
 	return target{fmt.Sprintf("<= %g", v), func(r result) bool { return r.Ours <= v }}
+}
+
+// within is a limit for the difference of Ours from Other, in percent of Other.
+func within(percent float64) target {
+	return target{fmt.Sprintf("within %g %%", percent), func(r result) bool { return math.Abs(r.Ours-r.Other) <= r.Other*percent/100 }}
 }
 
 func below(v float64) target {
