@@ -27,6 +27,7 @@ func jobsSections() []section {
 		{"jobs-latency", (*bench).jobsLatency},
 		{"jobs-throughput", (*bench).jobsThroughput},
 		{"jobs-origins", (*bench).jobsOrigins},
+		{"jobs-heal", (*bench).jobsHeal},
 	}
 }
 
@@ -107,12 +108,14 @@ func (j *jobsBench) write(documents []document) (files string, err error) {
 }
 
 // node starts the node named "node".
-func (j *jobsBench) node(flags ...string) (*server, error) {
+func (j *jobsBench) node(flags ...string) (*server, error) { return j.nodeNamed("node", flags...) }
+
+func (j *jobsBench) nodeNamed(name string, flags ...string) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"jobs", "worker", "--name", "node", "--db", j.db, "--listen", address, "--log-level", "warn"}, flags...)
+	args := append([]string{"jobs", "worker", "--name", name, "--db", j.db, "--listen", address, "--log-level", "warn"}, flags...)
 	p, err := j.start(nil, j.feedctl, args...)
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
