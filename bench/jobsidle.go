@@ -27,6 +27,7 @@ const (
 	plainProcesses = 20               // of the plain command, to compare with
 	shown          = 7                // how often lists are printed
 	settleTime     = 10 * time.Second // after the start of processes
+	leaderTime     = 20 * time.Second // after which a node also does the maintenance of the queue
 	restTime       = 20 * time.Second // for which writes are counted
 	wakeLimit      = time.Minute      // for what has not arrived
 )
@@ -119,16 +120,16 @@ func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 // begin measures a node without jobs, and then one with few. Jobs may be pinned to a node that
 // has been killed.
 func (i *idleBench) begin() error {
-	measure := func() (footprint, error) {
+	measure := func(after time.Duration) (footprint, error) {
 		node, err := i.node("--max-jobs", idleSlots)
 		if err != nil {
 			return footprint{}, err
 		}
-		err = i.sleep(settleTime)
+		err = i.sleep(after)
 		f, e := i.footprint(node)
 		return f, errors.Join(err, e)
 	}
-	empty, err := measure()
+	empty, err := measure(settleTime)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (i *idleBench) begin() error {
 	if _, _, err := i.caughtUp(fewJobs); err != nil {
 		return err
 	}
-	i.few, err = measure()
+	i.few, err = measure(leaderTime)
 	return err
 }
 

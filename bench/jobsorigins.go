@@ -173,7 +173,7 @@ func (j *jobsBench) shares() (report func(), err error) {
 	return func() {
 		for _, name := range []string{"a", "b", "c"} {
 			fair := map[string]float64{"a": 25, "b": 25, "c": 50}[name]
-			j.report.add("slot time of tenant "+name, "%", 100*used[name]/all, fair, "its share", within(10))
+			j.report.add("slot time of tenant "+name, "%", 100*used[name]/all, fair, "its share", withinTenth())
 		}
 	}, nil
 }

@@ -2,14 +2,17 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestChoose(t *testing.T) {
 	all := sections()
-	for list, want := range map[string]int{"": len(all), "codec": 1, "codec,s3": 2, "typo": -1, "codec,typo": -1} {
+	for list, want := range map[string]int{"": len(all), "codec": 1, "codec,s3": 2, "jobs": len(jobsSections()), "jobs-idle": 1, "s": -1, "typo": -1, "codec,typo": -1} {
 		chosen, err := choose(all, list)
 		if (err != nil) != (want < 0) || err == nil && len(chosen) != want {
 			t.Errorf("%q: %d sections, %v", list, len(chosen), err)
@@ -22,4 +25,49 @@ func TestExplain(t *testing.T) {
 	if got := explain(errors.Join(err)).Error(); !strings.HasSuffix(got, ": no space") {
 		t.Error(got)
 	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, c := range []struct {
+		target      target
+		ours, other float64
+		want        bool
+	}{
+		{atMost(2), 2, 0, true},
+		{atMost(0), 1, 0, false},
+		{withinTenth(), 22.5, 25, true},
+		{withinTenth(), 27.6, 25, false},
+		{withinTenth(), 22.4, 25, false},
+	} {
+		r := newReport(io.Discard)
+		if r.add("n", "u", c.ours, c.other, "o", c.target); r.results[0].Pass != c.want {
+			t.Errorf("%g beside %g, target %q: pass is %v", c.ours, c.other, c.target.text, !c.want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var took []time.Duration
+	for n := range 101 {
+		took = append(took, time.Duration(100-n))
+	}
+	for part, want := range map[float64]time.Duration{0: 0, .5: 50, .95: 95, 1: 100} {
+		if got := percentile(took, part); got != want {
+			t.Errorf("%g of all took %d, want %d", part, got, want)
+		}
+	}
+}
+
+// TestLimitedServer sends more requests at a time than the server allows in two seconds.
+func TestLimitedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &limitedServer{perSecond: 3}
+		for range 10 {
+			l.allow()
+		}
+		time.Sleep(time.Second)
+		if !l.allow() || l.allowed != 4 || l.refused != 7 {
+			t.Errorf("%d requests were allowed and %d refused, want 4 and 7", l.allowed, l.refused)
+		}
+	})
 }

@@ -47,9 +47,9 @@ func atMost(v float64) target {
 	return target{fmt.Sprintf("<= %g", v), func(r result) bool { return r.Ours <= v }}
 }
 
-// within is a limit for the difference of Ours from Other, in percent of Other.
-func within(percent float64) target {
-	return target{fmt.Sprintf("within %g %%", percent), func(r result) bool { return math.Abs(r.Ours-r.Other) <= r.Other*percent/100 }}
+// withinTenth is a limit of a tenth of Other for the difference of Ours from it.
+func withinTenth() target {
+	return target{"within 10 %", func(r result) bool { return math.Abs(r.Ours-r.Other) <= r.Other/10 }}
 }
 
 func below(v float64) target {
