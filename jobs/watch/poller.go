@@ -9,10 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/internal/backoff"
 )
 
 // refreshEvery is how often a source that compares names loads those that jobs wait for.
 const refreshEvery = 10 * time.Second
+
+// hintsPause follows a hint, so that changes that come soon are noted together.
+const hintsPause = 100 * time.Millisecond
 
 // A poller compares the states of names, on a server that does not report changes: often those that
 // change, rarely the others.
@@ -27,6 +32,8 @@ type poller struct {
 	// compare returns the states of names that have the given ones, where these can be had, or an error
 	// if none can. The jobs of a name whose state cannot be had twice are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
+	// hints are names that are due at once. nil: none.
+	hints *hints
 
 	turns map[string]*turn
 	cycle time.Time // when the last comparison of all names ended
@@ -59,11 +66,34 @@ func (p *poller) run(ctx context.Context, during time.Duration) error {
 		}
 		select {
 		case <-rounds.C:
+		case <-p.hinted():
+			if err := backoff.Sleep(ctx, hintsPause); err != nil {
+				return err
+			}
+			p.hasten()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
+}
+
+// hinted returns a channel with a value if there are hints.
+func (p *poller) hinted() <-chan struct{} {
+	if p.hints == nil {
+		return nil
+	}
+	return p.hints.ready
+}
+
+// hasten makes the names due that may have changed.
+func (p *poller) hasten() {
+	names, all := p.hints.take()
+	for name, t := range p.turns {
+		if all || names[name] {
+			t.due = time.Time{}
+		}
+	}
 }
 
 // refresh loads the names. New ones are due at once.

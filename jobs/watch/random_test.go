@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/jobs/watch"
 	"github.com/feedctl/feedctl/server"
 )
 
@@ -71,6 +72,21 @@ func (w *walk) check(t *testing.T, what string) {
 // walks is the number of random walks of each kind.
 var walks = flag.Uint64("walks", 6, "random `walks` of each kind")
 
+func seeds() uint64 {
+	if testing.Short() {
+		return min(*walks, 2)
+	}
+	return *walks
+}
+
+// many is a number of names, and how many times smaller than a thousand it is.
+func many() (n, less int) {
+	if testing.Short() {
+		return 100, 10
+	}
+	return 1000, 1
+}
+
 // TestCouchDBRandom: no change is lost, whatever else happens.
 func TestCouchDBRandom(t *testing.T) {
 	for _, mode := range []struct {
@@ -80,7 +96,7 @@ func TestCouchDBRandom(t *testing.T) {
 		{"updates", []func(*couchtest.Fake){reporting}}, {"updates of a cluster", []func(*couchtest.Fake){cluster, reporting}},
 		{"infos", []func(*couchtest.Fake){silent}}, {"each", []func(*couchtest.Fake){noAdmin}},
 	} {
-		for seed := range *walks {
+		for seed := range seeds() {
 			inCouchWorld(t, 8, func(t *testing.T, w *couchWorld) {
 				var names []string
 				for n := range 8 {
@@ -136,7 +152,7 @@ func TestCouchDBRandom(t *testing.T) {
 // some do not list changes.
 func TestFeedsRandom(t *testing.T) {
 	for servers := 1; servers <= 2; servers++ {
-		for seed := range *walks {
+		for seed := range seeds() {
 			inFeedsWorld(t, 8, servers, listed, func(t *testing.T, w *feedsWorld) {
 				var names []string
 				for n := range 8 {
@@ -189,9 +205,15 @@ func TestFeedsRandom(t *testing.T) {
 }
 
 // TestS3Random: no change is lost, whatever else happens.
-func TestS3Random(t *testing.T) {
-	for seed := range *walks {
+func TestS3Random(t *testing.T) { storeRandom(t, s3Source) }
+
+// TestFilesRandom: no change is lost, whatever else happens.
+func TestFilesRandom(t *testing.T) { storeRandom(t, filesSource) }
+
+func storeRandom(t *testing.T, source func(openStore) watch.Source) {
+	for seed := range seeds() {
 		inStoreWorld(t, 8, func(t *testing.T, w *storeWorld) {
+			w.source = source
 			var names []string
 			for n := range 8 {
 				names = append(names, fmt.Sprintf("f%03d", n))

@@ -71,23 +71,6 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return p.Store.Stat(ctx, key)
 }
 
-// Files watches stores in directories: each feed every second after a change and every 10 s in the end.
-type Files struct {
-	// Open opens the store of a URL with a credential.
-	Open func(ctx context.Context, server, credential string) (storage.Store, error)
-}
-
-// Watch implements [Source].
-func (f Files) Watch(ctx context.Context, w *Watched) error {
-	store, err := f.Open(ctx, w.Server, w.Credential)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	p := poller{watched: w, fastest: time.Second, slowest: 10 * time.Second, round: time.Second, most: 2000, compare: heads{store}.compare}
-	return p.run(ctx, 0)
-}
-
 // heads finds out whether feeds have a new head.
 type heads struct{ store storage.Store }
 

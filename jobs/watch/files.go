@@ -1,0 +1,72 @@
+package watch
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Files watches stores in directories. Feeds are compared when the operating system notifies of a change
+// (inotify and the like), and also every second after a change and every 10 s in the end: notifications may
+// be lost, and changes by other machines have none.
+type Files struct {
+	// Open opens the store of a URL with a credential.
+	Open func(ctx context.Context, server, credential string) (storage.Store, error)
+}
+
+// Watch implements [Source].
+func (f Files) Watch(ctx context.Context, w *Watched) error {
+	store, err := f.Open(ctx, w.Server, w.Credential)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p := poller{watched: w, fastest: time.Second, slowest: 10 * time.Second, round: time.Second, most: 2000, compare: heads{store}.compare}
+	if watcher, ok := storage.As[storage.KeyWatcher](store); ok {
+		p.hints = newHints()
+		if err := watcher.WatchKeys(ctx, layout.FeedsPrefix, p.hints.changed); err != nil {
+			w.Logger.Debug("no notifications of changes, comparing feeds", "error", err)
+		}
+	}
+	return p.run(ctx, 0)
+}
+
+// hints are names that may have changed.
+type hints struct {
+	ready chan struct{} // holds a value if there are some
+
+	mu    sync.Mutex
+	names map[string]bool
+	all   bool
+}
+
+func newHints() *hints { return &hints{ready: make(chan struct{}, 1), names: map[string]bool{}} }
+
+// changed notes the feed of a key, or all if the key does not name one.
+func (h *hints) changed(key string) {
+	name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
+	h.mu.Lock()
+	if ok {
+		h.names[name] = true
+	} else {
+		h.all = true
+	}
+	h.mu.Unlock()
+	select {
+	case h.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what was noted since the last call.
+func (h *hints) take() (names map[string]bool, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names, all = h.names, h.all
+	h.names, h.all = map[string]bool{}, false
+	return names, all
+}
