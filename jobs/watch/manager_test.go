@@ -201,10 +201,10 @@ func TestManagerRetries(t *testing.T) {
 		t.apply("down", "x")
 		_, stopA := t.node("a")
 		defer stopA()
-		t.pass(time.Hour)
+		t.pass(20 * time.Minute)
 		begun := t.source.begun["down"]
-		if begun < 60 || begun > 240 {
-			t.Errorf("tried %d times in an hour", begun)
+		if begun < 20 || begun > 80 {
+			t.Errorf("tried %d times in 20 minutes", begun)
 		}
 		if status := t.status("x"); status.Error != "connection refused" {
 			t.Errorf("the status is %+v", status)
