@@ -10,9 +10,10 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// eachDatabase runs a test on an empty scheduler on each kind of database.
+// eachDatabase runs a test on an empty scheduler on each kind of database, beside other tests.
 func eachDatabase(t *testing.T, kinds jobs.Kinds, test func(*testing.T, *jobdb.DB, *jobs.Scheduler)) {
 	t.Helper()
+	t.Parallel()
 	for name, db := range databases(t) {
 		t.Run(name, func(t *testing.T) { test(t, db, jobs.NewScheduler(db, kinds, jobs.Defaults())) })
 	}

@@ -17,6 +17,14 @@ import (
 
 var walks = flag.Int("walks", 4, "how many random walks through the states")
 
+// size returns how large a test is: as given, or smaller with -short, for the race detector.
+func size(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // fakeKind has jobs without a program.
 type fakeKind struct{}
 
@@ -75,16 +83,18 @@ func exec(t *testing.T, db *jobdb.DB, sql string, args ...any) {
 // TestStates walks at random through the states of a few jobs on a few nodes, some of which
 // are lost and come back, and compares each step with a model.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	for name, db := range databases(t) {
 		t.Run(name, func(t *testing.T) {
-			for range *walks {
+			t.Parallel()
+			for range size(*walks, 1) {
 				seed := rand.Uint64()
 				exec(t, db, "DELETE FROM @job")
 				exec(t, db, "DELETE FROM @event")
 				exec(t, db, "DELETE FROM @node")
 				w := &walk{t: t, db: db, store: jobs.NewScheduler(db, fakeKinds, jobs.Defaults()), random: rand.New(rand.NewPCG(seed, 0)), seed: seed, now: epoch, model: map[string]*modelJob{}}
 				exec(t, db, "UPDATE @clock SET at = $1", w.now.UnixMicro())
-				for range 400 {
+				for range size(400, 150) {
 					w.step()
 				}
 			}

@@ -48,7 +48,7 @@ func nodeMain(text string) error {
 	if err != nil {
 		return err
 	}
-	kinds := jobs.Kinds{"endless": endless{}, "number": numbering{db: db, node: c.Name}}
+	kinds := jobs.Kinds{"endless": endless{}, "number": numbering{db: db, url: url, node: c.Name}}
 	return errors.Join(jobs.NewScheduler(db, kinds, settings).Work(ctx, c), db.Close())
 }
 

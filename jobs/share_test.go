@@ -12,9 +12,10 @@ import (
 // TestShares has one namespace with many jobs that always have more to do, and two with
 // few, and expects slots to be divided by shares.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	db := databases(t)["sqlite"]
 	store := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
-	namespaces := map[string]struct{ jobs, shares int }{"a": {5000, 100}, "b": {10, 100}, "c": {10, 200}}
+	namespaces := map[string]struct{ jobs, shares int }{"a": {size(5000, 500), 100}, "b": {10, 100}, "c": {10, 200}}
 	var documents []jobs.Document
 	for name, n := range namespaces {
 		for k := range n.jobs {

@@ -17,6 +17,7 @@ type finishing struct{}
 // TestWakeWhileFinishing wakes a job before each statement that makes it idle, and after the
 // last: another run always follows.
 func TestWakeWhileFinishing(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "jobs.db"),
 		"postgres": pgtest.Start(t).URL("wakes"),

@@ -25,6 +25,8 @@ type watchTest struct {
 }
 
 func eachWatchTest(t *testing.T, test func(*watchTest)) {
+	t.Helper()
+	t.Parallel()
 	for name, db := range databases(t) {
 		t.Run(name, func(t *testing.T) {
 			test(&watchTest{t, db, jobs.NewScheduler(db, jobs.Kinds{"wait": waiters{}}, jobs.Defaults())})

@@ -102,6 +102,7 @@ func (c *counters) await(t *testing.T, holds func() bool) {
 
 // TestWork runs more jobs than there are slots, on two nodes if the database is for several, and wakes them.
 func TestWork(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "jobs.db"),
 		"postgres": pgtest.Start(t).URL("work"),
