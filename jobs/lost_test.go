@@ -113,8 +113,19 @@ func TestLostNodes(t *testing.T) {
 	}
 	const completed = "SELECT count(*) FROM @job WHERE state = 'completed'"
 	l.await(many, completed)
+	hold, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hold.Exec(t.Context(), "BEGIN; LOCK TABLE feedctl_jobs.node IN EXCLUSIVE MODE"); err != nil { // no heartbeat tells the node that it is lost
+		t.Fatal(err)
+	}
+	l.await(0, "SELECT count(*) FROM @river_job WHERE state IN ('available', 'running')") // also those of the nodes that are lost
 	frozen.signal(t, syscall.SIGCONT)
 	l.await(0, "SELECT count(*) FROM @number AS first WHERE node = 'frozen' AND NOT refused AND NOT EXISTS (SELECT 1 FROM @number AS late WHERE late.node = 'frozen' AND late.job = first.job AND late.number > first.number)")
+	if err := hold.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	frozen.signal(t, syscall.SIGTERM)
 	if err := frozen.Wait(); err != nil {
 		t.Error(err)

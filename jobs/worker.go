@@ -234,7 +234,14 @@ func (w *worker) reap(ctx context.Context) error {
 		w.config.Logger.Warn("adopted jobs of lost nodes", "node", w.config.Name, "jobs", jobs)
 		w.wake()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	err = w.store.db.Begin(ctx, func(tx jobdb.Tx) error { return w.queue.CancelLost(ctx, tx) })
+	if err != nil {
+		return fmt.Errorf("cancel runs of lost nodes: %w", err)
+	}
+	return nil
 }
 
 // wake lets the next admission begin at once.

@@ -2,13 +2,17 @@ package jobdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // A RunArgs names a run. Each is one row in River's table, which is never used for another.
@@ -36,12 +40,16 @@ const (
 
 // A Queue executes runs on nodes.
 type Queue interface {
-	// Serve executes the runs of a node from now on, so many at the same time at most.
+	// Serve executes the runs of a node from now on, so many at the same time at most. It takes
+	// no further runs of the node that it served before.
 	Serve(node string, slots int) error
 	// Insert adds a run for a node in a transaction.
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
 	// Inserted lets runs begin at once that were added by a transaction which is committed.
 	Inserted(node string)
+	// CancelLost cancels runs of nodes that are lost or have left: no one would end their rows.
+	// Each call cancels a part of them, the oldest first.
+	CancelLost(ctx context.Context, tx Tx) error
 	// Stop waits for the runs to end. When ctx ends, their contexts do.
 	Stop(ctx context.Context) error
 }
@@ -65,8 +73,13 @@ func (db *DB) StartQueue(ctx context.Context, c QueueConfig) (Queue, error) {
 // A queue is a [Queue] on one kind of database.
 type queue[TTx any] struct {
 	client *river.Client[TTx]
+	driver riverdriver.Driver[TTx]
+	schema string
 	added  chan<- string
 	unwrap func(Tx) TTx
+
+	node     string         // that is served
+	removing sync.WaitGroup // of nodes that were
 }
 
 func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap func(Tx) TTx, schema string, c QueueConfig) (Queue, error) {
@@ -89,11 +102,67 @@ func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap fu
 	if err != nil {
 		return nil, err
 	}
-	return &queue[TTx]{client, l.added, unwrap}, client.Start(context.WithoutCancel(ctx))
+	return &queue[TTx]{client: client, driver: l, schema: schema, added: l.added, unwrap: unwrap}, client.Start(context.WithoutCancel(ctx))
 }
 
+// removeWithin is how long the runs of a node that is not served any more may take to end.
+const removeWithin = 30 * time.Second
+
 func (q *queue[TTx]) Serve(node string, slots int) error {
-	return q.client.Queues().Add(node, river.QueueConfig{MaxWorkers: slots})
+	if err := q.client.Queues().Add(node, river.QueueConfig{MaxWorkers: slots}); err != nil {
+		return err
+	}
+	before := q.node
+	q.node = node
+	if before != "" {
+		q.removing.Go(func() { // it waits for the runs
+			ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
+			defer cancel()
+			_ = q.client.Queues().Remove(ctx, before) // it takes no more runs even if some do not end
+		})
+	}
+	return nil
+}
+
+// cancelAtOnce is how many runs one call of CancelLost cancels at most.
+const cancelAtOnce = 500
+
+func (q *queue[TTx]) CancelLost(ctx context.Context, tx Tx) error {
+	var waiting, running []int64
+	const lost = `SELECT id, state = 'running' FROM @river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+		AND queue NOT IN (SELECT incarnation FROM @node WHERE expires > @now) ORDER BY id LIMIT $1`
+	err := Each(ctx, tx, lost, []any{cancelAtOnce}, func(scan func(...any) error) error {
+		var id int64
+		var runs bool
+		err := scan(&id, &runs)
+		if runs {
+			running = append(running, id)
+		} else {
+			waiting = append(waiting, id)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range waiting {
+		if _, err := q.client.JobCancelTx(ctx, q.unwrap(tx), id); err != nil && !errors.Is(err, river.ErrNotFound) {
+			return err
+		}
+	}
+	if len(running) == 0 {
+		return nil
+	}
+	// JobCancelTx leaves it to the node to end what runs.
+	at, many := time.Now(), len(running)
+	_, err = q.driver.UnwrapExecutor(q.unwrap(tx)).JobSetStateIfRunningMany(ctx, &riverdriver.JobSetStateIfRunningManyParams{
+		ID: running, Schema: q.schema,
+		State:       slices.Repeat([]rivertype.JobState{rivertype.JobStateCancelled}, many),
+		FinalizedAt: slices.Repeat([]*time.Time{&at}, many),
+		Attempt:     make([]*int, many), ErrData: make([][]byte, many), ScheduledAt: make([]*time.Time, many),
+		MetadataDoMerge: make([]bool, many), MetadataUpdates: make([][]byte, many),
+	})
+	return err
 }
 
 func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArgs) error {
@@ -109,6 +178,7 @@ func (q *queue[TTx]) Inserted(node string) {
 }
 
 func (q *queue[TTx]) Stop(ctx context.Context) error {
+	defer q.removing.Wait()
 	if err := q.client.Stop(ctx); ctx.Err() == nil || err == nil {
 		return err
 	}
