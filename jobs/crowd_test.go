@@ -51,6 +51,15 @@ func TestPerOrigin(t *testing.T) {
 		waiting(10)
 		runs := admit(3)
 		waiting(0)
+		for _, name := range ids(t, s, jobs.Filter{States: []jobs.State{jobs.Pending}}) {
+			d, err := s.Describe(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "https://full.test:443 has 3 running jobs, as many as it may"; d.Why != want {
+				t.Errorf("why of %s: %s, want %s", name, d.Why, want)
+			}
+		}
 		admit(0)
 		apply(t, s, jobs.Document{Namespace: "n0", Name: "other", Kind: "fake", Source: "https://other.test:443"})
 		waiting(1)

@@ -21,7 +21,7 @@ type Description struct {
 // A Lease is what keeps a job on its node.
 type Lease struct {
 	// Age is how long ago the node was last heard of; -1 if it has left.
-	Age time.Duration `json:"age"`
+	Age time.Duration `json:"-"` // as JSON, ageSeconds
 	// Stale: the lease has expired, and another node will run the job.
 	Stale bool `json:"stale,omitempty"`
 }
@@ -62,8 +62,10 @@ type facts struct {
 	nodes   []NodeStatus // that are alive
 	origins []blockedOrigin
 	tenant  TenantStatus
-	before  int // jobs of the namespace that are due before this one
-	others  int // jobs of other namespaces that are due
+	full    string // an origin with as many running jobs as it may have
+	limit   int    // of jobs with the same origin
+	before  int    // jobs of the namespace that are due before this one
+	others  int    // jobs of other namespaces that are due
 }
 
 type blockedOrigin struct {
@@ -110,6 +112,16 @@ func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, e
 	}
 	if f.tenant, err = s.tenant(ctx, tx, j.Document.Namespace, f.now); err != nil {
 		return f, err
+	}
+	crowd, err := s.crowd(ctx, tx)
+	if err != nil {
+		return f, err
+	}
+	f.limit = crowd.limit
+	for _, origin := range j.origins {
+		if crowd.isFull(origin) {
+			f.full = origin
+		}
 	}
 	const waiting = `SELECT count(CASE WHEN namespace = $1 AND (started, rank, id) < (SELECT started, rank, id FROM @job WHERE id = $2) THEN 1 END),
 			count(CASE WHEN namespace <> $1 THEN 1 END)

@@ -106,7 +106,8 @@ type Kind interface {
 	Identify(d *Document) Identity
 	// Run does what the job of the session is to do, until there is nothing more, or ctx ends.
 	// An error that matches [ErrRejected] will not pass by itself; after any other error, the
-	// job is tried again later. [ErrDuplicate] and [*OriginError] are not errors of the job.
+	// job is tried again later. [ErrDuplicate], [ErrFindings] and [*OriginError] are not errors
+	// of the job.
 	Run(ctx context.Context, s *Session) error
 }
 

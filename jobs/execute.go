@@ -101,6 +101,9 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		return Outcome{End: Stopped, Reason: stopped.Error()}, nil
 	case err == nil:
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
+	case errors.Is(err, ErrFindings) && !s.Document.Follow:
+		w.workedAll(kind.Identify(&s.Document))
+		return Outcome{End: Found, Reason: err.Error()}, err
 	case errors.Is(err, ErrDuplicate):
 		return Outcome{End: Duplicate, Reason: err.Error()}, err
 	case errors.Is(err, ErrRejected):

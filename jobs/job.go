@@ -100,6 +100,7 @@ const (
 	Crashed              // by an error that may pass
 	Rejected             // by an error that will not pass by itself
 	Duplicate            // because something else does the same now
+	Found                // a job that does not follow: nothing more to do, and something to report
 )
 
 // An Outcome is how a run ended, and what follows from that.
@@ -144,13 +145,6 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	case Done:
 		j.Succeeded = now
 		j.State, event = Completed, EventCompleted
-		if j.Document.Schedule != "" {
-			next, err := nextRun(j.Document.Schedule, now)
-			if err != nil {
-				return "", err
-			}
-			j.State, j.NotBefore = Pending, next
-		}
 	case Crashed:
 		event = EventCrashed
 		j.Errors++
@@ -163,6 +157,14 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	case Rejected:
 		j.Errors++
 		j.State, event = Failed, EventFailed
+	case Found:
+		j.State, event = Failed, EventFailed
+	}
+	if (o.End == Done || o.End == Found) && j.Document.Schedule != "" {
+		j.State = Pending
+		if err := j.schedule(now); err != nil {
+			return "", err
+		}
 	}
 	switch {
 	case j.Document.Paused && j.State != Completed && j.State != Failed:

@@ -47,6 +47,11 @@ var (
 	// ErrDuplicate: something else does what the job is to do, such as a run on a node that was
 	// taken to be lost. The job is tried again later; this is not an error of the job.
 	ErrDuplicate = errors.New("something else does the same")
+	// ErrTaken: a job that has ended cannot run again, as another one does the same now.
+	ErrTaken = errors.New("another job does the same or writes to the same target")
+	// ErrFindings: the job has done what it was to do, and has found something to report, as a
+	// check of a feed does. It is not tried again before its next time.
+	ErrFindings = errors.New("the check has found problems")
 	// ErrFollows: the job follows its source, so it has no end that could come early.
 	ErrFollows = errors.New("job follows its source")
 	// ErrURL: a URL does not name a database.

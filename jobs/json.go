@@ -168,3 +168,40 @@ func (b *Backoff) UnmarshalJSON(text []byte) (err error) {
 	}
 	return err
 }
+
+// seconds is a duration as JSON has it; nil if it is negative, which stands for unknown.
+func seconds(d time.Duration) *float64 {
+	if d < 0 {
+		return nil
+	}
+	n := d.Seconds()
+	return &n
+}
+
+// MarshalJSON implements [json.Marshaler]. A lag that is unknown is left out.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type plain Stats
+	return json.Marshal(struct {
+		plain
+		LagSeconds *float64 `json:"lagSeconds,omitempty"`
+	}{plain(s), seconds(s.Lag)})
+}
+
+// MarshalJSON implements [json.Marshaler]. The age of the lease of a node that has left is left
+// out.
+func (l Lease) MarshalJSON() ([]byte, error) {
+	type plain Lease
+	return json.Marshal(struct {
+		plain
+		AgeSeconds *float64 `json:"ageSeconds,omitempty"`
+	}{plain(l), seconds(l.Age)})
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (n NodeStatus) MarshalJSON() ([]byte, error) {
+	type plain NodeStatus
+	return json.Marshal(struct {
+		plain
+		AgeSeconds float64 `json:"ageSeconds"`
+	}{plain(n), n.Age.Seconds()})
+}

@@ -74,3 +74,25 @@ func TestParseJobProblems(t *testing.T) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
+
+// TestSecondsJSON has durations as numbers of seconds.
+func TestSecondsJSON(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		value any
+		want  string
+	}{
+		{jobs.Stats{Entities: 3, Lag: 1500 * time.Millisecond}, `{"entities":3,"bytes":0,"repeated":0,"rejected":0,"pending":0,"lagSeconds":1.5}`},
+		{&jobs.Stats{Pending: -1, Lag: -1, Position: "p"}, `{"entities":0,"bytes":0,"repeated":0,"rejected":0,"pending":-1,"position":"p"}`},
+		{&jobs.Lease{Age: 2 * time.Second}, `{"ageSeconds":2}`},
+		{&jobs.Lease{Age: -1, Stale: true}, `{"stale":true}`},
+		{
+			jobs.NodeStatus{Node: jobs.Node{Name: "n"}, Age: 3 * time.Second, Alive: true, Started: time.Unix(0, 0).UTC()},
+			`{"incarnation":"","name":"n","slots":0,"version":"","started":"1970-01-01T00:00:00Z","alive":true,"running":0,"ageSeconds":3}`,
+		},
+	} {
+		if got, err := json.Marshal(test.value); err != nil || string(got) != test.want {
+			t.Errorf("%+v: got %s (%v), want %s", test.value, got, err, test.want)
+		}
+	}
+}

@@ -14,7 +14,7 @@ type NodeStatus struct {
 	Node
 	Started time.Time `json:"started"`
 	// Age is how long ago the node was last heard of.
-	Age time.Duration `json:"age"`
+	Age time.Duration `json:"-"` // as JSON, ageSeconds
 	// Alive: its lease has not expired. The jobs of other nodes run elsewhere soon.
 	Alive   bool `json:"alive"`
 	Running int  `json:"running"` // jobs

@@ -144,9 +144,30 @@ func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "resume", EventResumed, ids, (*Job).resume)
 }
 
-// Restart makes jobs due at once that wait, are idle or have ended.
+// Restart makes jobs due at once that wait, are idle or have ended. The error matches [ErrTaken]
+// if a job has ended, and another one does the same now or writes to its target.
 func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
-	return s.each(ctx, "restart", EventRestarted, ids, (*Job).restart)
+	return s.eachTx(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {
+		if j.Finished() {
+			if err := taken(ctx, tx, j); err != nil {
+				return false, err
+			}
+		}
+		return j.restart(), nil
+	})
+}
+
+// taken returns an error if a job that has ended cannot run again, as another one has taken what
+// it does.
+func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
+	var other string
+	const sql = `SELECT o.id FROM @job AS j JOIN @job AS o ON o.work = j.work OR o.target = j.target AND j.target <> ''
+		WHERE j.id = $1 AND o.id <> j.id AND o.state NOT IN ('completed', 'failed') ORDER BY o.id LIMIT 1`
+	found, err := jobdb.One(ctx, tx, sql, []any{j.Document.ID()}, &other)
+	if err == nil && found {
+		err = fmt.Errorf("%w: delete job %s, or change one of the two", ErrTaken, other)
+	}
+	return err
 }
 
 func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (int, error) {
@@ -159,6 +180,9 @@ func (s *Scheduler) eachTx(ctx context.Context, what string, event EventType, id
 	for _, id := range ids {
 		does := false
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			if err := exclusively(ctx, tx); err != nil { // or documents that are being applied could take what the job does
+				return err
+			}
 			found, err := load(ctx, tx, "WHERE id = $1 @lock", id)
 			if err != nil {
 				return err

@@ -31,6 +31,9 @@ func (f *facts) why() string {
 	if most := f.tenant.MaxRunning; most > 0 && f.tenant.Running >= most {
 		return fmt.Sprintf("namespace %s runs %d jobs, as many as it may", f.tenant.Namespace, f.tenant.Running)
 	}
+	if f.full != "" {
+		return fmt.Sprintf("%s has %d running jobs, as many as it may", f.full, f.limit)
+	}
 	if f.free() {
 		return "due, and starts within seconds"
 	}
@@ -65,7 +68,11 @@ func (f *facts) whyNotYet() string {
 	waits := j.NotBefore.After(f.now)
 	switch {
 	case waits && j.Errors == 0 && j.Document.Schedule != "":
-		return "its schedule names " + at(j.NotBefore) + " as its next time"
+		why := "its schedule names " + at(j.NotBefore) + " as its next time"
+		if j.Reason != "" {
+			why += "; its last run: " + j.Reason
+		}
+		return why
 	case len(f.origins) > 0 && f.origins[0].down:
 		o := &f.origins[0]
 		when := "now"

@@ -126,6 +126,8 @@ func describe(err error) *problem.Error {
 		return problem.New(http.StatusNotFound, "no-job", "there is no such job")
 	case errors.Is(err, jobs.ErrFollows):
 		return problem.New(http.StatusConflict, "follows", "the job follows its source, and has no end: pause or delete it")
+	case errors.Is(err, jobs.ErrTaken):
+		return problem.New(http.StatusConflict, "taken", "%v", err)
 	case errors.Is(err, jobs.ErrConflict):
 		return problem.New(http.StatusPreconditionFailed, "precondition", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded), pgerr.Network(err), hasState && pgerr.Passes(state.SQLState()):

@@ -32,6 +32,9 @@ func (k *kind) classify(err error, i jobs.Identity) error {
 	if _, ok := errors.AsType[*jobs.OriginError](err); ok || err == nil {
 		return err
 	}
+	if errors.Is(err, jobs.ErrFindings) {
+		return err
+	}
 	if errors.Is(err, sink.ErrLocked) {
 		return fmt.Errorf("%w: %w", jobs.ErrDuplicate, err)
 	}

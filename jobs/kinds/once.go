@@ -2,9 +2,13 @@ package kinds
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // snapshotFromFeed makes a snapshot of a feed. Two runs at a time make two snapshots with different
@@ -79,6 +83,9 @@ func (v *verifyRun) Arguments(d *jobs.Document, with credentials) {
 
 func (v *verifyRun) Run(ctx context.Context, e *task.Env, _ func()) error {
 	_, err := v.Verify.Run(ctx, e)
+	if exit.Status(err) == exit.Invalid || errors.Is(err, storage.ErrLayout) { // the latter is damage
+		err = fmt.Errorf("%w: %w", jobs.ErrFindings, err)
+	}
 	return err
 }
 

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,4 +177,67 @@ func TestMissingCredential(t *testing.T) {
 	s.await(scheduler, "copy", func(j *jobs.Job) bool {
 		return j.Shown() == jobs.Crashing && strings.Contains(j.Reason, "credentials.source: read credentials: variable KINDS_TEST_MISSING is not set")
 	})
+}
+
+// TestVerifyFindings: a check that finds violations is reported, and waits for its next time
+// instead of being tried again as after a crash.
+func TestVerifyFindings(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.publish("zones", 50)
+	var pages []string
+	err := filepath.WalkDir(s.path("store"), func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.Contains(name, "zones") {
+			pages = append(pages, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{"damage": s.url() + "#zones", "violation": notFeed(t)}
+	damaged := 0
+	for _, name := range pages {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed := strings.Replace(string(text), `{"n":7}`, `{"n":8`, 1); changed != string(text) {
+			damaged++
+			if err := os.WriteFile(name, []byte(changed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if damaged == 0 {
+		t.Fatalf("no page was damaged: %q", pages)
+	}
+	var documents []jobs.Document
+	for name, source := range sources {
+		documents = append(documents, jobs.Document{Name: name, Kind: "verify", Source: source, Schedule: "0 0 1 1 *"})
+	}
+	a, _ := s.schedule(documents...)
+	for name := range sources {
+		if _, err := a.Restart(t.Context(), "test/"+name); err != nil {
+			t.Fatal(err)
+		}
+		j := s.await(a, name, func(j *jobs.Job) bool { return !j.Stopped.IsZero() && j.State != jobs.Running })
+		if j.State != jobs.Pending || j.Errors != 0 || j.NotBefore.Month() != time.January || !strings.Contains(j.Reason, jobs.ErrFindings.Error()) {
+			t.Errorf("after the check, the job is %s until %v with %d errors: %s", j.State, j.NotBefore, j.Errors, j.Reason)
+		}
+		events, err := a.History(t.Context(), "test/"+name)
+		if err != nil || events[0].Type != jobs.EventFailed || events[0].Reason != j.Reason {
+			t.Errorf("events: %+v, %v", events, err)
+		}
+	}
+}
+
+// notFeed returns the URL of a page that is not of a feed.
+func notFeed(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<p>hello</p>")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/feeds/zones"
 }

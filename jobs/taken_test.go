@@ -1,0 +1,87 @@
+package jobs_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// TestRestartTaken restarts a job that has failed, whose target another one has taken since.
+func TestRestartTaken(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		finishOne(t, s, jobs.Document{Namespace: "n", Name: "old", Kind: "fake", Source: "a", Target: "t"}, jobs.Outcome{End: jobs.Rejected, Reason: "no"})
+		apply(t, s, jobs.Document{Namespace: "n", Name: "new", Kind: "fake", Source: "b", Target: "t"})
+		_, err := s.Restart(t.Context(), "n/old")
+		if want := "restart job n/old: another job does the same or writes to the same target: delete job n/new, or change one of the two"; !errors.Is(err, jobs.ErrTaken) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if err := s.Wake(t.Context(), "n/old"); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Pause(t.Context(), "n/old"); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Resume(t.Context(), "n/old"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Delete(t.Context(), "n/new"); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := s.Restart(t.Context(), "n/old"); err != nil || changed != 1 {
+			t.Errorf("after the other one was deleted: %d, %v", changed, err)
+		}
+	})
+}
+
+// finishOne applies a job, starts it, and finishes its run.
+func finishOne(t *testing.T, s *jobs.Scheduler, d jobs.Document, o jobs.Outcome) {
+	t.Helper()
+	apply(t, s, d)
+	if _, err := s.Restart(t.Context(), d.ID()); err != nil { // it may have to wait for its schedule
+		t.Fatal(err)
+	}
+	node, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Admit(t.Context(), node, 1)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%d runs: %v", len(runs), err)
+	}
+	if err := s.Finish(t.Context(), runs[0], o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFindings has a scheduled check that finds problems: it says so, and runs again at its next
+// time.
+func TestFindings(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		found := jobs.Outcome{End: jobs.Found, Reason: "2 violations"}
+		for name, test := range map[string]struct {
+			schedule string
+			state    jobs.State
+			next     time.Time
+			why      string
+		}{
+			"nightly": {"17 3 * * *", jobs.Pending, epoch.Add(3*time.Hour + 17*time.Minute), "its schedule names 2026-01-01T03:17:00Z as its next time; its last run: 2 violations"},
+			"once":    {"", jobs.Failed, time.Time{}, "failed at 2026-01-01T00:00:00Z, and is not tried again until it is changed or restarted: 2 violations"},
+		} {
+			finishOne(t, s, jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: name, Schedule: test.schedule}, found)
+			d, err := s.Describe(t.Context(), "n/"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.State != test.state || !d.NotBefore.Equal(test.next) || d.Errors != 0 || !strings.Contains(d.Why, test.why) {
+				t.Errorf("%s is %s until %v after %d errors: %s", name, d.State, d.NotBefore, d.Errors, d.Why)
+			}
+			if e := d.Events[0]; e.Type != jobs.EventFailed || e.Reason != "2 violations" {
+				t.Errorf("%s: the last event is %+v", name, e)
+			}
+		}
+	})
+}
