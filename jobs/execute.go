@@ -85,7 +85,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		if !w.linger(a) {
 			return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 		}
-		s.Linger = true
+		s.linger()
 		err = kind.Run(ctx, s)
 	}
 	stopped := context.Cause(ctx)

@@ -37,8 +37,23 @@ type Session struct {
 func (s *Session) CaughtUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.seen == 0 {
+		s.written = false // nothing is pending any more
+	}
 	s.seen, s.before = s.before, s.wanted
 	s.progress = time.Now()
+}
+
+// linger begins the part of the run in which it waits for more. What the kind reports in it
+// comes in addition to what it has reported.
+func (s *Session) linger() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Linger = true
+	if s.stats != nil {
+		s.past = s.past.plus(*s.stats)
+		s.stats = &Stats{Pending: s.stats.Pending, Lag: s.stats.Lag}
+	}
 }
 
 // Busy notes that there is something to do.
@@ -69,14 +84,23 @@ func (s *Session) total() (Stats, bool) {
 	if s.stats == nil || s.written {
 		return Stats{}, false
 	}
-	return s.past.plus(*s.stats), true
+	return s.sum(), true
+}
+
+// sum returns the statistics of the job. s.mu is held.
+func (s *Session) sum() Stats {
+	sum := s.past.plus(*s.stats)
+	if s.seen > 0 { // caught up
+		sum.Pending, sum.Lag = max(sum.Pending, 0), max(sum.Lag, 0)
+	}
+	return sum
 }
 
 // wrote notes that the database has a total.
 func (s *Session) wrote(total Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written = s.past.plus(*s.stats) == total
+	s.written = s.sum() == total
 }
 
 // stuck returns how long there has been no progress.

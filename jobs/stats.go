@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,6 +32,8 @@ func (s Stats) plus(run Stats) Stats {
 	run.Bytes += s.Bytes
 	run.Repeated += s.Repeated
 	run.Rejected += s.Rejected
+	run.Position = cmp.Or(run.Position, s.Position)
+	run.SourcePosition = cmp.Or(run.SourcePosition, s.SourcePosition)
 	return run
 }
 

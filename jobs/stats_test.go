@@ -78,3 +78,45 @@ func TestStats(t *testing.T) {
 		}
 	})
 }
+
+// TestStatsLinger has a run that waits for more after it has caught up: what it reports then is
+// added, and nothing is pending while it has nothing to do.
+func TestStatsLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var store *jobs.Scheduler
+		written := func(want jobs.Stats) {
+			t.Helper()
+			time.Sleep(20 * time.Second)
+			if got, err := store.Stats(ctx, "n/job"); err != nil || got == nil || *got != want {
+				t.Errorf("statistics are %+v, want %+v; error %v", got, want, err)
+			}
+		}
+		kind := reporting{run: func(ctx context.Context, s *jobs.Session) error {
+			if !s.Linger {
+				s.Report(jobs.Stats{Entities: 3, Pending: -1, Lag: -1, Position: "a"})
+				return nil
+			}
+			s.Report(jobs.Stats{Pending: -1, Lag: -1})
+			written(jobs.Stats{Entities: 3, Position: "a"})
+			s.Busy()
+			s.Report(jobs.Stats{Entities: 2, Pending: -1, Lag: time.Second, Position: "b"})
+			written(jobs.Stats{Entities: 5, Pending: -1, Lag: time.Second, Position: "b"})
+			s.CaughtUp()
+			written(jobs.Stats{Entities: 5, Lag: time.Second, Position: "b"})
+			stop()
+			return nil
+		}}
+		store = inBubble(t, jobs.Kinds{"fake": kind})
+		if _, err := store.Apply(ctx, []jobs.Document{{Namespace: "n", Name: "job", Kind: "fake", Source: "s", Follow: true}}, jobs.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Work(ctx, jobs.WorkerConfig{Name: "node"}); err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
