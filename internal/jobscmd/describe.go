@@ -73,7 +73,7 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 	for _, x := range []struct {
 		name string
 		time time.Time
-	}{{"started", d.Started}, {"stopped", d.Stopped}, {"succeeded", d.Succeeded}, {"next run", d.NotBefore}} {
+	}{{"started", d.Started}, {"stopped", d.Stopped}, {"succeeded", d.Succeeded}, {"next run", nextRun(d)}} {
 		if !x.time.IsZero() {
 			t.add(x.name, "%s", human.Time(x.time))
 		}
@@ -94,6 +94,14 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 		return err
 	}
 	return writeEvents(w, d.Events)
+}
+
+// nextRun returns the time of the next run of a job that waits for it.
+func nextRun(d *jobs.Description) time.Time {
+	if d.Job.State != jobs.Pending {
+		return time.Time{}
+	}
+	return d.NotBefore
 }
 
 // namedLines are texts with names, which are printed in two columns.
