@@ -241,7 +241,7 @@ func sequence(position string) any {
 func (v *viewed) couchJob() any {
 	j := couchJob{
 		ID: v.Document.ID(), PID: v.pid(), Source: sink.Redact(v.Document.Source), Target: sink.Redact(v.Document.Target),
-		Database: v.database(), DocID: v.docID(), Info: v.info(), History: []couchEvent{}, Node: v.node(), StartTime: couchTime(v.startTime()),
+		Database: v.database(), DocID: v.docID(), Info: v.info(), History: []couchEvent{}, Node: v.node(), StartTime: couchTime(v.Created),
 	}
 	for _, e := range v.events {
 		c := couchEvent{Timestamp: couchTime(e.Time), Type: cmp.Or(couchEvents[e.Type], "stopped")}
@@ -258,7 +258,7 @@ func (v *viewed) couchDoc() any {
 	d := couchDoc{
 		DocID: v.Document.Name, Database: v.Document.Namespace + replicator, ID: &id, Node: v.node(),
 		Source: sink.Redact(v.Document.Source), Target: sink.Redact(v.Document.Target),
-		State: couchStates[v.State], ErrorCount: v.Errors, LastUpdated: couchTime(v.lastUpdated()), StartTime: couchTime(v.startTime()),
+		State: couchStates[v.State], ErrorCount: v.Errors, LastUpdated: couchTime(v.lastUpdated()), StartTime: couchTime(v.Created),
 	}
 	switch info := v.info(); {
 	case v.State == jobs.Crashing || v.State == jobs.Failed:

@@ -56,7 +56,7 @@ func eachDatabase(t *testing.T, c api.Config, kind fakeKind, test func(t *testin
 	}
 }
 
-func open(t *testing.T, url string, c api.Config, kind fakeKind) *site {
+func open(t testing.TB, url string, c api.Config, kind fakeKind) *site {
 	t.Helper()
 	s := &site{log: new(strings.Builder)}
 	var err error
@@ -69,7 +69,7 @@ func open(t *testing.T, url string, c api.Config, kind fakeKind) *site {
 	return s
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func check(t *testing.T, err error) {
 }
 
 // ask sends a request; fields are of its header.
-func (s *site) ask(t *testing.T, method, path, body string, fields ...string) *httptest.ResponseRecorder {
+func (s *site) ask(t testing.TB, method, path, body string, fields ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	var in io.Reader
 	if body != "" {
@@ -94,7 +94,7 @@ func (s *site) ask(t *testing.T, method, path, body string, fields ...string) *h
 }
 
 // want sends a request, and compares the status of the answer, which it decodes.
-func (s *site) want(t *testing.T, status int, method, path, body string, fields ...string) map[string]any {
+func (s *site) want(t testing.TB, status int, method, path, body string, fields ...string) map[string]any {
 	t.Helper()
 	w := s.ask(t, method, path, body, fields...)
 	if w.Code != status {
@@ -122,7 +122,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-func jsonOf(t *testing.T, v any) string {
+func jsonOf(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
 	check(t, err)
