@@ -1,0 +1,215 @@
+package jobscmd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/api"
+	"github.com/feedctl/feedctl/jobs/kinds"
+)
+
+const secret = "hunter2+ü/%41"
+
+// forms are the secret as it may appear.
+var forms = []string{
+	"hunter2", url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte("user:" + secret))[:12],
+}
+
+// A syncBuffer is a buffer for several writers.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// An endings is told which jobs have ended a run.
+type endings struct {
+	*metrics.Jobs
+	ended chan string
+}
+
+func (e endings) Ended(d *jobs.Document, how string) {
+	e.Jobs.Ended(d, how)
+	select {
+	case e.ended <- d.Name:
+	default: // the test has seen enough
+	}
+}
+
+// noSecret reports a text that has the secret.
+func noSecret(t *testing.T, what, text string) {
+	t.Helper()
+	for _, form := range forms {
+		if n := strings.Index(text, form); n >= 0 {
+			t.Errorf("%s has the secret as %q: …%.300s…", what, form, text[max(0, n-200):])
+		}
+	}
+}
+
+// TestSecrets puts a secret into all places that credentials come from, and some that they should
+// not come from. Servers refuse them in different ways, and send them back. None of what jobs
+// store, log, print and answer may have it.
+func TestSecrets(t *testing.T) {
+	m := newMachine(t)
+	m.kinds = kinds.All()
+	t.Setenv("SECRET_LOGIN", "user:"+secret)
+	t.Setenv("SECRET_PASSWORD", secret)
+	m.write("login", "user:"+secret+"\n")
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		if password != secret {
+			t.Errorf("%s has the password %q", r.URL, password)
+		}
+		status := map[string]int{"401": 401, "500": 500, "302": 302}[strings.Split(r.URL.Path, "/")[1]]
+		if status == 302 {
+			w.Header().Set("Location", "http://user:"+url.QueryEscape(secret)+"@127.0.0.1:1/"+url.PathEscape(secret))
+		}
+		w.WriteHeader(max(status, 200))
+		fmt.Fprintf(w, `{"error": "refused", "reason": "user:%s is wrong: %s"}`, secret, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(echo.Close)
+
+	var documents []jobs.Document
+	add := func(name, kind, source, target string, credentials map[string]string) {
+		documents = append(documents, jobs.Document{
+			Namespace: "n", Name: name, Kind: kind, Source: source, Target: target, Credentials: credentials, Placement: jobs.Placement{Node: "node"},
+			Options: map[string]jobs.Values{}, Backoff: jobs.Backoff{Min: time.Hour, Max: time.Hour},
+		})
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, feeds := "file:"+filepath.Join(dir, "login"), "file:"+filepath.Join(dir, "store")
+	for _, status := range []string{"200", "302", "401", "500"} {
+		add("consume-"+status, "consume", echo.URL+"/"+status+"/feeds/a", "jsonl:"+filepath.Join(dir, "out"+status), map[string]string{"source": "env:SECRET_LOGIN"})
+		add("bridge-"+status, "bridge couchdb", echo.URL+"/"+status+"/db", feeds+"#b"+status, map[string]string{"source": login})
+	}
+	add("postgres", "consume", feeds+"#a", "postgres://user@127.0.0.1:1/db?table=t", map[string]string{"target": "env:SECRET_PASSWORD"})
+	add("outbox", "outbox run", "postgres://user@127.0.0.1:1/db", feeds, map[string]string{"source": "env:SECRET_PASSWORD"})
+	documents[len(documents)-1].Options["feed"] = jobs.Values{"f"}
+
+	var log syncBuffer
+	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	settings := jobs.Defaults()
+	settings.HealthThreshold = 2 * time.Second // runs give up early
+	store, err := jobs.Open(t.Context(), "sqlite:feedctl-jobs.db", m.kinds, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := api.New(store, api.Config{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(method, path, body string) string {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+		return fmt.Sprintln(method, path, w.Code, w.Header(), w.Body)
+	}
+	if _, err := store.Apply(t.Context(), documents, jobs.ApplyOptions{Node: "node"}); err != nil {
+		t.Fatal(err)
+	}
+	observed := endings{metrics.NewJobs(store), make(chan string, 1000)}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- store.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 20, Logger: logger, Observer: observed})
+	}()
+	for ended := map[string]bool{}; len(ended) < len(documents)-1; { // the outbox tries to connect for 30 s
+		ended[<-observed.ended] = true
+	}
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+
+	for name, text := range map[string]string{
+		"URL":           `{"kind": "consume", "source": "https://user:SECRET@h.test/feeds/a", "target": "jsonl:/x"}`,
+		"broken URL":    `{"kind": "consume", "source": "https://user:SECRET@h.test:x/feeds/a", "target": "jsonl:/x"}`,
+		"NUL":           `{"kind": "consume", "source": "https://user:SECRET@h.test/\u0000", "target": "jsonl:/x"}`,
+		"database":      `{"kind": "consume", "source": "https://h.test/feeds/a", "target": "postgres://u:SECRET@h/db?table=t"}`,
+		"parameter":     `{"kind": "consume", "source": "https://h.test/feeds/a", "target": "postgres://u@h/db?table=t&password=SECRET"}`,
+		"credential":    `{"kind": "consume", "source": "https://h.test/feeds/a", "target": "jsonl:/x", "credentials": {"source": "SECRET"}}`,
+		"header":        `{"kind": "consume", "source": "https://h.test/feeds/a", "target": "jsonl:/x", "options": {"header": "Authorization: SECRET"}}`,
+		"unknown field": `{"kind": "consume", "password": "SECRET"}`,
+		"option":        `{"kind": "consume", "source": "https://h.test/feeds/a", "target": "jsonl:/x", "options": {"credentials": "SECRET"}}`,
+		"type":          `{"kind": "consume", "credentials": ["SECRET"]}`,
+	} {
+		for _, literal := range []string{secret, url.QueryEscape(secret)} {
+			body := strings.ReplaceAll(text, "SECRET", literal)
+			noSecret(t, "the answer for "+name, ask("PUT", "/api/v1/namespaces/n/jobs/bad", body)+ask("POST", "/api/v1/runs", body))
+			m.write("bad.yaml", `{"version": 1, "namespace": "n", "jobs": [{"name": "bad", `+body[1:]+`]}`)
+			out, stderr := m.run(2, "jobs", "apply", "-f", "bad.yaml")
+			noSecret(t, "apply with a secret as "+name, out+stderr)
+		}
+	}
+
+	paths := []string{
+		"/api/v1/jobs", "/api/v1/export", "/api/v1/export?format=yaml", "/api/v1/nodes", "/api/v1/origins", "/api/v1/tenants", "/api/v1/settings",
+		"/_scheduler/jobs", "/_scheduler/docs", "/_active_tasks", "/openapi.json",
+	}
+	for n := range documents {
+		job := "/api/v1/namespaces/n/jobs/" + documents[n].Name
+		paths = append(paths, job, job+"/events", job+"/logs")
+	}
+	failed := 0
+	for _, path := range paths {
+		text := ask("GET", path, "")
+		failed += strings.Count(text, `"why":"crashed`) + strings.Count(text, `"why":"failed`)
+		noSecret(t, path, text)
+	}
+	if failed < len(documents)-2 {
+		t.Errorf("only %d of %d jobs have failed", failed, len(documents))
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(observed.Jobs)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	noSecret(t, "/metrics", w.Body.String())
+	noSecret(t, "the log", log.String())
+	if !strings.Contains(log.String(), `"job":"n/`) || !strings.Contains(log.String(), `"run":`) {
+		t.Errorf("the log does not name jobs and runs: %s", log.String())
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"export"}, {"origins"}, {"describe", "n/consume-401"}, {"history", "n/bridge-500"}, {"logs", "n/outbox"}} {
+		out, stderr := m.run(0, append([]string{"jobs"}, args...)...)
+		noSecret(t, strings.Join(args, " "), out+stderr)
+	}
+	for _, file := range []string{"feedctl-jobs.db", "feedctl-jobs.db-wal"} {
+		text, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			t.Error(err)
+		}
+		noSecret(t, file, string(text))
+	}
+}
