@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,11 +19,27 @@ type finishing struct{}
 // last: another run always follows.
 func TestWakeWhileFinishing(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{
-		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "jobs.db"),
-		"postgres": pgtest.Start(t).URL("wakes"),
+	d := jobs.Document{Namespace: "n", Name: "a", Kind: "wait", Source: "s", Target: "t", Follow: true}
+	wakings := 0
+	for way, wakeUp := range map[string]func(ctx context.Context, s *jobs.Scheduler) error{
+		"user": func(ctx context.Context, s *jobs.Scheduler) error { return s.Wake(ctx, d.ID()) },
+		"watch": func(ctx context.Context, s *jobs.Scheduler) error {
+			wakings++
+			_, err := s.WakeChanged(ctx, jobs.Watched{Type: "fake", Server: d.Target}, map[string]string{d.Source: strconv.Itoa(wakings)})
+			return err
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		wakeWhileFinishing(t, way, d, wakeUp)
+	}
+}
+
+func wakeWhileFinishing(t *testing.T, way string, d jobs.Document, wakeUp func(ctx context.Context, s *jobs.Scheduler) error) {
+	t.Helper()
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), way+".db"),
+		"postgres": pgtest.Start(t).URL("wakes_" + way),
+	} {
+		t.Run(way+"/"+name, func(t *testing.T) {
 			var wake func(number int)
 			number := 0
 			before := func(ctx context.Context, _ string) {
@@ -35,12 +52,11 @@ func TestWakeWhileFinishing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
+			s := jobs.NewScheduler(db, jobs.Kinds{"wait": waiters{}}, jobs.Defaults())
 			node, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := jobs.Document{Namespace: "n", Name: "a", Kind: "fake", Source: "s", Follow: true}
 			apply(t, s, d)
 			points := 1
 			for at := 1; at <= points+1; at++ {
@@ -53,7 +69,7 @@ func TestWakeWhileFinishing(t *testing.T) {
 					if number != at {
 						return
 					}
-					go func() { woke <- s.Wake(t.Context(), d.ID()) }()
+					go func() { woke <- wakeUp(t.Context(), s) }()
 					select {
 					case err := <-woke:
 						woke <- err
