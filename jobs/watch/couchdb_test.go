@@ -76,10 +76,9 @@ func inCouchWorld(t *testing.T, databases int, test func(t *testing.T, w *couchW
 		for _, f := range configure {
 			f(fake)
 		}
-		var names []string
-		for n := range databases {
-			names = append(names, fmt.Sprintf("db%03d", n))
-			fake.Create(names[n])
+		names := numbered("db", databases)
+		for _, name := range names {
+			fake.Create(name)
 		}
 		w := &couchWorld{Fake: fake, jobs: waitFor(names...)}
 		w.dropped, w.drop = context.WithCancel(context.Background())

@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -100,10 +99,9 @@ func inFeedsWorld(t *testing.T, feeds, servers int, config server.Config, test f
 		w := &feedsWorld{store: memory.New(), config: config, servers: make([]*server.Server, servers)}
 		w.restart(t)
 		w.net = memnet.New(t, http.StripPrefix("/base", w))
-		var names []string
-		for n := range feeds {
-			names = append(names, fmt.Sprintf("f%03d", n))
-			publish(t, w.store, names[n])
+		names := numbered("f", feeds)
+		for _, name := range names {
+			publish(t, w.store, name)
 		}
 		w.jobs = waitFor(names...)
 		test(t, w)

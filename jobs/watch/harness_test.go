@@ -2,6 +2,7 @@ package watch_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -26,6 +27,14 @@ type waiting struct {
 	fails    error
 
 	credential string // for the server
+}
+
+// numbered returns names that begin with a prefix.
+func numbered(prefix string, n int) (names []string) {
+	for n := range n {
+		names = append(names, fmt.Sprintf("%s%03d", prefix, n))
+	}
+	return names
 }
 
 func waitFor(names ...string) *waiting {

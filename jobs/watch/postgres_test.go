@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -121,11 +120,8 @@ func TestPostgresAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	publish(t, store, "f1")
-	var names []string
-	for n := range 1000 {
-		names = append(names, fmt.Sprint("f", n))
-	}
+	publish(t, store, "f001")
+	names := numbered("f", 1000)
 	conn := connect(t, url)
 	execute(t, conn, `CREATE EXTENSION pg_stat_statements`)
 	execute(t, conn, `INSERT INTO feedctl.objects SELECT 'feeds/f' || f || '/pages/' || lpad(n::text, 12, '0'), 'v', 0, 0, now(), '', '', ''
@@ -136,8 +132,8 @@ func TestPostgresAtRest(t *testing.T) {
 	jobs.checks(t, 1)
 	jobs.take()
 	execute(t, conn, "SELECT pg_stat_statements_reset()")
-	publish(t, store, "f2")
-	jobs.wakes(t, "f2")
+	publish(t, store, "f002")
+	jobs.wakes(t, "f002")
 	var calls, wal, blocks int64
 	err = conn.QueryRow(t.Context(), `SELECT sum(calls), sum(wal_bytes), sum(shared_blks_hit + shared_blks_read)
 		FROM pg_stat_statements WHERE query LIKE '%sha256%'`).Scan(&calls, &wal, &blocks)
@@ -202,10 +198,7 @@ func TestOutboxAtRest(t *testing.T) {
 	url := pgtest.StartOwn(t, measured...).URL("a")
 	conn := connect(t, url)
 	execute(t, conn, `CREATE EXTENSION pg_stat_statements`)
-	var names []string
-	for n := range 1000 {
-		names = append(names, fmt.Sprint("f", n))
-	}
+	names := numbered("f", 1000)
 	jobs := waitFor(names...)
 	jobs.watching(t, watch.Outbox{Open: openOutbox}, url)
 	jobs.checks(t, 2)

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +27,8 @@ type walk struct {
 	last  map[string]int // how often the job was woken before the last change
 }
 
-func newWalk(seed uint64, jobs *waiting, names []string) *walk {
-	return &walk{rand.New(rand.NewPCG(seed, 0)), jobs, names, map[string]int{}}
+func newWalk(seed uint64, jobs *waiting) *walk {
+	return &walk{rand.New(rand.NewPCG(seed, 0)), jobs, slices.Sorted(maps.Keys(jobs.states)), map[string]int{}}
 }
 
 // change returns a name that is about to change.
@@ -98,11 +100,7 @@ func TestCouchDBRandom(t *testing.T) {
 	} {
 		for seed := range seeds() {
 			inCouchWorld(t, 8, func(t *testing.T, w *couchWorld) {
-				var names []string
-				for n := range 8 {
-					names = append(names, fmt.Sprintf("db%03d", n))
-				}
-				random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+				random, stop := newWalk(seed, w.jobs), w.watch(t)
 				exists := map[string]bool{}
 				for n := range 60 {
 					switch random.IntN(15) {
@@ -154,11 +152,7 @@ func TestFeedsRandom(t *testing.T) {
 	for servers := 1; servers <= 2; servers++ {
 		for seed := range seeds() {
 			inFeedsWorld(t, 8, servers, listed, func(t *testing.T, w *feedsWorld) {
-				var names []string
-				for n := range 8 {
-					names = append(names, fmt.Sprintf("f%03d", n))
-				}
-				random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+				random, stop := newWalk(seed, w.jobs), w.watch(t)
 				for range 60 {
 					switch random.IntN(13) {
 					case 0:
@@ -214,11 +208,7 @@ func storeRandom(t *testing.T, source func(openStore) watch.Source) {
 	for seed := range seeds() {
 		inStoreWorld(t, 8, func(t *testing.T, w *storeWorld) {
 			w.source = source
-			var names []string
-			for n := range 8 {
-				names = append(names, fmt.Sprintf("f%03d", n))
-			}
-			random, stop := newWalk(seed, w.jobs, names), w.watch(t)
+			random, stop := newWalk(seed, w.jobs), w.watch(t)
 			for range 60 {
 				switch random.IntN(11) {
 				case 5:
@@ -229,7 +219,7 @@ func storeRandom(t *testing.T, source func(openStore) watch.Source) {
 				case 1:
 					w.breakFeeds("")
 				case 2:
-					w.breakFeeds(names[random.IntN(len(names))])
+					w.breakFeeds(random.names[random.IntN(len(random.names))])
 				case 3:
 					random.fail(errors.New("database of jobs is unavailable"))
 				case 4:

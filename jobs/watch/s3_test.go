@@ -99,11 +99,10 @@ func inStoreWorld(t *testing.T, feeds int, test func(t *testing.T, w *storeWorld
 			defer w.mu.Unlock()
 			w.counts[o.Name]++
 		})
-		var names []string
-		for n := range feeds {
-			names = append(names, fmt.Sprintf("f%03d", n))
+		names := numbered("f", feeds)
+		for n, name := range names {
 			for range 1 + n%3 { // newest pages are open and closed
-				publish(t, w, names[n])
+				publish(t, w, name)
 			}
 		}
 		w.jobs = waitFor(names...)
