@@ -33,6 +33,10 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 		if alive, err := alive(ctx, tx, n); err != nil || !alive {
 			return cmp.Or(err, ErrExpired)
 		}
+		limits, err := limits(ctx, tx)
+		if err != nil {
+			return err
+		}
 		crowd, err := s.crowd(ctx, tx)
 		if err != nil {
 			return err
@@ -55,7 +59,7 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 				return err
 			}
 		}
-		err = s.share(ctx, tx, n, t, crowd, func() int { return most - len(runs) }, start)
+		err = s.share(ctx, tx, n, t, limits, crowd, func() int { return most - len(runs) }, start)
 		full = crowd.full()
 		return err
 	})
@@ -66,9 +70,9 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 }
 
 // share starts jobs while there is room, namespace by namespace.
-func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, crowd *crowd, room func() int, start func(*Job) error) error {
+func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, limits map[string]int, crowd *crowd, room func() int, start func(*Job) error) error {
 	full := crowd.full()
-	tenants, err := s.dueTenants(ctx, tx, n, full, t)
+	tenants, err := s.dueTenants(ctx, tx, n, full, limits, t)
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,21 @@ type tenant struct {
 	due       []*Job // a part of them
 }
 
-func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []string, t time.Time) (map[string]*tenant, error) {
+// limits returns how many jobs of namespaces may run, of those with a limit. Other nodes wait
+// until the transaction ends, and then see what has started.
+func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
+	most := map[string]int{}
+	const sql = "SELECT namespace, max_running FROM @tenant WHERE max_running > 0 ORDER BY namespace @lock"
+	return most, jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
+		var namespace string
+		var running int
+		err := scan(&namespace, &running)
+		most[namespace] = running
+		return err
+	})
+}
+
+func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []string, limits map[string]int, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
 	condition, args := due(n, full)
 	sql := "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + condition + ")"
@@ -137,24 +155,12 @@ func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []
 			return err
 		}
 		x.usage = s.decayed(x.usage, t.Sub(fromMicros(charged)))
+		x.room, x.limited = limits[x.namespace]
 		tenants[x.namespace] = &x
 		return nil
 	})
 	if err != nil || len(tenants) == 0 {
 		return tenants, err
-	}
-	const limits = "SELECT namespace, max_running FROM @tenant WHERE max_running > 0 ORDER BY namespace @lock" // other nodes wait, and then see what started here
-	err = jobdb.Each(ctx, tx, limits, nil, func(scan func(...any) error) error {
-		var namespace string
-		var room int
-		err := scan(&namespace, &room)
-		if x, ok := tenants[namespace]; ok {
-			x.limited, x.room = true, room
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	const running = "SELECT namespace, count(*), sum($1 - started) / 1000000.0 FROM @job WHERE state = 'running' GROUP BY namespace"
 	return tenants, jobdb.Each(ctx, tx, running, []any{micros(t)}, func(scan func(...any) error) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -57,7 +58,7 @@ func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 // Leave ends a node: its jobs are due on other nodes at once.
 func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if err := s.adopt(ctx, tx, "WHERE owner = $1 @lock", n.Incarnation); err != nil {
+		if err := s.adopt(ctx, tx, "WHERE owner = $1 ORDER BY id @lock", n.Incarnation); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation)
@@ -127,6 +128,7 @@ func (s *Scheduler) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) erro
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(lost, func(a, b *Job) int { return cmp.Compare(a.Document.Namespace, b.Document.Namespace) })
 	for _, j := range lost {
 		owner := cmp.Or(names[j.Owner], j.Owner)
 		if err := s.charge(ctx, tx, j, t); err != nil {

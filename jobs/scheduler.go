@@ -54,6 +54,18 @@ func newScheduler(db *jobdb.DB, kinds Kinds, defaults Settings) *Scheduler {
 // Close closes the database.
 func (s *Scheduler) Close() error { return s.db.Close() }
 
+// Transactions lock rows in this order, so that they do not wait for each other in a circle:
+//
+//  1. the row of @mutex,
+//  2. jobs, by ID, with what belongs to each: events, statistics, log,
+//  3. namespaces, by name,
+//  4. origins.
+//
+// A transaction that would need another order takes only rows that are not locked (@skip), or
+// begins with what it needs: [Scheduler.OriginUp] locks jobs after their origin, but only such
+// as wait, which no transaction has locked that waits for an origin. Rows that an index of jobs
+// keeps apart have no order: there, a deadlock is possible, and Begin tries again.
+
 // exclusively waits for other transactions that call it, and lets those that follow wait for
 // this one. It must be the first statement of a transaction.
 func exclusively(ctx context.Context, tx jobdb.Tx) error {
@@ -184,7 +196,7 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END,
 					since = CASE WHEN state = 'idle' THEN @now ELSE since END
-				WHERE follow AND state IN ('idle', 'running', 'pending') AND id IN (`+jobdb.List(1, len(some))+")", args...)
+				WHERE id IN (SELECT id FROM @job WHERE `+needsWatch+" AND id IN ("+jobdb.List(1, len(some))+") ORDER BY id @lock)", args...)
 			return err
 		})
 		if err != nil {

@@ -181,7 +181,7 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 	for name := range states {
 		names = append(names, name)
 	}
-	slices.Sort(names) // so that two that wake the same jobs do not wait for each other
+	slices.Sort(names)
 	for some := range slices.Chunk(names, 500) {
 		changed := ""
 		args := w.key()
@@ -192,18 +192,21 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 			changed += "(" + jobdb.List(len(args)+1, 2) + ")"
 			args = append(args, name, states[name])
 		}
-		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			n, err := tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
+		var n int64
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+			n, err = tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
 				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value,
 					since = CASE WHEN state = 'idle' THEN @now ELSE since END
-				FROM changed WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 AND watch_name = changed.name
-				AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch, args...)
-			woken += int(n)
+				FROM changed WHERE watch_name = changed.name AND id IN (
+					SELECT id FROM @job JOIN changed ON watch_name = changed.name
+					WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4
+						AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch+" ORDER BY id @lock)", args...)
 			return err
 		})
 		if err != nil {
 			return woken, fmt.Errorf("wake jobs that wait for changes on %s: %w", w.Server, err)
 		}
+		woken += int(n)
 	}
 	s.poke()
 	return woken, nil

@@ -270,10 +270,16 @@ func (w *worker) admit(ctx context.Context) error {
 		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
 	}
 	runs, full, err := w.store.admit(ctx, n, free, insert)
-	if err != nil {
-		for _, id := range reserved {
+	started := map[runID]bool{}
+	for _, r := range runs {
+		started[runID{r.Job.Document.ID(), r.Job.Epoch}] = true
+	}
+	for _, id := range reserved { // some by a transaction that was rolled back
+		if !started[id] {
 			w.forget(id)
 		}
+	}
+	if err != nil {
 		return err
 	}
 	if len(runs) > 0 {

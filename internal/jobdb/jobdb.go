@@ -123,7 +123,8 @@ func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 	return c, nil
 }
 
-// Begin runs do in a transaction, which is committed if do returns nil.
+// Begin runs do in a transaction, which is committed if do returns nil. Begin may call do
+// several times: after a deadlock, the transaction is rolled back and begins again.
 func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {
 	return db.driver.begin(ctx, false, func(tx Tx) error { return do(&rewriting{tx, db}) })
 }

@@ -2,11 +2,13 @@ package jobdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
@@ -75,8 +77,18 @@ func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) 
 	if readOnly {
 		options.AccessMode = pgx.ReadOnly
 	}
-	return pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
+	for attempt := 1; ; attempt++ {
+		err := pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != deadlock || attempt == deadlockTries {
+			return err
+		}
+	}
 }
+
+const (
+	deadlock      = "40P01" // deadlock_detected: the server has rolled back one of those that waited for each other
+	deadlockTries = 5
+)
 
 type postgresTx struct{ tx pgx.Tx }
 
