@@ -1,11 +1,14 @@
 package kinds_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
@@ -15,8 +18,8 @@ import (
 )
 
 // both runs one job that follows on two schedulers at the same time, and writes to its source. The
-// feed has each of the entities once.
-func both(s *scene, feed string, document func() jobs.Document, write func(n int)) {
+// feed has each of the entities once, with its body.
+func both(s *scene, feed string, document func() jobs.Document, key func(n int) string, write func(n int)) {
 	for n := range 20 {
 		write(n)
 	}
@@ -34,8 +37,25 @@ func both(s *scene, feed string, document func() jobs.Document, write func(n int
 	stopA()
 	write(40)
 	s.await(b, "job", has(41))
-	if got := strings.Count(s.read("out"), "\n"); got != 41 {
-		s.Errorf("the feed has %d entities, want 41", got)
+	type entity struct {
+		Key  string
+		Body struct{ N int }
+	}
+	var got, want []entity
+	for line := range strings.Lines(s.read("out")) {
+		var e entity
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	for n := range 41 {
+		want = append(want, entity{key(n), struct{ N int }{n}})
+	}
+	byNumber := func(a, b entity) int { return a.Body.N - b.Body.N }
+	slices.SortFunc(got, byNumber)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("the feed differs: %s", diff)
 	}
 }
 
@@ -46,8 +66,8 @@ func TestBridge(t *testing.T) {
 	both(s, "docs", func() jobs.Document {
 		return jobs.Document{Name: "job", Kind: "bridge couchdb", Source: db, Target: s.url() + "#docs", Follow: true,
 			Options: map[string]jobs.Values{"index": {s.path("index")}}}
-	}, func(n int) {
-		couchtest.Send(t, http.MethodPut, fmt.Sprint(db, "/doc", n), `{"n":1}`)
+	}, func(n int) string { return fmt.Sprint("doc", n) }, func(n int) {
+		couchtest.Send(t, http.MethodPut, fmt.Sprint(db, "/doc", n), fmt.Sprintf(`{"n":%d}`, n))
 	})
 }
 
@@ -68,8 +88,8 @@ func TestOutbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	both(s, "rows", document, func(n int) {
-		if _, err := conn.Exec(t.Context(), "SELECT feedctl.publish('rows', $1, 'PUT', '{}'::text)", fmt.Sprint(n)); err != nil {
+	both(s, "rows", document, func(n int) string { return fmt.Sprint(n) }, func(n int) {
+		if _, err := conn.Exec(t.Context(), "SELECT feedctl.publish('rows', $1, 'PUT', $2::text)", fmt.Sprint(n), fmt.Sprintf(`{"n":%d}`, n)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -52,6 +52,9 @@ func (s *scene) read(name string) string {
 	return string(text)
 }
 
+// key returns the key of the nth entity.
+func key(n int) string { return fmt.Sprint("key-", n%7) }
+
 // publish publishes n entities to a feed.
 func (s *scene) publish(name string, n int) {
 	s.Helper()
@@ -62,7 +65,7 @@ func (s *scene) publish(name string, n int) {
 	var entities []*producer.Entity
 	for range n {
 		s.next++
-		entities = append(entities, &producer.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: fmt.Sprint("key-", s.next%7), Body: fmt.Appendf(nil, `{"n":%d}`, s.next)})
+		entities = append(entities, &producer.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: key(s.next), Body: fmt.Appendf(nil, `{"n":%d}`, s.next)})
 	}
 	if _, err := f.Publish(s.Context(), entities...); err != nil {
 		s.Fatal(err)
