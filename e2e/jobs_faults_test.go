@@ -75,10 +75,7 @@ func (r *jobsRig) vary() bool {
 		if option == "" || r.rng.IntN(3) != 0 {
 			continue
 		}
-		if j.options == nil {
-			j.options = map[string]any{}
-		}
-		j.options[option] = 1 + r.rng.IntN(50)
+		j.options[option] = 1 + r.rng.IntN(10)
 	}
 	r.apply()
 	return true

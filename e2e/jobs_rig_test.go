@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +126,7 @@ func (r *jobsRig) createJobs() {
 	consume := func(source, feed string, sinks ...string) {
 		for _, sink := range sinks {
 			name := feed + "-" + sink
-			j := &chaosJob{name: name, kind: "consume", source: source + feed, target: r.into(sink, name), sink: sink, follow: true}
+			j := &chaosJob{name: name, kind: "consume", source: source + feed, target: r.into(sink, name), sink: sink, follow: true, options: map[string]any{"batch-entities": 2}}
 			if sink != "couchdb" && sink != "postgres" {
 				j.node = r.workerName(len(r.jobs) % 3)
 			}
@@ -286,30 +285,29 @@ func (r *jobsRig) write(changes int) {
 			}
 		}
 	}
-	r.writeRows(changes, "")
+	r.writeRows(rowsEach*changes, "")
 }
 
-// writeRows publishes rows through the outbox, with random keys or the given one.
-func (r *jobsRig) writeRows(changes int, key string) {
-	source := r.pgURL("source").String()
-	conn, err := pgx.Connect(r.t.Context(), source)
+// rowsEach is the number of rows for each change of a document. They make copies that are interrupted
+// at any entity.
+const rowsEach = 20
+
+// writeRows publishes rows through the outbox, with 1,000 keys or the given one.
+func (r *jobsRig) writeRows(rows int, key string) {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.pgURL("source").String())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer conn.Close(r.t.Context())
+	const publish = `SELECT count(feedctl.publish($1, CASE $4 WHEN '' THEN 'key ' || n % 1000 ELSE $4 END,
+		CASE WHEN $4 = '' AND n % 5 = 0 THEN 'DELETE' ELSE 'PUT' END, json_build_object('n', n)::text, content_id => '<' || n || '@rows>'))
+		FROM generate_series($2::int, $3::int) AS n`
 	for n := range r.written {
-		for range changes {
-			r.written[n]++
-			to, op := cmp.Or(key, fmt.Sprint("key ", r.rng.IntN(20))), "PUT"
-			if key == "" && r.rng.IntN(5) == 0 {
-				op = "DELETE"
-			}
-			_, err := conn.Exec(r.t.Context(), "SELECT feedctl.publish($1, $2, $3, $4::text, content_id => $5)", rowsFeed(n), to, op,
-				fmt.Sprintf(`{"n": %d}`, r.written[n]), fmt.Sprintf("<%d@rows>", r.written[n]))
-			if err != nil {
-				r.t.Fatal(err)
-			}
+		if _, err := conn.Exec(r.t.Context(), publish, rowsFeed(n), r.written[n]+1, r.written[n]+rows, key); err != nil {
+			r.t.Fatal(err)
 		}
+		r.written[n] += rows
 	}
 }
 

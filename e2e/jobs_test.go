@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	jobsSteps  = flag.Int("jobs-steps", 16, "faults and commands of TestJobs, each after a burst of changes")
-	jobsWrites = flag.Int("jobs-writes", 10, "changes of each source in a burst of TestJobs")
+	jobsSteps  = flag.Int("jobs-steps", 12, "faults and commands of TestJobs, each after a burst of changes")
+	jobsWrites = flag.Int("jobs-writes", 5, "changes of each database in a burst of TestJobs, on average; of rows, 20 times that")
 )
 
 // TestJobs runs jobs of all kinds on workers that have fewer slots than there are jobs. While
