@@ -263,6 +263,10 @@ func TestCouchDBContinues(t *testing.T) {
 
 // TestCouchDBFaults: whatever happens to the server, no change is lost.
 func TestCouchDBFaults(t *testing.T) {
+	databases := 20
+	if testing.Short() {
+		databases = 5
+	}
 	any := func(*http.Request) bool { return true }
 	faults := map[string]func(w *couchWorld){
 		"refuses all":      func(w *couchWorld) { w.Inject(200, any, couchtest.Refuse(500, "internal_server_error", "")) },
@@ -297,7 +301,7 @@ func TestCouchDBFaults(t *testing.T) {
 				if mode.name == "each" && name == "no reports any more" {
 					return // there are none
 				}
-				inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
+				inCouchWorld(t, databases, func(t *testing.T, w *couchWorld) {
 					stop := w.watch(t)
 					time.Sleep(5 * time.Minute)
 					w.jobs.take()

@@ -196,7 +196,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 	})
 	every := max(f.every, 1)
 	if testing.Short() {
-		every *= 4
+		every *= 10
 	}
 	for _, lasts = range []time.Duration{0, f.long} {
 		for at := 1; ; at += every {
