@@ -27,8 +27,8 @@ func newApply(c *commands) *cobra.Command {
 		Short: "Make the stored jobs what files say",
 		Long: `Apply reads jobs from YAML files, or from all files in a directory that end with .yaml or
 .yml, and makes the stored jobs the same: it creates those that are new and changes those
-that differ. It prints what has changed, field by field. A running job that has changed is
-stopped at its next checkpoint and continues with its new document.
+that differ. It prints a line for each of them, and the fields that have changed. A running
+job that has changed is stopped at its next checkpoint and continues with its new document.
 
 Either all of it is done, or nothing: if anything is wrong, it prints all that is, with file
 and line, and exits with status 2.
@@ -135,13 +135,34 @@ func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
 	return a
 }
 
+// created says in a few words what a job that was created does, after its name; "" for others.
+func (c *changeJSON) created() string {
+	if c.Action != jobs.Created {
+		return ""
+	}
+	of := map[string]string{}
+	for _, f := range c.Fields {
+		of[f.Field] = f.After
+	}
+	text := ": " + of["kind"]
+	for _, name := range []string{"source", "target"} {
+		if of[name] != "" {
+			text += " " + of[name]
+		}
+	}
+	return human.Printable(text)
+}
+
 // write writes the changes like a diff.
 func (a *appliedJSON) write(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range a.Changes {
 		sign := map[jobs.Action]string{jobs.Created: "+", jobs.Changed: "~", jobs.Deleted: "-"}[c.Action]
-		fmt.Fprintf(&b, "%s %s\n", sign, c.Job)
+		fmt.Fprintf(&b, "%s %s%s\n", sign, c.Job, c.created())
 		for _, f := range c.Fields {
+			if c.Action == jobs.Created {
+				break // the file has them
+			}
 			if f.Before != "" {
 				fmt.Fprintf(&b, "    - %s: %s\n", f.Field, f.Before)
 			}

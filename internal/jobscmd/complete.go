@@ -19,7 +19,8 @@ const (
 	completeMost = 1000
 )
 
-// completeNames returns what completes the names of jobs; at most so many, if most is not -1.
+// completeNames returns a function that completes the names of jobs, of which the command takes
+// at most the given number; -1: any number.
 func (c *commands) completeNames(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {
@@ -27,7 +28,7 @@ func (c *commands) completeNames(most int) cobra.CompletionFunc {
 		}
 		return c.offer(cmd, func(ctx context.Context, s *jobs.Scheduler) (names []string, err error) {
 			namespace, _ := cmd.Flags().GetString("namespace") // "" for a command without it
-			_, err = eachPage(ctx, s, jobs.Filter{Namespace: namespace}, completeMost, func(j *jobs.Listed) {
+			_, err = eachUpTo(ctx, s, jobs.Filter{Namespace: namespace}, completeMost, func(j *jobs.Listed) {
 				names = append(names, j.Document.ID())
 				if namespace != "" || j.Document.Namespace == "default" {
 					names = append(names, j.Document.Name)
@@ -44,6 +45,7 @@ func (c *commands) completeFlags(cmd *cobra.Command) {
 		"namespace": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return c.offer(cmd, namespaces), cobra.ShellCompDirectiveNoFileComp
 		},
+		"after": c.completeNames(-1),
 		"state": cobra.FixedCompletions(strings.Split(stateNames(), ", "), cobra.ShellCompDirectiveNoFileComp),
 		"kind":  cobra.FixedCompletions(slices.Sorted(maps.Keys(c.kinds)), cobra.ShellCompDirectiveNoFileComp),
 	} {
@@ -64,7 +66,7 @@ func namespaces(ctx context.Context, s *jobs.Scheduler) (names []string, err err
 	return names, err
 }
 
-// offer returns names in the database. A shell cannot show an error: there are no names then.
+// offer returns names in the database, and none if there is an error, which a shell cannot show.
 func (c *commands) offer(cmd *cobra.Command, list func(context.Context, *jobs.Scheduler) ([]string, error)) []string {
 	if c.Configure(cmd, nil) != nil {
 		return nil

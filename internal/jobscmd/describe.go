@@ -44,15 +44,11 @@ func runDescribe(ctx context.Context, c *commands, arg, namespace string) error 
 
 // describe returns all that is known of the job of an argument.
 func (c *commands) describe(ctx context.Context, arg, namespace string) (*jobs.Description, error) {
-	store, err := c.open(ctx)
+	store, id, err := c.find(ctx, arg, namespace)
 	if err != nil {
 		return nil, err
 	}
-	j, err := get(ctx, store, arg, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return store.Describe(ctx, j.Document.ID())
+	return store.Describe(ctx, id)
 }
 
 func writeDescription(w io.Writer, d *jobs.Description) error {

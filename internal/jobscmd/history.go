@@ -36,19 +36,15 @@ func nameFlag(cmd *cobra.Command, namespace *string) {
 }
 
 func runHistory(ctx context.Context, c *commands, arg, namespace string) error {
-	store, err := c.open(ctx)
+	store, id, err := c.find(ctx, arg, namespace)
 	if err != nil {
 		return err
 	}
-	j, err := get(ctx, store, arg, namespace)
+	events, err := store.History(ctx, id)
 	if err != nil {
 		return err
 	}
-	events, err := store.History(ctx, j.Document.ID())
-	if err != nil {
-		return err
-	}
-	return c.Print(historyJSON{j.Document.ID(), events}, func(w io.Writer) error { return writeEvents(w, events) })
+	return c.Print(historyJSON{id, events}, func(w io.Writer) error { return writeEvents(w, events) })
 }
 
 // writeEvents writes a line for each event.

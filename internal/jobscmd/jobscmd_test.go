@@ -126,16 +126,8 @@ jobs:
 func TestApply(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
-	const created = `+ shop/orders
-    + kind: fake
-    + source: https://db.test:443
-    + target: t
-    + follow: true
-    + options.limit: 10
-    + labels.team: "data"
-+ shop/prices
-    + kind: other
-    + source: y
+	const created = `+ shop/orders: fake https://db.test:443 t
++ shop/prices: other y
 `
 	m.prints(created+"2 jobs would be created, 0 changed, 0 deleted; 0 unchanged\n", "jobs", "apply", "-f", "jobs.yaml", "--dry-run")
 	m.prints("0 jobs\n", "jobs", "list")
@@ -312,6 +304,9 @@ NAME         KIND  STATE    LAG  PENDING  ERR  NEXT  NODE  SINCE
 shop/orders  fake  pending  -    -        0    0s    -     0s
 more: --after shop/orders
 `, "jobs", "list", "--limit", "1")
+	if out, _ := m.run(0, "__complete", "jobs", "list", "--after", "shop/"); !strings.HasPrefix(out, "shop/orders\nshop/prices\n") {
+		t.Errorf("completion of --after: %s", out)
+	}
 	if out, _ := m.run(0, "jobs", "list", "--after", "shop/orders"); strings.Contains(out, "orders") || !strings.Contains(out, "prices") {
 		t.Errorf("after orders:\n%s", out)
 	}

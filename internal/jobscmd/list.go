@@ -66,7 +66,7 @@ func runList(ctx context.Context, c *commands, f *listFlags) error {
 	if result.Totals, err = store.Totals(ctx, filter); err != nil {
 		return err
 	}
-	result.Next, err = eachPage(ctx, store, filter, f.limit, func(j *jobs.Listed) { result.Jobs = append(result.Jobs, *j) })
+	result.Next, err = eachUpTo(ctx, store, filter, f.limit, func(j *jobs.Listed) { result.Jobs = append(result.Jobs, *j) })
 	if err != nil {
 		return err
 	}

@@ -40,15 +40,10 @@ line.` + exit.Help(exit.NotFound, exit.Interrupted),
 }
 
 func runLogs(ctx context.Context, c *commands, arg, namespace string, follow bool) error {
-	store, err := c.open(ctx)
+	store, id, err := c.find(ctx, arg, namespace)
 	if err != nil {
 		return err
 	}
-	j, err := get(ctx, store, arg, namespace)
-	if err != nil {
-		return err
-	}
-	id := j.Document.ID()
 	if follow {
 		return c.followLogs(ctx, store, id)
 	}

@@ -91,7 +91,7 @@ func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []strin
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, store, f, 0, func(j *jobs.Listed) {
+	err = each(ctx, store, f, func(j *jobs.Listed) {
 		if skips == nil || !skips(&j.Document) {
 			ids = append(ids, j.Document.ID())
 		}
@@ -99,14 +99,15 @@ func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []strin
 	return ids, err
 }
 
-// each calls do for the jobs that a filter selects, at most so many if limit is not 0. It
-// returns the last one's ID if there may be more.
-func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (err error) {
-	_, err = eachPage(ctx, store, f, limit, do)
+// each calls do for the jobs that a filter selects.
+func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, do func(*jobs.Listed)) error {
+	_, err := eachUpTo(ctx, store, f, 0, do)
 	return err
 }
 
-func eachPage(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
+// eachUpTo does the same for the first jobs, up to a limit if it is not 0. It returns the ID of
+// the last one if there may be more.
+func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
 	for left := limit; ; {
 		f.Limit = jobs.MaxLimit
 		if limit > 0 {
@@ -127,6 +128,18 @@ func eachPage(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit i
 	}
 }
 
+// find opens the database, and returns the ID of the job of an argument.
+func (c *commands) find(ctx context.Context, arg, namespace string) (store *jobs.Scheduler, id string, err error) {
+	if store, err = c.open(ctx); err != nil {
+		return nil, "", err
+	}
+	j, err := get(ctx, store, arg, namespace)
+	if err != nil {
+		return nil, "", err
+	}
+	return store, j.Document.ID(), nil
+}
+
 // get returns the job of an argument. If there is none, the error names a similar one.
 func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jobs.Job, error) {
 	name := id(arg, namespace)
@@ -142,7 +155,7 @@ func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	namespace, base, _ := strings.Cut(name, "/")
 	var names []string
 	// If it fails, there is no suggestion.
-	_ = each(ctx, store, jobs.Filter{}, 0, func(j *jobs.Listed) {
+	_ = each(ctx, store, jobs.Filter{}, func(j *jobs.Listed) {
 		d := &j.Document
 		if d.Namespace == namespace || d.Name == base {
 			names = append(names, d.ID())
