@@ -87,7 +87,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 			continue
 		}
 		if !crowd.admits(j) {
-			continue // the next admission leaves out its origin
+			continue // its origin became full; the next admission leaves it out
 		}
 		first.room--
 		first.usage += s.settings().Interval.Seconds() // so that one admission is not all one namespace's
@@ -186,7 +186,7 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 	return least
 }
 
-// next returns a due job of the namespace, or nil. At most so many will be wanted.
+// next returns a due job of the namespace, or nil. It reads up to most jobs at once.
 func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, full []string, most int) (j *Job, err error) {
 	if x.due == nil {
 		condition, args := due(n, full, x.namespace, most)

@@ -129,7 +129,8 @@ func (a *application) order(ctx context.Context, tx jobdb.Tx, writes []int, dele
 }
 
 // duplicates returns a problem for each document that does the same as a job that is neither
-// changed nor deleted, and has not ended.
+// changed nor deleted, and has not ended. Jobs that run once do not count for others, which
+// wait for their end.
 func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int, deleted map[string]bool) (problems []Problem, err error) {
 	does, writesTo := map[string]int{}, map[string]int{}
 	for _, n := range writes {
@@ -147,6 +148,9 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 		{"target", "target", "job %q writes to the same target", writesTo},
 	} {
 		sql := "SELECT id, " + same.column + " FROM @job WHERE state NOT IN ('completed', 'failed') AND " + same.column + " IN (@list)"
+		if !a.transient {
+			sql += " AND NOT transient"
+		}
 		err := eachOf(ctx, tx, sql, slices.Sorted(maps.Keys(same.users)), func(scan func(...any) error) error {
 			var id, value string
 			if err := scan(&id, &value); err != nil {

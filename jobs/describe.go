@@ -62,6 +62,7 @@ type facts struct {
 	nodes   []NodeStatus // that are alive
 	origins []blockedOrigin
 	tenant  TenantStatus
+	once    string // a job that runs once and does the same
 	full    string // an origin with as many running jobs as it may have
 	limit   int    // of jobs with the same origin
 	before  int    // jobs of the namespace that are due before this one
@@ -111,6 +112,11 @@ func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, e
 		return f, err
 	}
 	if f.tenant, err = s.tenant(ctx, tx, j.Document.Namespace, f.now); err != nil {
+		return f, err
+	}
+	const once = `SELECT o.id FROM @job AS j JOIN @job AS o ON o.work = j.work OR o.target = j.target AND j.target <> ''
+		WHERE j.id = $1 AND NOT j.transient AND o.transient AND o.state NOT IN ('completed', 'failed') ORDER BY o.id LIMIT 1`
+	if _, err := jobdb.One(ctx, tx, once, []any{j.Document.ID()}, &f.once); err != nil {
 		return f, err
 	}
 	crowd, err := s.crowd(ctx, tx)

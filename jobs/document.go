@@ -105,7 +105,7 @@ type Kind interface {
 	// with documents without problems.
 	Identify(d *Document) Identity
 	// Run does what the job of the session is to do, until there is nothing more, or ctx ends.
-	// An error that matches [ErrRejected] will not pass by itself; after any other error, the
+	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
 	// job is tried again later. [ErrDuplicate], [ErrFindings] and [*OriginError] are not errors
 	// of the job.
 	Run(ctx context.Context, s *Session) error
@@ -215,7 +215,7 @@ func (d *Document) unknownAfter(known map[string]bool, what string) (problems []
 	return problems
 }
 
-// checkOne returns what a document identifies, and what is wrong with it by itself.
+// checkOne returns what a document identifies, and what is wrong with it alone.
 func (k Kinds) checkOne(d *Document) (identity Identity, problems []Problem) {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})

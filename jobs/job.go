@@ -98,7 +98,7 @@ const (
 	CaughtUp             // a job that follows: nothing more to do for now
 	Done                 // a job that does not follow: nothing more to do
 	Crashed              // by an error that may pass
-	Rejected             // by an error that will not pass by itself
+	Rejected             // by an error that will not pass on its own
 	Duplicate            // because something else does the same now
 	Found                // a job that does not follow: nothing more to do, and something to report
 )

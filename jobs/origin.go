@@ -120,10 +120,16 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 	return ids, err
 }
 
-// available is the condition for a job none of whose origins is blocked.
-const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin))`
+// available is the condition for a job none of whose origins is blocked, and that waits for no
+// other one.
+const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin)) AND ` + alone
 
-// probes returns a job for each origin that is down and to be probed now, at most so many.
+// alone is the condition for a job that need not wait for one that runs once and does the same
+// (CouchDB replicator RFC, "Transient Job Behavior").
+const alone = `(transient OR NOT EXISTS (SELECT 1 FROM (SELECT work AS same_work FROM @job WHERE transient AND state NOT IN ('completed', 'failed')) AS once WHERE same_work = work)
+	AND NOT EXISTS (SELECT 1 FROM (SELECT target AS same_target FROM @job WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed')) AS once WHERE same_target = target))`
+
+// probes returns one job for each origin that is down and due for a probe, at most as many as given.
 func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
 	type origin struct {
 		name  string
@@ -142,7 +148,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 	}
 	for _, o := range down {
 		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND `+placed(1)+`
-			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin))
+			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin)) AND `+alone+`
 			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name)
 		if err != nil {
 			return nil, err

@@ -162,7 +162,7 @@ func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	var other string
 	const sql = `SELECT o.id FROM @job AS j JOIN @job AS o ON o.work = j.work OR o.target = j.target AND j.target <> ''
-		WHERE j.id = $1 AND o.id <> j.id AND o.state NOT IN ('completed', 'failed') ORDER BY o.id LIMIT 1`
+		WHERE j.id = $1 AND o.id <> j.id AND o.state NOT IN ('completed', 'failed') AND (j.transient OR NOT o.transient) ORDER BY o.id LIMIT 1`
 	found, err := jobdb.One(ctx, tx, sql, []any{j.Document.ID()}, &other)
 	if err == nil && found {
 		err = fmt.Errorf("%w: delete job %s, or change one of the two", ErrTaken, other)

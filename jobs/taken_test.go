@@ -85,3 +85,42 @@ func TestFindings(t *testing.T) {
 		}
 	})
 }
+
+// TestTransientDuplicate applies a job while one that runs once writes to its target: it waits. The
+// opposite is refused.
+func TestTransientDuplicate(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "a", Target: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, jobs.Document{Namespace: "n", Name: "file", Kind: "fake", Source: "b", Target: "t"})
+		node, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		admit := func(want string) jobs.Run {
+			t.Helper()
+			runs, err := s.Admit(t.Context(), node, 5)
+			if err != nil || len(runs) != 1 || runs[0].Job.Document.ID() != want {
+				t.Fatalf("%d runs, want %s: %v", len(runs), want, err)
+			}
+			return runs[0]
+		}
+		run := admit(once.Document.ID())
+		d, err := s.Describe(t.Context(), "n/file")
+		if want := "waits for the end of job " + once.Document.ID() + ", which runs once and does the same or writes to the same target"; err != nil || d.Why != want {
+			t.Errorf("why: %s (%v), want %s", d.Why, err, want)
+		}
+		if err := s.Finish(t.Context(), run, jobs.Outcome{End: jobs.Done}); err != nil {
+			t.Fatal(err)
+		}
+		admit("n/file")
+		if _, err := s.Restart(t.Context(), once.Document.ID()); !errors.Is(err, jobs.ErrTaken) {
+			t.Errorf("restart of the job that ran once: %v", err)
+		}
+		if _, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "c", Target: "t"}); !errors.Is(err, jobs.ErrInvalid) {
+			t.Errorf("another job that runs once: %v", err)
+		}
+	})
+}

@@ -31,6 +31,9 @@ func (f *facts) why() string {
 	if most := f.tenant.MaxRunning; most > 0 && f.tenant.Running >= most {
 		return fmt.Sprintf("namespace %s runs %d jobs, as many as it may", f.tenant.Namespace, f.tenant.Running)
 	}
+	if f.once != "" {
+		return fmt.Sprintf("waits for the end of job %s, which runs once and does the same or writes to the same target", f.once)
+	}
 	if f.full != "" {
 		return fmt.Sprintf("%s has %d running jobs, as many as it may", f.full, f.limit)
 	}

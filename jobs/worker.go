@@ -163,7 +163,7 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	return errors.Join(err, w.stop(context.WithoutCancel(ctx)))
 }
 
-// loop does something again and again, and at once when wake has a value. Errors are logged:
+// loop calls do periodically, and at once when wake has a value. Errors are logged:
 // most are of the database, and pass.
 func (w *worker) loop(ctx context.Context, name string, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
@@ -330,7 +330,7 @@ func (w *worker) makeRoomAt(ctx context.Context, full []string) error {
 	return nil
 }
 
-// rotate ends runs for so many others, of those that are in their way.
+// rotate ends up to most of the runs that are in the way of others.
 func (w *worker) rotate(most int, inTheWay func(*activeRun) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

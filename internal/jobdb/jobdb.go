@@ -61,6 +61,9 @@ type dialect struct {
 	lock   string
 	skip   string
 	param  string // before the number of a parameter
+	// unnumbered: a parameter without a number is the one after the largest before it. SQLite
+	// needs time for thousands of numbered ones that grows with the square of their count.
+	unnumbered bool
 }
 
 // A DB is an open database. Its methods may be called concurrently.
@@ -164,9 +167,16 @@ func (db *DB) rewrite(sql string) string {
 		return done.(string)
 	}
 	d := db.dialect()
+	largest := 0
 	done := token.ReplaceAllStringFunc(sql, func(name string) string {
 		switch {
 		case name[0] == '$':
+			number, _ := strconv.Atoi(name[1:]) // the expression has only digits
+			if next := largest + 1; number == next && d.unnumbered {
+				largest = next
+				return d.param
+			}
+			largest = max(largest, number)
 			return d.param + name[1:]
 		case name == "@now" && db.clock != "":
 			return db.rewrite(db.clock)

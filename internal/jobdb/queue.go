@@ -19,7 +19,7 @@ import (
 type RunArgs struct {
 	Job   string `json:"job"`
 	Epoch int64  `json:"epoch"`
-	// Bounded runs end by themselves within minutes; others take as long as they need.
+	// Bounded runs end on their own within minutes; others take as long as they need.
 	Bounded bool `json:"bounded,omitempty"`
 }
 
@@ -40,12 +40,12 @@ const (
 
 // A Queue executes runs on nodes.
 type Queue interface {
-	// Serve executes the runs of a node from now on, so many at the same time at most. It takes
+	// Serve executes the runs of a node from now on, up to slots at the same time. It takes
 	// no further runs of the node that it served before.
 	Serve(node string, slots int) error
 	// Insert adds a run for a node in a transaction.
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
-	// Inserted lets runs begin at once that were added by a transaction which is committed.
+	// Inserted makes the queue read runs at once that a committed transaction has added.
 	Inserted(node string)
 	// CancelLost cancels runs of nodes that are lost or have left: no one would end their rows.
 	// Each call cancels a part of them, the oldest first.
@@ -173,7 +173,7 @@ func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArg
 func (q *queue[TTx]) Inserted(node string) {
 	select {
 	case q.added <- node:
-	default: // the one before has not been taken, and is as good
+	default: // the notification before has not been taken, and serves as well
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
 func (s *sqlite) close() error { return s.db.Close() }
 
 func (s *sqlite) dialect() dialect {
-	return dialect{now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", param: "?"}
+	return dialect{now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", param: "?", unnumbered: true}
 }
 
 func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {

@@ -49,8 +49,10 @@ CREATE INDEX job_list ON @job (namespace, id);
 CREATE INDEX job_state ON @job (state, namespace, id);
 CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
 CREATE INDEX job_ended ON @job (stopped) WHERE transient AND state IN ('completed', 'failed');
-CREATE UNIQUE INDEX job_work ON @job (work) WHERE state NOT IN ('completed', 'failed');
-CREATE UNIQUE INDEX job_target ON @job (target) WHERE target <> '' AND state NOT IN ('completed', 'failed');
+CREATE UNIQUE INDEX job_work ON @job (work) WHERE NOT transient AND state NOT IN ('completed', 'failed');
+CREATE UNIQUE INDEX job_target ON @job (target) WHERE NOT transient AND target <> '' AND state NOT IN ('completed', 'failed');
+CREATE INDEX job_once_work ON @job (work) WHERE transient AND state NOT IN ('completed', 'failed');
+CREATE INDEX job_once_target ON @job (target) WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed');
 
 -- The history of a job, the last few events.
 CREATE TABLE @event (
