@@ -133,7 +133,7 @@ func (j *jobsBench) await(what string, within time.Duration, condition func(map[
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: not within %v: jobs are %v", what, within, totals)
 		}
-		if err := j.sleep(100 * time.Millisecond); err != nil {
+		if err := j.sleep(250 * time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 	if apply, err = i.apply(documents); err != nil {
 		return apply, 0, err
 	}
-	node, err := i.node("--max-jobs", idleSlots)
+	node, err := i.node("--max-jobs", "100")
 	if err != nil {
 		return apply, 0, err
 	}

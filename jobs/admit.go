@@ -147,7 +147,8 @@ func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
 func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []string, limits map[string]int, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
 	condition, args := due(n, full)
-	sql := "SELECT namespace, shares, usage, charged FROM @tenant WHERE namespace IN (SELECT namespace FROM @job WHERE " + condition + ")"
+	// It ends at the first job of each namespace, of which there may be thousands.
+	sql := "SELECT namespace, shares, usage, charged FROM @tenant AS t WHERE EXISTS (SELECT 1 FROM @job AS j WHERE j.namespace = t.namespace AND " + condition + ")"
 	err := jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
 		var x tenant
 		var charged int64

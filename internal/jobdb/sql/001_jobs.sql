@@ -44,7 +44,7 @@ CREATE TABLE @job (
 	CHECK (state <> 'idle' OR wanted = seen)
 );
 
-CREATE INDEX job_due ON @job (namespace, started, rank) WHERE state = 'pending';
+CREATE INDEX job_due ON @job (namespace, started, rank, id) WHERE state = 'pending';
 CREATE INDEX job_list ON @job (namespace, id);
 CREATE INDEX job_state ON @job (state, namespace, id);
 CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
