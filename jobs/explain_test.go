@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPlans has 10,000 jobs, and asks the databases how they execute the statements of lists and
+// TestPlans has 10,000 jobs, or fewer with -short, and asks the databases how they execute the statements of lists and
 // descriptions: without reading all jobs.
 func TestPlans(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,11 @@ func TestPlans(t *testing.T) {
 			}
 			s := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
 			var documents []jobs.Document
-			for n := range 10_000 {
+			many := 10_000
+			if testing.Short() {
+				many = 3000
+			}
+			for n := range many {
 				d := jobs.Document{Namespace: fmt.Sprint("n", n%10), Name: fmt.Sprint(n), Kind: "fake", Source: fmt.Sprint(n), Follow: true}
 				d.Paused = n%100 > 0 // most jobs do not wait for a slot
 				documents = append(documents, d)
