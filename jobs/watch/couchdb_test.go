@@ -95,6 +95,7 @@ func silent(*couchtest.Fake)      {}
 
 // TestCouchDBAtRest counts what it costs to watch a thousand databases in which nothing happens.
 func TestCouchDBAtRest(t *testing.T) {
+	t.Parallel()
 	databases, less := many()
 	for _, test := range []struct {
 		name      string
@@ -146,6 +147,7 @@ func TestCouchDBAtRest(t *testing.T) {
 
 // TestCouchDBWakes: a change, a new database of the same name and a deletion wake a job, soon if the server reports changes.
 func TestCouchDBWakes(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name      string
 		configure []func(*couchtest.Fake)
@@ -263,6 +265,7 @@ func TestCouchDBContinues(t *testing.T) {
 
 // TestCouchDBFaults: whatever happens to the server, no change is lost.
 func TestCouchDBFaults(t *testing.T) {
+	t.Parallel()
 	databases := 20
 	if testing.Short() {
 		databases = 5

@@ -113,6 +113,7 @@ func inFeedsWorld(t *testing.T, feeds, servers int, config server.Config, test f
 
 // TestFeedsAtRest counts the requests for feeds in which nothing happens.
 func TestFeedsAtRest(t *testing.T) {
+	t.Parallel()
 	feeds, less := many()
 	for _, test := range []struct {
 		name           string
@@ -232,6 +233,7 @@ func TestFeedsRestart(t *testing.T) {
 // TestFeedsServers: with several servers behind one URL, whose tokens are their own, no change is lost, and there are few
 // requests.
 func TestFeedsServers(t *testing.T) {
+	t.Parallel()
 	inFeedsWorld(t, 5, 3, listed, func(t *testing.T, w *feedsWorld) {
 		stop := w.watch(t)
 		time.Sleep(time.Hour)
@@ -256,6 +258,7 @@ func TestFeedsServers(t *testing.T) {
 // TestFeedsFaults: what changes while the server fails wakes jobs when it works again, and it is left alone for as long
 // as it asks.
 func TestFeedsFaults(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]http.HandlerFunc{
 		"500":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"403":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },

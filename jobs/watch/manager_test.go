@@ -196,6 +196,7 @@ func TestManager(t *testing.T) {
 
 // TestManagerRetries: a watch that fails is tried again, less and less often, and by other nodes.
 func TestManagerRetries(t *testing.T) {
+	t.Parallel()
 	inFakeTime(t, func(t *managerTest) {
 		t.source.fail("down", errors.New("connection refused"))
 		t.apply("down", "x")

@@ -91,6 +91,7 @@ func many() (n, less int) {
 
 // TestCouchDBRandom: no change is lost, whatever else happens.
 func TestCouchDBRandom(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct {
 		name      string
 		configure []func(*couchtest.Fake)
@@ -149,6 +150,7 @@ func TestCouchDBRandom(t *testing.T) {
 // TestFeedsRandom: no change is lost, whatever else happens, also if other servers of the store take turns, and if
 // some do not list changes.
 func TestFeedsRandom(t *testing.T) {
+	t.Parallel()
 	for servers := 1; servers <= 2; servers++ {
 		for seed := range seeds() {
 			inFeedsWorld(t, 8, servers, listed, func(t *testing.T, w *feedsWorld) {

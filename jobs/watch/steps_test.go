@@ -233,6 +233,7 @@ func headOf(t *testing.T, store storage.Store, name string) func() string {
 
 // TestSteps: whatever step a node has come to when something changes, the job runs after it.
 func TestSteps(t *testing.T) {
+	t.Parallel()
 	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB is compared
 	for name, config := range map[string]server.Config{"feeds listed": listed, "feeds unlisted": unlisted} {
 		t.Run(name, func(t *testing.T) {
