@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,12 @@ func newScheduler(db *jobdb.DB, kinds Kinds, defaults Settings) *Scheduler {
 	s := &Scheduler{db: db, kinds: kinds, defaults: defaults, workers: map[*worker]bool{}}
 	s.cached.Store(&defaults)
 	return s
+}
+
+// Pages returns web pages about the runs of the last hours, below a path, until ctx ends. All
+// requests but GET and HEAD must be refused.
+func (s *Scheduler) Pages(ctx context.Context, prefix string) (http.Handler, error) {
+	return s.db.UI(ctx, prefix)
 }
 
 // Close closes the database.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,6 +50,7 @@ type driver interface {
 	dialect() dialect
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
+	ui(ctx context.Context, prefix string) (http.Handler, error)
 	// reserve returns nil if the database is for any number of nodes.
 	reserve(ctx context.Context) (io.Closer, error)
 	close() error
@@ -124,6 +126,16 @@ func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 		return nil, fmt.Errorf("use database of jobs for a node: %w", err)
 	}
 	return c, nil
+}
+
+// UI returns web pages about runs, below a path, until ctx ends. They can also change runs:
+// requests that do must be refused, as the scheduler does not know of that.
+func (db *DB) UI(ctx context.Context, prefix string) (http.Handler, error) {
+	h, err := db.ui(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("prepare pages about runs: %w", err)
+	}
+	return h, nil
 }
 
 // Begin runs do in a transaction, which is committed if do returns nil. Begin may call do

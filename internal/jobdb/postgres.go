@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/jackc/pgx/v5"
@@ -126,4 +127,8 @@ func (p *postgres) migrateQueue(ctx context.Context) error {
 
 func (p *postgres) queue(ctx context.Context, c QueueConfig) (Queue, error) {
 	return newQueue(ctx, riverpgxv5.New(p.pool), unwrapPostgres, p.schema, c)
+}
+
+func (p *postgres) ui(ctx context.Context, prefix string) (http.Handler, error) {
+	return newUI(ctx, riverpgxv5.New(p.pool), p.schema, prefix)
 }

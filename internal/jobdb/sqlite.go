@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 
@@ -122,4 +123,8 @@ func (s *sqlite) migrateQueue(ctx context.Context) error {
 
 func (s *sqlite) queue(ctx context.Context, c QueueConfig) (Queue, error) {
 	return newQueue(ctx, riversqlite.New(s.db), unwrapSQLite, "", c)
+}
+
+func (s *sqlite) ui(ctx context.Context, prefix string) (http.Handler, error) {
+	return newUI(ctx, riversqlite.New(s.db), "", prefix)
 }

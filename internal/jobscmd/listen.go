@@ -60,6 +60,10 @@ func (f *listenFlags) serve(ctx context.Context, c *commands, store *jobs.Schedu
 		return nil
 	}
 	f.config.Logger = c.Log
+	var err error
+	if f.config.Runs, err = store.Pages(ctx, "/runs"); err != nil {
+		return err
+	}
 	handler, err := api.New(store, f.config)
 	if err != nil {
 		return err

@@ -25,6 +25,9 @@ type Config struct {
 	// PublicURL is the URL of the root as clients see it. It is only needed behind a proxy that
 	// changes the Host.
 	PublicURL string
+	// Runs serves pages about runs below /runs/ to those who may read; see
+	// [jobs.Scheduler.Pages]. If it is nil, there are none.
+	Runs http.Handler
 	// Logger logs errors. Defaults to discarding them.
 	Logger *slog.Logger
 }
@@ -66,7 +69,7 @@ func New(s *jobs.Scheduler, c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{jobs: s, access: control, log: c.Logger, closing: make(chan struct{})}
-	a.router = a.routes()
+	a.router = a.routes(c.Runs)
 	return a, nil
 }
 
@@ -94,8 +97,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.router.ServeHTTP(w, r)
 }
 
-func (a *API) routes() chi.Router {
+func (a *API) routes(runs http.Handler) chi.Router {
 	mux := chi.NewRouter()
+	if runs != nil {
+		mux.Handle("/runs/*", a.endpoint(methods{"GET": a.reads(func(w http.ResponseWriter, r *http.Request) error {
+			runs.ServeHTTP(w, r)
+			return nil
+		})}))
+	}
 	for _, r := range a.table() {
 		handlers := methods{}
 		for method, o := range r.operations {

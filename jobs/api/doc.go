@@ -32,6 +32,9 @@
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   its database does, too; 503 says what does not
 //
+// Below /runs/ there may be web pages about runs: those of River, the queue of runs. They only
+// show; what their buttons ask for is refused.
+//
 // Bodies are JSON. A job has the fields that it has in a file, the documents that
 // /api/v1/validate takes are those of a file. Unknown fields are refused, and so are unknown
 // parameters.
@@ -82,6 +85,7 @@
 //	cross-origin        403  a web page of another origin sent the request
 //	host                421  Host is not this machine, on a loopback address without credentials
 //	follows             409  the job follows its source, and cannot be cancelled
+//	taken               409  another job does the same, or writes to the same target
 //	precondition        412  If-Match or If-None-Match does not hold
 //	invalid-request     400  a parameter or the body is wrong
 //	invalid-jobs        422  jobs are wrong; the member "problems" has all that is wrong
