@@ -183,7 +183,8 @@ func (r *reader) read(name string, text []byte) {
 			r.problems = append(r.problems, syntaxProblem(name, err))
 			return
 		}
-		if len(root.Content) == 1 {
+		// A document without content follows a "---" at the end of a file.
+		if len(root.Content) == 1 && root.Content[0].Tag != "!!null" {
 			r.collection(root.Content[0])
 		}
 	}

@@ -50,6 +50,7 @@ jobs:
 version: 1
 jobs:
   - {name: other, kind: fake, source: x, paused: true}
+---
 `)
 	got, err := fakeKinds.ReadFiles(path)
 	if err != nil {
