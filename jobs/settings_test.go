@@ -130,7 +130,7 @@ func TestSettingsAtRunTime(t *testing.T) {
 			if _, err := other.Set(t.Context(), changes); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(4 * time.Second) // one cycle
+			time.Sleep(7 * time.Second) // the node reads settings, and then says how many slots it has
 			synctest.Wait()
 		}
 		set(map[string]string{"max-jobs": "3"})
