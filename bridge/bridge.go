@@ -88,8 +88,8 @@ func NewID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// CatchUp fills the index and returns the feed's checkpoint.
-func (b *Bridge) CatchUp(ctx context.Context) (at Checkpoint, err error) {
+// catchUp fills the index and returns the feed's checkpoint.
+func (b *Bridge) catchUp(ctx context.Context) (at Checkpoint, err error) {
 	if at, err = b.Index.catchUp(ctx, b.reader, b.config.Feed); err != nil {
 		return at, err
 	}
@@ -103,7 +103,7 @@ func (b *Bridge) CatchUp(ctx context.Context) (at Checkpoint, err error) {
 // to which everything is in the feed, and the session that reached it. If the selection has changed,
 // the source must be read from its beginning: then at.Since is nil and reselected is true.
 func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err error) {
-	if at, err = b.CatchUp(ctx); err != nil || at.Begins() {
+	if at, err = b.catchUp(ctx); err != nil || at.Begins() {
 		return at, false, err
 	}
 	resting, err := b.Index.rested()

@@ -31,8 +31,8 @@ type Quarantined struct {
 	Filter  json.RawMessage `json:"filter,omitempty"`
 }
 
-// MaxRow is how much of a malformed row is kept in quarantine, in bytes.
-const MaxRow = 4096
+// maxRow is how much of a malformed row is kept in quarantine, in bytes.
+const maxRow = 4096
 
 // quarantineName returns a name that depends only on the revision and the row.
 func (q *Quarantined) quarantineName() string {
@@ -51,7 +51,7 @@ func (b *Bridge) quarantineKey(name string) string {
 // write with unknown outcome can be repeated, because the name remains the same.
 func (b *Bridge) quarantine(ctx context.Context, thing Quarantined) (added bool, err error) {
 	thing.Name = thing.quarantineName()
-	thing.Row = thing.Row[:min(len(thing.Row), MaxRow)]
+	thing.Row = thing.Row[:min(len(thing.Row), maxRow)]
 	thing.Since = time.Now().UTC().Truncate(time.Second)
 	data, err := json.Marshal(thing)
 	if err != nil {

@@ -26,7 +26,7 @@ func (b *Bridge) Retry(ctx context.Context, most func(Quarantined) int, source f
 	retry := func(things []Quarantined) error {
 		var rejected map[string]bool
 		err := b.Repeat(ctx, func() error {
-			at, err := b.CatchUp(ctx)
+			at, err := b.catchUp(ctx)
 			if err != nil {
 				return err
 			}

@@ -64,15 +64,6 @@ func TestReader(t *testing.T) {
 			object.Body.Close()
 		}
 	}
-	for n, want := range map[int64]bool{4: true, 5: true, 6: false} {
-		if got, err := r.Linked(t.Context(), n); err != nil || got != want {
-			t.Errorf("Linked(%d): %v, %v", n, got, err)
-		}
-	}
-	fill(t, store, 1) // closes a page and adds two
-	if got, err := r.Linked(t.Context(), 6); err != nil || !got {
-		t.Errorf("Linked(6) after the feed has grown: %v, %v", got, err)
-	}
 }
 
 // TestCold finds the newest page of feeds of all lengths, some of them followed by orphans with

@@ -34,9 +34,6 @@ func NewReader(store storage.Store, feed string) *Reader {
 	return &Reader{store: store, feed: feed, floor: 1}
 }
 
-// Feed returns the name of the feed.
-func (r *Reader) Feed() string { return r.feed }
-
 // Floor returns the number of the oldest page that exists if the feed has any.
 func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	floor, _, err := r.readFloor(ctx)
@@ -370,16 +367,4 @@ func (r *Reader) Headers(ctx context.Context, n int64) iter.Seq2[page.Header, er
 		defer object.Body.Close()
 		p.Headers(object.Body)(yield)
 	}
-}
-
-// Linked reports whether page n has a next page. Such a page never changes.
-func (r *Reader) Linked(ctx context.Context, n int64) (bool, error) {
-	r.mu.Lock()
-	newest := r.newest
-	r.mu.Unlock()
-	if newest != nil && n < newest.Number {
-		return true, nil
-	}
-	p, err := r.Newest(ctx)
-	return err == nil && n < p.Number, err
 }

@@ -44,8 +44,8 @@ func Problems(findings []Finding) int {
 	return n
 }
 
-// MaxClockSkew is the maximum difference between clocks, which a producer tolerates by default.
-const MaxClockSkew = time.Minute
+// maxClockSkew is the maximum difference between clocks, which a producer tolerates by default.
+const maxClockSkew = time.Minute
 
 // Config configures requests to a server. The zero Config is ready to use.
 type Config struct {

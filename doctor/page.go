@@ -57,7 +57,7 @@ func (v *visit) checkClock(context.Context) result {
 	if age := seconds(v.entry.header.Get("Age")); age > 0 && skew < 0 {
 		return skipped(found + ", but the response is from a cache")
 	}
-	if skew.Abs() > MaxClockSkew {
+	if skew.Abs() > maxClockSkew {
 		return problem(found, "set the clock of this machine or the server's by NTP")
 	}
 	return fine(found)

@@ -138,7 +138,7 @@ func (v *storeVisit) checkClock(ctx context.Context) result {
 	}
 	skew := now.Sub(begun.Add(time.Since(begun) / 2)).Round(time.Second)
 	found := "the store's is " + apart(skew)
-	if skew.Abs() > MaxClockSkew {
+	if skew.Abs() > maxClockSkew {
 		return problem(found, "set the clock of this machine, or the server's, by NTP")
 	}
 	return fine(found)

@@ -42,8 +42,8 @@ var ErrInUse = errors.New("cache directory is in use by another process")
 const (
 	// MinSize is the minimum of Config.Size, in bytes.
 	MinSize = 1 << 20
-	// MaxShare limits a page to 1/MaxShare of the cache; a larger one is not cached.
-	MaxShare = 4
+	// maxShare limits a page to 1/maxShare of the cache; a larger one is not cached.
+	maxShare = 4
 )
 
 // VerifyAge is how long a body is not verified again.

@@ -65,7 +65,7 @@ func (c *Cache) reserve(e *entry) bool {
 		return false
 	}
 	size := onDisk(e.size)
-	if size > c.size/MaxShare || c.closed || time.Now().Before(c.resume) {
+	if size > c.size/maxShare || c.closed || time.Now().Before(c.resume) {
 		return false
 	}
 	c.makeRoom(size)

@@ -53,9 +53,6 @@ func NewFeed(from, to storage.Store, name string) *Feed {
 	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name), memory: newMemory(defaultMemory)}
 }
 
-// Stats returns the statistics so far.
-func (f *Feed) Stats() Stats { return f.stats }
-
 // Sync brings the target to a state that the source has had since the call. After an error
 // other than those about the feed, such as [ErrDiverged] or [chain.ErrCorrupt], it may be
 // called again and continues. The error matches [chain.ErrNoFeed] if the feed does not

@@ -46,7 +46,7 @@ func Example() {
 }
 
 func fill(ctx context.Context, registry sink.Registry, spec string) error {
-	into, err := sink.Open(ctx, registry, spec)
+	into, err := registry.Open(ctx, spec)
 	if err != nil {
 		return err
 	}

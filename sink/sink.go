@@ -166,8 +166,3 @@ func (r Registry) Open(ctx context.Context, spec string) (consumer.Sink, error) 
 	}
 	return open(ctx, s)
 }
-
-// Open opens the sink that spec names with one of the openers in r.
-func Open(ctx context.Context, r Registry, spec string) (consumer.Sink, error) {
-	return r.Open(ctx, spec)
-}

@@ -82,13 +82,13 @@ func TestOpen(t *testing.T) {
 		"sqlite:a?tabel=t":         `unknown parameter "tabel": it takes table`,
 		"sqlite:a?table=t&table=u": `parameter "table" is given twice`,
 	} {
-		_, err := sink.Open(t.Context(), registry, spec)
+		_, err := registry.Open(t.Context(), spec)
 		if !errors.Is(err, sink.ErrSpec) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", spec, err, want)
 		}
 	}
 	for _, spec := range []string{"-", "jsonl:a", "sqlite:a", "sqlite:a?table=t"} {
-		if _, err := sink.Open(t.Context(), registry, spec); !errors.Is(err, cause) {
+		if _, err := registry.Open(t.Context(), spec); !errors.Is(err, cause) {
 			t.Errorf("%q: %v", spec, err)
 		}
 	}

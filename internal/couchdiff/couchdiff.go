@@ -18,8 +18,8 @@ import (
 	"slices"
 )
 
-// MaxDifferences is how many differences [Compare] returns at most.
-const MaxDifferences = 50
+// maxDifferences is how many differences [Compare] returns at most.
+const maxDifferences = 50
 
 // Compare returns the differences between the databases at two URLs, one line for
 // each. The URLs may have credentials. The databases must not be written to in the
@@ -43,7 +43,7 @@ func (c *comparison) found(format string, args ...any) {
 	c.differences = append(c.differences, fmt.Sprintf(format, args...))
 }
 
-func (c *comparison) full() bool { return len(c.differences) >= MaxDifferences }
+func (c *comparison) full() bool { return len(c.differences) >= maxDifferences }
 
 func (c *comparison) compare(ctx context.Context) error {
 	rewritten, err := c.b.rewritesRevpos(ctx)

@@ -24,8 +24,8 @@ import (
 // maxSize is how large a page of a directory may be, in bytes.
 const maxSize = 4 << 20
 
-// MaxNames is the number of names to request from a server at a time.
-const MaxNames = 1000
+// maxNames is the number of names to request from a server at a time.
+const maxNames = 1000
 
 // pageTime is how long a server may take for a page of its directory.
 const pageTime = 30 * time.Second
@@ -38,7 +38,7 @@ type Entry struct {
 
 // Entries yields what the server at base lists, feeds before snapshots, both in the order of their
 // names, from the one that follows the name after. It asks for limit names at a time, unless that
-// is 0 or more than [MaxNames]. Each request takes 30 s at most.
+// is 0 or more than maxNames. Each request takes 30 s at most.
 func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for page, err := range pages(ctx, c, base, limit, after) {
@@ -72,7 +72,7 @@ func pages(ctx context.Context, c consumer.Config, base *url.URL, limit int, aft
 	return func(yield func(*server.Directory, error) bool) {
 		next := base.JoinPath("/")
 		query := url.Values{}
-		if limit > 0 && limit < MaxNames {
+		if limit > 0 && limit < maxNames {
 			query.Set("limit", strconv.Itoa(limit))
 		}
 		if after != "" {

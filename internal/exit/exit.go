@@ -89,7 +89,7 @@ func Status(err error) int {
 		return Gap
 	case isNotFound(err):
 		return NotFound
-	case IsInvalid(err):
+	case isInvalid(err):
 		return Invalid
 	}
 	return Error
@@ -121,9 +121,9 @@ func HTTPStatus(err error) int {
 	return 0
 }
 
-// IsInvalid reports whether err is about the contents of a server or store, not about
+// isInvalid reports whether err is about the contents of a server or store, not about
 // reaching it or the limits of the reader.
-func IsInvalid(err error) bool {
+func isInvalid(err error) bool {
 	switch {
 	case HTTPStatus(err) != 0, isAny(err, consumer.ErrOrigin, consumer.ErrTooLarge):
 		return false

@@ -89,7 +89,7 @@ func checkText(t *testing.T, text []byte) {
 	var want string
 	switch got, err := Unquote(trimmed); {
 	case trimmed[0] != '"':
-		if !errors.Is(err, ErrNotString) {
+		if !errors.Is(err, errNotString) {
 			t.Errorf("%q: %v", text, err)
 		}
 	case err != nil:
@@ -149,7 +149,7 @@ func walk(r *Reader, out *bytes.Buffer) error {
 		out.Write(b)
 		return err
 	}
-	if err := r.Enter(c); err != nil {
+	if err := r.enter(c); err != nil {
 		return err
 	}
 	out.WriteByte(c)
@@ -157,7 +157,7 @@ func walk(r *Reader, out *bytes.Buffer) error {
 		var key []byte
 		more := false
 		if c == '[' {
-			more, err = r.More()
+			more, err = r.more()
 		} else {
 			key, err = r.Key()
 			more = key != nil
@@ -237,10 +237,10 @@ func TestResync(t *testing.T) {
 		for name, in := range map[string]io.Reader{"at once": strings.NewReader(test.in), "bytes": iotest.OneByteReader(strings.NewReader(test.in))} {
 			var got []string
 			r := NewReader(in)
-			err := r.Enter('[')
+			err := r.enter('[')
 			for err == nil {
 				var more bool
-				if more, err = r.More(); err != nil || !more {
+				if more, err = r.more(); err != nil || !more {
 					break
 				}
 				r.Mark()
@@ -270,13 +270,13 @@ func TestResync(t *testing.T) {
 func TestDroppedMark(t *testing.T) {
 	many := strings.Repeat(`"name":"`+strings.Repeat("x", 1000)+`",`, 12000)
 	r := NewReader(strings.NewReader("[\n{" + many + "x:1}\n,2]"))
-	if err := r.Enter('['); err != nil {
+	if err := r.enter('['); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.More()
+	_, err := r.more()
 	r.Mark()
 	if err == nil {
-		err = r.Enter('{')
+		err = r.enter('{')
 	}
 	for err == nil {
 		if _, err = r.Key(); err == nil {
@@ -291,7 +291,7 @@ func TestDroppedMark(t *testing.T) {
 	if err != nil || string(passed) != "x:1}" {
 		t.Errorf("skipped %q, %v", passed, err)
 	}
-	more, err := r.More()
+	more, err := r.more()
 	if !more || err != nil {
 		t.Fatal(more, err)
 	}
@@ -312,7 +312,7 @@ func TestLines(t *testing.T) {
 				break
 			}
 			r.Mark()
-			err := r.Enter('{')
+			err := r.enter('{')
 			for err == nil {
 				var key []byte
 				if key, err = r.Key(); err != nil || key == nil {
@@ -395,10 +395,10 @@ func TestResyncAfterRest(t *testing.T) {
 	for _, first := range []string{`{"a":"xxxx"`, `{"a":"xxxx",`, `{"a":["xxxx"`, `{"a":"xxxx","b":`} {
 		for _, chunks := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
 			r := NewReader(chunks(strings.NewReader("[" + first + "\n{\"c\":1}\n]")))
-			if err := r.Enter('['); err != nil {
+			if err := r.enter('['); err != nil {
 				t.Fatal(err)
 			}
-			if more, err := r.More(); !more || err != nil {
+			if more, err := r.more(); !more || err != nil {
 				t.Fatal(more, err)
 			}
 			r.Mark()
@@ -414,7 +414,7 @@ func TestResyncAfterRest(t *testing.T) {
 			if _, err := r.Resync(100); err != nil {
 				t.Fatal(err)
 			}
-			if more, err := r.More(); !more || err != nil {
+			if more, err := r.more(); !more || err != nil {
 				t.Fatalf("%q: %v, %v", first, more, err)
 			}
 			got, _, err := r.Value(100)
@@ -432,10 +432,10 @@ func TestResyncAfterDroppedMark(t *testing.T) {
 	first := "{" + strings.Repeat(name, maxMarked/len(name)-100) + `"y":`
 	second := "{" + strings.Repeat(name, 200) + `"z":1}`
 	r := NewReader(iotest.OneByteReader(strings.NewReader("[" + first + "\n" + second + ",\n3]")))
-	if err := r.Enter('['); err != nil {
+	if err := r.enter('['); err != nil {
 		t.Fatal(err)
 	}
-	if more, err := r.More(); !more || err != nil {
+	if more, err := r.more(); !more || err != nil {
 		t.Fatal(more, err)
 	}
 	r.Mark()
@@ -447,7 +447,7 @@ func TestResyncAfterDroppedMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{second, "3"} {
-		if more, err := r.More(); !more || err != nil {
+		if more, err := r.more(); !more || err != nil {
 			t.Fatal(more, err)
 		}
 		if got, _, err := r.Value(1 << 20); string(got) != want || err != nil {
@@ -457,7 +457,7 @@ func TestResyncAfterDroppedMark(t *testing.T) {
 }
 
 func readMembers(r *Reader, value func(*Reader) error) error {
-	err := r.Enter('{')
+	err := r.enter('{')
 	for err == nil {
 		var name []byte
 		if name, err = r.Key(); err != nil || name == nil {

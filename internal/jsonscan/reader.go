@@ -75,9 +75,6 @@ func (r *Reader) Reset(src io.Reader) {
 	}
 }
 
-// Offset returns the number of bytes of the stream that have been read.
-func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
-
 // fill reads more of the stream. It may move the bytes in the buffer.
 func (r *Reader) fill() error {
 	if r.err != nil {
@@ -171,8 +168,8 @@ func (r *Reader) next() (byte, error) {
 	return c, nil
 }
 
-// Enter reads the beginning of an object ('{') or of an array ('[').
-func (r *Reader) Enter(kind byte) error {
+// enter reads the beginning of an object ('{') or of an array ('[').
+func (r *Reader) enter(kind byte) error {
 	c, err := r.next()
 	if err != nil {
 		return err
@@ -187,9 +184,9 @@ func (r *Reader) Enter(kind byte) error {
 	return nil
 }
 
-// More reports whether the innermost array or object has another element or member. If
+// more reports whether the innermost array or object has another element or member. If
 // not, it leaves it.
-func (r *Reader) More() (bool, error) {
+func (r *Reader) more() (bool, error) {
 	at := &r.stack[len(r.stack)-1]
 	c, err := r.next()
 	if err != nil {
@@ -206,7 +203,7 @@ func (r *Reader) More() (bool, error) {
 		}
 		if c == at.end && at.comma == may {
 			at.comma = never
-			return r.More()
+			return r.more()
 		}
 		if c == at.end || c == ',' {
 			return false, r.syntax(r.pos, "found %q after a comma", c)
@@ -224,7 +221,7 @@ func (r *Reader) More() (bool, error) {
 // escapes, and the colon. At the end of the object it leaves it and returns nil. A name
 // of more than 64 KiB is a syntax error.
 func (r *Reader) Key() ([]byte, error) {
-	if more, err := r.More(); err != nil || !more {
+	if more, err := r.more(); err != nil || !more {
 		return nil, err
 	}
 	if c, err := r.Peek(); err != nil || c != '"' {
@@ -253,7 +250,7 @@ func (r *Reader) Key() ([]byte, error) {
 
 // Object reads an object. It calls member with each name; member must read the value.
 func (r *Reader) Object(member func(name []byte) error) error {
-	if err := r.Enter('{'); err != nil {
+	if err := r.enter('{'); err != nil {
 		return err
 	}
 	for {
@@ -269,11 +266,11 @@ func (r *Reader) Object(member func(name []byte) error) error {
 
 // Array reads an array. It calls element for each element; element must read it.
 func (r *Reader) Array(element func() error) error {
-	if err := r.Enter('['); err != nil {
+	if err := r.enter('['); err != nil {
 		return err
 	}
 	for {
-		if more, err := r.More(); err != nil || !more {
+		if more, err := r.more(); err != nil || !more {
 			return err
 		}
 		if err := element(); err != nil {

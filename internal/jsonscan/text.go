@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotString: a value is not a string.
-var ErrNotString = errors.New("value is not a string")
+// errNotString: a value is not a string.
+var errNotString = errors.New("value is not a string")
 
 // Unquote returns the text of a JSON string, which must be valid JSON. Invalid UTF-8 is
-// kept; an escaped unpaired surrogate becomes U+FFFD. The error is [ErrNotString].
+// kept; an escaped unpaired surrogate becomes U+FFFD. The error is errNotString.
 func Unquote(b []byte) (string, error) {
 	text, _, err := unquote(b)
 	return text, err
@@ -31,7 +31,7 @@ func Halved(quoted []byte, text string) bool {
 
 func unquote(b []byte) (text string, halved bool, err error) {
 	if len(b) < 2 || b[0] != '"' {
-		return "", false, ErrNotString
+		return "", false, errNotString
 	}
 	b = b[1 : len(b)-1]
 	i := bytes.IndexByte(b, '\\')
@@ -46,7 +46,7 @@ func unquote(b []byte) (text string, halved bool, err error) {
 			continue
 		}
 		if i+1 == len(b) || b[i+1] == 'u' && i+6 > len(b) {
-			return "", false, ErrNotString // it is not valid
+			return "", false, errNotString // it is not valid
 		}
 		switch c := b[i+1]; c {
 		case 'u':

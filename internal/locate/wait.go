@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A RetryPolicy is how a command waits for a server that is unavailable when the command starts.
-type RetryPolicy struct {
+// A retryPolicy is how a command waits for a server that is unavailable when the command starts.
+type retryPolicy struct {
 	kind      string        // "store" or "sink", for the log
 	name      string        // without a password
 	transient error         // matched by errors after which to retry
@@ -22,8 +22,8 @@ type RetryPolicy struct {
 }
 
 // ForStore returns the policy for the store at a URL: wait 30 s or, to follow it, without limit.
-func ForStore(rawURL string, follow bool) RetryPolicy {
-	p := RetryPolicy{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
+func ForStore(rawURL string, follow bool) retryPolicy {
+	p := retryPolicy{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
 	if follow {
 		p.limit = -1
 	}
@@ -31,8 +31,8 @@ func ForStore(rawURL string, follow bool) RetryPolicy {
 }
 
 // ForSink returns the policy for a sink: do not wait or, to follow a feed, wait without limit.
-func ForSink(spec string, follow bool) RetryPolicy {
-	p := RetryPolicy{kind: "sink", name: sink.Redact(spec), transient: sink.ErrUnavailable, pause: 10 * time.Second}
+func ForSink(spec string, follow bool) retryPolicy {
+	p := retryPolicy{kind: "sink", name: sink.Redact(spec), transient: sink.ErrUnavailable, pause: 10 * time.Second}
 	if follow {
 		p.limit = -1
 	}
@@ -41,7 +41,7 @@ func ForSink(spec string, follow bool) RetryPolicy {
 
 // Wait calls open until it succeeds, fails for another reason than an unavailable server, or the
 // policy's limit has passed.
-func Wait[T any](ctx context.Context, log *slog.Logger, p RetryPolicy, open func() (T, error)) (T, error) {
+func Wait[T any](ctx context.Context, log *slog.Logger, p retryPolicy, open func() (T, error)) (T, error) {
 	for begun := time.Now(); ; {
 		v, err := open()
 		if err == nil || !errors.Is(err, p.transient) || ctx.Err() != nil || p.limit >= 0 && time.Since(begun) >= p.limit {

@@ -14,7 +14,7 @@ import (
 
 // How often progress is shown on a terminal, and logged elsewhere.
 const (
-	ShowEvery = 200 * time.Millisecond
+	showEvery = 200 * time.Millisecond
 	LogEvery  = 10 * time.Second
 )
 
@@ -41,7 +41,7 @@ type Display struct {
 func (d Display) Show(verb string, read func() Status) (stop func()) {
 	every := LogEvery
 	if d.Terminal != nil {
-		every = ShowEvery
+		every = showEvery
 	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup

@@ -63,9 +63,9 @@ func TestRemainingTime(t *testing.T) {
 		every   time.Duration
 		seconds []int64 // bytes in each second
 	}{
-		{"a pause, on a terminal", ShowEvery, slices.Concat(slices.Repeat([]int64{fast}, 60), slices.Repeat([]int64{5}, 11))},
+		{"a pause, on a terminal", showEvery, slices.Concat(slices.Repeat([]int64{fast}, 60), slices.Repeat([]int64{5}, 11))},
 		{"a pause, in the log", LogEvery, slices.Concat(slices.Repeat([]int64{fast}, 60), slices.Repeat([]int64{5}, 20))},
-		{"a slow beginning, on a terminal", ShowEvery, slices.Concat(slices.Repeat([]int64{5}, 3600), slices.Repeat([]int64{fast}, 30))},
+		{"a slow beginning, on a terminal", showEvery, slices.Concat(slices.Repeat([]int64{5}, 3600), slices.Repeat([]int64{fast}, 30))},
 		{"a slow beginning, in the log", LogEvery, slices.Concat(slices.Repeat([]int64{5}, 3600), slices.Repeat([]int64{fast}, 30))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestProgressOnTerminal(t *testing.T) {
 		terminal := console.New(&screen)
 		log := slog.New(slog.NewTextHandler(terminal, nil))
 		stop := Display{Terminal: terminal, Log: log}.Show("consume", func() Status { return Status{Entities: 3, Bytes: 10, Lag: time.Second} })
-		time.Sleep(ShowEvery + time.Millisecond)
+		time.Sleep(showEvery + time.Millisecond)
 		synctest.Wait()
 		log.Info("something happened")
 		stop()

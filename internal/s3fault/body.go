@@ -57,13 +57,13 @@ func (b *brokenBody) Read(p []byte) (int, error) {
 
 // Shorten truncates the response's body to n bytes and adjusts Content-Length.
 func Shorten(n int64) Fault {
-	return EditBody(func(body []byte) []byte { return body[:min(n, int64(len(body)))] })
+	return editBody(func(body []byte) []byte { return body[:min(n, int64(len(body)))] })
 }
 
 // FlipBody flips a bit of the byte at the offset in the response's body. A negative
 // offset counts from the end, and one beyond the end wraps around.
 func FlipBody(offset int64) Fault {
-	return EditBody(func(body []byte) []byte {
+	return editBody(func(body []byte) []byte {
 		if n := int64(len(body)); n > 0 {
 			body[(offset%n+n)%n] ^= 0x10
 		}
@@ -71,9 +71,9 @@ func FlipBody(offset int64) Fault {
 	})
 }
 
-// EditBody replaces the response's body. It removes the checksums of the server, since
+// editBody replaces the response's body. It removes the checksums of the server, since
 // not all servers send them.
-func EditBody(edit func([]byte) []byte) Fault {
+func editBody(edit func([]byte) []byte) Fault {
 	return onResponse(func(response *http.Response) error {
 		if response.Request.Method == http.MethodHead || response.StatusCode >= http.StatusMultipleChoices {
 			return nil
@@ -153,7 +153,7 @@ func Headers(other http.Header) Fault {
 // some, like a server that returns an old state, repeat them or change their order.
 func EditList(edit func(contents []string) []string) Fault {
 	const begin, end = "<Contents>", "</Contents>"
-	return EditBody(func(body []byte) []byte {
+	return editBody(func(body []byte) []byte {
 		head, rest, ok := strings.Cut(string(body), begin)
 		if !ok {
 			return body

@@ -19,8 +19,8 @@ func fit(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	if version < MinServer {
-		return fmt.Errorf("%w: PostgreSQL %d is too old, want %d or newer", storage.ErrUnsafe, version, MinServer)
+	if version < minServer {
+		return fmt.Errorf("%w: PostgreSQL %d is too old, want %d or newer", storage.ErrUnsafe, version, minServer)
 	}
 	if block < 8192 {
 		return fmt.Errorf("%w: the server was built with a block size of %d bytes, want 8192", storage.ErrUnsafe, block)

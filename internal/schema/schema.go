@@ -40,8 +40,8 @@ import (
 // Default is the name of the schema if none is given.
 const Default = "feedctl"
 
-// MinServer is the oldest major version of PostgreSQL that is supported.
-const MinServer = 14
+// minServer is the oldest major version of PostgreSQL that is supported.
+const minServer = 14
 
 // versionTable holds, in one row, the number of the last migration that was
 // applied.

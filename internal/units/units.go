@@ -16,7 +16,7 @@ import (
 // SizeVar adds a flag for a number of bytes: 1048576, 64KiB or 1MB.
 func SizeVar(flags *pflag.FlagSet, p *int64, name string, value int64, usage string) {
 	*p = value
-	flags.Var((*Size)(p), name, usage)
+	flags.Var((*size)(p), name, usage)
 }
 
 // DurationVar adds a flag for a time: 90s, 4h30m or 7d.
@@ -25,8 +25,8 @@ func DurationVar(flags *pflag.FlagSet, p *time.Duration, name string, value time
 	flags.Var((*Duration)(p), name, usage)
 }
 
-// A Size is a flag's number of bytes.
-type Size int64
+// A size is a flag's number of bytes.
+type size int64
 
 // units of a size, in bytes: those of IEC 80000-13, and the powers of ten of SI.
 var units = map[string]float64{
@@ -38,7 +38,7 @@ var units = map[string]float64{
 var sizeForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
 
 // Set implements [pflag.Value].
-func (s *Size) Set(text string) error {
+func (s *size) Set(text string) error {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil {
 		return errors.New("is not a size: want bytes as 1048576, 64KiB or 1MB")
@@ -48,19 +48,19 @@ func (s *Size) Set(text string) error {
 		return fmt.Errorf("has an unknown unit %q: want B, KB, MB, GB, TB, KiB, MiB, GiB or TiB", m[2])
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		*s = Size(n)
+		*s = size(n)
 		return nil
 	}
 	number, err := strconv.ParseFloat(m[1], 64)
 	if number *= unit; err != nil || number >= math.MaxInt64 {
 		return errors.New("is too large")
 	}
-	*s = Size(number)
+	*s = size(number)
 	return nil
 }
 
 // String implements [pflag.Value].
-func (s *Size) String() string {
+func (s *size) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[strings.ToLower(unit)]); *s != 0 && int64(*s)%n == 0 {
 			return fmt.Sprintf("%d%s", int64(*s)/n, unit)
@@ -70,7 +70,7 @@ func (s *Size) String() string {
 }
 
 // Type implements [pflag.Value].
-func (s *Size) Type() string { return "size" }
+func (s *size) Type() string { return "size" }
 
 // A Duration is a flag's time: as [time.ParseDuration] reads it, with days and weeks before.
 type Duration time.Duration

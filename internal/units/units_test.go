@@ -10,17 +10,17 @@ func TestSize(t *testing.T) {
 		"0": 0, "1048576": 1 << 20, "9223372036854775807": 1<<63 - 1, "10B": 10, "64KiB": 64 << 10, "64kib": 64 << 10,
 		"1MB": 1e6, "1 MB": 1e6, "1.5GiB": 3 << 29, "2TB": 2e12,
 	} {
-		var s Size
+		var s size
 		if err := s.Set(text); err != nil || int64(s) != want {
 			t.Errorf("%q is parsed as %d, %v; want %d", text, s, err, want)
 		}
-		var again Size
+		var again size
 		if err := again.Set(s.String()); err != nil || again != s {
 			t.Errorf("%d is formatted as %q, which is parsed as %d, %v", s, s.String(), again, err)
 		}
 	}
 	for _, wrong := range []string{"", "x", "-1", "1M", "1 2", "1e3", "MB", "9223372036854775808", "10000000TB", "0x10", "1.5.2KB"} {
-		if err := new(Size).Set(wrong); err == nil {
+		if err := new(size).Set(wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}
 	}

@@ -252,7 +252,7 @@ func TestLost(t *testing.T) {
 func TestNames(t *testing.T) {
 	to := couchtest.NewDB(t)
 	openNamed := func(params string) (consumer.Sink, error) {
-		return sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{})}, "couchdb:"+to+params)
+		return sink.Registry{"couchdb": couchdb.Opener(client.Config{})}.Open(t.Context(), "couchdb:"+to+params)
 	}
 	a, err := openNamed("?name=a")
 	if err != nil {
@@ -295,7 +295,7 @@ func TestNoSecrets(t *testing.T) {
 		"couchdb:http://user:secret@" + host + "/db?x=1", "couchdb:http://user:secret@" + host + "/db?name=-", "couchdb:http://user:secret@" + host + "/%zz",
 		"couchdb:http://user:secret@" + host + "/db", "couch:http://user:secret@" + host + "/db", "couchdb:http://user:secret@" + host + "/db?%zz",
 	} {
-		_, err := sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{Attempts: 1})}, spec)
+		_, err := sink.Registry{"couchdb": couchdb.Opener(client.Config{Attempts: 1})}.Open(t.Context(), spec)
 		if err == nil {
 			t.Errorf("%s was opened", spec)
 		} else if strings.Contains(err.Error(), "secret") {
@@ -314,7 +314,7 @@ func TestLock(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for turns.Load() < 20 {
-				k, err := sink.Open(t.Context(), sink.Registry{"couchdb": couchdb.Opener(client.Config{})}, "couchdb:"+to)
+				k, err := sink.Registry{"couchdb": couchdb.Opener(client.Config{})}.Open(t.Context(), "couchdb:"+to)
 				if errors.Is(err, sink.ErrLocked) {
 					runtime.Gosched()
 					continue

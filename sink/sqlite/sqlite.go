@@ -58,8 +58,8 @@ import (
 // DefaultTable is the default table.
 const DefaultTable = "entities"
 
-// BusyTimeout is how long a sink waits for another writer of the database.
-const BusyTimeout = 10 * time.Second
+// busyTimeout is how long a sink waits for another writer of the database.
+const busyTimeout = 10 * time.Second
 
 // FromSpec opens a sink named sqlite:FILE or sqlite:FILE?table=T; it is a
 // [sink.Opener].
@@ -176,7 +176,7 @@ func (t *target) explain(err error) error {
 // configure configures the connection. The page size is for new databases only; with
 // 8 KiB, inserting rows of 1 KB is a fifth faster than with the default of 4 KiB.
 func (t *target) configure() error {
-	t.conn.SetBusyTimeout(BusyTimeout)
+	t.conn.SetBusyTimeout(busyTimeout)
 	for _, pragma := range []string{
 		"page_size = 8192",
 		"journal_mode = WAL",

@@ -32,7 +32,7 @@ func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err err
 	}
 	defer conn.Close()
 	conn.SetInterrupt(ctx.Done())
-	conn.SetBusyTimeout(BusyTimeout)
+	conn.SetBusyTimeout(busyTimeout)
 	err = sqlitex.Execute(conn, "SELECT name, position FROM feedctl_positions WHERE ?1 IN ('', name) ORDER BY name", &sqlitex.ExecOptions{
 		Args: []any{s.Params.Get("table")},
 		ResultFunc: func(row *sqlite.Stmt) error {

@@ -40,9 +40,9 @@ func hasSuffix(t, suffix string) bool {
 	return len(t) > len(suffix) && strings.EqualFold(t[len(t)-len(suffix):], suffix)
 }
 
-// AppendTime appends t in UTC as a JSON string after RFC 3339 with whole
+// appendTime appends t in UTC as a JSON string after RFC 3339 with whole
 // seconds, as on the wire; null if t is zero.
-func AppendTime(dst []byte, t time.Time) []byte {
+func appendTime(dst []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(dst, "null"...)
 	}
@@ -111,7 +111,7 @@ func AppendFields(dst []byte, e *feed.Entity) []byte {
 // AppendEvent appends the members "contentId" and "lastModified".
 func AppendEvent(dst []byte, e *feed.Entity) []byte {
 	dst = jsonscan.AppendText(append(dst, `"contentId":`...), e.ContentID)
-	return AppendTime(append(dst, `,"lastModified":`...), e.LastModified)
+	return appendTime(append(dst, `,"lastModified":`...), e.LastModified)
 }
 
 // A Reader reads bodies into one buffer, which it reuses.
