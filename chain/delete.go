@@ -33,8 +33,8 @@ var (
 // Each step can be repeated. First the floor object is marked as deleting. From then on no
 // producer confirms a page that it creates, since it reads the floor after creating it, and
 // no producer that reads the end of the feed appends to it. Then the open pages are rewritten,
-// so that no producer that has read the end before can append. Now that nothing can be
-// acknowledged, the floor is raised above all pages that exist or may still be created.
+// so that producers that read the end earlier cannot append either. Now that no write can
+// succeed, the floor is raised above all pages that exist or may still be created.
 func Delete(ctx context.Context, store storage.Store, feed string) (int64, error) {
 	sealed := int64(0) // the last page at the time when nothing could be added any more
 	for {
@@ -140,7 +140,7 @@ func rewriteOpenPages(ctx context.Context, store storage.Store, feed string, pag
 	})
 }
 
-// FirstPrev returns the Prev of page n as the first page of a feed. For page 1 it is
+// FirstPrev returns [Page.Prev] of page n if it is the first page of a feed. For page 1 it is
 // empty; for a later page, after a deletion, it is a value that no page has as digest.
 func FirstPrev(feed string, n int64) string {
 	if n == 1 {

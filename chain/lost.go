@@ -134,10 +134,9 @@ func (r *Reader) Beyond() []*Page {
 	return r.beyond
 }
 
-// findBeyond returns the pages beyond the newest one, which is nil if the chain has no
-// page, and an error about them if they are not orphans. loaded has pages that were
-// loaded already, by number, up to one that is not followed by another; seen is the
-// highest number found so far, possibly far away.
+// findBeyond returns the pages beyond the newest one, and an error about them if they are not
+// orphans. Newest is nil if the chain has no page. Loaded holds the pages that have been loaded
+// already, by number, up to the first gap. Seen is the highest page number found so far.
 func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
 	last := number(newest)
 	if newest == nil {

@@ -259,7 +259,7 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 }
 
 // Orphan returns the page that follows the newest one in the store but not in the chain, or
-// nil without one. A producer can replace it on condition that it is still at Version. The error
+// nil if there is none. A producer can replace it on condition that it is still at Version. The error
 // is a [LostError] if it is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	p, err := r.load(ctx, newest.Number+1)

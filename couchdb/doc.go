@@ -1,7 +1,7 @@
 // Package couchdb is an HTTP client for databases of Apache CouchDB (2.x, 3.x), Cloudant or
-// PouchDB Server. It implements what the CouchDB Replication Protocol (version 3) requires of a
-// replicator, what tells which databases of a server have changed ([Host]), and nothing else. Package
-// bridge/couchdb/changes reads the changes feed with it.
+// PouchDB Server. It implements the requests that the CouchDB Replication Protocol (version 3)
+// requires of a replicator, and those that report which databases of a server have changed
+// ([Host]). Package bridge/couchdb/changes reads the changes feed with it.
 //
 // Documents are never decoded and encoded again: numbers keep their digits, and members their
 // order. Documents, rows and attachments larger than [Config.MaxWhole] are not held in memory, but

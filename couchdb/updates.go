@@ -106,7 +106,7 @@ func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err e
 			}
 			some = append(some, u.Update)
 		}
-		ahead, _ := lines.Peek(lines.Buffered()) // what is buffered can be read
+		ahead, _ := lines.Peek(lines.Buffered()) // reading buffered bytes does not fail
 		if !bytes.Contains(ahead, []byte("\n")) {
 			return some, nil, nil
 		}

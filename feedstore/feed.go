@@ -272,7 +272,7 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 		body, err = f.r.integrity.whole(object, p.SHA256)
 		return p, body, nil, err
 	}
-	if !p.Closed { // then no more has to be read to verify it than was appended
+	if !p.Closed { // then only the appended bytes have to be read to verify it
 		if digest, err = f.Digest(ctx, p); err != nil {
 			return nil, nil, nil, errors.Join(err, object.Body.Close())
 		}

@@ -206,12 +206,12 @@ func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, full []string, m
 	return j, nil
 }
 
-// decayed returns what is left of a usage after a time.
+// decayed returns a usage after it has decayed for a time.
 func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
 }
 
-// charge adds the time that a run took to what its namespace has used.
+// charge adds the duration of a run to the usage of its namespace.
 func (s *Scheduler) charge(ctx context.Context, tx jobdb.Tx, j *Job, t time.Time) error {
 	var usage float64
 	var charged int64

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A Change is what applying documents does to one job.
+// A Change is the effect of applying documents on one job.
 type Change struct {
 	Job    string `json:"job"`
 	Action Action `json:"action"`
@@ -47,7 +47,7 @@ type ApplyOptions struct {
 	If func(id, version string) bool
 }
 
-// Apply makes the jobs what the documents say. All of it is done, or nothing: if documents
+// Apply creates, changes and deletes jobs so that they match documents, all or none: if documents
 // are invalid, or do the same as other jobs, Apply returns [InvalidError]. The changes are in the
 // order of the documents; those of jobs that are deleted come last. Jobs that are unchanged cost
 // no write.

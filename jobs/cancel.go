@@ -10,8 +10,8 @@ import (
 // Cancel ends jobs that do not follow before they are done. One that runs is stopped. The job
 // is failed until it is changed or restarted; one with a schedule waits for its next time.
 //
-// A job whose documents are kept differs from one that CouchDB's cancel removes (CouchDB manual,
-// "Canceling replication"): its history stays, and what it has written and its position do.
+// Unlike CouchDB's cancel (CouchDB manual, "Canceling replication"), Cancel keeps the job's document,
+// its history, its position, and what it has written.
 //
 // Cancel returns how many jobs had something to end. The error matches [ErrFollows] if a job
 // follows.

@@ -10,7 +10,7 @@ import (
 )
 
 // A crowd is how many jobs run by origin, on all nodes. Nodes that start jobs at the same
-// moment do not count those of each other: the limit is kept about.
+// moment do not count those of each other: the limit is approximate.
 type crowd struct {
 	limit   int
 	running map[string]int

@@ -8,25 +8,25 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A Description is all that is known of a job.
+// A Description is a job with everything that the scheduler knows about it.
 type Description struct {
 	Listed
-	// Why is one sentence that says why the job is in its state, and what it waits for.
+	// Why explains in one sentence why the job is in its state, and what it waits for.
 	Why string `json:"why"`
 	// Lease is that of the node that runs the job; nil if none does.
 	Lease  *Lease  `json:"lease,omitempty"`
 	Events []Event `json:"events"` // the last ones, newest first
 }
 
-// A Lease is what keeps a job on its node.
+// A Lease is the lease of the node that a job is on.
 type Lease struct {
-	// Age is how long ago the node was last heard of; -1 if it has left.
+	// Age is the time since the last heartbeat of the node; -1 if it has left.
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
 	// Stale: the lease has expired, and another node will run the job.
 	Stale bool `json:"stale,omitempty"`
 }
 
-// Describe returns all that is known of a job.
+// Describe returns the description of a job.
 func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, error) {
 	d := &Description{}
 	err := s.db.View(ctx, func(tx jobdb.Tx) error {
@@ -53,7 +53,7 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 	return d, nil
 }
 
-// facts are what a sentence about a job is made of.
+// facts are the inputs of the sentence that explains the state of a job.
 type facts struct {
 	job     *Job
 	now     time.Time

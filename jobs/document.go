@@ -19,10 +19,10 @@ type Document struct {
 	Kind   string `json:"kind"`
 	Source string `json:"source"`
 	Target string `json:"target,omitempty"`
-	// Credentials has references, by what they are for ("source", "target"): env:NAME or
+	// Credentials has references by their use ("source", "target"): env:NAME or
 	// file:PATH. The nodes that run the job resolve them.
 	Credentials map[string]string `json:"credentials,omitempty"`
-	// Follow makes the job run until it is removed. Otherwise it ends with what there is.
+	// Follow makes the job run until it is removed. Otherwise it ends when it has caught up.
 	Follow bool `json:"follow,omitempty"`
 	// Schedule is when a job that does not follow runs again: five fields as in crontab(5), in
 	// UTC. A run that takes longer than that delays the next one.
@@ -52,7 +52,7 @@ type Backoff struct {
 // ID returns NAMESPACE/NAME, which identifies the job.
 func (d *Document) ID() string { return d.Namespace + "/" + d.Name }
 
-// A Problem is what is wrong with a document.
+// A Problem is a mistake in a document.
 type Problem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`  // 1 is the first; 0 if it is not from a file
@@ -83,7 +83,7 @@ func (p Problem) String() string {
 	return b.String() + p.Message
 }
 
-// An InvalidError says all that is wrong with documents. It matches [ErrInvalid].
+// An InvalidError lists all problems of documents. It matches [ErrInvalid].
 type InvalidError []Problem
 
 func (p InvalidError) Error() string {
@@ -97,21 +97,21 @@ func (p InvalidError) Error() string {
 // Is implements the interface of [errors.Is].
 func (p InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// A Kind is what jobs of one kind do. Its methods may be called concurrently.
+// A Kind implements the jobs of one kind. Its methods may be called concurrently.
 type Kind interface {
-	// Check returns what is wrong with a document, by field. It uses no network.
+	// Check returns the problems of a document, by field. It uses no network.
 	Check(d *Document) []Problem
 	// Identify returns what the document refers to. It uses no network, and is only called
 	// with documents without problems.
 	Identify(d *Document) Identity
-	// Run does what the job of the session is to do, until there is nothing more, or ctx ends.
+	// Run runs the job of the session until there is nothing left to do, or ctx ends.
 	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
 	// job is tried again later. [ErrDuplicate], [ErrFindings] and [*OriginError] are not errors
 	// of the job.
 	Run(ctx context.Context, s *Session) error
 }
 
-// An Identity is what jobs must not have in common.
+// An Identity identifies the work of a job, which no other job may do.
 type Identity struct {
 	// Work identifies everything that affects the result of the job: source, target and
 	// selection, but neither credentials nor limits.

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// execute runs a job until it has caught up, is told to stop, or fails, and writes how it
+// execute runs a job until it has caught up, is stopped, or fails, and records how it
 // ended. Its error is only shown with the run.
 func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	ctx, end := context.WithCancelCause(ctx)

@@ -99,7 +99,8 @@ func writeItem(w io.Writer, d *Document) error {
 	return err
 }
 
-// quote has texts quoted that the YAML library would otherwise write in a form of several lines.
+// quote marks texts with line breaks and other unprintable characters for quoting; the YAML library
+// would write them on several lines.
 func quote(n *yaml.Node) {
 	if n.Tag == "!!str" && strings.ContainsFunc(n.Value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		n.Style = yaml.DoubleQuotedStyle

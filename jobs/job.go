@@ -70,7 +70,7 @@ type Event struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// An EventType is what happened to a job. The first four are CouchDB's.
+// An EventType is the type of an event in the history of a job. The first four are CouchDB's.
 type EventType string
 
 // The types of events.
@@ -103,7 +103,7 @@ const (
 	Found                // a job that does not follow: nothing more to do, and something to report
 )
 
-// An Outcome is how a run ended, and what follows from that.
+// An Outcome is how a run ended, with its consequences.
 type Outcome struct {
 	End    End
 	Reason string // an error, or why the run was stopped
@@ -169,7 +169,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	switch {
 	case j.Document.Paused && j.State != Completed && j.State != Failed:
 		j.State, j.NotBefore = Paused, time.Time{}
-	case j.Observed != j.Generation: // the document has changed meanwhile: what was is past
+	case j.Observed != j.Generation: // the document has changed meanwhile, so earlier outcomes do not count
 		j.State, j.NotBefore, j.Errors = Pending, time.Time{}, 0
 	}
 	return event, nil

@@ -1,9 +1,9 @@
 // Package jobs schedules bridges, consumers, outbox runners and other jobs: thousands of them
 // on a few nodes.
 //
-// A [Document] says what a job does. The database holds the documents and where each job
-// stands; it alone decides what runs and where. A job that follows its source and has
-// caught up is only a row, until something says that there may be more to do.
+// A [Document] describes a job. The database holds the documents and the state of each job;
+// it alone decides which jobs run, and where. A job that follows its source and has
+// caught up is only a row until a watcher reports that there may be more to do.
 //
 // The states and their transitions are those of CouchDB's replication scheduler, with two
 // more, idle and paused; see docs/jobs.md.
@@ -31,7 +31,7 @@ const (
 
 // Errors that callers may match.
 var (
-	// ErrInvalid: documents are invalid. Nothing of what was applied with them is stored.
+	// ErrInvalid: documents are invalid. None of the documents applied together is stored.
 	ErrInvalid = errors.New("invalid jobs")
 	// ErrNoJob: there is no job of that name.
 	ErrNoJob = errors.New("no such job")
@@ -42,7 +42,7 @@ var (
 	ErrFenced = errors.New("run is not the current one of its job")
 	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
 	ErrExpired = errors.New("lease of the node has expired")
-	// ErrRejected: the job cannot run as it is, and will not if it is tried again.
+	// ErrRejected: the job cannot succeed until its document or its data is changed.
 	ErrRejected = errors.New("job cannot run as it is")
 	// ErrDuplicate: something else does what the job is to do, such as a run on a node that was
 	// taken to be lost. The job is tried again later; this is not an error of the job.
@@ -52,7 +52,7 @@ var (
 	// ErrFindings: the job has done what it was to do, and has found something to report, as a
 	// check of a feed does. It is not tried again before its next time.
 	ErrFindings = errors.New("the check has found problems")
-	// ErrFollows: the job follows its source, so it has no end that could come early.
+	// ErrFollows: the job follows its source, so it cannot be ended early.
 	ErrFollows = errors.New("job follows its source")
 	// ErrURL: a URL does not name a database.
 	ErrURL = jobdb.ErrURL

@@ -44,7 +44,7 @@ const (
 	maxDepth  = 8
 )
 
-// A jsonReader makes JSON what the YAML library makes of files.
+// A jsonReader reads JSON into the nodes of the YAML library.
 type jsonReader struct {
 	decoder *json.Decoder
 	text    []byte

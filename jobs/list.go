@@ -49,7 +49,7 @@ type Page struct {
 	Next string `json:"next,omitempty"`
 }
 
-// A Listed is a job with what lists show besides.
+// A Listed is a job in a list, with details from other tables.
 type Listed struct {
 	Job
 	// State is as shown.
@@ -114,7 +114,7 @@ func list(ctx context.Context, tx jobdb.Tx, c conditions, limit, skip int) (foun
 	return found, err
 }
 
-// conditions are those of a query for jobs, which it calls j.
+// conditions are the conditions of a query for jobs, whose table has the alias j.
 type conditions struct {
 	all  []string
 	args []any

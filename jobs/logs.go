@@ -15,7 +15,7 @@ import (
 // keepLines is how many lines of a job's log are kept.
 const keepLines = 200
 
-// A LogLine is what a run has logged, as a warning or an error. Times are of the node's clock.
+// A LogLine is a warning or an error that a run has logged. Its time is by the clock of the node.
 type LogLine struct {
 	Number  int64             `json:"number"` // grows with each line of the job
 	Time    time.Time         `json:"time"`
@@ -112,7 +112,7 @@ func (l *runLog) add(line LogLine) {
 	l.lines = append(l.lines, line)
 }
 
-// take returns the lines, and forgets them.
+// take removes the lines and returns them.
 func (l *runLog) take() []LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +191,7 @@ func clean(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxText)], "\x00", "�"), "�")
 }
 
-// writeLog writes what a run has logged. If the database is away, the lines are only in the
+// writeLog writes the lines that a run has logged. If the database is unavailable, the lines are only in the
 // log of the node.
 func (w *worker) writeLog(ctx context.Context, job string, log *runLog) {
 	if err := w.store.writeLog(ctx, job, log.take()); err != nil && ctx.Err() == nil {

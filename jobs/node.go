@@ -17,7 +17,7 @@ type Node struct {
 	Name        string `json:"name"`
 	Slots       int    `json:"slots"` // how many jobs it runs at most
 	Version     string `json:"version"`
-	// Labels are what jobs may ask of their nodes; see [Placement].
+	// Labels are matched with those that jobs require; see [Placement].
 	Labels []string `json:"labels,omitempty"`
 }
 

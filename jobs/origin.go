@@ -165,7 +165,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 	return found, nil
 }
 
-// blamed returns the error of the origin that a run failed because of, if there is one.
+// blamed returns the error of the origin that made a run fail, or nil if it failed for another reason.
 func (s *Session) blamed(err error) *OriginError {
 	if e, ok := errors.AsType[*OriginError](err); ok {
 		return e

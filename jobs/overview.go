@@ -63,7 +63,7 @@ type OriginStatus struct {
 	Origin string `json:"origin"`
 	// Down: runs have failed because of it. One job at a time tries it.
 	Down bool `json:"down,omitempty"`
-	// Until is when it is used again; the zero time if it is not known to fail.
+	// Until is when it is next used; the zero time if it has not failed.
 	Until    time.Time `json:"until,omitzero"`
 	Failures int       `json:"failures,omitempty"` // of runs, since the last success
 	Reason   string    `json:"reason,omitempty"`   // the last error
@@ -96,13 +96,13 @@ func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err er
 	return origins, nil
 }
 
-// A TenantStatus is a namespace, and what it uses.
+// A TenantStatus is a namespace with its usage.
 type TenantStatus struct {
 	Namespace string `json:"namespace"`
 	Shares    int    `json:"shares"`
 	// MaxRunning is how many of its jobs may run at the same time; 0 is no limit.
 	MaxRunning int `json:"maxRunning,omitempty"`
-	// Usage is what ended runs have used, in slot seconds. It halves in [Settings.HalfLife].
+	// Usage is the decayed usage of ended runs, in slot seconds. It halves in [Settings.HalfLife].
 	Usage   float64 `json:"usage"`
 	Jobs    int     `json:"jobs"`
 	Running int     `json:"running"`

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Placement says which nodes may run a job: any, if it is zero.
+// A Placement restricts the nodes that may run a job. The zero value allows any.
 type Placement struct {
 	// Node is the name of the only one. Jobs that use files of a node must name it.
 	Node string `json:"node,omitempty"`
@@ -20,7 +20,7 @@ var validNodeLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/=-]{0,62}[a-z0-9])?
 
 const nodeLabelRule = "want up to 64 of a-z 0-9 . _ / = -, a letter or digit first and last"
 
-// CheckNodeLabels returns what is wrong with labels of a node.
+// CheckNodeLabels returns an error if labels of a node are invalid.
 func CheckNodeLabels(labels []string) (problems []string) {
 	for _, label := range labels {
 		if !validNodeLabel.MatchString(label) {

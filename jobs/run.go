@@ -100,7 +100,7 @@ func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
 	}
 }
 
-// An Order is what a node is to do with a job that it runs.
+// An Order tells a node to stop, or check again, a job that it runs.
 type Order struct {
 	Namespace, Name string
 	Epoch           int64

@@ -190,8 +190,8 @@ func histories(ctx context.Context, tx jobdb.Tx, ids ...string) (map[string][]Ev
 	return events, nil
 }
 
-// Wake notes that there may be something to do for jobs. What is idle becomes due; what runs
-// does not become idle before it has checked again.
+// Wake records that jobs may have something to do. Idle ones become due; running ones check
+// again before they become idle.
 func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 	const atOnce = 500
 	for from := 0; from < len(ids); from += atOnce {
@@ -214,7 +214,7 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// poke lets the nodes of this process start what is due at once.
+// poke lets the nodes of this process start due jobs at once.
 func (s *Scheduler) poke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// A Session is what a [Kind] has of a run.
+// A Session is the interface of a run to its [Kind].
 type Session struct {
 	Document Document
 	// Linger: at the end, the run waits for more until it is stopped, and calls CaughtUp
@@ -76,8 +76,8 @@ func (s *Session) Report(stats Stats) {
 	s.progress = time.Now()
 }
 
-// total returns the statistics of the job, this run included. It reports false if there is
-// nothing that the database does not have.
+// total returns the statistics of the job, including this run. It reports false if the database
+// already has them.
 func (s *Session) total() (Stats, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Session) update(wanted int64) {
 	s.wanted = wanted
 }
 
-// answered returns how many reasons to run the run has answered; 0 if it has more to do.
+// answered returns how many wake-ups the run has handled; 0 if it has more to do.
 func (s *Session) answered() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

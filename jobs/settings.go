@@ -25,7 +25,7 @@ type Settings struct {
 	Interval   time.Duration
 	MaxChurn   int
 	MinRunTime time.Duration
-	// StartupJitter is the time over which the runs begin that were started together.
+	// StartupJitter is the time over which runs that were started together are spread.
 	StartupJitter time.Duration
 	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
 	// limit.
@@ -34,7 +34,7 @@ type Settings struct {
 	Backoff Backoff
 	// HealthThreshold is how long a run must last for errors before it not to count.
 	HealthThreshold time.Duration
-	// HalfLife is the time in which what a namespace has used counts half.
+	// HalfLife is the time in which the usage of a namespace halves.
 	HalfLife time.Duration
 	// Lease is how long a node may be silent before its jobs run elsewhere.
 	Lease time.Duration
@@ -164,7 +164,7 @@ func outside(is bool, n number) error {
 	return errors.New("want " + n.bounds())
 }
 
-// change sets what the changes say, by name, and returns all that is wrong with them.
+// change applies changes by name, and returns all problems with them.
 func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 	all := map[string]field{}
 	for _, f := range s.fields() {
@@ -201,7 +201,7 @@ func (s *Scheduler) Settings(ctx context.Context) (all Settings, err error) {
 	return all, nil
 }
 
-// readSettings takes in what is set.
+// readSettings reads the settings from the database.
 func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (Settings, error) {
 	all := s.defaults
 	changes, err := storedSettings(ctx, tx)
@@ -261,7 +261,7 @@ func (s *Scheduler) Set(ctx context.Context, changes map[string]string) (Setting
 	return all, err
 }
 
-// merged returns what is stored, with the changes, and without what they reset.
+// merged returns the stored settings with changes applied, and without those that the changes reset.
 func merged(stored, changes map[string]string) map[string]string {
 	all := maps.Clone(stored)
 	maps.Copy(all, changes)

@@ -14,7 +14,7 @@ import (
 type Stats struct {
 	Entities int64 `json:"entities"` // published or applied
 	Bytes    int64 `json:"bytes"`
-	Repeated int64 `json:"repeated"` // entities that were known already
+	Repeated int64 `json:"repeated"` // entities that the target already had
 	Rejected int64 `json:"rejected"` // entities that were set aside
 	// Pending is how many entities are still to come; -1 if that is unknown.
 	Pending int64 `json:"pending"`
@@ -37,7 +37,7 @@ func (s Stats) plus(run Stats) Stats {
 	return run
 }
 
-// A total is the statistics of a job, as a run of it has them.
+// A total is the statistics of a job, including those of its current run.
 type total struct {
 	id    runID
 	stats Stats

@@ -30,9 +30,9 @@ func newTransport() http.RoundTripper {
 	}
 }
 
-// A news is what a node has learned of origins, and the database has not yet.
+// A news is the state of origins that a node has not yet written to the database.
 type news struct {
-	waits map[string]*OriginError // what servers have asked for
+	waits map[string]*OriginError // the waits that servers have asked for
 	until map[string]time.Time
 	up    map[string]bool // origins that were used with success
 }
@@ -70,14 +70,14 @@ func (w *worker) workedAll(i Identity) {
 	}
 }
 
-// failed takes in that a run has ended because of an origin. Successes before do not count.
+// failed records that a run has ended because of an origin. Earlier successes do not count.
 func (w *worker) failed(origin string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.news.up, origin)
 }
 
-// share tells other nodes what this one has learned of origins, and takes in what they have.
+// share writes the state of origins to the database, and reads that of other nodes.
 func (w *worker) share(ctx context.Context) error {
 	w.mu.Lock()
 	fresh := w.news

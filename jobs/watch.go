@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A Watcher notices that there may be something to do for jobs that are idle, and wakes them.
+// A Watcher wakes idle jobs when they may have something to do.
 type Watcher interface {
 	// Run watches until ctx ends. The function returns the current incarnation of the node.
 	Run(ctx context.Context, node func() Node) error
@@ -87,7 +87,7 @@ func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOu
 	return all, nil
 }
 
-// watchesNeeded returns what jobs need that a node could run.
+// watchesNeeded returns the watches needed by jobs that a node could run.
 func watchesNeeded(ctx context.Context, tx jobdb.Tx, n Node) (needed []Watched, err error) {
 	sql := "SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node FROM @job WHERE watch_type <> '' AND " + placed(1) + " AND " + needsWatch + " ORDER BY 1, 2, 3, 4"
 	return needed, jobdb.Each(ctx, tx, sql, []any{n.Name, n.text()}, func(scan func(...any) error) error {
@@ -98,7 +98,7 @@ func watchesNeeded(ctx context.Context, tx jobdb.Tx, n Node) (needed []Watched, 
 	})
 }
 
-// watchOwners returns which nodes that are alive watch what.
+// watchOwners returns the watches of live nodes.
 func watchOwners(ctx context.Context, tx jobdb.Tx) (map[Watched]string, error) {
 	owners := map[Watched]string{}
 	return owners, jobdb.Each(ctx, tx, "SELECT type, server, credential, node, owner FROM @watch WHERE owner IN "+aliveNodes, nil, func(scan func(...any) error) error {
@@ -243,7 +243,7 @@ func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (wo
 	return woken, nil
 }
 
-// A WatchStatus says how a job is woken.
+// A WatchStatus describes how a job is woken.
 type WatchStatus struct {
 	Watched
 	Name string `json:"name"`
@@ -256,7 +256,7 @@ type WatchStatus struct {
 	Swept time.Time `json:"swept,omitzero"`
 }
 
-// Watch says how a job is woken. If Type is empty, it is woken from time to time.
+// Watch describes how a job is woken. If Type is empty, it is woken at intervals.
 func (s *Scheduler) Watch(ctx context.Context, id string) (status WatchStatus, err error) {
 	var found bool
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {

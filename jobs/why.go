@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// why returns a sentence that says why a job is in its state.
+// why returns a sentence that explains why a job is in its state.
 func (f *facts) why() string {
 	j := f.job
 	switch j.State {

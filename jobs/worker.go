@@ -28,7 +28,7 @@ type WorkerConfig struct {
 	// of the node, up to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
 	Slots   int
 	Version string
-	// Labels are what jobs may ask of their nodes; see [Placement].
+	// Labels are matched with those that jobs require; see [Placement].
 	Labels []string
 	Logger *slog.Logger
 	// Watcher wakes idle jobs; nil if the node does not watch.
@@ -68,13 +68,13 @@ type worker struct {
 	queue  jobdb.Queue
 	pool   *origins.Pool
 	admits chan struct{} // holds a value if there may be something to start
-	shares chan struct{} // holds a value if other nodes should know of news
+	shares chan struct{} // holds a value if there are waits and failures to share with other nodes
 
 	mu      sync.Mutex
 	node    Node
 	runs    map[runID]*activeRun
 	stopped bool      // runs that execute from now on end at once
-	rotated time.Time // when runs ended last that did not linger
+	rotated time.Time // when a run was last ended to rotate
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
 	crowded map[string]int  // by origin, how many jobs wait because it has as many as it may
@@ -93,7 +93,7 @@ type activeRun struct {
 	origins [2]string
 	end     context.CancelCauseFunc // nil until it executes
 	lingers bool
-	told    bool // to end, for others
+	told    bool // to end, to make room for other jobs
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
@@ -305,7 +305,7 @@ func (w *worker) reserve(id runID) *activeRun {
 	return a
 }
 
-// makeRoom ends runs for jobs that wait: those first that only linger.
+// makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up.
 func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	waiting, err := w.store.Waiting(ctx, n, w.slots())
 	if err != nil {

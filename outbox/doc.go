@@ -30,8 +30,8 @@
 // A limit on the number of rows in a batch does not change the order: the rows left
 // have greater ids than those taken, and so do all rows that depend on them.
 //
-// While the rows of one snapshot are being published, those of the next are read,
-// without the former, which are still in the table.
+// While the rows of one snapshot are being published, the next snapshot is read. It leaves
+// out those rows, which are still in the table.
 //
 // # Exactly once
 //

@@ -82,7 +82,7 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	if last >= 0 && check && b.items[last].request == r {
 		i := b.items[last]
 		_, written := f.tail.recent.page(i.id)
-		// Items are written in order: with the last, all are in the feed.
+		// Items are written in order: if the last one is in the feed, all are.
 		whole = written && (i.tried || bytes.Equal(r.checkpoint, checkpoint))
 	}
 	switch {

@@ -30,8 +30,8 @@ type write struct {
 }
 
 // A planner turns items into writes that follow the newest page: an append if
-// that page is open, and pages after it. It works on while writes are under way:
-// what a page will be after its write is all that the next one's depends on.
+// that page is open, and pages after it. It plans ahead while writes are under
+// way: the next write depends only on what the page will be after the one before.
 type planner struct {
 	feed       *Feed
 	end        *chain.Page // the page after which the next one comes; nil: none

@@ -49,9 +49,9 @@ type PruneReport struct {
 	Limited bool  `json:"limited"`      // MinAge kept pages from being deleted
 }
 
-// Prune removes old pages from a feed. First it raises the floor, by which they
-// cease to exist for everybody, then it deletes them; what is left after a crash
-// is deleted the next time.
+// Prune removes old pages from a feed. First it raises the floor, which hides
+// them from all readers and producers, then it deletes them. If it is interrupted, the next
+// call deletes the rest.
 func Prune(ctx context.Context, store storage.Store, name string, policy PrunePolicy) (PruneReport, error) {
 	report, err := prune(ctx, store, name, policy)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 		w := newResponder(rw, s.config.Timeout)
 		w.renew()
 		if r.ContentLength != 0 {
-			// Also for bodies that no handler reads: the server reads to their end.
+			// The server also reads bodies that the handler leaves unread.
 			_ = w.control.SetReadDeadline(start.Add(s.config.Timeout))
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -18,7 +18,8 @@ type Bridge struct {
 	config Config
 	core   *bridge.Bridge
 	log    *replicationLog
-	// heartbeat is also how often the source is asked at most whether there is nothing more.
+	// heartbeat is the interval of heartbeats, and the shortest one between two checks whether
+	// the bridge has caught up.
 	heartbeat time.Duration
 }
 

@@ -224,7 +224,7 @@ func (t *try) replace() error {
 	return err
 }
 
-// absent replaces an object that does not exist.
+// absent tries to replace an object that does not exist.
 func (t *try) absent() error {
 	key := t.key()
 	held, err := t.put(key, "first", nil, &version{etag: `"00000000000000000000000000000000"`})
