@@ -57,7 +57,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	if total, ok := s.total(); ok {
 		o.Stats = &total
 	}
-	if err := w.store.finish(context.WithoutCancel(ctx), Run{j, n}, o); err != nil {
+	if err := w.store.finish(ctx, Run{j, n}, o); err != nil {
 		return err
 	}
 	w.config.Observer.Ended(&j.Document, how)
@@ -128,19 +128,24 @@ func (w *worker) forget(id runID) {
 	w.wake()
 }
 
-// finish writes how a run ended. It tries again while the database is away, as the run has
-// ended either way; but not for longer than the lease.
+// finish writes how a run ended. While the database is away it tries again: until the run is told
+// to end, and then for the time of a lease.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
-	ctx, cancel := context.WithTimeout(ctx, s.settings().Lease)
-	defer cancel()
+	lease := s.settings().Lease
+	told, tries := ctx.Done(), context.WithoutCancel(ctx)
+	var late <-chan time.Time
 	for {
-		err := s.Finish(ctx, r, o)
+		try, cancel := context.WithTimeout(tries, lease)
+		err := s.Finish(try, r, o)
+		cancel()
 		if err == nil || errors.Is(err, ErrFenced) {
 			return err
 		}
 		select {
 		case <-time.After(time.Second/2 + rand.N(time.Second)):
-		case <-ctx.Done():
+		case <-told:
+			told, late = nil, time.After(lease)
+		case <-late:
 			return err // the node does not know the run any more: obey releases the job
 		}
 	}

@@ -118,7 +118,7 @@ type modelJob struct {
 type modelNode struct {
 	node    jobs.Node
 	expires time.Time
-	left    bool
+	left    bool // or lost
 }
 
 type walk struct {
@@ -287,7 +287,7 @@ func (w *walk) heartbeat() string {
 		return "(no node)"
 	}
 	err := w.store.Heartbeat(w.t.Context(), n.node)
-	if !n.alive(w.now) {
+	if n.left {
 		if !errors.Is(err, jobs.ErrExpired) {
 			w.fail("heartbeat of lost node %s: %v", n.node.Incarnation, err)
 		}
@@ -324,10 +324,13 @@ func (w *walk) leave() string {
 func (w *walk) reap() string {
 	count, err := w.store.Reap(w.t.Context())
 	w.must(err)
+	for _, n := range w.nodes {
+		n.left = !n.alive(w.now)
+	}
 	w.lose(func(owner string) bool {
 		for _, n := range w.nodes {
 			if n.node.Incarnation == owner {
-				return !n.alive(w.now)
+				return n.left
 			}
 		}
 		return true

@@ -39,11 +39,12 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	return n, nil
 }
 
-// Heartbeat extends the lease of a node, and updates its number of slots. It returns [ErrExpired] if it was too late: then
-// other nodes run its jobs, or will.
+// Heartbeat extends the lease of a node, and updates its number of slots, also if the lease has
+// expired. It returns [ErrExpired] if [Scheduler.Reap] was called in between: then other nodes
+// run its jobs, or will.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3 WHERE incarnation = $1 AND expires > @now", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
+		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3 WHERE incarnation = $1 AND NOT lost", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
 		if err == nil && changed == 0 {
 			err = ErrExpired
 		}
@@ -58,6 +59,9 @@ func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 // Leave ends a node: its jobs are due on other nodes at once.
 func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation = $1", n.Incarnation); err != nil { // locks it
+			return err
+		}
 		if err := s.adopt(ctx, tx, "WHERE owner = $1 ORDER BY id @lock", n.Incarnation); err != nil {
 			return err
 		}
@@ -79,7 +83,10 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		var some int
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			lost, err := load(ctx, tx, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE expires > @now) LIMIT $1 @skip", reapAtOnce)
+			if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation IN (SELECT incarnation FROM @node WHERE expires <= @now AND NOT lost @skip)"); err != nil {
+				return err
+			}
+			lost, err := load(ctx, tx, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE NOT lost) LIMIT $1 @skip", reapAtOnce)
 			if err != nil {
 				return err
 			}

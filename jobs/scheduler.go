@@ -63,7 +63,7 @@ func (s *Scheduler) Close() error { return s.db.Close() }
 
 // Transactions lock rows in this order, so that they do not wait for each other in a circle:
 //
-//  1. the row of @mutex,
+//  1. the row of @mutex, and those of nodes,
 //  2. jobs, by ID, with what belongs to each: events, statistics, log,
 //  3. namespaces, by name,
 //  4. origins.

@@ -72,6 +72,8 @@ type worker struct {
 
 	mu      sync.Mutex
 	node    Node
+	beat    time.Time // of the last heartbeat
+	resumed time.Time // when heartbeats succeeded again after they had not for long; zero: always did
 	runs    map[runID]*activeRun
 	stopped bool      // runs that execute from now on end at once
 	rotated time.Time // when a run was last ended to rotate
@@ -198,6 +200,7 @@ func (w *worker) join(ctx context.Context) error {
 	if err := w.queue.Serve(n.Incarnation, cmp.Or(w.config.Slots, MaxSlots)); err != nil {
 		return fmt.Errorf("serve the queue of node %s: %w", n.Incarnation, err)
 	}
+	w.beaten()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.node = n
@@ -219,6 +222,9 @@ func (w *worker) heartbeat(ctx context.Context) error {
 	n := w.current()
 	n.Slots = w.slots()
 	err := w.store.Heartbeat(ctx, n)
+	if err == nil {
+		w.beaten()
+	}
 	if !errors.Is(err, ErrExpired) {
 		return err
 	}
@@ -227,7 +233,30 @@ func (w *worker) heartbeat(ctx context.Context) error {
 	return w.join(ctx)
 }
 
+// beaten notes that a heartbeat has succeeded.
+func (w *worker) beaten() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if !w.beat.IsZero() && now.Sub(w.beat) > w.store.settings().Lease/2 { // the lease of another one may have expired
+		w.resumed = now
+	}
+	w.beat = now
+}
+
+// mayReap reports whether the node has been in touch with the database for long enough to say
+// that others are lost: if the database was away, their leases have expired, too.
+func (w *worker) mayReap() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lease := w.store.settings().Lease
+	return time.Since(w.beat) <= lease && (w.resumed.IsZero() || time.Since(w.resumed) >= lease)
+}
+
 func (w *worker) reap(ctx context.Context) error {
+	if !w.mayReap() {
+		return nil
+	}
 	jobs, err := w.store.Reap(ctx)
 	if jobs > 0 {
 		w.config.Observer.Adopted(jobs)

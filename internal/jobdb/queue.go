@@ -130,7 +130,7 @@ const cancelAtOnce = 500
 func (q *queue[TTx]) CancelLost(ctx context.Context, tx Tx) error {
 	var waiting, running []int64
 	const lost = `SELECT id, state = 'running' FROM @river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
-		AND queue NOT IN (SELECT incarnation FROM @node WHERE expires > @now) ORDER BY id LIMIT $1`
+		AND queue NOT IN (SELECT incarnation FROM @node WHERE NOT lost) ORDER BY id LIMIT $1`
 	err := Each(ctx, tx, lost, []any{cancelAtOnce}, func(scan func(...any) error) error {
 		var id int64
 		var runs bool

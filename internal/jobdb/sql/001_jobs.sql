@@ -73,7 +73,8 @@ CREATE TABLE @node (
 	version     text   NOT NULL,
 	labels      text   NOT NULL, -- with commas between them
 	started     bigint NOT NULL,
-	expires     bigint NOT NULL
+	expires     bigint NOT NULL,
+	lost        boolean NOT NULL DEFAULT false -- its jobs run elsewhere: it cannot come back
 );
 
 -- What namespaces have used, for fair share.
