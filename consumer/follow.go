@@ -42,6 +42,9 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 	if q.ETag != "" && !w.noRanges {
 		q.Offset = r.last.offset // the last entity read, to recognize it, and what follows
 	}
+	if w.quiet == 1 && w.s.config.Idle != nil {
+		q.Wait = 0 // there was news: whether there is more is to be known at once
+	}
 	begun := time.Now()
 	resp, err := w.s.send(q)
 	var status *StatusError

@@ -203,6 +203,33 @@ func TestJobIdle(t *testing.T) {
 	}
 }
 
+// TestJobIdleAtOnce: Idle is called as soon as what a server has held a request for is committed.
+func TestJobIdleAtOnce(t *testing.T) {
+	f := newFeed("a0")
+	f.longPoll = true
+	inWorld(t, f, func(t *testing.T, w *world) {
+		sink := &memorySink{t: t}
+		committed := -1
+		c := w.newClient(Config{Follow: true, Idle: func() { committed = len(sink.got) }})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		job := Job{Client: c, URL: feedURL, Sink: sink}
+		go func() {
+			_, err := job.Run(ctx)
+			done <- err
+		}()
+		for n := 1; n < 4; n++ {
+			synctest.Wait()
+			if committed != n {
+				t.Errorf("called last when %d entities were committed, want %d", committed, n)
+			}
+			f.append(fmt.Sprintf("b%d-%d", n, n))
+		}
+		stop()
+		<-done
+	})
+}
+
 // TestJobLatest: the position at the end is stored even if there were no entities.
 func TestJobLatest(t *testing.T) {
 	f := newFeed("a0 b1")
