@@ -72,7 +72,7 @@ func (f *fakeServer) set(status int, header http.Header, down error) (requests i
 // TestServerDown has a server of 1,000 jobs that is down for half an hour.
 func TestServerDown(t *testing.T) {
 	t.Parallel()
-	many := size(1000, 150)
+	many, minutes := size(1000, 150), size(29, 6)
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{status: http.StatusOK}
 		store := inBubble(t, jobs.Kinds{"fake": requesting{}})
@@ -112,11 +112,11 @@ func TestServerDown(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		first := server.set(0, nil, errors.New("connection refused"))
-		time.Sleep(29 * time.Minute)
+		time.Sleep(time.Duration(minutes) * time.Minute)
 		probes := server.set(http.StatusOK, nil, nil)
-		t.Logf("%d requests in the first minute, and %d in the 29 after it", first, probes)
-		if probes > 29*60/48 || probes < 20 { // the pause is a minute, the second third of which is random
-			t.Errorf("%d requests in 29 minutes, want about one a minute", probes)
+		t.Logf("%d requests in the first minute, and %d in the %d after it", first, probes, minutes)
+		if probes > minutes*60/48+2 || probes < minutes*2/3 { // the pause is a minute, the second third of which is random
+			t.Errorf("%d requests in %d minutes, want about one a minute", probes, minutes)
 		}
 		if first > 120 { // as many as run, and probes
 			t.Errorf("%d requests before the server was known to be down, want at most one for each run, and probes", first)
