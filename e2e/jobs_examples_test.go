@@ -91,7 +91,10 @@ func TestJobExamples(t *testing.T) {
 	}
 	where := func() string { return feedctl(t, "jobs", "list", jobs) + node.stderr.String() }
 	// Runs report every 10 seconds.
-	waitFor(t, where, func() bool { return list()["bridge couchdb"] && list()["outbox run"] && list()["consume"] })
+	waitFor(t, where, func() bool {
+		have := list()
+		return have["bridge couchdb"] && have["outbox run"] && have["consume"]
+	})
 	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for the night
 	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-verify"} {
 		waitFor(t, where, func() bool { return strings.Contains(feedctl(t, "jobs", "history", job, jobs), "completed") })

@@ -107,10 +107,11 @@ func (r *jobsRig) restart(signal os.Signal) bool {
 	return true
 }
 
-// checkEnd checks how a worker ended after a signal.
+// checkEnd checks how a worker ended after a signal, which may have come before it had a handler
+// for it.
 func (r *jobsRig) checkEnd(p *process, signal os.Signal) {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if signal == os.Kill && ok && status.Signal() == syscall.SIGKILL || signal != os.Kill && p.cmd.ProcessState.Success() {
+	if ok && status.Signal() == signal || signal != os.Kill && p.cmd.ProcessState.Success() || r.noDatabase(p) {
 		return
 	}
 	r.t.Errorf("%s ended with %v after %v:\n%s", p.name, p.cmd.ProcessState, signal, p.stderr)
@@ -154,12 +155,17 @@ func (r *jobsRig) checkWorkers() {
 	for _, p := range r.workers {
 		switch {
 		case !p.ended():
-		case r.several && strings.HasPrefix(p.stderr.String(), "feedctl: open database of jobs: "):
+		case r.noDatabase(p):
 			p.start()
 		default:
 			r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
 		}
 	}
+}
+
+// noDatabase reports whether a worker ended because its database was away when it was started.
+func (r *jobsRig) noDatabase(p *process) bool {
+	return r.several && strings.HasPrefix(p.stderr.String(), "feedctl: open database of jobs: ")
 }
 
 // calm ends what disturbs the jobs.

@@ -8,3 +8,6 @@ func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defa
 
 // Canonical returns a document as it is stored and compared.
 func Canonical(d *Document) string { return d.canonical() }
+
+// How says how a run has ended, as an [Observer] is told.
+func (o *Outcome) How() string { return o.how(nil) }

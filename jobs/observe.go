@@ -48,7 +48,7 @@ func (o *Outcome) how(cause error) string {
 	case o.End == Stopped && errors.Is(cause, errChanged):
 		return "changed"
 	}
-	return map[End]string{Stopped: "stopped", CaughtUp: "idle", Done: "completed", Crashed: "crashed", Rejected: "failed", Duplicate: "duplicate"}[o.End]
+	return map[End]string{Stopped: "stopped", CaughtUp: "idle", Done: "completed", Crashed: "crashed", Rejected: "failed", Duplicate: "duplicate", Found: "found"}[o.End]
 }
 
 // A Count is how many jobs of a kind are in a state.

@@ -25,14 +25,14 @@ type Settings struct {
 	Interval   time.Duration
 	MaxChurn   int
 	MinRunTime time.Duration
-	// StartupJitter is the time over which runs that were started together are spread.
+	// StartupJitter is the period over which runs that are started together are spread.
 	StartupJitter time.Duration
 	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
 	// limit.
 	PerOrigin int
 	// Backoff is how long jobs wait after errors, if their documents do not say.
 	Backoff Backoff
-	// HealthThreshold is how long a run must last for errors before it not to count.
+	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration
 	// HalfLife is the time in which the usage of a namespace halves.
 	HalfLife time.Duration
@@ -109,7 +109,7 @@ func (s *Settings) fields() []field {
 		{"interval", "time between two rotations of a node", span{&s.Interval, second, time.Hour}},
 		{"max-churn", "runs that end in a rotation, for jobs that wait", count{&s.MaxChurn, 1, MaxSlots}},
 		{"min-run-time", "time for which a run is not rotated", span{&s.MinRunTime, 0, day}},
-		{"startup-jitter", "time over which the runs begin that were started together", span{&s.StartupJitter, 0, 10 * time.Minute}},
+		{"startup-jitter", "period over which runs started together are spread", span{&s.StartupJitter, 0, 10 * time.Minute}},
 		{"max-per-origin", "jobs that use the same server at the same time; 0: no limit", count{&s.PerOrigin, 0, 1_000_000}},
 		{"backoff-min", "time that a job waits after its first error", span{&s.Backoff.Min, second, day}},
 		{"backoff-max", "longest time that a job waits after errors", span{&s.Backoff.Max, second, week}},
@@ -117,7 +117,7 @@ func (s *Settings) fields() []field {
 		{"usage-half-life", "time in which what a namespace has used counts half", span{&s.HalfLife, second, week}},
 		{"lease", "time after which the jobs of a silent node run elsewhere", span{&s.Lease, 3 * heartbeatEvery, time.Hour}},
 		{"history", "events that are kept of each job", count{&s.History, 1, 1000}},
-		{"retention", "time for which ended jobs that run once, and lost nodes, are kept", span{&s.Retention, time.Minute, 52 * week}},
+		{"retention", "how long ended one-time jobs and lost nodes are kept", span{&s.Retention, time.Minute, 52 * week}},
 	}
 }
 

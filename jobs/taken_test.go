@@ -86,6 +86,18 @@ func TestFindings(t *testing.T) {
 	})
 }
 
+// TestHow: there is a word for each way in which a run can end.
+func TestHow(t *testing.T) {
+	seen := map[string]jobs.End{"": -1}
+	for end := jobs.Stopped; end <= jobs.Found; end++ {
+		word := (&jobs.Outcome{End: end}).How()
+		if other, ok := seen[word]; ok {
+			t.Errorf("%d and %d are %q", end, other, word)
+		}
+		seen[word] = end
+	}
+}
+
 // TestTransientDuplicate applies a job while one that runs once writes to its target: it waits. The
 // opposite is refused.
 func TestTransientDuplicate(t *testing.T) {

@@ -15,8 +15,8 @@ func newExport(c *commands) *cobra.Command {
 		Use:   "export",
 		Short: "Print the stored jobs as a file of jobs",
 		Long: `Export prints jobs as "jobs apply" and "jobs standalone" read them: as YAML, or as JSON with
---json. They are as they were applied, whether they have been paused or resumed since. Jobs of
-"jobs run" are left out. Credentials are references.` + exit.Help(exit.NotFound, exit.Interrupted),
+--json, as applied, even if they have been paused or resumed since. Jobs of "jobs run" are
+left out. Credentials are references.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs export >jobs.yaml
   feedctl jobs export -n shop --db sqlite:jobs.db | feedctl jobs apply -f - --db postgres://db.example.org/jobs`,
 		Args: cobra.NoArgs,

@@ -223,7 +223,7 @@ func TestSelect(t *testing.T) {
 	m.prints(`{"jobs":["shop/orders"],"changed":1}`+"\n", "jobs", "restart", "--selector", "team=data", "--json")
 	m.fails(2, []string{"jobs", "cancel", "shop/orders"}, "job follows its source", `Try: "feedctl jobs pause"`)
 	m.prints(`{"jobs":["shop/prices"],"changed":1}`+"\n", "jobs", "cancel", "--all", "--json")
-	m.prints("shop/prices does not run, or has ended already\n", "jobs", "cancel", "shop/prices")
+	m.prints("shop/prices is not running, or has already ended\n", "jobs", "cancel", "shop/prices")
 	m.fails(2, []string{"jobs", "delete", "--all"}, "delete 2 jobs: there is no terminal")
 	m.prints("deleted shop/orders; what it has written to t stays\n", "jobs", "delete", "shop/orders")
 	m.prints("deleted shop/prices\n", "jobs", "delete", "--all", "--yes")

@@ -29,7 +29,7 @@ func newRun(c *commands) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run KIND SOURCE [TARGET]",
-		Short: "Run a job once that is in no file",
+		Short: "Run a job once, without a file",
 		Long: `Run adds a job that runs once on one of the nodes, and waits for its end. It is not retried
 if it crashes. It is kept for a day after its end, and then deleted.
 

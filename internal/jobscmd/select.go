@@ -221,17 +221,17 @@ begins from zero: each continues at its position.`,
 func newCancel(c *commands) *cobra.Command {
 	return newVerb(c, verb{
 		use:   "cancel",
-		short: "End jobs that do not follow before they are done",
-		long: `Cancel stops jobs that run to an end, as those of "jobs run", and those that wait to begin.
-They are failed then, and run again only if "jobs restart" or a changed file says so; a job
-with a schedule waits for its next time. What they have written stays.
+		short: "Cancel jobs before they are done",
+		long: `Cancel stops jobs that run to an end, such as those of "jobs run", and those that wait to
+begin. They are failed then, and run again only if "jobs restart" or a changed file says so;
+a job with a schedule waits for its next time. What they have written stays.
 
 This differs from "jobs pause", after which a job continues with "jobs resume", and from
 "jobs delete", which also removes the job and its history, as CouchDB's cancel does. A job
 that follows has no end: pause or delete it. Flags do not select such jobs.`,
 		example: `  feedctl jobs cancel shop/run-4f5a0c9d1e2b3a47
   feedctl jobs cancel --kind verify --state running`,
-		past: "cancelled", already: "does not run, or has ended already", do: (*jobs.Scheduler).Cancel,
+		past: "cancelled", already: "is not running, or has already ended", do: (*jobs.Scheduler).Cancel,
 		skips: func(d *jobs.Document) bool { return d.Follow },
 	})
 }

@@ -16,9 +16,9 @@ func newSettings(c *commands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "settings [NAME=VALUE…]",
 		Short: "Show and change the settings of the scheduler",
-		Long: `Settings prints the settings of the scheduler, with their defaults. With arguments it changes
-some first: NAME=VALUE sets one, and NAME= resets it to its default. Either all of them are
-changed, or none. They are stored in the database; nodes use them within seconds.
+		Long: `Settings prints the settings of the scheduler, with their defaults. With arguments it
+changes some first: NAME=VALUE sets one, and NAME= resets it to its default. Either all of
+them are changed, or none. They are stored in the database; nodes use them within seconds.
 
 Times are a number and a unit, as 90s, 4h30m or 7d.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs settings

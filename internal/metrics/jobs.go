@@ -95,7 +95,7 @@ func (j *Jobs) query(ctx context.Context, to chan<- prometheus.Metric) error {
 	for _, c := range counts {
 		labels := []string{"namespace", c.Namespace, "kind", c.Kind, "state", string(c.State)}
 		send("jobs", "Jobs.", float64(c.Jobs), labels...)
-		send("job_pending", "Entities that these jobs have still to read, as far as known.", float64(c.Pending), labels...)
+		send("job_pending", "Entities that these jobs still have to read, as far as known.", float64(c.Pending), labels...)
 		send("job_lag_seconds", "The longest lag of one of these jobs, as far as known.", c.Lag.Seconds(), labels...)
 	}
 	nodes, err := j.store.Nodes(ctx)
@@ -136,7 +136,7 @@ func (j *Jobs) query(ctx context.Context, to chan<- prometheus.Metric) error {
 	}
 	tenants, err := j.store.Tenants(ctx)
 	for _, t := range tenants {
-		send("tenant_usage_seconds", "What ended runs of the namespace have used of slots, halved every few minutes.", t.Usage, "namespace", t.Namespace)
+		send("tenant_usage_seconds", "Slot seconds used by ended runs of the namespace, halved every usage-half-life.", t.Usage, "namespace", t.Namespace)
 		send("tenant_shares", "Shares of the namespace.", float64(t.Shares), "namespace", t.Namespace)
 		send("tenant_waiting", "Jobs of the namespace that are due and wait.", float64(t.Waiting), "namespace", t.Namespace)
 	}

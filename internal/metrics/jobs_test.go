@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -45,7 +46,10 @@ func (e ends) Ended(d *jobs.Document, how string) {
 // TestJobs: the metrics say what jobs do, and there are no more of them with more jobs.
 func TestJobs(t *testing.T) {
 	t.Parallel()
-	store, err := jobs.Open(t.Context(), "sqlite::memory:", jobs.Kinds{"fake": fakeKind{}}, jobs.Defaults())
+	settings := jobs.Defaults()
+	settings.StartupJitter = 0
+	settings.Backoff.Min, settings.Backoff.Max = time.Hour, time.Hour // each job crashes once
+	store, err := jobs.Open(t.Context(), "sqlite::memory:", jobs.Kinds{"fake": fakeKind{}}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
