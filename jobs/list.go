@@ -41,6 +41,9 @@ const (
 	MaxLimit     = 1000
 )
 
+// MaxLabels is how many labels a [Filter] may have.
+const MaxLabels = 20
+
 // A Page is a part of a list of jobs, ordered by namespace and name. Jobs that are created or
 // deleted meanwhile do not make others appear twice or not at all.
 type Page struct {
@@ -139,9 +142,6 @@ func (c *conditions) where() string {
 // contains is the condition that a text contains another. LIKE depends on the database.
 func contains(text string) string { return "replace(" + text + ", ?, '') <> " + text }
 
-// maxLabels is how many labels a filter may have.
-const maxLabels = 20
-
 func (f *Filter) conditions() (c conditions, err error) {
 	if f.Namespace != "" {
 		c.add("j.namespace = ?", f.Namespace)
@@ -155,8 +155,8 @@ func (f *Filter) conditions() (c conditions, err error) {
 	if f.Name != "" {
 		c.add(contains("substr(j.id, length(j.namespace) + 2)"), f.Name)
 	}
-	if len(f.Labels) > maxLabels {
-		return c, fmt.Errorf("more than %d labels", maxLabels)
+	if len(f.Labels) > MaxLabels {
+		return c, fmt.Errorf("more than %d labels", MaxLabels)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		c.add(contains("j.labels"), labelLines(map[string]string{name: f.Labels[name]}))

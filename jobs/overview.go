@@ -152,33 +152,61 @@ func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now 
 	return tenants, err
 }
 
-// SetShares sets the shares of a namespace, from 1 to 1000. Those of two namespaces with jobs
-// that wait say how the slots are divided.
-func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
-	if shares < 1 || shares > 1000 {
-		return InvalidError{{Field: "shares", Message: fmt.Sprintf("invalid shares %d: want 1 to 1000", shares)}}
-	}
-	return s.setTenant(ctx, "shares", namespace, shares)
+// A Tenant is what can be set of a namespace. What is nil stays as it is.
+type Tenant struct {
+	// Shares are 1 to 1000. Those of two namespaces with jobs that wait say how the slots are
+	// divided.
+	Shares *int `json:"shares,omitempty"`
+	// MaxRunning is how many jobs of the namespace may run at the same time; 0 is no limit.
+	MaxRunning *int `json:"maxRunning,omitempty"`
 }
 
-// SetMaxRunning sets how many jobs of a namespace may run at the same time; 0 is no limit.
-func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most int) error {
-	if most < 0 {
-		return InvalidError{{Field: "maxRunning", Message: fmt.Sprintf("invalid number of running jobs %d: want 0 or more", most)}}
-	}
-	return s.setTenant(ctx, "max_running", namespace, most)
-}
-
-func (s *Scheduler) setTenant(ctx context.Context, column, namespace string, value int) error {
+func (t *Tenant) check(namespace string) (problems InvalidError) {
 	if !validName.MatchString(namespace) {
-		return InvalidError{{Field: "namespace", Message: fmt.Sprintf("invalid name %q: %s", namespace, nameRule)}}
+		problems = append(problems, Problem{Field: "namespace", Message: fmt.Sprintf("invalid name %q: %s", namespace, nameRule)})
+	}
+	if t.Shares != nil && (*t.Shares < 1 || *t.Shares > 1000) {
+		problems = append(problems, Problem{Field: "shares", Message: fmt.Sprintf("invalid shares %d: want 1 to 1000", *t.Shares)})
+	}
+	if t.MaxRunning != nil && *t.MaxRunning < 0 {
+		problems = append(problems, Problem{Field: "maxRunning", Message: fmt.Sprintf("invalid number of running jobs %d: want 0 or more", *t.MaxRunning)})
+	}
+	return problems
+}
+
+// SetTenant changes what is set of a namespace: all of t, or nothing if the error is not nil.
+// It is an [InvalidError] if the namespace or a value is invalid.
+func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) error {
+	if problems := t.check(namespace); len(problems) > 0 {
+		return problems
 	}
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, "+column+", charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET "+column+" = excluded."+column, namespace, value)
-		return err
+		for _, set := range []struct {
+			column string
+			value  *int
+		}{{"shares", t.Shares}, {"max_running", t.MaxRunning}} {
+			if set.value == nil {
+				continue
+			}
+			sql := "INSERT INTO @tenant (namespace, " + set.column + ", charged) VALUES ($1, $2, @now) ON CONFLICT (namespace) DO UPDATE SET " + set.column + " = excluded." + set.column
+			if _, err := tx.Exec(ctx, sql, namespace, *set.value); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("set %s of namespace %s: %w", column, namespace, err)
+		return fmt.Errorf("set shares of namespace %s: %w", namespace, err)
 	}
 	return nil
+}
+
+// SetShares is SetTenant for [Tenant.Shares].
+func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
+	return s.SetTenant(ctx, namespace, Tenant{Shares: &shares})
+}
+
+// SetMaxRunning is SetTenant for [Tenant.MaxRunning].
+func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most int) error {
+	return s.SetTenant(ctx, namespace, Tenant{MaxRunning: &most})
 }

@@ -108,7 +108,7 @@ func (a *API) routes(runs http.Handler) chi.Router {
 	for _, r := range a.table() {
 		handlers := methods{}
 		for method, o := range r.operations {
-			handlers[method] = o.handle
+			handlers[method] = wellFormed(o.query, o.handle)
 		}
 		mux.Handle(r.pattern, a.endpoint(handlers))
 	}

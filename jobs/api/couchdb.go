@@ -382,8 +382,8 @@ func (a *API) schedulerJobs(w http.ResponseWriter, r *http.Request) error {
 	p := query(r)
 	f := couchFilter{Filter: jobs.Filter{States: statesAs("pending", "running", "crashing")}}
 	f.paged(p)
-	if err := p.end(); err != nil {
-		return err
+	if p.err != nil {
+		return p.err
 	}
 	return a.sendView(w, r, f, "jobs", (*viewed).couchJob)
 }
@@ -402,8 +402,8 @@ func (a *API) schedulerDocs(w http.ResponseWriter, r *http.Request) error {
 		f.States = statesAs(names...)
 		f.none = len(f.States) == 0
 	}
-	if err := p.end(); err != nil {
-		return err
+	if p.err != nil {
+		return p.err
 	}
 	return a.sendView(w, r, f, "docs", (*viewed).couchDoc)
 }
@@ -430,9 +430,6 @@ func (a *API) schedulerDoc(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) activeTasks(w http.ResponseWriter, r *http.Request) error {
-	if err := query(r).end(); err != nil {
-		return err
-	}
 	f := couchFilter{Filter: jobs.Filter{States: statesAs("running")}, limit: 1 << 30}
 	rows, err := a.rows(r.Context(), f, (*viewed).couchTask)
 	if err != nil {

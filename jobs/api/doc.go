@@ -28,7 +28,7 @@
 //	GET    /_scheduler/docs/NS/_replicator           the jobs of a namespace
 //	GET    /_scheduler/docs/NS/_replicator/NAME      one of them
 //	GET    /_active_tasks                            jobs that run or are idle
-//	GET    /openapi.json                             a description of all of this (OpenAPI 3.1)
+//	GET    /openapi.json                             a description of the resources (OpenAPI 3.1)
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   its database does, too; 503 says what does not
 //
@@ -37,11 +37,11 @@
 //
 // Bodies are JSON. A job has the fields that it has in a file, the documents that
 // /api/v1/validate takes are those of a file. Unknown fields are refused, and so are unknown
-// parameters.
+// parameters, before anything is done.
 //
 // The list takes the parameters namespace, state, kind, origin, name and label (NAME=VALUE),
 // of which state and label may have several values, separated by commas: jobs have one of the
-// states, and all of the labels. A page has up to limit jobs; its "next" is the cursor of the
+// states, and all of the labels, of which there may be up to 20. A page has up to limit jobs; its "next" is the cursor of the
 // next page.
 //
 // The export takes the same parameters, except cursor and limit, and format: json or yaml.

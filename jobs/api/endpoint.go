@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/internal/pgerr"
 	"github.com/feedctl/feedctl/internal/problem"
@@ -75,6 +76,23 @@ func bounded(h handler) handler {
 	}
 }
 
+// wellFormed wraps a handler for paths that can exist, and queries that have only the given
+// parameters. The database takes no other text.
+func wellFormed(known []string, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if !isText(r.URL.Path) {
+			return noResource()
+		}
+		if err := query(r).only(known); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
+// isText reports whether PostgreSQL can store a text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
 func allowed(check func(http.Header, *http.Request) error, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := check(w.Header(), r); err != nil {
@@ -84,7 +102,9 @@ func allowed(check func(http.Header, *http.Request) error, h handler) handler {
 	}
 }
 
-func (a *API) nothing(http.ResponseWriter, *http.Request) error {
+func (a *API) nothing(http.ResponseWriter, *http.Request) error { return noResource() }
+
+func noResource() error {
 	return problem.New(http.StatusNotFound, "no-resource", "there is nothing at this path")
 }
 

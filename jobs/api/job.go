@@ -29,9 +29,6 @@ func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status 
 }
 
 func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
-	if err := query(r).end(); err != nil {
-		return err
-	}
 	return a.sendJob(w, r, id(r), http.StatusOK)
 }
 

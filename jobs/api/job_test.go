@@ -219,11 +219,39 @@ func TestList(t *testing.T) {
 		if len(paged) != 6 || !slices.IsSorted(paged) {
 			t.Errorf("pages: %v", paged)
 		}
-		for _, query := range []string{"state=sleeping", "limit=-1", "limit=x", "label=x", "cursor=x", "statr=idle", "kind=a&kind=b", "%zz"} {
+		s.want(t, 200, "GET", "/api/v1/jobs?"+labels(20), "")
+		for _, query := range []string{labels(21), "label=odd=1&label=odd=0", "name=%ff", "kind=a%00", "label=a=%00", "%00=1", "cursor=a/%ff", "state=sleeping", "limit=-1", "limit=x", "label=x", "cursor=x", "statr=idle", "kind=a&kind=b", "%zz"} {
 			s.want(t, http.StatusBadRequest, "GET", "/api/v1/jobs?"+query, "")
 		}
 		if got := at(s.want(t, 200, "GET", "/api/v1/jobs?limit=1", ""), "totals"); fmt.Sprint(got) != "map[paused:1 pending:5]" {
 			t.Errorf("totals %v", got)
+		}
+	})
+}
+
+// labels returns a query for jobs with labels.
+func labels(n int) string {
+	all := make([]string, n)
+	for n := range all {
+		all[n] = fmt.Sprintf("label=l%d=x", n)
+	}
+	return strings.Join(all, "&")
+}
+
+// TestNotText: a path that is not text is of nothing, and no error of the server.
+func TestNotText(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
+		for _, path := range []string{
+			"/api/v1/namespaces/a%00/jobs/x", "/api/v1/namespaces/a/jobs/%ff", "/api/v1/namespaces/a/jobs/%00/logs", "/_scheduler/jobs/a/%00",
+			"/_scheduler/docs/%ff/_replicator", "/_scheduler/docs/a%2F_replicator/%ff", "/api/v1/namespaces/a%2F/jobs/%00",
+		} {
+			s.want(t, 404, "GET", path, "")
+		}
+		s.want(t, 404, "DELETE", "/api/v1/namespaces/a/jobs/%ff", "")
+		s.want(t, 404, "PUT", "/api/v1/namespaces/a/jobs/%ff/desired", `"paused"`)
+		if s.log.Len() > 0 {
+			t.Errorf("logged %s", s.log)
 		}
 	})
 }

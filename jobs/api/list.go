@@ -13,10 +13,9 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// parameters are the query parameters that a request has read.
+// parameters are the query parameters of a request, and what is wrong with those that were read.
 type parameters struct {
 	values url.Values
-	known  []string
 	err    error
 }
 
@@ -36,7 +35,6 @@ func (p *parameters) invalid(format string, args ...any) {
 
 // text returns a parameter that may be given once.
 func (p *parameters) text(name string) string {
-	p.known = append(p.known, name)
 	all := p.values[name]
 	if len(all) > 1 {
 		p.invalid("parameter %q is there %d times", name, len(all))
@@ -60,7 +58,6 @@ func (p *parameters) number(name string, otherwise int) int {
 
 // list returns a parameter with values that are separated by commas, or given several times.
 func (p *parameters) list(name string) (all []string) {
-	p.known = append(p.known, name)
 	for _, values := range p.values[name] {
 		for value := range strings.SplitSeq(values, ",") {
 			if value != "" {
@@ -71,11 +68,13 @@ func (p *parameters) list(name string) (all []string) {
 	return all
 }
 
-// end returns an error for what was wrong, or for parameters that were not read.
-func (p *parameters) end() error {
+// only returns an error if there are parameters that are not known, or not text.
+func (p *parameters) only(known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
-		if !slices.Contains(p.known, name) {
-			p.invalid("unknown parameter %.100q%s", name, suggest.DidYouMean(name, p.known, ""))
+		if !slices.Contains(known, name) {
+			p.invalid("unknown parameter %.100q%s", name, suggest.DidYouMean(name, known, ""))
+		} else if !isText(strings.Join(p.values[name], "")) {
+			p.invalid("parameter %q is not UTF-8, or has a NUL", name)
 		}
 	}
 	return p.err
@@ -98,7 +97,13 @@ func (p *parameters) filter() jobs.Filter {
 		if f.Labels == nil {
 			f.Labels = map[string]string{}
 		}
+		if other, ok := f.Labels[name]; ok && other != value {
+			p.invalid("label %.100q has two values: no job can have both", name)
+		}
 		f.Labels[name] = value
+	}
+	if len(f.Labels) > jobs.MaxLabels {
+		p.invalid("there are %d labels: want at most %d", len(f.Labels), jobs.MaxLabels)
 	}
 	return f
 }
@@ -117,8 +122,8 @@ func (a *API) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if f.After != "" && !strings.Contains(f.After, "/") {
 		p.invalid("invalid cursor %.100q: want the \"next\" of the page before", f.After)
 	}
-	if err := p.end(); err != nil {
-		return err
+	if p.err != nil {
+		return p.err
 	}
 	page, err := a.jobs.List(r.Context(), f)
 	if err != nil {

@@ -30,8 +30,8 @@ func (a *API) getLogs(w http.ResponseWriter, r *http.Request) error {
 	if follow != "" && follow != "true" && follow != "false" {
 		p.invalid("parameter \"follow\" is %.100q: want true or false", follow)
 	}
-	if err := p.end(); err != nil {
-		return err
+	if p.err != nil {
+		return p.err
 	}
 	if follow == "true" && r.Method == http.MethodGet {
 		return a.followLogs(w, r, after)

@@ -36,6 +36,10 @@ func TestRuns(t *testing.T) {
 		}
 		s.want(t, 422, "POST", "/api/v1/runs", `{"kind": "fake", "source": "a", "follow": true}`)
 		s.want(t, 422, "POST", "/api/v1/runs", `{"kind": "none"}`)
+		s.want(t, 400, "POST", "/api/v1/runs?dryRun=true", `{"kind": "fake", "source": "twice"}`)
+		if got := s.want(t, 200, "GET", "/api/v1/jobs", ""); len(got["jobs"].([]any)) != 1 {
+			t.Errorf("after a request with an unknown parameter: %v", got)
+		}
 		s.want(t, 201, "PUT", orders, ordersDoc)
 		if got := s.want(t, 409, "POST", orders+"/cancel", ""); got["type"] != "urn:feedctl:problem:follows" {
 			t.Errorf("cancel of a job that follows: %v", got)
@@ -63,8 +67,12 @@ func TestOverviews(t *testing.T) {
 		if shop := got["tenants"].([]any)[1]; at(shop, "namespace") != "shop" || at(shop, "shares") != 250.0 || at(shop, "maxRunning") != 3.0 {
 			t.Errorf("tenants: %v", got)
 		}
-		for body, status := range map[string]int{`{"shares": 0}`: 422, `{"maxRunning": -1}`: 422, `{"share": 1}`: 400, `[]`: 400, `{} {}`: 400, ``: 400} {
+		for body, status := range map[string]int{`{"shares": 0}`: 422, `{"maxRunning": -1}`: 422, `{"share": 1}`: 400, `[]`: 400, `{} {}`: 400, ``: 400, " \n": 400, `{"shares": 7, "maxRunning": -1}`: 422} {
 			s.want(t, status, "PATCH", "/api/v1/tenants/shop", body)
+		}
+		got = s.want(t, 200, "GET", "/api/v1/tenants", "")
+		if shop := got["tenants"].([]any)[1]; at(shop, "shares") != 250.0 || at(shop, "maxRunning") != 3.0 {
+			t.Errorf("after changes that are refused: %v", got)
 		}
 		s.want(t, 422, "PATCH", "/api/v1/tenants/Shop!", `{"shares": 1}`)
 		value := func(got map[string]any, name string) any {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -26,7 +25,8 @@ func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) error {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "feedctl jobs", "version": "1",
-			"description": "Errors are application/problem+json. The package documentation of jobs/api has their types.",
+			"description": "Errors are application/problem+json. Their types are in the package documentation of jobs/api, and what is not " +
+				"described here: the fields ETag, If-Match, If-None-Match and Location, the lines that follow=true sends, export in YAML, and /runs/.",
 		},
 		"paths":    paths,
 		"security": []any{map[string]any{"bearer": []any{}}, map[string]any{"basic": []any{}}},
@@ -48,26 +48,39 @@ func (s schemas) operation(pattern string, o operation) map[string]any {
 		parameters = append(parameters, map[string]any{"name": match[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, name := range o.query {
-		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string"}})
+		parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": parameterSchema(name)})
 	}
-	status := cmp.Or(o.status, http.StatusOK)
-	answers := map[string]any{"description": http.StatusText(status)}
-	if media, ok := o.gives.(string); ok {
-		answers["content"] = map[string]any{media: map[string]any{}}
-	} else if o.gives != nil {
-		answers["content"] = s.content(o.gives)
+	responses := map[string]any{
+		"default": map[string]any{"description": "A problem", "content": map[string]any{"application/problem+json": map[string]any{}}},
 	}
-	described := map[string]any{
-		"summary": o.summary, "parameters": parameters,
-		"responses": map[string]any{
-			strconv.Itoa(status): answers,
-			"default":            map[string]any{"description": "A problem", "content": map[string]any{"application/problem+json": map[string]any{}}},
-		},
+	statuses := o.statuses
+	if statuses == nil {
+		statuses = []int{http.StatusOK}
 	}
+	for _, status := range statuses {
+		answers := map[string]any{"description": http.StatusText(status)}
+		if media, ok := o.gives.(string); ok {
+			answers["content"] = map[string]any{media: map[string]any{}}
+		} else if o.gives != nil {
+			answers["content"] = s.content(o.gives)
+		}
+		responses[strconv.Itoa(status)] = answers
+	}
+	described := map[string]any{"summary": o.summary, "parameters": parameters, "responses": responses}
 	if o.takes != nil {
 		described["requestBody"] = map[string]any{"required": true, "content": s.content(o.takes)}
 	}
 	return described
+}
+
+func parameterSchema(name string) map[string]any {
+	switch name {
+	case "limit", "skip", "after":
+		return map[string]any{"type": "integer", "minimum": 0}
+	case "follow":
+		return map[string]any{"type": "boolean"}
+	}
+	return map[string]any{"type": "string"}
 }
 
 func (s schemas) content(v any) map[string]any {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +29,24 @@ func TestOpenAPI(t *testing.T) {
 	for pattern, resource := range paths {
 		path := strings.NewReplacer("{namespace}", "shop", "{name}", "orders").Replace(pattern)
 		for method, operation := range resource.(map[string]any) {
+			known := []string{}
+			parameters, _ := at(operation, "parameters").([]any)
+			for _, p := range parameters {
+				if at(p, "in") != "query" {
+					continue
+				}
+				name := fmt.Sprint(at(p, "name"))
+				known = append(known, name)
+				_, err := strconv.Atoi(samples[name])
+				if got := at(p, "schema", "type"); (got == "integer") != (err == nil) {
+					t.Errorf("%s: %s is described as %v", path, name, got)
+				}
+			}
+			for name, value := range samples {
+				if !slices.Contains(known, name) {
+					s.want(t, 400, strings.ToUpper(method), path+"?"+name+"="+value, "")
+				}
+			}
 			if method == "delete" {
 				continue
 			}
@@ -37,21 +56,9 @@ func TestOpenAPI(t *testing.T) {
 				}
 				continue
 			}
-			known := []string{}
-			parameters, _ := at(operation, "parameters").([]any)
-			for _, p := range parameters {
-				if at(p, "in") == "query" {
-					known = append(known, fmt.Sprint(at(p, "name")))
-				}
-			}
 			for _, name := range known {
 				if got := s.ask(t, "GET", path+"?"+name+"="+samples[name], ""); got.Code != 200 {
 					t.Errorf("%s with %s: %d %s", path, name, got.Code, got.Body)
-				}
-			}
-			for name, value := range samples {
-				if len(known) > 0 && !slices.Contains(known, name) {
-					s.want(t, 400, "GET", path+"?"+name+"="+value, "")
 				}
 			}
 			w := s.ask(t, "GET", path, "")
@@ -61,6 +68,21 @@ func TestOpenAPI(t *testing.T) {
 			} else if schema != nil {
 				matches(t, path, decode[any](t, w), schema, described)
 			}
+		}
+	}
+}
+
+// TestCreatedIsDescribed: a job that is created is no problem.
+func TestCreatedIsDescribed(t *testing.T) {
+	t.Parallel()
+	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
+	described := s.want(t, 200, "GET", "/openapi.json", "")
+	put := at(described, "paths", "/api/v1/namespaces/{namespace}/jobs/{name}", "put", "responses")
+	for _, status := range []int{201, 200} {
+		got := s.want(t, status, "PUT", orders, ordersDoc)
+		matches(t, orders, any(got), at(put, strconv.Itoa(status), "content", "application/json", "schema"), described)
+		if at(put, strconv.Itoa(status)) == nil {
+			t.Errorf("%d is not described", status)
 		}
 	}
 }

@@ -17,9 +17,6 @@ import (
 // overview returns the handler of a list that is short: of nodes, servers or namespaces.
 func overview[T any](member string, list func(context.Context) ([]T, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := query(r).end(); err != nil {
-			return err
-		}
 		all, err := list(r.Context())
 		if err != nil {
 			return err
@@ -31,27 +28,13 @@ func overview[T any](member string, list func(context.Context) ([]T, error)) han
 	}
 }
 
-// A tenant is what can be set of a namespace. What is absent stays as it is.
-type tenant struct {
-	Shares     *int `json:"shares,omitempty"`
-	MaxRunning *int `json:"maxRunning,omitempty"`
-}
-
 func (a *API) patchTenant(w http.ResponseWriter, r *http.Request) error {
-	var t tenant
+	var t jobs.Tenant
 	if err := object(w, r, &t); err != nil {
 		return err
 	}
-	namespace := chi.URLParam(r, "namespace")
-	if t.Shares != nil {
-		if err := a.jobs.SetShares(r.Context(), namespace, *t.Shares); err != nil {
-			return err
-		}
-	}
-	if t.MaxRunning != nil {
-		if err := a.jobs.SetMaxRunning(r.Context(), namespace, *t.MaxRunning); err != nil {
-			return err
-		}
+	if err := a.jobs.SetTenant(r.Context(), chi.URLParam(r, "namespace"), t); err != nil {
+		return err
 	}
 	return overview("tenants", a.jobs.Tenants)(w, r)
 }
@@ -62,9 +45,6 @@ type settings struct {
 }
 
 func (a *API) getSettings(w http.ResponseWriter, r *http.Request) error {
-	if err := query(r).end(); err != nil {
-		return err
-	}
 	s, err := a.jobs.Settings(r.Context())
 	if err != nil {
 		return err
@@ -90,6 +70,9 @@ func object(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return err
 	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return problem.New(http.StatusBadRequest, "invalid-request", "the body is empty: want a JSON object")
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err = d.Decode(into); err == nil {
@@ -97,7 +80,7 @@ func object(w http.ResponseWriter, r *http.Request, into any) error {
 			err = errors.New("there is more than one value")
 		}
 	}
-	if !errors.Is(err, io.EOF) || len(text) == 0 {
+	if !errors.Is(err, io.EOF) {
 		return problem.New(http.StatusBadRequest, "invalid-request", "the body: %v", err)
 	}
 	return nil

@@ -14,14 +14,14 @@ type route struct {
 
 type operations map[string]operation // by method
 
-// An operation is what a method does. The handler is what counts; the rest describes it.
+// An operation is what a method does. The handler and the parameters count; the rest describes it.
 type operation struct {
-	handle  handler
-	summary string
-	query   []string // names of parameters
-	takes   any      // a value of the type of the body of the request; nil if it has none
-	gives   any      // the same for the answer; a text is its media type
-	status  int      // 200 if it is 0
+	handle   handler
+	summary  string
+	query    []string // names of parameters; others are refused
+	takes    any      // a value of the type of the body of the request; nil if it has none
+	gives    any      // the same for the answer; a text is its media type
+	statuses []int    // without errors; 200 if it is nil
 }
 
 // anyOf is a JSON object with members of its own.
@@ -61,38 +61,38 @@ func (a *API) table() []route {
 	selects := []string{"namespace", "state", "kind", "origin", "name", "label"}
 	paged, states := []string{"limit", "skip"}, []string{"limit", "skip", "states"}
 	return []route{
-		{"/healthz", operations{"GET": {a.health, "Whether the process works", nil, nil, plain, 0}}},
-		{"/readyz", operations{"GET": {a.readiness, "Whether the process and its database work", nil, nil, plain, 0}}},
-		{"/openapi.json", operations{"GET": {reads(a.openAPI), "This description", nil, nil, anyOf{}, 0}}},
-		{"/api/v1/jobs", operations{"GET": {reads(a.listJobs), "A page of jobs, and how many are in each state", append([]string{"cursor", "limit"}, selects...), nil, list{}, 0}}},
-		{"/api/v1/validate", operations{"POST": {reads(a.validateAll), "Check many jobs, and store nothing", nil, collection{}, validated{}, 0}}},
-		{"/api/v1/export", operations{"GET": {reads(a.export), "The documents of jobs, as a file", append([]string{"format"}, selects...), nil, collection{}, 0}}},
-		{"/api/v1/runs", operations{"POST": {writes(a.postRun), "Run a job once", nil, document, described, http.StatusAccepted}}},
-		{"/api/v1/nodes", operations{"GET": {reads(overview("nodes", a.jobs.Nodes)), "The nodes", nil, nil, nodeList{}, 0}}},
-		{"/api/v1/origins", operations{"GET": {reads(overview("origins", a.jobs.Origins)), "The servers that jobs use", nil, nil, originList{}, 0}}},
-		{"/api/v1/tenants", operations{"GET": {reads(overview("tenants", a.jobs.Tenants)), "The namespaces, and what they use", nil, nil, tenantList{}, 0}}},
-		{"/api/v1/tenants/{namespace}", operations{"PATCH": {writes(a.patchTenant), "Set the shares of a namespace", nil, tenant{}, tenantList{}, 0}}},
+		{"/healthz", operations{"GET": {a.health, "Whether the process works", nil, nil, plain, nil}}},
+		{"/readyz", operations{"GET": {a.readiness, "Whether the process and its database work", nil, nil, plain, nil}}},
+		{"/openapi.json", operations{"GET": {reads(a.openAPI), "This description", nil, nil, anyOf{}, nil}}},
+		{"/api/v1/jobs", operations{"GET": {reads(a.listJobs), "A page of jobs, and how many are in each state", append([]string{"cursor", "limit"}, selects...), nil, list{}, nil}}},
+		{"/api/v1/validate", operations{"POST": {reads(a.validateAll), "Check many jobs, and store nothing", nil, collection{}, validated{}, nil}}},
+		{"/api/v1/export", operations{"GET": {reads(a.export), "The documents of jobs, as a file", append([]string{"format"}, selects...), nil, collection{}, nil}}},
+		{"/api/v1/runs", operations{"POST": {writes(a.postRun), "Run a job once", nil, document, described, []int{http.StatusAccepted}}}},
+		{"/api/v1/nodes", operations{"GET": {reads(overview("nodes", a.jobs.Nodes)), "The nodes", nil, nil, nodeList{}, nil}}},
+		{"/api/v1/origins", operations{"GET": {reads(overview("origins", a.jobs.Origins)), "The servers that jobs use", nil, nil, originList{}, nil}}},
+		{"/api/v1/tenants", operations{"GET": {reads(overview("tenants", a.jobs.Tenants)), "The namespaces, and what they use", nil, nil, tenantList{}, nil}}},
+		{"/api/v1/tenants/{namespace}", operations{"PATCH": {writes(a.patchTenant), "Set the shares of a namespace", nil, jobs.Tenant{}, tenantList{}, nil}}},
 		{"/api/v1/settings", operations{
-			"GET":   {reads(a.getSettings), "The settings of the scheduler", nil, nil, settings{}, 0},
-			"PATCH": {writes(a.patchSettings), "Change settings; an empty value resets one", nil, map[string]string{}, settings{}, 0},
+			"GET":   {reads(a.getSettings), "The settings of the scheduler", nil, nil, settings{}, nil},
+			"PATCH": {writes(a.patchSettings), "Change settings; an empty value resets one", nil, map[string]string{}, settings{}, nil},
 		}},
 		{job, operations{
-			"GET":    {reads(a.getJob), "A job, where it stands and why", nil, nil, described, 0},
-			"PUT":    {writes(a.putJob), "Create a job, or change it", nil, document, described, 0},
-			"DELETE": {writes(a.deleteJob), "Delete a job; what it has written stays", nil, nil, nil, http.StatusNoContent},
+			"GET":    {reads(a.getJob), "A job, where it stands and why", nil, nil, described, nil},
+			"PUT":    {writes(a.putJob), "Create a job, or change it", nil, document, described, []int{http.StatusOK, http.StatusCreated}},
+			"DELETE": {writes(a.deleteJob), "Delete a job; what it has written stays", nil, nil, nil, []int{http.StatusNoContent}},
 		}},
-		{job + ":validate", operations{"POST": {reads(a.validateJob), "Check a job, and store nothing", nil, document, validated{}, 0}}},
-		{job + "/desired", operations{"PUT": {writes(a.putDesired), "Pause or resume a job", nil, "", described, 0}}},
-		{job + "/restart", operations{"POST": {writes(a.restartJob), "Make a job due at once, whatever happened before", nil, nil, described, 0}}},
-		{job + "/cancel", operations{"POST": {writes(a.cancelJob), "End a job that does not follow", nil, nil, described, 0}}},
-		{job + "/events", operations{"GET": {reads(a.getEvents), "The last events of a job, newest first", nil, nil, history{}, 0}}},
-		{job + "/logs", operations{"GET": {allowed(a.access.Read, a.getLogs), "The last warnings and errors of a job", []string{"after", "follow"}, nil, logLines{}, 0}}},
-		{"/_scheduler/jobs", operations{"GET": {reads(a.schedulerJobs), "Jobs that have not ended, as CouchDB has them", paged, nil, couchJobs{}, 0}}},
-		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(a.schedulerJob), "A job, as CouchDB has it", nil, nil, couchJob{}, 0}}},
-		{docs, operations{"GET": {reads(a.schedulerDocs), "All jobs with a document, as CouchDB has them", states, nil, couchDocs{}, 0}}},
-		{docs + "/_replicator", operations{"GET": {reads(a.schedulerDocs), "The same", states, nil, couchDocs{}, 0}}},
-		{docs + "/{namespace}/_replicator", operations{"GET": {reads(a.schedulerDocs), "Those of a namespace", states, nil, couchDocs{}, 0}}},
-		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(a.schedulerDoc), "One of them", nil, nil, couchDoc{}, 0}}},
-		{"/_active_tasks", operations{"GET": {reads(a.activeTasks), "Jobs that run or are idle, as CouchDB has them", nil, nil, []couchTask{}, 0}}},
+		{job + ":validate", operations{"POST": {reads(a.validateJob), "Check a job, and store nothing", nil, document, validated{}, nil}}},
+		{job + "/desired", operations{"PUT": {writes(a.putDesired), "Pause or resume a job", nil, "", described, nil}}},
+		{job + "/restart", operations{"POST": {writes(a.restartJob), "Make a job due at once, whatever happened before", nil, nil, described, nil}}},
+		{job + "/cancel", operations{"POST": {writes(a.cancelJob), "End a job that does not follow", nil, nil, described, nil}}},
+		{job + "/events", operations{"GET": {reads(a.getEvents), "The last events of a job, newest first", nil, nil, history{}, nil}}},
+		{job + "/logs", operations{"GET": {allowed(a.access.Read, a.getLogs), "The last warnings and errors of a job", []string{"after", "follow"}, nil, logLines{}, nil}}},
+		{"/_scheduler/jobs", operations{"GET": {reads(a.schedulerJobs), "Jobs that have not ended, as CouchDB has them", paged, nil, couchJobs{}, nil}}},
+		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(a.schedulerJob), "A job, as CouchDB has it", nil, nil, couchJob{}, nil}}},
+		{docs, operations{"GET": {reads(a.schedulerDocs), "All jobs with a document, as CouchDB has them", states, nil, couchDocs{}, nil}}},
+		{docs + "/_replicator", operations{"GET": {reads(a.schedulerDocs), "The same", states, nil, couchDocs{}, nil}}},
+		{docs + "/{namespace}/_replicator", operations{"GET": {reads(a.schedulerDocs), "Those of a namespace", states, nil, couchDocs{}, nil}}},
+		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(a.schedulerDoc), "One of them", nil, nil, couchDoc{}, nil}}},
+		{"/_active_tasks", operations{"GET": {reads(a.activeTasks), "Jobs that run or are idle, as CouchDB has them", nil, nil, []couchTask{}, nil}}},
 	}
 }

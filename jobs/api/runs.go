@@ -51,8 +51,8 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) error {
 	default:
 		p.invalid("parameter \"format\" is %.100q: want json or yaml", format)
 	}
-	if err := p.end(); err != nil {
-		return err
+	if p.err != nil {
+		return p.err
 	}
 	w.Header().Set("Content-Type", media)
 	begun := &begunWriter{Writer: w}
