@@ -32,8 +32,7 @@ type origin struct {
 	paces map[string]*pace // by method
 }
 
-// spreadBy is how much longer each request that waits for the end of a block makes the time over
-// which they are spread.
+// Requests that wait for a block to end are spread over spreadBy for each of them.
 const spreadBy = 100 * time.Millisecond
 
 // use returns an origin, which must be released.
@@ -87,14 +86,20 @@ type Turn struct {
 	origin *origin
 	method string
 	pace   *pace // nil: there was none when the request began
+	slot   bool  // it is one of AtOnce
 	sent   time.Time
 }
 
 // Begin waits until a request may be sent. If the origin is blocked for longer than most, it
 // returns an [*Error] at once.
 func (l *Limiter) Begin(ctx context.Context, name, method string, most time.Duration) (*Turn, error) {
-	t := &Turn{origin: l.use(name), method: method}
-	if t.origin.requests != nil {
+	return l.begin(ctx, name, method, most, l.AtOnce > 0)
+}
+
+// begin is Begin. The request is one of AtOnce if slot is true.
+func (l *Limiter) begin(ctx context.Context, name, method string, most time.Duration, slot bool) (*Turn, error) {
+	t := &Turn{origin: l.use(name), method: method, slot: slot}
+	if t.slot {
 		select {
 		case t.origin.requests <- struct{}{}:
 		case <-ctx.Done():
@@ -161,7 +166,7 @@ func (t *Turn) leave() {
 	if t.pace != nil {
 		t.pace.leave()
 	}
-	if t.origin.requests != nil {
+	if t.slot {
 		<-t.origin.requests
 	}
 }

@@ -41,7 +41,9 @@ func (e *Error) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e
 // Unwrap implements the interface of [errors.Is].
 func (e *Error) Unwrap() error { return e.Err }
 
-// requestsPerOrigin is how many requests of a process may wait for one origin. Bodies do not count: their readers may need further answers to make room.
+// requestsPerOrigin is how many requests of a process may wait for one origin. Bodies do not count:
+// their readers may need further answers to make room. Nor do requests that wait for news: those of
+// idle jobs would keep others waiting.
 const requestsPerOrigin = 50
 
 // silentAfter is the time without an answer after which a request that its sender gives up
@@ -106,7 +108,7 @@ func (c *Client) Failure() *Error {
 // RoundTrip implements [http.RoundTripper].
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	origin := Of(r.URL)
-	turn, err := c.pool.Begin(r.Context(), origin, r.Method, longestInterval)
+	turn, err := c.pool.begin(r.Context(), origin, r.Method, longestInterval, !waitsForNews(r))
 	if err != nil {
 		if r.Body != nil {
 			err = errors.Join(err, r.Body.Close())
@@ -137,6 +139,21 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return response, err
+}
+
+// waitsForNews reports whether a server may answer a request only when it has news: one with the
+// preference wait (RFC 7240, section 4.3), or for a feed of CouchDB, which sends the header with
+// the first row or heartbeat.
+func waitsForNews(r *http.Request) bool {
+	for _, field := range r.Header.Values("Prefer") {
+		for preference := range strings.SplitSeq(field, ",") {
+			if name, _, _ := strings.Cut(preference, "="); strings.EqualFold(strings.TrimSpace(name), "wait") {
+				return true
+			}
+		}
+	}
+	feed := r.URL.Query().Get("feed")
+	return feed == "continuous" || feed == "longpoll"
 }
 
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }

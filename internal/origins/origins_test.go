@@ -150,6 +150,64 @@ func TestAsked(t *testing.T) {
 	}
 }
 
+// TestAtOnce has 60 requests that a server holds for half a minute, and then another one: it waits
+// for them only if they are not requests for news.
+func TestAtOnce(t *testing.T) {
+	const hold = 30 * time.Second
+	for name, c := range map[string]struct {
+		url    string
+		header http.Header
+		want   time.Duration
+	}{
+		"slow":                 {"http://server.test/slow?feed=normal", http.Header{"Prefer": {"respond-async"}}, hold},
+		"prefer wait":          {"http://server.test/feed", http.Header{"Prefer": {"respond-async, Wait=30"}}, 0},
+		"couchdb's continuous": {"http://server.test/db/_changes?feed=continuous&heartbeat=5000", nil, 0},
+		"couchdb's longpoll":   {"http://server.test/db/_changes?feed=longpoll", nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := New(Config{Patience: oneMinute, Works: func(string) {}, Wait: func(*Error) {}, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path != "/woken" {
+						time.Sleep(hold)
+					}
+					return answer(http.StatusOK, nil), nil
+				})})
+				run, end := context.WithCancelCause(t.Context())
+				var all sync.WaitGroup
+				for range 60 {
+					all.Go(func() {
+						r, err := http.NewRequestWithContext(run, http.MethodGet, c.url, nil)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						r.Header = c.header.Clone()
+						response, err := pool.Client(run, end).RoundTrip(r)
+						if err == nil {
+							err = response.Body.Close()
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				began := time.Now()
+				if err := get(run, pool.Client(run, end), "http://server.test/woken"); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took != c.want {
+					t.Errorf("another request was answered after %v, want %v", took, c.want)
+				}
+				all.Wait()
+				if n := len(pool.origins["http://server.test:80"].requests); n != 0 {
+					t.Errorf("%d requests are taken to wait, all were answered", n)
+				}
+			})
+		})
+	}
+}
+
 func oneMinute() time.Duration { return time.Minute }
 
 // TestPatience has a server that refuses connections, then answers, and then fails for long.
