@@ -114,3 +114,14 @@ func finish(t *testing.T, s *jobs.Scheduler, runs []jobs.Run, end jobs.End) {
 		}
 	}
 }
+
+// TestCancelOthers: a job that cannot be cancelled, and one that does not exist, do not keep the others from it.
+func TestCancelOthers(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		apply(t, s, jobs.Document{Namespace: "n", Name: "a", Kind: "fake", Source: "a", Follow: true}, jobs.Document{Namespace: "n", Name: "b", Kind: "fake", Source: "b"})
+		changed, err := s.Cancel(t.Context(), "n/a", "n/gone", "n/b")
+		if changed != 1 || !errors.Is(err, jobs.ErrFollows) || !errors.Is(err, jobs.ErrNoJob) {
+			t.Errorf("%d are cancelled, and error %v", changed, err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -175,8 +176,9 @@ func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids 
 }
 
 // eachTx changes jobs by ID, each in a transaction. It returns how many change reports as
-// changed.
+// changed, and the errors of those that cannot be; they do not keep it from the others.
 func (s *Scheduler) eachTx(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
+	var failed []error
 	for _, id := range ids {
 		does := false
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -200,13 +202,18 @@ func (s *Scheduler) eachTx(ctx context.Context, what string, event EventType, id
 			return s.save(ctx, tx, found[0], event, "", t)
 		})
 		if err != nil {
-			return changed, fmt.Errorf("%s job %s: %w", what, id, err)
+			err = fmt.Errorf("%s job %s: %w", what, id, err)
 		}
-		if does {
+		switch {
+		case errors.Is(err, ErrNoJob), errors.Is(err, ErrFollows), errors.Is(err, ErrTaken):
+			failed = append(failed, err)
+		case err != nil:
+			return changed, errors.Join(append(failed, err)...)
+		case does:
 			changed++
 		}
 	}
-	return changed, nil
+	return changed, errors.Join(failed...)
 }
 
 // Delete deletes jobs. What they have written stays.

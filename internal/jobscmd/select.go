@@ -1,6 +1,7 @@
 package jobscmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,12 +263,12 @@ func runVerb(ctx context.Context, c *commands, s *selection, v verb, args []stri
 	if err != nil {
 		return err
 	}
-	changed, err := v.do(store, ctx, ids...)
-	if err != nil {
-		return err
+	changed, failed := v.do(store, ctx, ids...)
+	if changed == 0 && failed != nil {
+		return failed
 	}
 	result := selectedJSON{Jobs: ids, Changed: int64(changed)}
-	return c.Print(result, func(w io.Writer) error {
+	err = c.Print(result, func(w io.Writer) error {
 		switch {
 		case len(ids) == 1 && changed == 0:
 			return lines(w, ids[0]+" "+v.already)
@@ -276,6 +277,7 @@ func runVerb(ctx context.Context, c *commands, s *selection, v verb, args []stri
 		}
 		return lines(w, fmt.Sprintf("%s %d of %s", v.past, changed, human.Plural(int64(len(ids)), "job", "jobs")))
 	})
+	return cmp.Or(err, failed)
 }
 
 func newDelete(c *commands) *cobra.Command {
