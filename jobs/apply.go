@@ -58,10 +58,10 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 		if err != nil {
 			return err
 		}
-		if err := a.conflict(o.If); err != nil {
+		if changes, err = a.changes(ctx, tx, o.Prune); err != nil {
 			return err
 		}
-		if changes, err = a.changes(ctx, tx, o.Prune); err != nil {
+		if err := a.conflict(o.If); err != nil {
 			return err
 		}
 		found, err := a.check(ctx, tx, changes, o.Node)
@@ -128,11 +128,12 @@ func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents [
 	if a.now, err = now(ctx, tx); err != nil {
 		return nil, err
 	}
-	return a, eachOf(ctx, tx, "SELECT id, document, generation, created FROM @job WHERE id IN (@list)", valid, func(scan func(...any) error) error {
+	return a, eachOf(ctx, tx, "SELECT id, document, generation, created, paused FROM @job WHERE id IN (@list)", valid, func(scan func(...any) error) error {
 		var id, text string
 		var generation, created int64
-		err := scan(&id, &text, &generation, &created)
-		a.stored[id] = version{text, versionOf(generation, created)}
+		var paused bool
+		err := scan(&id, &text, &generation, &created, &paused)
+		a.stored[id] = version{text, versionOf(generation, created, paused)}
 		return err
 	})
 }
@@ -141,7 +142,11 @@ func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents [
 func (a *application) conflict(may func(id, version string) bool) error {
 	for n := range a.documents {
 		id := a.documents[n].ID()
-		if v := a.stored[id].version; may != nil && !may(id, v) {
+		v := a.stored[id].version
+		if j, ok := a.jobs[id]; ok {
+			v = j.Version() // it may have been paused before it was locked
+		}
+		if may != nil && !may(id, v) {
 			return fmt.Errorf("job %s: %w: it has version %s", id, ErrConflict, cmp.Or(v, "none, as it does not exist"))
 		}
 	}

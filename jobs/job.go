@@ -43,12 +43,18 @@ type Job struct {
 	wasDue  time.Time // before it was started
 }
 
-// Version identifies the document of the job: it differs from that of all documents that the
-// job had before, also if it was deleted and created again.
-func (j *Job) Version() string { return versionOf(j.Generation, micros(j.Created)) }
+// Version identifies the document of the job: it differs from those of all other documents that
+// the job had before, also if it was paused or resumed, or deleted and created again.
+func (j *Job) Version() string {
+	return versionOf(j.Generation, micros(j.Created), j.Document.Paused)
+}
 
-func versionOf(generation, created int64) string {
-	return strconv.FormatInt(generation, 10) + "-" + strconv.FormatInt(created, 36)
+func versionOf(generation, created int64, paused bool) string {
+	version := strconv.FormatInt(generation, 10) + "-" + strconv.FormatInt(created, 36)
+	if paused {
+		version += "-paused"
+	}
+	return version
 }
 
 // Shown is the state as users see it: a job that waits after an error is crashing.

@@ -231,14 +231,15 @@ func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 func (s *Scheduler) DeleteIf(ctx context.Context, id string, may func(id, version string) bool) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var generation, created int64
-		found, err := jobdb.One(ctx, tx, "SELECT generation, created FROM @job WHERE id = $1 @lock", []any{id}, &generation, &created)
+		var paused bool
+		found, err := jobdb.One(ctx, tx, "SELECT generation, created, paused FROM @job WHERE id = $1 @lock", []any{id}, &generation, &created, &paused)
 		switch {
 		case err != nil:
 			return err
 		case !found:
 			return ErrNoJob
-		case !may(id, versionOf(generation, created)):
-			return fmt.Errorf("%w: it has version %s", ErrConflict, versionOf(generation, created))
+		case !may(id, versionOf(generation, created, paused)):
+			return fmt.Errorf("%w: it has version %s", ErrConflict, versionOf(generation, created, paused))
 		}
 		return remove(ctx, tx, id)
 	})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-chi/chi/v5"
 
@@ -54,6 +55,8 @@ type API struct {
 	access *access.Control
 	log    *slog.Logger
 	router chi.Router
+
+	followers atomic.Int64 // requests that follow a log
 
 	once    sync.Once
 	closing chan struct{}

@@ -48,14 +48,18 @@
 //
 // The log has lines with numbers above the parameter after. With follow=true the answer is a
 // JSON object for each line (application/x-ndjson), and ends when the client disconnects, the
-// server stops or the job is deleted; empty lines keep it alive.
+// server stops or the job is deleted; empty lines keep it alive. Up to 100 clients can follow
+// logs at the same time.
 //
 // A run has the fields of a job; its name follows from them, and its namespace is "default" if
 // there is none. While the same job runs, that is the answer; if it has ended, it runs again.
 //
-// The ETag of a job changes with its document, and with nothing else; a job that is deleted and
-// created again has another one. A PUT with If-Match changes only the job with this ETag, and
-// one with "If-None-Match: *" only creates. All requests can be repeated without harm.
+// The ETag of a job changes with its document, also if the job is paused or resumed, but not with
+// its runs; a job that is deleted and created again has another one. A PUT with If-Match changes
+// only the job with this ETag, and one with "If-None-Match: *" only creates.
+//
+// Requests can be repeated without harm, except two that have a job run once more: a restart, and
+// POST /api/v1/runs after the end of the run.
 //
 // # CouchDB
 //
@@ -94,5 +98,6 @@
 //	too-large           413  the body exceeds the limit
 //	media-type          415  the body is not JSON
 //	database-away       503  the database does not respond
+//	too-many            503  as many clients as possible follow logs; see Retry-After
 //	internal            500  see the server's log
 package api

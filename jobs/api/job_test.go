@@ -92,7 +92,17 @@ func TestConditions(t *testing.T) {
 		if got := s.want(t, 200, "GET", orders, ""); at(got, "generation") != 2.0 || at(got, "document", "source") != "b" {
 			t.Errorf("got %v", got)
 		}
-		s.want(t, 204, "DELETE", orders, "", `If-Match: `+etag())
+		resumed := etag()
+		s.want(t, 200, "PUT", orders+"/desired", `"paused"`)
+		s.want(t, 412, "PUT", orders, doc("b"), `If-Match: `+resumed)
+		s.want(t, 412, "DELETE", orders, "", `If-Match: `+resumed)
+		paused := etag()
+		s.want(t, 200, "PUT", orders+"/desired", `"running"`)
+		s.want(t, 412, "PUT", orders, `{"kind": "fake", "source": "b", "paused": true}`, `If-Match: `+paused)
+		if got := s.want(t, 200, "GET", orders, ""); at(got, "document", "paused") != nil {
+			t.Errorf("an old document pauses the job: %v", got)
+		}
+		s.want(t, 204, "DELETE", orders, "", `If-Match: `+resumed)
 		s.want(t, 201, "PUT", orders, doc("a"))
 		s.want(t, 412, "PUT", orders, doc("b"), `If-Match: `+first)
 	})

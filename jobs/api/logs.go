@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -17,6 +18,9 @@ const (
 	// beatEvery is how often it sends an empty line, so that a client that is gone is noticed.
 	beatEvery = 15 * time.Second
 	writeTime = 30 * time.Second
+	// maxFollowers is how many requests may follow logs at the same time: each of them costs a
+	// transaction a second.
+	maxFollowers = 100
 )
 
 // logLines are the last lines of a job's log.
@@ -48,6 +52,11 @@ func (a *API) getLogs(w http.ResponseWriter, r *http.Request) error {
 // followLogs sends each line as a JSON object, until the client disconnects, the server stops
 // or the job is deleted.
 func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) error {
+	defer a.followers.Add(-1)
+	if a.followers.Add(1) > maxFollowers {
+		w.Header().Set("Retry-After", "10")
+		return problem.New(http.StatusServiceUnavailable, "too-many", "%d clients follow logs already", maxFollowers)
+	}
 	lines, err := a.jobs.Logs(r.Context(), id(r), after)
 	if err != nil {
 		return err

@@ -183,3 +183,42 @@ func TestLogs(t *testing.T) {
 		check(t, lines.Err())
 	})
 }
+
+// TestFollowers: only so many clients can follow logs at the same time.
+func TestFollowers(t *testing.T) {
+	t.Parallel()
+	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
+	s.want(t, 201, "PUT", orders, ordersDoc)
+	web := httptest.NewServer(s.handler)
+	t.Cleanup(web.Close)
+	follow := func() *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), "GET", web.URL+orders+"/logs?follow=true", nil)
+		check(t, err)
+		response, err := http.DefaultClient.Do(request)
+		check(t, err)
+		return response
+	}
+	var last *http.Response
+	for n := range 100 {
+		last = follow()
+		defer last.Body.Close()
+		if last.StatusCode != 200 {
+			t.Fatalf("client %d: %s", n, last.Status)
+		}
+	}
+	refused := follow()
+	check(t, refused.Body.Close())
+	if refused.StatusCode != 503 || refused.Header.Get("Retry-After") == "" {
+		t.Fatalf("one more: %s %v", refused.Status, refused.Header)
+	}
+	s.want(t, 200, "GET", orders+"/logs", "") // without following
+	check(t, last.Body.Close())
+	for refused.StatusCode == 503 { // until the server has noticed
+		refused = follow()
+		check(t, refused.Body.Close())
+	}
+	if refused.StatusCode != 200 {
+		t.Errorf("after one has left: %s", refused.Status)
+	}
+}
