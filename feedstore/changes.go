@@ -111,6 +111,7 @@ type tracker struct {
 	epoch  string // begins its tokens
 	stop   context.CancelFunc
 	hint   chan struct{} // holds a value if there is something to do
+	polls  chan struct{} // holds a value for each poll under way
 
 	mu         sync.Mutex
 	last       time.Time // of the last call
@@ -126,6 +127,7 @@ type tracker struct {
 	changed    chan struct{}
 	hinted     map[string]bool // feeds that may have changed
 	anyHinted  bool            // any feed may have changed
+	polling    map[string]bool // feeds whose polls are under way, or about to be
 }
 
 // A tracked is the state of one feed.
@@ -160,7 +162,8 @@ func (r *Reader) tracker(since string) (*tracker, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	t := &tracker{
 		reader: r, epoch: strings.ToLower(rand.Text()[:20]), stop: stop, hint: make(chan struct{}, 1),
-		last: time.Now(), byName: map[string]*tracked{}, changed: make(chan struct{}), hinted: map[string]bool{},
+		polls: make(chan struct{}, pollsAtOnce), last: time.Now(), byName: map[string]*tracked{}, changed: make(chan struct{}),
+		hinted: map[string]bool{}, polling: map[string]bool{},
 	}
 	s.current = t
 	s.done.Go(func() {

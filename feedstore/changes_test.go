@@ -135,11 +135,15 @@ func TestChangesOfStores(t *testing.T) {
 type lockedStore struct {
 	storage.Store
 	feed   string
+	hangs  bool // instead
 	locked atomic.Bool
 }
 
 func (s *lockedStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	if s.locked.Load() && strings.HasPrefix(key, layout.FeedPages(s.feed)) {
+		if s.hangs {
+			<-ctx.Done()
+		}
 		return storage.Info{}, storage.ErrPermission
 	}
 	return s.Store.Stat(ctx, key)
@@ -166,6 +170,40 @@ func TestChangesOfLocked(t *testing.T) {
 			t.Errorf("when it can be read, after %q: %+v", version, c)
 		}
 	})
+}
+
+// TestChangesWhileOneHangs: a feed whose polls hang does not delay the changes of the others.
+func TestChangesWhileOneHangs(t *testing.T) {
+	for name, most := range map[string]time.Duration{"the store notifies": time.Second, "it does not": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := memory.New()
+				locked := &lockedStore{Store: all, feed: "a", hangs: true}
+				var store storage.Store = locked
+				if name == "the store notifies" {
+					store = struct {
+						storage.Store
+						storage.KeyWatcher
+					}{locked, all}
+				}
+				publishTo(t, store, "a", 2, 0, 1, short)
+				locked.locked.Store(true)
+				publish(t, store, 2, 0, 1, short)
+				r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
+				token := ""
+				for n := 1; n < 100; n++ {
+					changed := time.Now()
+					c, err := r.Changes(t.Context(), token, "f", 10, time.Minute)
+					check(t, err)
+					if took := time.Since(changed); len(c.Feeds) != 1 || took > most {
+						t.Fatalf("change %d was noticed after %v, want at most %v: %+v", n, took, most, c)
+					}
+					token = c.Token
+					publish(t, store, 2, n, 1, short)
+				}
+			})
+		})
+	}
 }
 
 // TestChangesOfTombstones: so many feeds were deleted that tokens from before are too old.

@@ -103,7 +103,13 @@ func fill(t *testing.T, store storage.Store, pages, size int) {
 // publish publishes n entities to the feed "f", the first with the Content-ID <from>.
 func publish(t *testing.T, store storage.Store, perPage, from, n int, body func(i int) string) {
 	t.Helper()
-	f, err := producer.Open(context.Background(), store, "f", producer.Config{MaxPageEntities: perPage, SpoolDir: t.TempDir()})
+	publishTo(t, store, "f", perPage, from, n, body)
+}
+
+// publishTo is publish for another feed.
+func publishTo(t *testing.T, store storage.Store, name string, perPage, from, n int, body func(i int) string) {
+	t.Helper()
+	f, err := producer.Open(context.Background(), store, name, producer.Config{MaxPageEntities: perPage, SpoolDir: t.TempDir()})
 	check(t, err)
 	defer f.Close()
 	for i := from; i < from+n; i++ {

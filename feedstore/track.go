@@ -6,9 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/layout"
@@ -20,25 +19,27 @@ type pace struct {
 	rate    float64       // polls a second, of all feeds together
 	longest time.Duration // between two polls of a feed, unless there are too many
 	list    time.Duration // between two listings of the feeds
-	atOnce  int           // polls
 }
 
 // paceOf returns the pace for a store, which may notify of changes.
 func paceOf(store storage.Store, notifies bool) pace {
 	switch remote := storage.PropertiesOf(store).Remote; {
 	case remote && notifies:
-		return pace{rate: headsRate, longest: time.Minute, list: time.Minute, atOnce: 16}
+		return pace{rate: headsRate, longest: time.Minute, list: time.Minute}
 	case remote:
-		return pace{rate: headsRate, longest: 10 * time.Second, list: 30 * time.Second, atOnce: 16}
+		return pace{rate: headsRate, longest: 10 * time.Second, list: 30 * time.Second}
 	case notifies:
-		return pace{rate: 100, longest: 10 * time.Second, list: 10 * time.Second, atOnce: 1}
+		return pace{rate: 100, longest: 10 * time.Second, list: 10 * time.Second}
 	default:
-		return pace{rate: 1000, longest: time.Second, list: time.Second, atOnce: 1}
+		return pace{rate: 1000, longest: time.Second, list: time.Second}
 	}
 }
 
 const (
 	pollTimeout = 30 * time.Second // limits one poll of a feed
+	// pollsAtOnce is how many polls are under way at most. Fewer feeds than that may hang without
+	// delaying the others.
+	pollsAtOnce = 16
 	// pollFailures is how often in a row a feed that has not been seen yet cannot be polled until it
 	// is taken to be damaged.
 	pollFailures = 3
@@ -46,6 +47,10 @@ const (
 
 // run polls feeds: at first all, then those that may have changed, and each from time to time.
 func (t *tracker) run(ctx context.Context) {
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	notifies := t.watch(ctx)
 	pace := paceOf(t.reader.store, notifies)
 	var listed time.Time
@@ -55,7 +60,7 @@ func (t *tracker) run(ctx context.Context) {
 			t.list(ctx)
 			listed = time.Now()
 		}
-		t.poll(ctx, t.due(pace), pace)
+		t.poll(ctx, &polls, t.due(pace), pace)
 		if ctx.Err() != nil {
 			return
 		}
@@ -154,9 +159,9 @@ func (t *tracker) failed(ctx context.Context, err error) {
 	t.wake()
 }
 
-// due returns the feeds that are to be polled now: those that may have changed, those that
-// have not been polled yet, and of the others as many as the pace allows, those that have
-// waited for longest first.
+// due returns the feeds that are to be polled now, and notes that they are: those that may have
+// changed, those that have not been polled yet, and of the others as many as the pace allows, those
+// that have waited for longest first. It leaves out those whose poll is under way.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,8 +171,10 @@ func (t *tracker) due(p pace) (names []string) {
 		polled time.Time
 	}
 	var others []waiting
+	room := int(p.rate) - len(t.polling)
 	for name, feed := range t.byName {
 		switch {
+		case t.polling[name]:
 		case t.hinted[name] || feed.polled.IsZero():
 			names = append(names, name)
 		case now.Sub(feed.polled) >= feed.interval && (feed.version != "" || feed.seq == 0):
@@ -175,37 +182,54 @@ func (t *tracker) due(p pace) (names []string) {
 		}
 	}
 	for name := range t.hinted {
-		if t.byName[name] == nil && layout.CheckName(name) == nil {
+		if t.byName[name] == nil && !t.polling[name] && layout.CheckName(name) == nil {
 			names = append(names, name)
 		}
+		if !t.polling[name] { // or else the change may be later than what the poll sees
+			delete(t.hinted, name)
+		}
 	}
-	clear(t.hinted)
 	slices.Sort(names)
 	slices.SortFunc(others, func(a, b waiting) int { return cmp.Or(a.polled.Compare(b.polled), cmp.Compare(a.name, b.name)) })
-	for _, other := range others[:min(len(others), int(p.rate))] {
+	for _, other := range others[:max(0, min(len(others), room))] {
 		names = append(names, other.name)
+	}
+	for _, name := range names {
+		t.polling[name] = true
 	}
 	return names
 }
 
-// poll polls feeds.
-func (t *tracker) poll(ctx context.Context, names []string, p pace) {
+// poll polls feeds, and waits until that is done, but not for long: one that hangs must not delay
+// the news of the others. The polls belong to all.
+func (t *tracker) poll(ctx context.Context, all *sync.WaitGroup, names []string, p pace) {
 	if len(names) == 0 {
 		return
 	}
 	longest := max(p.longest, time.Duration(float64(t.count())/p.rate*float64(time.Second)))
-	var g errgroup.Group
-	g.SetLimit(p.atOnce)
-	for _, name := range names {
-		if ctx.Err() != nil {
-			break
+	done := make(chan struct{})
+	all.Go(func() {
+		defer close(done)
+		var some sync.WaitGroup
+		defer some.Wait()
+		for _, name := range names {
+			select {
+			case t.polls <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			some.Go(func() {
+				t.pollFeed(ctx, name, longest)
+				<-t.polls
+			})
 		}
-		g.Go(func() error {
-			t.pollFeed(ctx, name, longest)
-			return nil
-		})
+	})
+	timer := time.NewTimer(noticeEvery)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
 	}
-	_ = g.Wait() // no function returns an error
 }
 
 func (t *tracker) count() int {
@@ -247,6 +271,10 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.polling, name)
+	if t.hinted[name] || t.seq > t.noticed {
+		t.poke() // the round may be over
+	}
 	feed := t.byName[name]
 	if feed == nil {
 		return
