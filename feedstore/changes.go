@@ -51,8 +51,8 @@ const (
 
 // Changes returns feeds that have changed since a token, at most as many as limit, whose
 // names begin with prefix. Without a token, all feeds have changed. If there are none, it waits
-// for some, at most the given time, and not for more than five minutes, provided that fewer than
-// Config.MaxWaiters callers are waiting.
+// for some, or until the list is complete, at most the given time, and not for more than five
+// minutes, provided that fewer than Config.MaxWaiters callers are waiting.
 //
 // A change is noticed at once if it is made by way of this reader or the store notifies of it, or
 // else when the feed is polled: after a second at first, less and less often if it does not change,
@@ -79,7 +79,8 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 	defer r.subscribers.exit()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for over := false; !over && err == nil && len(c.Feeds) == 0; {
+	complete := c.Complete
+	for over := false; !over && err == nil && len(c.Feeds) == 0 && c.Complete == complete; {
 		select {
 		case <-changed:
 		case <-timer.C:

@@ -195,6 +195,10 @@ func TestChangesWhileOneHangs(t *testing.T) {
 					changed := time.Now()
 					c, err := r.Changes(t.Context(), token, "f", 10, time.Minute)
 					check(t, err)
+					if len(c.Feeds) == 0 { // the list is complete now
+						c, err = r.Changes(t.Context(), c.Token, "f", 10, time.Minute)
+						check(t, err)
+					}
 					if took := time.Since(changed); len(c.Feeds) != 1 || took > most {
 						t.Fatalf("change %d was noticed after %v, want at most %v: %+v", n, took, most, c)
 					}
@@ -204,6 +208,25 @@ func TestChangesWhileOneHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestChangesOfEmpty: a caller does not wait for feeds when it is known that there are none.
+func TestChangesOfEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReader(t, memory.New(), feedstore.Config{MaxWaiters: 1})
+		began := time.Now()
+		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
+		check(t, err)
+		if took := time.Since(began); !c.Complete || took > time.Second {
+			t.Errorf("after %v: %+v", took, c)
+		}
+		began = time.Now()
+		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
+		check(t, err)
+		if took := time.Since(began); !c.Complete || took != time.Minute {
+			t.Errorf("with a complete list, after %v: %+v", took, c)
+		}
+	})
 }
 
 // TestChangesOfTombstones: so many feeds were deleted that tokens from before are too old.
