@@ -129,7 +129,8 @@ func (w *worker) forget(id runID) {
 }
 
 // finish writes how a run ended. While the database is away it tries again: until the run is told
-// to end, and then for the time of a lease.
+// to end, and then for the time of a lease. Other errors are tried again for that time only: they
+// may not pass, and the run has a slot.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 	lease := s.settings().Lease
 	told, tries := ctx.Done(), context.WithoutCancel(ctx)
@@ -140,6 +141,9 @@ func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 		cancel()
 		if err == nil || errors.Is(err, ErrFenced) {
 			return err
+		}
+		if late == nil && !jobdb.Passes(err) {
+			told, late = nil, time.After(lease)
 		}
 		select {
 		case <-time.After(time.Second/2 + rand.N(time.Second)):

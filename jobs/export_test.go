@@ -6,6 +6,9 @@ var NewScheduler = newScheduler
 // Beside returns a scheduler on the database of another, as a second process has it.
 func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defaults) }
 
+// Block notes that a server asks its clients to wait.
+var Block = (*Scheduler).block
+
 // Canonical returns a document as it is stored and compared.
 func Canonical(d *Document) string { return d.canonical() }
 

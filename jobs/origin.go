@@ -66,7 +66,7 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 		until, asked = end, micros(end)
 	}
 	const update = "UPDATE @origin SET failures = $2, since = $3, open = $4, probe = $5, blocked = $6, asked = $7, reason = $8 WHERE origin = $1"
-	_, err := tx.Exec(ctx, update, e.Origin, failures, since, open, probe, micros(until), asked, e.Err.Error())
+	_, err := tx.Exec(ctx, update, e.Origin, failures, since, open, probe, micros(until), asked, clean(e.Err.Error()))
 	if !until.After(t) {
 		until = time.Time{}
 	}

@@ -68,6 +68,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 			}
 		}
 		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings().HealthThreshold
+		o.Reason = clean(o.Reason)
 		event, err := j.finish(o, s.delay(&j.Document), t)
 		if err != nil {
 			return err

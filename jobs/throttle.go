@@ -121,7 +121,7 @@ func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duratio
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		const sql = `INSERT INTO @origin (origin, failures, since, open, probe, blocked, asked, reason) VALUES ($1, 0, @now, false, 0, @now + $2, @now + $2, $3)
 			ON CONFLICT (origin) DO UPDATE SET blocked = excluded.blocked, asked = excluded.asked, reason = excluded.reason WHERE @origin.blocked < excluded.blocked`
-		_, err := tx.Exec(ctx, sql, e.Origin, wait.Microseconds(), e.Err.Error())
+		_, err := tx.Exec(ctx, sql, e.Origin, wait.Microseconds(), clean(e.Err.Error()))
 		return err
 	})
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason e
 		owner = ""
 	}
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE @watch SET error = $6, owner = $7 WHERE "+atKey+" AND owner = $5", w.key(n.Incarnation, reason.Error(), owner)...)
+		_, err := tx.Exec(ctx, "UPDATE @watch SET error = $6, owner = $7 WHERE "+atKey+" AND owner = $5", w.key(n.Incarnation, clean(reason.Error()), owner)...)
 		return err
 	})
 	if err != nil {

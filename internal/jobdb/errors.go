@@ -1,0 +1,30 @@
+package jobdb
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	modernc "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/feedctl/feedctl/internal/pgerr"
+)
+
+// Passes reports whether an error is that of a database that cannot be used for now, rather than
+// of the statement.
+func Passes(err error) bool {
+	if e, ok := errors.AsType[*modernc.Error](err); ok {
+		switch e.Code() & 0xff { // without the part that has the details
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+			return true
+		}
+		return false
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgerr.Passes(e.Code)
+	}
+	return pgerr.Network(err) || pgconn.SafeToRetry(err)
+}
