@@ -37,7 +37,7 @@ func (s *Scheduler) Nodes(ctx context.Context) (nodes []NodeStatus, err error) {
 }
 
 func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes []NodeStatus, err error) {
-	settings, err := s.readSettings(ctx, tx)
+	settings, _, err := s.readSettings(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Scheduler) tenant(ctx context.Context, tx jobdb.Tx, namespace string, t
 }
 
 func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now time.Time, args ...any) (tenants []TenantStatus, err error) {
-	if _, err := s.readSettings(ctx, tx); err != nil {
+	if _, _, err := s.readSettings(ctx, tx); err != nil {
 		return nil, err
 	}
 	sql := `SELECT t.namespace, t.shares, t.max_running, t.usage, t.charged, count(j.id), count(CASE WHEN j.state = 'running' THEN 1 END),

@@ -164,9 +164,9 @@ func outside(is bool, n number) error {
 	return errors.New("want " + n.bounds())
 }
 
-// change applies changes by name, and returns all problems with them.
+// change applies changes by name, except those with problems, and returns all problems.
 func (s *Settings) change(changes map[string]string) (problems InvalidError) {
-	all := map[string]field{}
+	all, before := map[string]field{}, *s
 	for _, f := range s.fields() {
 		all[f.name] = f
 	}
@@ -176,12 +176,15 @@ func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 			problems = append(problems, Problem{Field: name, Message: "unknown setting" + suggest.DidYouMean(name, slices.Sorted(maps.Keys(all)), "")})
 			continue
 		}
+		valid := *s
 		if err := f.set(changes[name]); err != nil {
+			*s = valid
 			problems = append(problems, Problem{Field: name, Message: fmt.Sprintf("invalid value %q: %v", changes[name], err)})
 		}
 	}
-	if len(problems) == 0 && s.Backoff.Min > s.Backoff.Max {
+	if s.Backoff.Min > s.Backoff.Max {
 		problems = append(problems, Problem{Field: "backoff-min", Message: fmt.Sprintf("%s is above backoff-max, %s", short(s.Backoff.Min), short(s.Backoff.Max))})
+		s.Backoff = before.Backoff
 	}
 	return problems
 }
@@ -191,8 +194,8 @@ func (s *Scheduler) settings() *Settings { return s.cached.Load() }
 
 // Settings returns the settings of the scheduler.
 func (s *Scheduler) Settings(ctx context.Context) (all Settings, err error) {
-	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
-		all, err = s.readSettings(ctx, tx)
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		all, _, err = s.readSettings(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -201,18 +204,17 @@ func (s *Scheduler) Settings(ctx context.Context) (all Settings, err error) {
 	return all, nil
 }
 
-// readSettings reads the settings from the database.
-func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (Settings, error) {
-	all := s.defaults
-	changes, err := storedSettings(ctx, tx)
+// readSettings reads the settings from the database. It ignores those with problems, which it
+// returns: a newer program may have stored them.
+func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (all Settings, ignored InvalidError, err error) {
+	stored, err := storedSettings(ctx, tx)
 	if err != nil {
-		return all, err
+		return Settings{}, nil, err
 	}
-	if problems := all.change(changes); len(problems) > 0 {
-		return all, fmt.Errorf("stored settings: %w", problems)
-	}
+	all = s.defaults
+	ignored = all.change(stored)
 	s.cached.Store(&all)
-	return all, nil
+	return all, ignored, nil
 }
 
 func storedSettings(ctx context.Context, tx jobdb.Tx) (map[string]string, error) {
@@ -237,6 +239,10 @@ func (s *Scheduler) Set(ctx context.Context, changes map[string]string) (Setting
 		stored, err := storedSettings(ctx, tx)
 		if err != nil {
 			return err
+		}
+		valid := s.defaults
+		for _, ignored := range valid.change(stored) { // as when they are read
+			delete(stored, ignored.Field)
 		}
 		current := s.defaults
 		if problems := current.change(merged(stored, changes)); len(problems) > 0 {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,6 +68,63 @@ func TestSet(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[string]string{"max-churn": "7 100 1 to 10000", "backoff-min": "2h 30s 1s to 24h", "backoff-max": "24h 1h 1s to 168h", "retention": "48h 24h 1m to 8736h"}, found); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// TestSettingsIgnored has stored settings that this program does not know or accept, as those of
+// another version may be: a node obeys, and settings can be read and changed.
+func TestSettingsIgnored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := &blocking{running: map[string]bool{}}
+		s := jobs.NewScheduler(db, jobs.Kinds{"fake": kind}, jobs.Defaults())
+		for name, value := range map[string]string{"novelty": "5", "lease": "1s", "history": "many", "backoff-min": "2h", "max-churn": "7"} {
+			exec(t, db, "INSERT INTO @setting (name, value) VALUES ($1, $2)", name, value)
+		}
+		apply(t, s, jobs.Document{Namespace: "n", Name: "x", Kind: "fake", Source: "x", Follow: true})
+		want := jobs.Defaults()
+		want.MaxChurn = 7
+		if got, err := s.Settings(t.Context()); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("settings: %v\n%s", err, cmp.Diff(want, got))
+		}
+		want.MaxJobs = 3
+		if got, err := s.Set(t.Context(), map[string]string{"max-jobs": "3"}); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("changed settings: %v\n%s", err, cmp.Diff(want, got))
+		}
+		var log strings.Builder
+		ctx, stop := context.WithCancel(t.Context())
+		var node sync.WaitGroup
+		node.Go(func() {
+			if err := s.Work(ctx, jobs.WorkerConfig{Name: "node", Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(10 * time.Second)
+		if running := kind.names(); !running["x"] {
+			t.Error("the job does not run")
+		}
+		if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 {
+			t.Errorf("nodes: %v, %v", nodes, err)
+		}
+		if _, err := s.Pause(t.Context(), "n/x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if running := kind.names(); len(running) > 0 {
+			t.Error("a job that is paused runs")
+		}
+		stop()
+		node.Wait()
+		if n := strings.Count(log.String(), "stored settings are ignored"); n != 1 {
+			t.Errorf("logged %d times that settings are ignored:\n%s", n, log.String())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

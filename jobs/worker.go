@@ -79,6 +79,8 @@ type worker struct {
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
 	crowded map[string]int  // by origin, how many jobs wait because it has as many as it may
+
+	ignored string // problems of stored settings; only readSettings uses it
 }
 
 type runID struct {
@@ -336,7 +338,7 @@ func (w *worker) reserve(id runID) *activeRun {
 // obey ends runs whose jobs were paused, changed or deleted, or run elsewhere, and gives back
 // jobs that this node does not run although the database says so. It also takes in settings.
 func (w *worker) obey(ctx context.Context) error {
-	if _, err := w.store.Settings(ctx); err != nil {
+	if err := w.readSettings(ctx); err != nil {
 		return err
 	}
 	w.shrink()
@@ -349,6 +351,24 @@ func (w *worker) obey(ctx context.Context) error {
 		r := Run{&Job{Document: Document{Namespace: o.Namespace, Name: o.Name}, Epoch: o.Epoch}, n}
 		if err := w.store.Finish(ctx, r, Outcome{End: Stopped, Reason: "the node did not execute it"}); err != nil && !errors.Is(err, ErrFenced) {
 			return err
+		}
+	}
+	return nil
+}
+
+// readSettings takes in settings. Those that it ignores are logged when they change.
+func (w *worker) readSettings(ctx context.Context) error {
+	var problems InvalidError
+	err := w.store.db.View(ctx, func(tx jobdb.Tx) (err error) {
+		_, problems, err = w.store.readSettings(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read settings: %w", err)
+	}
+	if text := problems.Error(); text != w.ignored {
+		if w.ignored = text; text != "" {
+			w.config.Logger.Warn("stored settings are ignored, using the defaults", "node", w.config.Name, "problems", text)
 		}
 	}
 	return nil
