@@ -22,7 +22,8 @@ func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) 
 // returns the origins that have as many jobs as they may.
 func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, full []string, err error) {
 	if most <= 0 {
-		return nil, nil, nil
+		full, err = s.full(ctx)
+		return nil, full, err
 	}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		runs = nil

@@ -32,6 +32,21 @@ func (s *Scheduler) crowd(ctx context.Context, tx jobdb.Tx) (*crowd, error) {
 	return c, err
 }
 
+// full returns the origins that have as many jobs as they may.
+func (s *Scheduler) full(ctx context.Context) (origins []string, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		crowd, err := s.crowd(ctx, tx)
+		if err == nil {
+			origins = crowd.full()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the jobs of each server: %w", err)
+	}
+	return origins, nil
+}
+
 // add counts jobs that use the same origins as the given one.
 func (c *crowd) add(j *Job, jobs int) {
 	c.running[j.origins[0]] += jobs

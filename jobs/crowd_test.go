@@ -136,3 +136,67 @@ func TestCrowdedByOthers(t *testing.T) {
 		}
 	})
 }
+
+// busy is a kind whose runs say that they began, and have more to do until they are ended.
+type busy struct {
+	originKind
+	began chan string
+}
+
+func (b busy) Run(ctx context.Context, s *jobs.Session) error {
+	b.began <- s.Document.Name
+	for entities := int64(1); ; entities++ {
+		s.Report(jobs.Stats{Entities: entities})
+		select {
+		case <-time.After(10 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TestCrowdedAndFull has a node all of whose slots are used by as many runs of each of two origins as
+// may use it. Another job of one of them gets its turn.
+func TestCrowdedAndFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := busy{began: make(chan string, 100)}
+		settings := jobs.Defaults()
+		settings.PerOrigin = 3
+		s := jobs.NewScheduler(db, jobs.Kinds{"fake": kind}, settings)
+		slots := 2 * settings.PerOrigin
+		job := func(n int) {
+			apply(t, s, jobs.Document{Namespace: "n", Name: fmt.Sprint(n), Kind: "fake", Source: fmt.Sprint("https://", n%2, ".test:443"), Follow: true})
+		}
+		for n := range slots {
+			job(n)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var node sync.WaitGroup
+		node.Go(func() {
+			if err := s.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: slots}); err != nil {
+				t.Error(err)
+			}
+		})
+		for range slots {
+			<-kind.began
+		}
+		job(slots)
+		select {
+		case name := <-kind.began:
+			if name != fmt.Sprint(slots) {
+				t.Errorf("job %s was run again, want the one that waits", name)
+			}
+		case <-time.After(settings.MinRunTime + settings.Interval + 10*time.Second):
+			t.Error("the job that waits does not run")
+		}
+		stop()
+		node.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
