@@ -34,20 +34,37 @@ func newTransport() http.RoundTripper {
 type news struct {
 	waits map[string]*OriginError // the waits that servers have asked for
 	until map[string]time.Time
-	up    map[string]bool // origins that were used with success
+	up    map[string]bool // whether origins were used with success since a run failed because of them
 }
 
 func newNews() *news {
 	return &news{waits: map[string]*OriginError{}, until: map[string]time.Time{}, up: map[string]bool{}}
 }
 
+// wait takes in that a server asks its clients to wait.
+func (n *news) wait(e *OriginError, until time.Time) {
+	if until.After(n.until[e.Origin]) {
+		n.waits[e.Origin], n.until[e.Origin] = e, until
+	}
+}
+
+// add takes in older news.
+func (n *news) add(older *news) {
+	for origin, e := range older.waits {
+		n.wait(e, older.until[origin])
+	}
+	for origin, up := range older.up {
+		if _, ok := n.up[origin]; !ok {
+			n.up[origin] = up
+		}
+	}
+}
+
 // asked takes in that a server asks its clients to wait.
 func (w *worker) asked(e *origins.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if until := time.Now().Add(e.RetryAfter); until.After(w.news.until[e.Origin]) {
-		w.news.waits[e.Origin], w.news.until[e.Origin] = (*OriginError)(e), until
-	}
+	w.news.wait((*OriginError)(e), time.Now().Add(e.RetryAfter))
 	signal(w.shares)
 }
 
@@ -74,7 +91,7 @@ func (w *worker) workedAll(i Identity) {
 func (w *worker) failed(origin string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.news.up, origin)
+	w.news.up[origin] = false
 }
 
 // share writes the state of origins to the database, and reads that of other nodes.
@@ -87,9 +104,22 @@ func (w *worker) share(ctx context.Context) error {
 	if idle {
 		return nil
 	}
+	err := w.write(ctx, fresh)
+	if err != nil { // or other nodes would not be told
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.news.add(fresh)
+	}
+	return err
+}
+
+// write writes news to the database, and reads what it has of origins.
+func (w *worker) write(ctx context.Context, fresh *news) error {
 	for origin, e := range fresh.waits {
-		if err := w.store.block(ctx, e, time.Until(fresh.until[origin])); err != nil {
-			return err
+		if wait := time.Until(fresh.until[origin]); wait > 0 {
+			if err := w.store.block(ctx, e, wait); err != nil {
+				return err
+			}
 		}
 	}
 	blocked, err := w.store.blocked(ctx)

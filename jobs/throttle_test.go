@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/jobdb"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -134,6 +136,47 @@ func TestServerDown(t *testing.T) {
 			t.Error(err)
 		}
 		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWaitIsShared has a server that asks its clients to wait while the database cannot be written
+// to. It is written when it can.
+func TestWaitIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, "CREATE TRIGGER away BEFORE INSERT ON @origin BEGIN SELECT RAISE(ABORT, 'away'); END")
+		store := jobs.NewScheduler(db, jobs.Kinds{"fake": requesting{}}, jobs.Defaults())
+		apply(t, store, jobs.Document{Namespace: "n", Name: "job", Kind: "fake", Source: "https://server.test"})
+		messages := make(chan string, 1000)
+		ctx, stop := context.WithCancel(t.Context())
+		var node sync.WaitGroup
+		node.Go(func() {
+			server := &fakeServer{status: http.StatusOK, header: http.Header{"Backoff": {"600"}}}
+			c := jobs.WorkerConfig{Name: "node", Transport: server, Logger: slog.New(noticing{messages: messages})}
+			if err := store.Work(ctx, c); err != nil {
+				t.Error(err)
+			}
+		})
+		until := time.Now().Add(10 * time.Minute)
+		for !strings.Contains(<-messages, "cannot use its database") {
+		}
+		exec(t, db, "DROP TRIGGER away")
+		time.Sleep(10 * time.Second)
+		servers, err := store.Origins(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := servers[0].Until.Sub(until); off.Abs() > 10*time.Second {
+			t.Errorf("the server is not used until %v, want %v", servers[0].Until, until)
+		}
+		stop()
+		node.Wait()
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
