@@ -32,7 +32,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	s.Transport = s.client
 	w.mu.Lock()
 	a := w.reserve(id)
-	a.session, a.end, a.origins = s, end, j.origins
+	a.session, a.end, a.origins, a.began = s, end, j.origins, time.Now()
 	if w.stopped {
 		end(errStopped)
 	}

@@ -1,5 +1,7 @@
 package jobs
 
+import "time"
+
 // NewScheduler returns a scheduler on a database that a test has opened.
 var NewScheduler = newScheduler
 
@@ -14,3 +16,10 @@ func Canonical(d *Document) string { return d.canonical() }
 
 // How says how a run has ended, as an [Observer] is told.
 func (o *Outcome) How() string { return o.how(nil) }
+
+// EndedByOrders reports whether orders that were asked for at a time end a run of which they say nothing.
+func EndedByOrders(began, asked time.Time) (ended bool) {
+	w := &worker{runs: map[runID]*activeRun{{}: {began: began, end: func(error) { ended = true }}}}
+	w.follow(nil, asked)
+	return ended
+}

@@ -90,7 +90,7 @@ type runID struct {
 
 // An activeRun is a run in a slot.
 type activeRun struct {
-	began   time.Time
+	began   time.Time     // to execute; before, when the slot was reserved
 	delay   time.Duration // before it uses its origins
 	session *Session
 	origins [2]string
@@ -342,12 +342,12 @@ func (w *worker) obey(ctx context.Context) error {
 		return err
 	}
 	w.shrink()
-	n := w.current()
+	n, asked := w.current(), time.Now()
 	orders, err := w.store.Orders(ctx, n)
 	if err != nil {
 		return err
 	}
-	for _, o := range w.follow(orders) {
+	for _, o := range w.follow(orders, asked) {
 		r := Run{&Job{Document: Document{Namespace: o.Namespace, Name: o.Name}, Epoch: o.Epoch}, n}
 		if err := w.store.Finish(ctx, r, Outcome{End: Stopped, Reason: "the node did not execute it"}); err != nil && !errors.Is(err, ErrFenced) {
 			return err
@@ -377,9 +377,9 @@ func (w *worker) readSettings(ctx context.Context) error {
 // unknownAfter is the age at which a run is given back if the node does not execute it.
 const unknownAfter = time.Minute
 
-// follow does as the orders say. It returns those for runs that the node should execute, and
-// does not.
-func (w *worker) follow(orders []Order) (unknown []Order) {
+// follow does as the orders say, which say nothing of runs that began after they were asked for.
+// It returns those for runs that the node should execute, and does not.
+func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 	byRun := map[runID]Order{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -395,6 +395,7 @@ func (w *worker) follow(orders []Order) (unknown []Order) {
 		case a.end == nil && time.Since(a.began) < unknownAfter: // it has just been started
 		case a.end == nil:
 			delete(w.runs, id)
+		case !a.began.Before(asked):
 		case !ok || o.Stop:
 			a.end(errChanged)
 		default:

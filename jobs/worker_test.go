@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -166,5 +167,16 @@ func TestWork(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestLateOrders: a run that begins while a node asks for orders is not ended because they do not
+// name it.
+func TestLateOrders(t *testing.T) {
+	asked := time.Now()
+	for after, want := range map[time.Duration]bool{-time.Second: true, 0: false, time.Second: false} {
+		if got := jobs.EndedByOrders(asked.Add(after), asked); got != want {
+			t.Errorf("a run that began %v after orders were asked for was ended: %v, want %v", after, got, want)
+		}
 	}
 }
