@@ -1,10 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -142,11 +144,13 @@ type viewed struct {
 	events []jobs.Event
 }
 
-// views returns jobs with their histories.
-func (a *API) views(ctx context.Context, page []jobs.Listed) ([]viewed, error) {
-	ids := make([]string, len(page))
+// views returns jobs with their histories; with onlyNodes, those of jobs without a node.
+func (a *API) views(ctx context.Context, page []jobs.Listed, onlyNodes bool) ([]viewed, error) {
+	var ids []string
 	for n := range page {
-		ids[n] = page[n].Document.ID()
+		if !onlyNodes || page[n].Node == "" {
+			ids = append(ids, page[n].Document.ID())
+		}
 	}
 	events, err := a.jobs.Histories(ctx, ids...)
 	if err != nil {
@@ -154,7 +158,7 @@ func (a *API) views(ctx context.Context, page []jobs.Listed) ([]viewed, error) {
 	}
 	all := make([]viewed, len(page))
 	for n := range page {
-		all[n] = viewed{&page[n], events[ids[n]]}
+		all[n] = viewed{&page[n], events[page[n].Document.ID()]}
 	}
 	return all, nil
 }
@@ -308,6 +312,8 @@ type couchFilter struct {
 	jobs.Filter
 	none  bool // no job can be in the view
 	limit int
+	// onlyNodes: histories are only for [viewed.node], so those of jobs with a node are not read.
+	onlyNodes bool
 }
 
 // paged reads the parameters of a page.
@@ -315,15 +321,18 @@ func (f *couchFilter) paged(p *parameters) {
 	f.limit, f.Skip = p.number("limit", jobs.DefaultLimit), p.number("skip", 0)
 }
 
+// atOnce is how many jobs a view has in memory, with their histories.
+const atOnce = 200
+
 // each calls do for the jobs of a view, page by page.
 func (a *API) each(ctx context.Context, f couchFilter, do func(v *viewed) error) error {
 	for left := f.limit; left > 0 && !f.none; {
-		f.Limit = min(left, jobs.MaxLimit)
+		f.Limit = min(left, atOnce)
 		page, err := a.jobs.List(ctx, f.Filter)
 		if err != nil {
 			return err
 		}
-		all, err := a.views(ctx, page.Jobs)
+		all, err := a.views(ctx, page.Jobs, f.onlyNodes)
 		if err != nil {
 			return err
 		}
@@ -353,29 +362,32 @@ func (a *API) sendView(w http.ResponseWriter, r *http.Request, f couchFilter, me
 			total += n
 		}
 	}
-	rows, err := a.rows(r.Context(), f, row)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, map[string]any{"total_rows": total, "offset": min(f.Skip, total), member: rows})
+	begin := fmt.Sprintf(`{"total_rows":%d,"offset":%d,%q:[`, total, min(f.Skip, total), member)
+	return a.sendRows(w, r, f, row, begin, "]}\n")
 }
 
-// rows returns the jobs of a view as a JSON array.
-func (a *API) rows(ctx context.Context, f couchFilter, row func(*viewed) any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	separator := byte('[')
-	err := a.each(ctx, f, func(v *viewed) error {
-		text, err := json.Marshal(row(v))
-		b.WriteByte(separator)
-		b.Write(text)
-		separator = ','
+// sendRows answers with the jobs of a view, separated by commas, between two texts. It sends
+// them as it reads them, since there may be many.
+func (a *API) sendRows(w http.ResponseWriter, r *http.Request, f couchFilter, row func(*viewed) any, begin, end string) error {
+	return a.stream(w, r, "application/json", func(out io.Writer) error {
+		before := begin
+		err := a.each(r.Context(), f, func(v *viewed) error {
+			text, err := json.Marshal(row(v))
+			if err == nil {
+				_, err = fmt.Fprintf(out, "%s%s", before, text)
+			}
+			before = ","
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if before == begin {
+			end = begin + end
+		}
+		_, err = io.WriteString(out, end)
 		return err
 	})
-	if b.Len() == 0 {
-		b.WriteByte('[')
-	}
-	b.WriteByte(']')
-	return b.Bytes(), err
 }
 
 func (a *API) schedulerJobs(w http.ResponseWriter, r *http.Request) error {
@@ -430,10 +442,6 @@ func (a *API) schedulerDoc(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) activeTasks(w http.ResponseWriter, r *http.Request) error {
-	f := couchFilter{Filter: jobs.Filter{States: statesAs("running")}, limit: 1 << 30}
-	rows, err := a.rows(r.Context(), f, (*viewed).couchTask)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, rows)
+	f := couchFilter{Filter: jobs.Filter{States: statesAs("running")}, limit: math.MaxInt, onlyNodes: true}
+	return a.sendRows(w, r, f, (*viewed).couchTask, "[", "]\n")
 }

@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"slices"
@@ -300,6 +302,52 @@ func TestCouchManyPages(t *testing.T) {
 	rows, _ := got["docs"].([]any)
 	if len(rows) != len(documents)-2 || at(rows[0], "doc_id") != "j0002" || at(rows[len(rows)-1], "doc_id") != "j1006" {
 		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// A leaver is a client that leaves when the answer begins.
+type leaver struct {
+	*httptest.ResponseRecorder
+	leave func()
+}
+
+func (l leaver) Write(p []byte) (int, error) {
+	l.leave()
+	return l.ResponseRecorder.Write(p)
+}
+
+// TestCouchStreams: a view is sent while it is read, and no more of it is read than is sent.
+func TestCouchStreams(t *testing.T) {
+	t.Parallel()
+	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
+	var documents []jobs.Document
+	for n := range 300 {
+		documents = append(documents, jobs.Document{Namespace: "shop", Name: fmt.Sprintf("j%04d", n), Kind: "fake", Source: fmt.Sprint(n)})
+	}
+	_, err := s.Apply(t.Context(), documents, jobs.ApplyOptions{})
+	check(t, err)
+	node, err := s.Join(t.Context(), jobs.Node{Name: "node-1", Slots: len(documents)})
+	check(t, err)
+	for range 3 {
+		s.start(t, node)
+	}
+	if all := s.tasks(t); len(all) != len(documents) {
+		t.Fatalf("%d tasks", len(all))
+	}
+	for _, path := range []string{"/_scheduler/docs?limit=1000000000", "/_scheduler/jobs?limit=1000000000", "/_active_tasks"} {
+		ctx, leave := context.WithCancel(t.Context())
+		w := leaver{httptest.NewRecorder(), leave}
+		func() {
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Errorf("%s: %v, want %v", path, got, http.ErrAbortHandler)
+				}
+			}()
+			s.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+		}()
+		if text := w.Body.String(); !strings.Contains(text, "j0000") || strings.Contains(text, "j0299") {
+			t.Errorf("%s: %d bytes", path, len(text))
+		}
 	}
 }
 

@@ -68,7 +68,8 @@
 // document in it; the ID of a replication is NS/NAME. A job that is idle is "running" with no
 // pending changes, and one that is paused is "pending". Statistics are those of [jobs.Stats]:
 // entities are documents, those known already count as revisions that were checked, and
-// positions are sequences. The parameters are limit, skip and states.
+// positions are sequences. The parameters are limit, skip and states; limit has no maximum, and
+// an answer that takes more than 30 seconds is cut off.
 //
 // # Access
 //

@@ -111,6 +111,18 @@ func (w *begunWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
+// stream answers with what write writes. If it fails after the answer has begun, that is cut off.
+func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write func(io.Writer) error) error {
+	w.Header().Set("Content-Type", media)
+	begun := &begunWriter{Writer: w}
+	err := write(begun)
+	if err == nil || !begun.begun {
+		return err
+	}
+	a.cutOff(r, err)
+	return nil
+}
+
 // cutOff ends an answer that has begun so that the client notices that it is not whole.
 func (a *API) cutOff(r *http.Request, err error) {
 	if r.Context().Err() == nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"io"
 	"net/http"
 
 	"github.com/feedctl/feedctl/jobs"
@@ -54,12 +55,5 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	w.Header().Set("Content-Type", media)
-	begun := &begunWriter{Writer: w}
-	err := write(begun, a.jobs.Export(r.Context(), f))
-	if err == nil || !begun.begun {
-		return err
-	}
-	a.cutOff(r, err)
-	return nil
+	return a.stream(w, r, media, func(out io.Writer) error { return write(out, a.jobs.Export(r.Context(), f)) })
 }
