@@ -113,6 +113,7 @@ func TestLostNodes(t *testing.T) {
 	}
 	const completed = "SELECT count(*) FROM @job WHERE state = 'completed'"
 	l.await(many, completed)
+	l.awaitNone("SELECT count(*) FROM @river_job WHERE state IN ('available', 'running')") // also those of the nodes that are lost
 	hold, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +121,8 @@ func TestLostNodes(t *testing.T) {
 	if _, err := hold.Exec(t.Context(), "BEGIN; LOCK TABLE feedctl_jobs.node IN EXCLUSIVE MODE"); err != nil { // no heartbeat tells the node that it is lost
 		t.Fatal(err)
 	}
-	l.await(0, "SELECT count(*) FROM @river_job WHERE state IN ('available', 'running')") // also those of the nodes that are lost
 	frozen.signal(t, syscall.SIGCONT)
-	l.await(0, "SELECT count(*) FROM @number AS first WHERE node = 'frozen' AND NOT refused AND NOT EXISTS (SELECT 1 FROM @number AS late WHERE late.node = 'frozen' AND late.job = first.job AND late.number > first.number)")
+	l.awaitNone("SELECT count(*) FROM @number AS first WHERE node = 'frozen' AND NOT refused AND NOT EXISTS (SELECT 1 FROM @number AS late WHERE late.node = 'frozen' AND late.job = first.job AND late.number > first.number)")
 	if err := hold.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,15 +172,22 @@ func (t *lostTest) number(sql string, args ...any) (n int) {
 	return n
 }
 
-// await waits until a statement returns a number.
+// await waits until a statement returns a number, or a higher one.
 func (t *lostTest) await(want int, sql string, args ...any) {
 	t.Helper()
-	for ticks := time.Tick(100 * time.Millisecond); t.number(sql, args...) != want; {
-		select {
-		case <-ticks:
-		case <-t.Context().Done():
-			t.Fatalf("%s: %d, want %d", sql, t.number(sql, args...), want)
-		}
+	t.until(func(n int) bool { return n >= want }, sql, args...)
+}
+
+// awaitNone waits until a statement returns 0.
+func (t *lostTest) awaitNone(sql string, args ...any) {
+	t.Helper()
+	t.until(func(n int) bool { return n == 0 }, sql, args...)
+}
+
+func (t *lostTest) until(holds func(n int) bool, sql string, args ...any) {
+	t.Helper()
+	for ticks := time.Tick(100 * time.Millisecond); !holds(t.number(sql, args...)); {
+		<-ticks
 	}
 }
 

@@ -127,11 +127,7 @@ func (s *scene) await(scheduler *jobs.Scheduler, name string, holds func(j *jobs
 		if j.State == jobs.Failed || j.Shown() == jobs.Crashing {
 			s.Fatalf("job %s is %s: %s", name, j.Shown(), j.Reason)
 		}
-		select {
-		case <-ticks:
-		case <-s.Context().Done():
-			s.Fatalf("job %s is %s: %s", name, j.Shown(), j.Reason)
-		}
+		<-ticks
 	}
 }
 
