@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -147,7 +146,11 @@ func (a *application) conflict(may func(id, version string) bool) error {
 			v = j.Version() // it may have been paused before it was locked
 		}
 		if may != nil && !may(id, v) {
-			return fmt.Errorf("job %s: %w: it has version %s", id, ErrConflict, cmp.Or(v, "none, as it does not exist"))
+			why := "it has version " + v
+			if v == "" {
+				why = "it does not exist"
+			}
+			return fmt.Errorf("job %s: %w: %s", id, ErrConflict, why)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func TestPerOrigin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := "https://full.test:443 has 3 running jobs, as many as it may"; d.Why != want {
+			if want := "https://full.test:443 has 3 running jobs, the maximum"; d.Why != want {
 				t.Errorf("why of %s: %s, want %s", name, d.Why, want)
 			}
 		}

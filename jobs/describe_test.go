@@ -94,14 +94,14 @@ func TestWhy(t *testing.T) {
 			}
 			s.apply("x", server, func(d *jobs.Document) { d.Namespace = "other" })
 			s.apply("later", server, func(d *jobs.Document) { d.Namespace, d.Paused = "other", true })
-		}, "waits for a slot behind 2 jobs of its namespace, beside 1 job of others"},
+		}, "waits for a slot: 2 jobs of its namespace are ahead of it, and 1 job of others is due"},
 		{"most of its namespace", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			s.apply("first", server, nil)
 			s.apply("job", server, nil)
 			s.must(s.store.SetMaxRunning(s.t.Context(), "n", 1))
 			s.admit(n, 9)
-		}, "namespace n runs 1 jobs, as many as it may"},
+		}, "namespace n runs 1 job, the maximum"},
 		{"pinned to a node that is lost", func(s *scene) {
 			s.join(jobs.Node{Name: "b", Slots: 1})
 			s.apply("job", server, func(d *jobs.Document) { d.Placement.Node = "b" })
@@ -176,7 +176,7 @@ func TestWhy(t *testing.T) {
 			s.pass(4 * time.Hour)
 			n = s.join(jobs.Node{Name: "a", Slots: 1})
 			s.run(n, jobs.Outcome{End: jobs.Done})
-		}, "its schedule names 2026-01-02T03:17:00Z as its next time"},
+		}, "its next scheduled run is at 2026-01-02T03:17:00Z"},
 		{"running", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
@@ -201,7 +201,7 @@ func TestWhy(t *testing.T) {
 			s.apply("job", server, nil)
 			s.admit(n, 1)
 			s.pass(14 * time.Second)
-		}, "its node a was last heard of 14s ago, and another node will run it"},
+		}, "its node a was last heard from 14s ago, and another node will run it"},
 		{"running on a node that is gone", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
@@ -222,7 +222,7 @@ func TestWhy(t *testing.T) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, func(d *jobs.Document) { d.Follow = false })
 			s.run(n, jobs.Outcome{End: jobs.Done})
-		}, "had done all there was to do at 2026-01-01T00:00:00Z"},
+		}, "completed at 2026-01-01T00:00:00Z"},
 		{"failed", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)

@@ -12,9 +12,9 @@ import (
 // An Observer is told what a node does. Its methods may be called concurrently, and must not
 // block.
 type Observer interface {
-	// Started: a run has started, so long after the job was due.
+	// Started: a run has started, delay after the job was due.
 	Started(d *Document, delay time.Duration)
-	// Ended: a run has ended. How is one of few words, as "idle" and "crashed".
+	// Ended: a run has ended. How is one of a few words, such as "idle" and "crashed".
 	Ended(d *Document, how string)
 	// Adopted: jobs of lost nodes are due again.
 	Adopted(jobs int)

@@ -18,7 +18,7 @@ func (f *facts) why() string {
 	case Paused:
 		return fmt.Sprintf("paused since %s, until it is resumed", at(j.Since))
 	case Completed:
-		return fmt.Sprintf("had done all there was to do at %s", at(j.Since))
+		return fmt.Sprintf("completed at %s", at(j.Since))
 	case Failed:
 		return fmt.Sprintf("failed at %s, and is not tried again until it is changed or restarted: %s", at(j.Since), j.Reason)
 	}
@@ -29,18 +29,18 @@ func (f *facts) why() string {
 		return why
 	}
 	if most := f.tenant.MaxRunning; most > 0 && f.tenant.Running >= most {
-		return fmt.Sprintf("namespace %s runs %d jobs, as many as it may", f.tenant.Namespace, f.tenant.Running)
+		return fmt.Sprintf("namespace %s runs %s, the maximum", f.tenant.Namespace, jobsOf(f.tenant.Running))
 	}
 	if f.once != "" {
 		return fmt.Sprintf("waits for the end of job %s, which runs once and does the same or writes to the same target", f.once)
 	}
 	if f.full != "" {
-		return fmt.Sprintf("%s has %d running jobs, as many as it may", f.full, f.limit)
+		return fmt.Sprintf("%s has %d running jobs, the maximum", f.full, f.limit)
 	}
 	if f.free() {
 		return "due, and starts within seconds"
 	}
-	return fmt.Sprintf("waits for a slot behind %s of its namespace, beside %s of others", jobsOf(f.before), jobsOf(f.others))
+	return fmt.Sprintf("waits for a slot: %s of its namespace %s ahead of it, and %s of others %s due", jobsOf(f.before), are(f.before), jobsOf(f.others), are(f.others))
 }
 
 func jobsOf(n int) string {
@@ -50,13 +50,20 @@ func jobsOf(n int) string {
 	return fmt.Sprintf("%d jobs", n)
 }
 
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 func (f *facts) whyRunning() string {
 	j := f.job
 	switch {
 	case f.lease.Age < 0:
 		return fmt.Sprintf("its node %s has left, and another node will run it", f.node)
 	case f.lease.Stale:
-		return fmt.Sprintf("its node %s was last heard of %v ago, and another node will run it", f.node, f.lease.Age.Round(time.Second))
+		return fmt.Sprintf("its node %s was last heard from %v ago, and another node will run it", f.node, f.lease.Age.Round(time.Second))
 	case j.Document.Paused:
 		return fmt.Sprintf("node %s is ending its run, as it was paused", f.node)
 	case j.Generation != j.Observed:
@@ -71,7 +78,7 @@ func (f *facts) whyNotYet() string {
 	waits := j.NotBefore.After(f.now)
 	switch {
 	case waits && j.Errors == 0 && j.Document.Schedule != "":
-		why := "its schedule names " + at(j.NotBefore) + " as its next time"
+		why := "its next scheduled run is at " + at(j.NotBefore)
 		if j.Reason != "" {
 			why += "; its last run: " + j.Reason
 		}

@@ -23,8 +23,8 @@ type WorkerConfig struct {
 	Name string
 	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
-	// Slots is how many jobs run at the same time at most: as fit into the memory
-	// of the node, up to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
+	// Slots is how many jobs run at the same time at most; choose as many as fit into memory,
+	// up to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
 	Slots   int
 	Version string
 	// Labels are matched with those that jobs require; see [Placement].
@@ -53,7 +53,7 @@ const (
 // Reasons why a node ends runs.
 var (
 	errStopped = errors.New("stopped by the node")
-	errRotated = errors.New("rotated, as others wait")
+	errRotated = errors.New("rotated to make room for other jobs")
 	errShrunk  = errors.New("the node has fewer slots")
 	errChanged = errors.New("the job was paused, changed or deleted")
 	errStuck   = fmt.Errorf("no progress for %v", stuckAfter)
@@ -72,7 +72,7 @@ type worker struct {
 	mu      sync.Mutex
 	node    Node
 	beat    time.Time // of the last heartbeat
-	resumed time.Time // when heartbeats succeeded again after they had not for long; zero: always did
+	resumed time.Time // when heartbeats last resumed after a gap; zero if there was none
 	runs    map[runID]*activeRun
 	stopped bool      // runs that execute from now on end at once
 	rotated time.Time // when a run was last ended to rotate

@@ -186,7 +186,7 @@ func (s *couchServer) updates(ctx context.Context, position json.RawMessage) err
 		case err != nil && !couchdb.Retryable(err) && !errors.Is(err, couchdb.ErrMalformed):
 			return err
 		case err != nil:
-			s.watched.Logger.Warn("server has stopped to report changes, retrying", "error", err)
+			s.watched.Logger.Warn("server has stopped reporting changes, retrying", "error", err)
 		}
 		for up := false; !up; up = err == nil {
 			if err := pause(); err != nil {
