@@ -3,6 +3,7 @@ package feedstore_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/s3test"
 	"github.com/feedctl/feedctl/layout"
@@ -208,6 +210,58 @@ func TestChangesWhileOneHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A hintingStore says every second that any object may have changed, and counts listings.
+type hintingStore struct {
+	*farStore
+	lists atomic.Int64
+}
+
+func (s *hintingStore) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
+	s.lists.Add(1)
+	return s.farStore.List(ctx, prefix, after)
+}
+
+func (s *hintingStore) Watch(context.Context, string) (<-chan struct{}, error) {
+	return nil, errors.New("not needed")
+}
+
+func (s *hintingStore) WatchKeys(ctx context.Context, _ string, changed func(key string)) error {
+	go func() {
+		for backoff.Sleep(ctx, time.Second) == nil {
+			changed("")
+		}
+	}()
+	return nil
+}
+
+// TestChangesOfHinting: frequent hints that any feed may have changed do not cost as many requests.
+func TestChangesOfHinting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hintingStore{farStore: far(memory.New(), time.Millisecond)}
+		publish(t, store, 2, 0, 1, short)
+		r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
+		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
+		check(t, err)
+		time.Sleep(time.Minute)
+		store.lists.Store(0)
+		store.reset()
+		for range 2 {
+			c, err = r.Changes(t.Context(), c.Token, "", 10, 5*time.Minute)
+			check(t, err)
+		}
+		if lists, all := store.lists.Load(), store.Requests()["Stat"]; lists > 150 || all > 150 {
+			t.Errorf("feeds were listed %d times in ten minutes, with %d requests", lists, all)
+		}
+		publish(t, store.Store, 2, 1, 1, short)
+		published := time.Now()
+		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
+		check(t, err)
+		if took := time.Since(published); len(c.Feeds) != 1 || took > 12*time.Second {
+			t.Errorf("after %v: %+v", took, c)
+		}
+	})
 }
 
 // TestChangesOfEmpty: a caller does not wait for feeds when it is known that there are none.

@@ -43,6 +43,9 @@ const (
 	// pollFailures is how often in a row a feed that has not been seen yet cannot be polled until it
 	// is taken to be damaged.
 	pollFailures = 3
+	// hintsPerList is how often, between two listings that are due anyway, feeds are listed and polled
+	// because any may have changed. PostgreSQL gives such a hint every second where it cannot notify.
+	hintsPerList = 6
 )
 
 // run polls feeds: at first all, then those that may have changed, and each from time to time.
@@ -53,10 +56,14 @@ func (t *tracker) run(ctx context.Context) {
 	defer stop()
 	notifies := t.watch(ctx)
 	pace := paceOf(t.reader.store, notifies)
-	var listed time.Time
+	var listed, hinted time.Time
 	for !t.abandoned() {
 		again := time.Second
-		if t.takeAny() || listed.IsZero() || time.Since(listed) >= pace.list {
+		anyHinted := time.Since(hinted) >= pace.list/hintsPerList && t.takeAny()
+		if anyHinted {
+			hinted = time.Now()
+		}
+		if anyHinted || listed.IsZero() || time.Since(listed) >= pace.list {
 			t.list(ctx)
 			listed = time.Now()
 		}
@@ -110,7 +117,7 @@ func (t *tracker) takeAny() bool {
 	}
 	t.anyHinted = false
 	for _, feed := range t.byName {
-		feed.interval = 0
+		feed.hinted = true
 	}
 	return true
 }
@@ -177,7 +184,7 @@ func (t *tracker) due(p pace) (names []string) {
 		case t.polling[name]:
 		case t.hinted[name] || feed.polled.IsZero():
 			names = append(names, name)
-		case now.Sub(feed.polled) >= feed.interval && (feed.version != "" || feed.seq == 0):
+		case (feed.hinted || now.Sub(feed.polled) >= feed.interval) && (feed.version != "" || feed.seq == 0):
 			others = append(others, waiting{name, feed.polled})
 		}
 	}
@@ -246,6 +253,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	failures := 0
 	if feed := t.byName[name]; feed != nil {
 		last, seq, failures = feed.page, feed.seq, feed.failures
+		feed.hinted = false
 	}
 	t.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, pollTimeout)
