@@ -138,7 +138,7 @@ type tracked struct {
 	seq      int64         // of its last change; 0 if the feed has not been seen
 	polled   time.Time     // last
 	interval time.Duration // until it is to be polled again
-	hinted   bool          // it may have changed, as any feed may
+	hinted   bool          // it may have changed since the last poll
 	failures int           // polls that have failed in a row
 }
 

@@ -283,6 +283,32 @@ func TestChangesOfEmpty(t *testing.T) {
 	})
 }
 
+// TestChangesAfterFailure: a feed that could not be polled after a hint is polled again soon.
+func TestChangesAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := memory.New()
+		locked := &lockedStore{Store: all, feed: "f"}
+		publish(t, all, 2, 0, 1, short)
+		r := newReader(t, struct {
+			storage.Store
+			storage.KeyWatcher
+		}{locked, all}, feedstore.Config{MaxWaiters: 1})
+		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
+		check(t, err)
+		time.Sleep(time.Minute) // it is polled rarely now
+		locked.locked.Store(true)
+		published := time.Now()
+		publish(t, all, 2, 1, 1, short)
+		time.Sleep(time.Second / 2)
+		locked.locked.Store(false)
+		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
+		check(t, err)
+		if took := time.Since(published); len(c.Feeds) != 1 || took > 3*time.Second {
+			t.Errorf("after %v: %+v", took, c)
+		}
+	})
+}
+
 // TestChangesOfTombstones: so many feeds were deleted that tokens from before are too old.
 func TestChangesOfTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

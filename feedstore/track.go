@@ -183,6 +183,7 @@ func (t *tracker) due(p pace) (names []string) {
 		switch {
 		case t.polling[name]:
 		case t.hinted[name] || feed.polled.IsZero():
+			feed.hinted = feed.hinted || t.hinted[name]
 			names = append(names, name)
 		case (feed.hinted || now.Sub(feed.polled) >= feed.interval) && (feed.version != "" || feed.seq == 0):
 			others = append(others, waiting{name, feed.polled})
@@ -250,9 +251,9 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	t.mu.Lock()
 	var last *chain.Page
 	var seq int64
-	failures := 0
+	failures, hinted, failed := 0, false, false
 	if feed := t.byName[name]; feed != nil {
-		last, seq, failures = feed.page, feed.seq, feed.failures
+		last, seq, failures, hinted = feed.page, feed.seq, feed.failures, feed.hinted
 		feed.hinted = false
 	}
 	t.mu.Unlock()
@@ -269,6 +270,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	case errors.Is(err, chain.ErrCorrupt), errors.Is(err, storage.ErrLayout):
 		t.saw(name, damaged, nil)
 	default:
+		failed = true
 		t.reader.log.DebugContext(ctx, "poll a feed", "feed", name, "error", err)
 		if failures++; seq == 0 && failures == pollFailures { // it must not delay the others
 			t.saw(name, damaged, nil)
@@ -287,7 +289,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	if feed == nil {
 		return
 	}
-	if feed.seq != seq {
+	if feed.seq != seq || hinted && failed {
 		feed.interval = firstPoll
 	} else {
 		feed.interval = min(max(2*feed.interval, firstPoll), longest)
