@@ -159,7 +159,7 @@ var rooms = map[string]room{
 	},
 
 	// Jobs.
-	"internal/jobdb":   {rooms: []string{"internal/schema", "internal/suggest"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
+	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
 	"internal/origins": {rooms: []string{"internal/backoff"}},
 	"jobs":             {rooms: []string{"internal/jobdb", "internal/origins", "internal/suggest", "internal/tcp", "internal/units"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
 	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "jobs", "layout", "outbox", "server", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},

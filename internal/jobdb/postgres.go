@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/feedctl/feedctl/internal/schema"
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // defaultSchema is the schema of the tables in PostgreSQL.
@@ -45,6 +46,7 @@ func openPostgres(ctx context.Context, text string) (*postgres, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
+	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // not as a parameter of the connection: PgBouncer refuses those
 		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '"+idleLimit+"'")
 		return err

@@ -1,0 +1,11 @@
+package jobdb
+
+import (
+	"context"
+	"net"
+)
+
+// Dial connects as a database in PostgreSQL does.
+func (db *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return db.driver.(*postgres).pool.Config().ConnConfig.DialFunc(ctx, network, address)
+}
