@@ -117,9 +117,13 @@ func (r *postgresRows) Close() error {
 
 func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
 
-// migrateQueue holds a lock against other processes, by a transaction on another connection.
+// migrateQueue holds a lock against other processes, by a transaction on another connection, which
+// is idle for as long as the migration takes.
 func (p *postgres) migrateQueue(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl queue "+p.schema); err != nil {
 			return err
 		}
