@@ -9,3 +9,9 @@ import (
 func (db *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return db.driver.(*postgres).pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
+
+// Kept returns how many statements are kept in the dialect.
+func (db *DB) Kept() (n int) {
+	db.rewritten.Range(func(any, any) bool { n++; return true })
+	return n
+}

@@ -171,8 +171,9 @@ func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, e
 
 var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
 
-// maxKept is the length of statements that are kept in the dialect.
-const maxKept = 8 << 10
+// maxKept is how many parameters a statement may name that is kept in the dialect: those with
+// longer lists have as many texts as lists have lengths.
+const maxKept = 40
 
 func (db *DB) rewrite(sql string) string {
 	if done, ok := db.rewritten.Load(sql); ok {
@@ -201,7 +202,7 @@ func (db *DB) rewrite(sql string) string {
 		}
 		return d.prefix + name[1:]
 	})
-	if len(sql) < maxKept { // those for many rows are rarely the same
+	if strings.Count(sql, "$") <= maxKept {
 		db.rewritten.Store(sql, done)
 	}
 	return done
