@@ -11,6 +11,18 @@ func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defa
 // Block notes that a server asks its clients to wait.
 var Block = (*Scheduler).block
 
+// MayReap reports whether a node may say that others are lost, that has joined and then sent
+// heartbeats after these times.
+func MayReap(gaps ...time.Duration) bool {
+	w := &worker{store: newScheduler(nil, nil, Defaults())}
+	w.beaten()
+	for _, gap := range gaps {
+		time.Sleep(gap)
+		w.beaten()
+	}
+	return w.mayReap()
+}
+
 // Canonical returns a document as it is stored and compared.
 func Canonical(d *Document) string { return d.canonical() }
 

@@ -72,7 +72,7 @@ type worker struct {
 	mu      sync.Mutex
 	node    Node
 	beat    time.Time // of the last heartbeat
-	resumed time.Time // when heartbeats last resumed after a gap; zero if there was none
+	resumed time.Time // since when heartbeats have succeeded, with no long gap
 	runs    map[runID]*activeRun
 	stopped bool      // runs that execute from now on end at once
 	rotated time.Time // when a run was last ended to rotate
@@ -239,7 +239,8 @@ func (w *worker) beaten() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if !w.beat.IsZero() && now.Sub(w.beat) > w.store.settings().Lease/2 { // the lease of another one may have expired
+	// Other nodes beat at most 5/4 of the period before the gap: their leases may have expired.
+	if now.Sub(w.beat) > w.store.settings().Lease-heartbeatEvery*5/4 {
 		w.resumed = now
 	}
 	w.beat = now
@@ -251,7 +252,7 @@ func (w *worker) mayReap() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lease := w.store.settings().Lease
-	return time.Since(w.beat) <= lease && (w.resumed.IsZero() || time.Since(w.resumed) >= lease)
+	return time.Since(w.beat) <= lease && time.Since(w.resumed) >= lease
 }
 
 func (w *worker) reap(ctx context.Context) error {
