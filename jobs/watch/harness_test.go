@@ -109,10 +109,19 @@ func (j *waiting) confirmed() int {
 	return n
 }
 
+// nearEnd returns a channel that has a value shortly before the time limit of the tests.
+func nearEnd(t *testing.T) <-chan time.Time {
+	end, ok := t.Deadline()
+	if !ok {
+		return nil
+	}
+	return time.After(time.Until(end) - 10*time.Second)
+}
+
 // wakes waits until the job of a name is woken.
 func (j *waiting) wakes(t *testing.T, name string) {
 	t.Helper()
-	for limit := time.After(time.Minute); ; {
+	for limit := nearEnd(t); ; {
 		j.mu.Lock()
 		woken := j.woken[name] > 0
 		delete(j.woken, name)
