@@ -170,7 +170,10 @@ func (t *target) transact(ctx context.Context, position string, isStaged, inOrde
 			if err := t.Step(); err != nil {
 				return 0, err
 			}
-			if _, err := t.Writer.Conn.PgConn().CopyFrom(ctx, t.spool.rows(inOrder), t.table.copy(stage)); err != nil {
+			rows := t.spool.rows(inOrder)
+			_, err := t.Writer.Conn.PgConn().CopyFrom(ctx, rows, t.table.copy(stage))
+			rows.stop()
+			if err != nil {
 				return 0, fmt.Errorf("copy batch: %w", err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/feedctl/feedctl/sink/internal/content"
 )
@@ -173,7 +174,7 @@ var (
 )
 
 // rows returns the data for COPY: all rows, or only those that were not replaced.
-func (s *spool) rows(all bool) io.Reader {
+func (s *spool) rows(all bool) *rowReader {
 	r := &rowReader{s: s, head: copyHeader}
 	for _, e := range s.entries {
 		switch last := len(r.spans) - 1; {
@@ -193,9 +194,25 @@ type rowReader struct {
 	head  []byte // to read before the next span
 	spans []entry
 	ended bool // head is the last
+
+	mu      sync.Mutex
+	stopped bool
+}
+
+// stop makes further calls of Read fail, which a goroutine of a broken connection can still make
+// after its COPY has ended. The spool can be reset then.
+func (r *rowReader) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
 }
 
 func (r *rowReader) Read(p []byte) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return 0, os.ErrClosed
+	}
 	for n < len(p) {
 		switch {
 		case len(r.head) > 0:
