@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/feedctl/feedctl/internal/httpfault"
 )
 
 // A Fake is a server that responds like Apache CouchDB 3.5 with two shards. It keeps
@@ -24,6 +26,7 @@ import (
 // the rows changes too. It preserves the bytes of the JSON that it receives.
 // Fields may be set before the first request.
 type Fake struct {
+	httpfault.Faults
 	// Validate refuses documents, as the functions of design documents do: an error
 	// makes the document "forbidden", with its text as the reason, or is a [ThrownError].
 	Validate func(id string, doc []byte) error
@@ -49,7 +52,6 @@ type Fake struct {
 	changed   chan struct{} // closed, and made anew, with every change
 	random    *rand.Rand
 	requests  []string
-	faults    []*fault
 	lost      int // events to come that are
 	auth      auth
 }
@@ -142,7 +144,7 @@ func badRequest(reason string) *failure {
 func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests = append(f.requests, r.Method+" "+r.URL.RequestURI())
-	broken := f.faultFor(r)
+	broken := f.For(r)
 	f.mu.Unlock()
 	w.Header().Set("Server", "CouchDB/3.5.2 (Erlang OTP/27)")
 	healthy := http.HandlerFunc(f.serve)

@@ -4,55 +4,16 @@ import (
 	"net/http"
 	"path"
 	"strconv"
-	"strings"
+
+	"github.com/feedctl/feedctl/internal/httpfault"
 )
 
 // A Fault responds to a request in place of the handler, or damages its response.
-type Fault func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc)
-
-type fault struct {
-	left  int // requests to spoil; 0: all
-	match func(*http.Request) bool
-	fault Fault
-}
-
-// Inject injects a fault into the next n matching requests, or into all if n is 0. If
-// several faults match, the one that was injected first applies.
-func (f *Fake) Inject(n int, match func(*http.Request) bool, how Fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = append(f.faults, &fault{n, match, how})
-}
-
-// Heal removes all faults.
-func (f *Fake) Heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = nil
-}
-
-// faultFor returns the fault that a request meets; nil for none. f.mu is held.
-func (f *Fake) faultFor(r *http.Request) Fault {
-	for i, x := range f.faults {
-		if !x.match(r) {
-			continue
-		}
-		if x.left == 1 {
-			f.faults = append(f.faults[:i:i], f.faults[i+1:]...)
-		}
-		x.left--
-		return x.fault
-	}
-	return nil
-}
+type Fault = httpfault.Fault
 
 // On matches requests by their method and by a part of their path and query; empty
 // is any.
-func On(method, part string) func(*http.Request) bool {
-	return func(r *http.Request) bool {
-		return (method == "" || r.Method == method) && strings.Contains(r.URL.RequestURI(), part)
-	}
-}
+func On(method, part string) func(*http.Request) bool { return httpfault.On(method, part) }
 
 // Refuse answers with an error, such as 429 "too_many_requests"; header is pairs of
 // names and values.
@@ -72,50 +33,12 @@ func TooManyRequests(seconds int) Fault {
 }
 
 // Cut breaks the connection after some bytes of the body: the last chunk is missing.
-func Cut(after int) Fault {
-	return spoil(after, func(*http.Request) { panic(http.ErrAbortHandler) })
-}
+func Cut(after int) Fault { return httpfault.Cut(after) }
 
 // Stall sends some bytes of the body and then nothing more, no heartbeat either,
 // until the client goes or release is closed. What release receives lets one more
 // write through: rows then come slowly.
-func Stall(after int, release <-chan struct{}) Fault {
-	return spoil(after, func(r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		}
-	})
-}
-
-// spoil calls then before each write behind the first bytes of a body.
-func spoil(after int, then func(*http.Request)) Fault {
-	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
-		healthy(&spoiledWriter{w, after, func() { then(r) }}, r)
-	}
-}
-
-type spoiledWriter struct {
-	http.ResponseWriter
-	left int
-	then func()
-}
-
-func (w *spoiledWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *spoiledWriter) Write(p []byte) (int, error) {
-	whole := min(len(p), w.left)
-	w.left -= whole
-	n, err := w.ResponseWriter.Write(p[:whole])
-	if err != nil || whole == len(p) {
-		return n, err
-	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // the client must get what is healthy
-	w.then()
-	rest, err := w.ResponseWriter.Write(p[whole:])
-	return n + rest, err
-}
+func Stall(after int, release <-chan struct{}) Fault { return httpfault.Stall(after, release) }
 
 // Edit changes the bodies of answers that are not feeds.
 func Edit(edit func(body []byte) []byte) Fault {
