@@ -2,31 +2,20 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/feedctl/feedctl/internal/disktest"
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
 // TestFullDiskS3 publishes to an S3 server whose disk is full, and again after space was
 // freed.
 func TestFullDiskS3(t *testing.T) {
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("mount a small disk: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	disk := disktest.Mount(t, "8m")
 	t.Run("full", func(t *testing.T) { testFullDisk(t, disk) })
 }
 
@@ -53,8 +42,7 @@ func testFullDisk(t *testing.T, disk string) {
 	if out, err := publish(bytes.Join(lines[:few], nil)); err != nil {
 		t.Fatalf("publish: %v\n%s", err, out)
 	}
-	filler := filepath.Join(disk, "filler")
-	fill(t, filler)
+	free := disktest.Fill(t, disk)
 	out, err := publish(bytes.Join(lines[:], nil))
 	if err == nil {
 		t.Fatalf("publishing to a full disk succeeded:\n%s", out)
@@ -70,27 +58,9 @@ func testFullDisk(t *testing.T, disk string) {
 		}
 	}
 	verify(few)
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	if out, err := publish(bytes.Join(lines[:], nil)); err != nil {
 		t.Fatalf("publish after space was freed: %v\n%s", err, out)
 	}
 	verify(many)
-}
-
-// fill writes a file until its disk is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for block := make([]byte, 4096); err == nil; {
-		_, err = file.Write(block)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
-	}
 }
