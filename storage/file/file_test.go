@@ -129,3 +129,27 @@ func TestDanglingRoot(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedAppend appends after an interrupted append, whose space is reclaimed.
+func TestInterruptedAppend(t *testing.T) {
+	s, dir := newStoreDir(t)
+	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes([]byte("body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(t, dir, "a")
+	if _, err := s.Append(t.Context(), "a", version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, path := range bodyFiles(t, dir, "a") {
+		data, err := os.ReadFile(path)
+		found = found || string(data) == "body+"
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if !found {
+		t.Error("no body file has exactly the size of the body")
+	}
+}

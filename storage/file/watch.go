@@ -4,16 +4,14 @@ package file
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
-	"golang.org/x/sys/unix"
 
 	"github.com/feedctl/feedctl/storage"
 )
@@ -45,7 +43,7 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func(key strin
 	if err == nil && !strings.HasSuffix(prefix, "/") {
 		err = fmt.Errorf("%w: prefix does not end in \"/\"", storage.ErrKey)
 	}
-	sub := &subscription{dir: s.inObjects(prefix), changed: changed, end: end}
+	sub := &subscription{path: s.inObjects(prefix), changed: changed, end: end}
 	if err == nil {
 		err = s.watches.add(sub)
 	}
@@ -67,13 +65,16 @@ type watches struct {
 	mu       sync.Mutex
 	closed   bool
 	notifier *fsnotify.Watcher // nil if there are no subscriptions
-	subs     map[*subscription]struct{}
+	top      *watchedDir       // of the objects
 }
 
+// A subscription is for the objects below a directory. Its functions are called with mu
+// held and must return at once.
 type subscription struct {
-	dir     string
+	path    string
 	changed func(key string) // "" stands for any
 	end     func()
+	dir     *watchedDir // nil before and after the subscription
 }
 
 func (w *watches) add(sub *subscription) error {
@@ -88,75 +89,75 @@ func (w *watches) add(sub *subscription) error {
 			return err
 		}
 		w.notifier = notifier
-		w.subs = make(map[*subscription]struct{})
+		w.top = &watchedDir{path: w.objects}
 		go w.run(notifier)
 	}
-	known := w.hasDir(sub.dir)
-	w.subs[sub] = struct{}{}
-	if !known {
-		if err := w.follow(w.objects, sub.dir); err != nil {
-			w.drop(sub)
-			return err
-		}
+	dir := w.top
+	for name := range w.names(sub.path) {
+		dir = dir.child(name)
+	}
+	followed := dir.watched && dir.covered()
+	dir.subscribe(sub)
+	if followed {
+		return nil
+	}
+	if err := w.follow(dir); err != nil {
+		w.drop(sub)
+		return err
 	}
 	return nil
-}
-
-func (w *watches) hasDir(dir string) bool {
-	for sub := range w.subs {
-		if sub.dir == dir {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *watches) remove(sub *subscription) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(sub)
+	if sub.dir != nil {
+		w.drop(sub)
+	}
 }
 
 // drop ends a subscription and stops watching directories that no other one needs.
 func (w *watches) drop(sub *subscription) {
-	if _, ok := w.subs[sub]; !ok {
-		return
-	}
-	delete(w.subs, sub)
+	dir := sub.dir
+	dir.unsubscribe(sub)
 	sub.end()
-	if len(w.subs) == 0 {
-		w.notifier.Close()
-		w.notifier = nil
-		return
-	}
-	if w.hasDir(sub.dir) {
-		return
-	}
-	for _, path := range w.notifier.WatchList() {
-		if !w.needs(path) {
-			// This fails only if the directory, and so the watch, is gone.
-			_ = w.notifier.Remove(path)
+	switch {
+	case w.top.below == 0:
+		w.stop()
+	case dir.covered():
+		dir.prune()
+	default:
+		for dir.below == 0 && dir.parent.below == 0 {
+			dir = dir.parent
 		}
+		w.release(dir)
 	}
 }
 
-func (w *watches) needs(path string) bool {
-	for sub := range w.subs {
-		if within(path, sub.dir) || within(sub.dir, path) {
-			return true
-		}
-	}
-	return false
+// names yields the names of the directories on the way from the top to path.
+func (w *watches) names(path string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(strings.TrimPrefix(path, w.objects), func(c rune) bool { return c == filepath.Separator })
 }
 
 func (w *watches) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	for sub := range w.subs {
-		w.drop(sub)
+	if w.notifier == nil {
+		return nil
 	}
+	w.top.each(func(sub *subscription) {
+		sub.dir = nil
+		sub.end()
+	})
+	w.stop()
 	return nil
+}
+
+// stop closes the notifier after the last subscription has ended.
+func (w *watches) stop() {
+	w.notifier.Close()
+	w.notifier, w.top = nil, nil
 }
 
 func (w *watches) run(notifier *fsnotify.Watcher) {
@@ -201,14 +202,23 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	if w.notifier != notifier {
 		return
 	}
-	for sub := range w.subs {
-		below := within(event.Name, sub.dir)
-		if !isFile && event.Has(fsnotify.Create) && (below || within(sub.dir, event.Name)) {
-			// If this fails, some notifications are missing; they are only hints.
-			_ = w.follow(event.Name, sub.dir)
-			sub.changed(key) // objects may have been created before the watch
-		} else if below {
-			sub.changed(key)
+	comesOrGoes := !isFile && event.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename)
+	dir, at := w.find(event.Name, comesOrGoes)
+	changed := func(sub *subscription) { sub.changed(key) }
+	if at && comesOrGoes {
+		// The event may be older than the state of the directory: follow finds out whether
+		// it exists. If follow fails, some notifications are missing; they are only hints.
+		_ = w.follow(dir)
+	}
+	// From here on, since objects may have been created before the watch.
+	if at && comesOrGoes {
+		for _, child := range dir.children {
+			child.each(changed)
+		}
+	}
+	for ; dir != nil; dir = dir.parent {
+		for sub := range dir.subs {
+			changed(sub)
 		}
 	}
 }
@@ -220,51 +230,6 @@ func (w *watches) lost(notifier *fsnotify.Watcher) {
 	if w.notifier != notifier {
 		return
 	}
-	for sub := range w.subs {
-		_ = w.follow(w.objects, sub.dir)
-		sub.changed("")
-	}
-}
-
-// follow watches path and the existing directories between it and dir, or, if path is
-// within dir, path and the directories below it.
-func (w *watches) follow(path, dir string) error {
-	for !within(path, dir) {
-		if err := w.notifier.Add(path); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		next, _, _ := strings.Cut(dir[len(path)+1:], string(filepath.Separator))
-		path = filepath.Join(path, next)
-	}
-	return w.addTree(path)
-}
-
-// addTree watches path and the directories below. It adds the watch before it reads
-// the directory, so that a new directory is seen twice rather than never.
-func (w *watches) addTree(path string) error {
-	if err := w.notifier.Add(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	var stat unix.Stat_t
-	if unix.Stat(path, &stat) == nil && stat.Nlink == 2 {
-		// Two links, its name and ".", mean that it has no subdirectories. This
-		// saves reading a directory of a million objects.
-		return nil
-	}
-	return eachName(path, func(name string) error {
-		if strings.Contains(name, "@") {
-			return nil
-		}
-		return w.addTree(filepath.Join(path, name))
-	})
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || rest[0] == filepath.Separator)
+	_ = w.follow(w.top)
+	w.top.each(func(sub *subscription) { sub.changed("") })
 }

@@ -64,8 +64,12 @@ func testRaceCreate(t *testing.T, s *suite) {
 }
 
 // testRaceIncrement has 32 writers, or as many as the options say, add 1 to a number 20
-// times each, by Append and sometimes by Replace.
+// times each, by Append and sometimes by Replace. With -short they do it 5 times.
 func testRaceIncrement(t *testing.T, s *suite) {
+	steps := counterSteps
+	if testing.Short() {
+		steps /= 4
+	}
 	counters := s.opts.Counters
 	if counters == 0 {
 		counters = counterWriters
@@ -76,7 +80,7 @@ func testRaceIncrement(t *testing.T, s *suite) {
 		var writers sync.WaitGroup
 		for w := range n {
 			writers.Go(func() {
-				for range counterSteps {
+				for range steps {
 					if err := increment(t.Context(), s.store, key, verb, strconv.Itoa(w)); err != nil {
 						t.Error(err)
 						return
@@ -85,7 +89,7 @@ func testRaceIncrement(t *testing.T, s *suite) {
 			})
 		}
 		writers.Wait()
-		checkCounter(t, s, key, n*counterSteps)
+		checkCounter(t, s, key, n*steps)
 	}
 }
 
