@@ -2,9 +2,13 @@
 package pgerr
 
 import (
-	"errors"
 	"io"
+	"io/fs"
 	"net"
+	"net/url"
+	"os"
+	"slices"
+	"syscall"
 )
 
 // Passes reports whether an error of the server is transient. The code is its SQLSTATE
@@ -25,10 +29,20 @@ func Passes(code string) bool {
 	return false
 }
 
-// Network reports whether an error is one of the connection.
+// Network reports whether an error is one of the connection. Errors of files are not, although the
+// number in them ([syscall.Errno]) implements [net.Error], too.
 func Network(err error) bool {
-	if _, ok := errors.AsType[net.Error](err); ok {
+	switch e := err.(type) { //nolint:errorlint // it unwraps errors itself
+	case nil, *fs.PathError, *os.LinkError, syscall.Errno:
+		return false
+	case *url.Error: // a net.Error whatever is in it
+		return Network(e.Err)
+	case net.Error:
 		return true
+	case interface{ Unwrap() error }:
+		return Network(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), Network)
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return err == io.EOF || err == io.ErrUnexpectedEOF
 }
