@@ -68,11 +68,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 		return nil, err
 	}
 	defer t.asked()
-	seq, err := t.parse(since)
-	if err != nil {
-		return nil, err
-	}
-	c, err, changed := t.collect(seq, prefix, limit)
+	c, err, changed := t.collect(since, prefix, limit)
 	if err != nil || len(c.Feeds) > 0 || wait <= 0 || !r.subscribers.enter() {
 		return c, err
 	}
@@ -90,7 +86,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		c, err, changed = t.collect(seq, prefix, limit)
+		c, err, changed = t.collect(c.Token, prefix, limit) // no changes up to there concern the caller
 		if c != nil {
 			c.Waited = true
 		}
@@ -117,6 +113,7 @@ type tracker struct {
 	mu         sync.Mutex
 	last       time.Time // of the last call
 	byName     map[string]*tracked
+	unseen     int       // feeds in byName that have not been seen
 	seq        int64     // of the last change
 	oldest     int64     // changes up to this one may have been forgotten
 	log        []logged  // in the order of seq; what changed again later is ignored
@@ -209,25 +206,27 @@ func (t *tracker) abandoned() bool {
 	return true
 }
 
-// parse returns the change that a token stands for; 0 without a token.
+// parse returns the change that a token stands for; 0 without a token. The caller must hold mu.
 func (t *tracker) parse(token string) (int64, error) {
 	if token == "" {
 		return 0, nil
 	}
 	epoch, number, _ := strings.Cut(token, "-")
 	seq, err := strconv.ParseInt(number, 10, 64)
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if err != nil || epoch != t.epoch || seq < t.oldest || seq > t.seq || number != strconv.FormatInt(seq, 10) {
 		return 0, fmt.Errorf("%w: start over", ErrToken)
 	}
 	return seq, nil
 }
 
-// collect returns changes, and a channel that is closed when there may be more.
-func (t *tracker) collect(since int64, prefix string, limit int) (*Changes, error, <-chan struct{}) { //nolint:revive // the error belongs to the changes
+// collect returns changes since a token, and a channel that is closed when there may be more.
+func (t *tracker) collect(token, prefix string, limit int) (*Changes, error, <-chan struct{}) { //nolint:revive // the error belongs to the changes
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	since, err := t.parse(token)
+	if err != nil {
+		return nil, err, nil
+	}
 	c := &Changes{Feeds: []FeedVersion{}}
 	from, _ := slices.BinarySearchFunc(t.log, since+1, func(l logged, seq int64) int { return cmp.Compare(l.seq, seq) })
 	upTo := t.seq
@@ -269,9 +268,11 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	if feed == nil {
 		feed = &tracked{}
 		t.byName[name] = feed
+		t.unseen++
 	}
 	if version == "" && feed.seq == 0 {
 		delete(t.byName, name) // it has no pages yet
+		t.unseen--
 		return false
 	}
 	if p != nil {
@@ -286,6 +287,9 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 		t.tombstones++
 	case feed.seq > 0 && feed.version == "":
 		t.tombstones--
+	}
+	if feed.seq == 0 {
+		t.unseen--
 	}
 	t.seq++
 	feed.version, feed.seq = version, t.seq

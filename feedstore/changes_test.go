@@ -317,9 +317,18 @@ func TestChangesOfTombstones(t *testing.T) {
 		r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
 		first, err := r.Changes(t.Context(), "", "", 10, time.Minute)
 		check(t, err)
+		waited := make(chan error, 1)
+		go func() {
+			_, err := r.Changes(t.Context(), first.Token, "", 10, time.Minute)
+			waited <- err
+		}()
+		synctest.Wait()
 		for n := range feedstore.MaxTombstones + 1 {
 			r.See(string(rune('a'+n%26))+time.Duration(n).String(), "1")
 			r.See(string(rune('a'+n%26))+time.Duration(n).String(), "")
+		}
+		if err := <-waited; !errors.Is(err, feedstore.ErrToken) {
+			t.Errorf("a caller that was waiting: %v", err)
 		}
 		if _, err := r.Changes(t.Context(), first.Token, "", 10, 0); !errors.Is(err, feedstore.ErrToken) {
 			t.Errorf("changes since a token that is too old: %v", err)

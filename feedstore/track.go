@@ -37,6 +37,9 @@ func paceOf(store storage.Store, notifies bool) pace {
 
 const (
 	pollTimeout = 30 * time.Second // limits one poll of a feed
+	// sweepEvery is how often all feeds are examined for those that are due. What a change costs must
+	// not depend on the number of feeds.
+	sweepEvery = time.Second
 	// pollsAtOnce is how many polls are under way at most. Fewer feeds than that may hang without
 	// delaying the others.
 	pollsAtOnce = 16
@@ -56,24 +59,29 @@ func (t *tracker) run(ctx context.Context) {
 	defer stop()
 	notifies := t.watch(ctx)
 	pace := paceOf(t.reader.store, notifies)
-	var listed, hinted time.Time
+	var listed, hinted, swept time.Time
 	for !t.abandoned() {
-		again := time.Second
 		anyHinted := time.Since(hinted) >= pace.list/hintsPerList && t.takeAny()
 		if anyHinted {
 			hinted = time.Now()
 		}
 		if anyHinted || listed.IsZero() || time.Since(listed) >= pace.list {
 			t.list(ctx)
-			listed = time.Now()
+			listed, swept = time.Now(), time.Time{}
 		}
-		t.poll(ctx, &polls, t.due(pace), pace)
+		names := t.takeHinted()
+		if time.Since(swept) >= sweepEvery {
+			swept = time.Now()
+			names = append(names, t.due(pace)...)
+		}
+		t.poll(ctx, &polls, names, pace)
 		if ctx.Err() != nil {
 			return
 		}
 		t.polled()
+		again := max(sweepEvery-time.Since(swept), 0)
 		if wait := t.notify(); wait > 0 {
-			again = wait
+			again = min(again, wait)
 		}
 		timer := time.NewTimer(again)
 		select {
@@ -138,6 +146,7 @@ func (t *tracker) list(ctx context.Context) {
 	for name := range there {
 		if feed := t.byName[name]; feed == nil {
 			t.byName[name] = &tracked{}
+			t.unseen++
 		} else if feed.seq > 0 && feed.version == "" {
 			feed.polled, feed.interval = time.Time{}, 0 // it is there again
 		}
@@ -166,9 +175,33 @@ func (t *tracker) failed(ctx context.Context, err error) {
 	t.wake()
 }
 
-// due returns the feeds that are to be polled now, and notes that they are: those that may have
-// changed, those that have not been polled yet, and of the others as many as the pace allows, those
-// that have waited for longest first. It leaves out those whose poll is under way.
+// takeHinted returns the feeds that may have changed, and notes that they are being polled. It leaves
+// those for later whose poll is under way: the change may be later than what the poll sees.
+func (t *tracker) takeHinted() (names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range t.hinted {
+		if t.polling[name] {
+			continue
+		}
+		delete(t.hinted, name)
+		feed := t.byName[name]
+		if feed == nil && layout.CheckName(name) != nil {
+			continue
+		}
+		if feed != nil {
+			feed.hinted = true
+		}
+		t.polling[name] = true
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// due returns the feeds that are to be polled without a hint, and notes that they are being polled:
+// those that have not been polled yet, and of the others as many as the pace allows in sweepEvery,
+// those that have waited for longest first. It leaves out those whose poll is under way.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,23 +211,14 @@ func (t *tracker) due(p pace) (names []string) {
 		polled time.Time
 	}
 	var others []waiting
-	room := int(p.rate) - len(t.polling)
+	room := int(p.rate*sweepEvery.Seconds()) - len(t.polling)
 	for name, feed := range t.byName {
 		switch {
 		case t.polling[name]:
-		case t.hinted[name] || feed.polled.IsZero():
-			feed.hinted = feed.hinted || t.hinted[name]
+		case feed.polled.IsZero():
 			names = append(names, name)
 		case (feed.hinted || now.Sub(feed.polled) >= feed.interval) && (feed.version != "" || feed.seq == 0):
 			others = append(others, waiting{name, feed.polled})
-		}
-	}
-	for name := range t.hinted {
-		if t.byName[name] == nil && !t.polling[name] && layout.CheckName(name) == nil {
-			names = append(names, name)
-		}
-		if !t.polling[name] { // or else the change may be later than what the poll sees
-			delete(t.hinted, name)
 		}
 	}
 	slices.Sort(names)
@@ -301,13 +325,8 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 func (t *tracker) polled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.complete || t.failure != nil {
+	if t.complete || t.failure != nil || t.unseen > 0 {
 		return
-	}
-	for _, feed := range t.byName {
-		if feed.seq == 0 {
-			return
-		}
 	}
 	t.complete = true
 	t.wake()
