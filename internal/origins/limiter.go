@@ -80,6 +80,24 @@ func (l *Limiter) Block(name string, wait time.Duration) {
 	}
 }
 
+// Delays returns the longest time that a client leaves between two requests with the same method, by
+// origin. Those without are left out.
+func (l *Limiter) Delays() map[string]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]time.Duration{}
+	for name, o := range l.origins {
+		o.mu.Lock()
+		for _, p := range o.paces {
+			if delay := p.delay(); delay > 0 {
+				all[name] = max(all[name], delay)
+			}
+		}
+		o.mu.Unlock()
+	}
+	return all
+}
+
 // A Turn is a request that may be sent. Exactly one of its methods must be called when the request
 // is answered or has failed.
 type Turn struct {

@@ -29,19 +29,6 @@ func sends(t *testing.T, l *Limiter, n int) map[int]int {
 	return seconds
 }
 
-// delays returns the longest interval between two requests of a client, by origin.
-func (l *Limiter) delays() map[string]time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := map[string]time.Duration{}
-	for name, o := range l.origins {
-		for _, p := range o.paces {
-			all[name] = max(all[name], p.interval)
-		}
-	}
-	return all
-}
-
 // refuse has the host refuse a request.
 func refuse(t *testing.T, l *Limiter) {
 	turn, err := l.Begin(t.Context(), "host", "GET", time.Hour)
@@ -93,7 +80,7 @@ func TestBlockedWhileWaiting(t *testing.T) {
 func TestFasterWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Limiter
-		for l.delays()["host"] < longestInterval {
+		for l.Delays()["host"] < longestInterval {
 			refuse(t, &l)
 		}
 		last := 0
@@ -102,6 +89,35 @@ func TestFasterWhileWaiting(t *testing.T) {
 		}
 		if last > 120 {
 			t.Errorf("the last of 40 requests began after %d s", last)
+		}
+	})
+}
+
+// TestLateTimers checks that requests which begin a little late do not lower the rate, and that
+// a pause is not made up for.
+func TestLateTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(1)
+		p.join()
+		start := time.Now()
+		if p.left() > 0 {
+			t.Fatal("the first request has to wait")
+		}
+		for range 100 {
+			time.Sleep(p.left() + 5*time.Millisecond)
+			if left := p.left(); left > 0 {
+				t.Fatalf("a request that is late has to wait for %v", left)
+			}
+		}
+		if took, want := time.Since(start), 100*p.interval+5*time.Millisecond; took != want {
+			t.Errorf("100 requests took %v, want %v", took, want)
+		}
+		time.Sleep(time.Second)
+		if p.left() > 0 {
+			t.Error("a request after a pause has to wait")
+		}
+		if left := p.left(); left != p.interval {
+			t.Errorf("the next one has to wait for %v, want %v", left, p.interval)
 		}
 	})
 }

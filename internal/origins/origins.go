@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/backoff"
@@ -49,6 +51,10 @@ const requestsPerOrigin = 50
 // silentAfter is the time without an answer after which a request that its sender gives up
 // counts against the server.
 const silentAfter = 10 * time.Second
+
+// MaxRetryAfter limits the time that a server may ask its clients to wait. A mistake of a server
+// would else keep all of them away for years.
+const MaxRetryAfter = 5 * time.Minute
 
 // Config is for [New].
 type Config struct {
@@ -123,14 +129,14 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 		turn.Failed()
-		if c.ctx.Err() == nil && (r.Context().Err() == nil || time.Since(sent) >= silentAfter) {
+		if !isLocal(err) && c.ctx.Err() == nil && (r.Context().Err() == nil || time.Since(sent) >= silentAfter) {
 			c.failed(&Error{Origin: origin, Err: err})
 		}
 	case response.StatusCode == http.StatusTooManyRequests:
 		c.throttled(origin, turn.Refused(), response)
 	case response.StatusCode == http.StatusRequestTimeout || response.StatusCode >= 500:
 		turn.Failed()
-		c.failed(&Error{Origin: origin, Err: statusError(response), RetryAfter: backoff.RetryAfter(response.Header)})
+		c.failed(&Error{Origin: origin, Err: statusError(response), RetryAfter: retryAfter(response.Header)})
 	default:
 		turn.Succeeded()
 		c.succeeded(origin)
@@ -139,6 +145,13 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return response, err
+}
+
+// isLocal reports whether a request failed on this machine: it has no socket left, or a file that was
+// to be sent cannot be read.
+func isLocal(err error) bool {
+	_, file := errors.AsType[*fs.PathError](err)
+	return file || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // waitsForNews reports whether a server may answer a request only when it has news: one with the
@@ -158,6 +171,11 @@ func waitsForNews(r *http.Request) bool {
 
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }
 
+// retryAfter returns the time that a server asks its clients to wait by the field Retry-After.
+func retryAfter(h http.Header) time.Duration {
+	return min(backoff.RetryAfter(h), MaxRetryAfter)
+}
+
 // asked returns the time that a server asks its clients to wait by the field Backoff, which
 // may come with any status: in seconds, as Kinto sends it.
 func asked(h http.Header) time.Duration {
@@ -165,7 +183,7 @@ func asked(h http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return time.Duration(min(max(seconds, 0), 86_400)) * time.Second
+	return time.Duration(min(max(seconds, 0), int(MaxRetryAfter/time.Second))) * time.Second
 }
 
 func (c *Client) succeeded(origin string) {
@@ -180,7 +198,7 @@ func (c *Client) succeeded(origin string) {
 }
 
 func (c *Client) throttled(origin string, interval time.Duration, r *http.Response) {
-	e := &Error{Origin: origin, Err: statusError(r), Throttled: true, RetryAfter: max(backoff.RetryAfter(r.Header), asked(r.Header))}
+	e := &Error{Origin: origin, Err: statusError(r), Throttled: true, RetryAfter: max(retryAfter(r.Header), asked(r.Header))}
 	if interval >= longestInterval {
 		e.RetryAfter = max(e.RetryAfter, interval)
 		c.end(e)

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,13 +107,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestAsked has servers that ask their clients to wait, by each field and status. A short
-// wait is kept, by all runs; a long one ends the run.
+// wait is kept, by all runs; a long one ends the run, and is kept for a limited time.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		field  string
 		status int
 	}{{"Retry-After", 429}, {"Retry-After", 503}, {"Backoff", 200}, {"Backoff", 429}} {
-		for _, seconds := range []int{10, 600} {
+		for _, seconds := range []int{10, 300, math.MaxInt32} {
 			t.Run(fmt.Sprint(c.status, " ", c.field, " ", seconds), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					asks := true
@@ -122,7 +127,7 @@ func TestAsked(t *testing.T) {
 					}), Wait: func(e *Error) { sharedWaits = append(sharedWaits, e.RetryAfter) }})
 					run, end := context.WithCancelCause(t.Context())
 					client := pool.Client(run, end)
-					wait := time.Duration(seconds) * time.Second
+					wait := min(time.Duration(seconds)*time.Second, 5*time.Minute)
 					if err := get(run, client, "http://server.test/"); (err != nil) != (c.status >= 400) {
 						t.Fatal(err)
 					}
@@ -269,7 +274,7 @@ func TestForgotten(t *testing.T) {
 		for range 10 {
 			_ = get(run, client, "http://throttled.test/")
 		}
-		if d := pool.delays(); len(d) != 1 || d["http://throttled.test:80"] <= 0 {
+		if d := pool.Delays(); len(d) != 1 || d["http://throttled.test:80"] <= 0 {
 			t.Errorf("delays after ten refusals are %v", d)
 		}
 		refuse = false
@@ -289,4 +294,26 @@ func TestForgotten(t *testing.T) {
 			t.Errorf("%d origins are kept, none is in use", n)
 		}
 	})
+}
+
+// TestLocal: a request that fails on this machine says nothing about the server.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, true},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, false},
+		{fmt.Errorf("write: %w", &fs.PathError{Op: "read", Path: "/spool", Err: syscall.EIO}), false},
+	} {
+		pool := New(Config{Patience: oneMinute, Works: func(string) {}, Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, test.err })})
+		client := pool.Client(t.Context(), func(error) {})
+		if err := get(t.Context(), client, "http://server.test/"); !errors.Is(err, test.err) {
+			t.Error(err)
+		}
+		if e := client.Failure(); (e != nil) != test.want {
+			t.Errorf("%v: the server is blamed: %v, want %v", test.err, e != nil, test.want)
+		}
+	}
 }

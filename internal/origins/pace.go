@@ -27,6 +27,10 @@ const (
 	carefulTime        = time.Second
 )
 
+// Timers fire late, by a millisecond or more on a busy machine. A request that is up to mostLate late does
+// not delay the next one; else hundreds of requests a second would be fewer than the interval allows.
+const mostLate = baseInterval
+
 // A pace is the time between two requests of the same job, with one method to one origin. It
 // grows by a factor with each answer that there are too many, and shrinks by a step with
 // others. The requests of all jobs are evenly spaced, by as much less as there are jobs.
@@ -98,10 +102,14 @@ func (p *pace) left() time.Duration {
 	if p.refused { // one request tells as much as many
 		apart = max(apart, sensitivity)
 	}
-	if left := p.sent.Add(apart).Sub(now); left > 0 {
+	due := p.sent.Add(apart)
+	if left := due.Sub(now); left > 0 {
 		return left
 	}
 	p.sent = now
+	if now.Sub(due) <= mostLate {
+		p.sent = due
+	}
 	return 0
 }
 
@@ -111,6 +119,14 @@ func (p *pace) decay() {
 		p.interval = max(0, p.interval-decayBy*gone)
 		p.used = time.Now()
 	}
+}
+
+// delay returns the interval, as it is without further use.
+func (p *pace) delay() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.decay()
+	return p.interval
 }
 
 // slower notes that there was a request too many, and returns the interval. What was sent
