@@ -52,6 +52,9 @@ type Config struct {
 	// Lease is how long after a runner's last renewal another takes over. Defaults to
 	// 5 s.
 	Lease time.Duration
+	// RetryFor is for how long Run retries while there are transient errors only. Producer.RetryFor,
+	// which limits each attempt, comes in addition. Defaults to no limit.
+	RetryFor time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
 	// Idle, if not nil, is called by a Runner that does not drain when the database, asked after
@@ -59,6 +62,9 @@ type Config struct {
 	Idle func()
 	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
+
+	// taken is called before rows are published, with when the first of them was inserted.
+	taken func(oldest time.Time)
 }
 
 func (c Config) withDefaults() Config {
@@ -94,6 +100,9 @@ func (c Config) validate() error {
 		if limit.value < 1 {
 			return fmt.Errorf("configure outbox: %s is %d, must be positive", limit.name, limit.value)
 		}
+	}
+	if c.RetryFor < 0 {
+		return fmt.Errorf("configure outbox: RetryFor is %v, must not be negative", c.RetryFor)
 	}
 	return nil
 }

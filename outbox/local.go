@@ -58,6 +58,7 @@ func (p *localPages) moveIn(ctx context.Context, tx pgx.Tx, r *rows, read bool) 
 			return err
 		}
 	}
+	p.config.taken(r.oldest)
 	if r.full {
 		after := p.watermark
 		after.advance(*r)

@@ -102,6 +102,7 @@ func (p *remotePages) note(ctx context.Context) (r rows, err error) {
 	}
 	p.state, p.done = next, false
 	p.watermark.advance(r)
+	p.config.taken(r.oldest)
 	return r, nil
 }
 

@@ -55,6 +55,7 @@ func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 	if len(r.entities) == 0 {
 		return moved{}, p.forget(ctx)
 	}
+	p.config.taken(r.oldest)
 	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, p.publish(ctx, r)
 }
 

@@ -38,6 +38,13 @@ type Stats struct {
 	Quarantined int64     `json:"quarantined"`
 	Working     bool      `json:"-"` // it holds the lease now
 	Last        time.Time `json:"-"` // when it last moved rows; zero if it has not
+	// Oldest is when the oldest row that has not been moved was inserted, as far as known; zero if
+	// there is none.
+	Oldest time.Time `json:"-"`
+	// All rows with ids up to Through have been moved. Drawn is the greatest id known to have been
+	// drawn, for the rows of any feed. Both are -1 before the outbox has been read.
+	Through int64 `json:"-"`
+	Drawn   int64 `json:"-"`
 }
 
 // A Runner moves the rows of one feed.
@@ -50,10 +57,12 @@ type Runner struct {
 	from   int64     // as in moved
 	last   int64     // as in moved
 	active time.Time // when the feed had rows last
+	failed failures
 
 	rows, bytes, quarantined atomic.Int64
 	working                  atomic.Bool
-	lastMove                 atomic.Pointer[time.Time]
+	lastMove, oldest         atomic.Pointer[time.Time]
+	through, drawn           atomic.Int64
 }
 
 // NewRunner returns a Runner. It uses up to three connections at a time; runners that wait
@@ -63,14 +72,21 @@ func (d *DB) NewRunner(c Config) (*Runner, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{config: c, db: d, lease: newLease(d, c)}, nil
+	r := &Runner{config: c, db: d, lease: newLease(d, c)}
+	r.config.taken = func(oldest time.Time) { r.oldest.Store(&oldest) }
+	r.through.Store(-1)
+	r.drawn.Store(-1)
+	return r, nil
 }
 
 // Stats returns the runner's statistics. It may be called at any time.
 func (r *Runner) Stats() Stats {
-	s := Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load()}
+	s := Stats{Rows: r.rows.Load(), Bytes: r.bytes.Load(), Quarantined: r.quarantined.Load(), Working: r.working.Load(), Through: r.through.Load(), Drawn: r.drawn.Load()}
 	if last := r.lastMove.Load(); last != nil {
 		s.Last = *last
+	}
+	if oldest := r.oldest.Load(); oldest != nil {
+		s.Oldest = *oldest
 	}
 	return s
 }
@@ -80,9 +96,9 @@ func (r *Runner) Stats() Stats {
 // for 10 seconds; the first runner that sees a row takes it. Transient errors are logged
 // and retried. Run returns the cause of the context's end, or an error that needs
 // intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
-// storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe.
+// storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if
+// there is Config.RetryFor.
 func (r *Runner) Run(ctx context.Context) error {
-	failed := 0 // times in a row
 	for {
 		taken, err := r.lease.take(ctx)
 		if err == nil && taken {
@@ -97,14 +113,16 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.config.Logger.Warn("another runner has taken over the feed", "feed", r.config.Feed)
 			taken = false
 		case err != nil:
+			if r.failed.add(time.Now()) > r.config.RetryFor && r.config.RetryFor > 0 {
+				return err
+			}
 			r.config.Logger.Warn("outbox failed, retrying", "feed", r.config.Feed, "error", err)
-			failed++
-			if pauses().Wait(ctx, failed) != nil {
+			if pauses().Wait(ctx, r.failed.count) != nil {
 				return context.Cause(ctx)
 			}
 			continue
 		}
-		failed = 0
+		r.failed = failures{}
 		if !taken {
 			if backoff.Sleep(ctx, r.config.Lease/5) != nil {
 				return context.Cause(ctx)
@@ -200,8 +218,16 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		if err != nil {
 			return err
 		}
+		r.failed = failures{}
 		r.count(done)
 		r.from, r.last = done.from, done.last
+		if r.from > 0 { // else the batch of an interrupted run was published
+			r.through.Store(r.from - 1)
+			r.drawn.Store(r.last)
+		}
+		if !done.full {
+			r.oldest.Store(nil)
+		}
 		switch {
 		case holding.Err() != nil:
 			return context.Cause(holding)
@@ -247,6 +273,20 @@ func (r *Runner) count(m moved) {
 	for _, b := range m.bad {
 		r.config.Logger.Error("row cannot be published, moved to the quarantine", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
 	}
+}
+
+// failures are those in a row.
+type failures struct {
+	count int
+	first time.Time
+}
+
+// add adds a failure, and returns for how long there have been some.
+func (f *failures) add(now time.Time) time.Duration {
+	if f.count++; f.count == 1 {
+		f.first = now
+	}
+	return now.Sub(f.first)
 }
 
 // final reports whether an error needs intervention.

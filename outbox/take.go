@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,6 +22,7 @@ type rows struct {
 	ids      []int64
 	entities []*feed.Entity
 	bytes    int64
+	oldest   time.Time // when the first of them was inserted, according to this clock
 	bad      []badRow
 	full     bool  // the limits were reached, so there may be more
 	passed   int64 // all rows with smaller ids have been taken, or never appear
@@ -51,7 +53,7 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, 
 		beyond = except[len(except)-1]
 	}
 	found, err := tx.Query(ctx, `
-		SELECT id, key, op, CASE WHEN size <= $5 THEN body END, size, content_type, headers::text, content_id
+		SELECT id, key, op, CASE WHEN size <= $5 THEN body END, size, content_type, headers::text, content_id, `+waited+`
 		FROM (
 			SELECT *, octet_length(body) AS size,
 				sum(octet_length(body)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS total
@@ -78,12 +80,15 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, 
 // range, the planner would search the whole feed if there are many ids.
 const these = `id BETWEEN ($2::bigint[])[1] AND ($2::bigint[])[cardinality($2::bigint[])] AND id = ANY($2)`
 
+// waited is for how many seconds a row has been in the outbox.
+const waited = `extract(epoch FROM clock_timestamp() - created_at)::float8`
+
 // takeThese reads those rows with the given ids that still exist. MaxEntity does not
 // apply: they were taken before, when it may have been different.
 func (c Config) takeThese(ctx context.Context, tx pgx.Tx, large bodies, ids []int64) (rows, error) {
 	c.MaxEntity = 0
 	found, err := tx.Query(ctx, `
-		SELECT id, key, op, CASE WHEN size <= $3 THEN body END, size, content_type, headers::text, content_id
+		SELECT id, key, op, CASE WHEN size <= $3 THEN body END, size, content_type, headers::text, content_id, `+waited+`
 		FROM (SELECT *, octet_length(body) AS size FROM outbox WHERE feed = $1 AND `+these+`) AS these
 		ORDER BY id`, c.Feed, ids, inline)
 	if err != nil {
@@ -100,9 +105,13 @@ func (c Config) collect(ctx context.Context, found pgx.Rows, large bodies) (r ro
 	for found.Next() {
 		var id int64
 		var key, headers *string
+		var waited float64
 		e := &feed.Entity{}
-		if err := found.Scan(&id, &key, &e.Operation, &e.Body, &e.Size, &e.ContentType, &headers, &e.ContentID); err != nil {
+		if err := found.Scan(&id, &key, &e.Operation, &e.Body, &e.Size, &e.ContentType, &headers, &e.ContentID, &waited); err != nil {
 			return rows{}, 0, fmt.Errorf("read outbox of feed %q: %w", c.Feed, err)
+		}
+		if n == 0 {
+			r.oldest = time.Now().Add(-time.Duration(max(waited, 0) * float64(time.Second)))
 		}
 		n, total, last = n+1, total+e.Size, id
 		if key != nil {
