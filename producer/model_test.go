@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store, a third with -short; a tenth of it over the file store")
+	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store, an eighth with -short; a tenth of it over the file store")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 
@@ -36,7 +36,7 @@ func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
 	if testing.Short() {
-		count /= 3
+		count /= 8
 	}
 	for n := range count {
 		seed := *firstSeed + uint64(n)

@@ -30,7 +30,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a third of them with -short; 1: all")
+var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a sixth of them with -short; 1: all")
 
 // s3Retry is how long a producer retries that meets faults; patience, how long one that meets none
 // does, which must not give up on a slow machine.
@@ -259,7 +259,7 @@ func chosen(t *testing.T) func() bool {
 	t.Helper()
 	part := *s3Part
 	if testing.Short() {
-		part *= 3
+		part *= 6
 	}
 	n := rand.IntN(part)
 	t.Logf("every case that leaves %d when divided by %d", n, part)

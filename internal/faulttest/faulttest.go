@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,8 @@ type Path struct {
 }
 
 // Run fails each operation of each path, once or from then on, before or after it takes effect.
-// It then repeats the path on a working store.
+// It then repeats the path on a working store. With -short it does that for a random quarter of the
+// cases.
 func Run(t *testing.T, paths []Path) {
 	for _, p := range paths {
 		t.Run(strings.ReplaceAll(p.Name, " ", "_"), func(t *testing.T) {
@@ -45,6 +47,9 @@ func Run(t *testing.T, paths []Path) {
 			for n := range operations.Load() {
 				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
 					for _, lasting := range []bool{false, true} {
+						if testing.Short() && rand.IntN(4) > 0 {
+							continue
+						}
 						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
 							synctest.Test(t, func(t *testing.T) { p.fail(t, n, outcome, lasting) })
 						})
