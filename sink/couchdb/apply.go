@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/spool"
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
@@ -27,7 +28,7 @@ type step struct {
 type revision struct {
 	id, rev     string
 	contentType string
-	body        piece
+	body        spool.Piece
 }
 
 func (r revision) name() (id, rev string) { return r.id, r.rev }
@@ -37,16 +38,16 @@ type change struct {
 	key, id      string
 	contentID    string
 	lastModified time.Time
-	about        piece // the members "contentType" and "headers" of metaMember
+	about        spool.Piece // the members "contentType" and "headers" of metaMember
 	contentType  string
 	deleted      bool
 	form         form
-	body         piece // the entity's, or the text of the members
+	body         spool.Piece // the entity's, or the text of the members
 	// Of documents from CouchDB: the value of _attachments, and the rest of the
 	// multipart/related body after the document.
-	attachments piece
+	attachments spool.Piece
 	boundary    string
-	rest        piece
+	rest        spool.Piece
 	// whole means that body is the document of a revision. It is not written, but may be patched.
 	whole bool
 }
@@ -90,24 +91,24 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 }
 
 // keep spools the body of e. It also returns the bytes if the body is in memory.
-func (t *target) keep(e *feed.Entity) (body piece, whole []byte, err error) {
+func (t *target) keep(e *feed.Entity) (body spool.Piece, whole []byte, err error) {
 	whole, stream, size, err := t.body.Read(e)
 	if err != nil {
 		return body, nil, err
 	}
 	if stream == nil {
-		body, err = t.spool.put(whole)
+		body, err = t.spool.Put(whole)
 		return body, whole, err
 	}
-	body, err = t.spool.copy(stream)
+	body, err = t.spool.Copy(stream)
 	if err == nil {
-		err = content.CheckSize(size, body.size)
+		err = content.CheckSize(size, body.Size)
 	}
 	return body, nil, err
 }
 
 // put stages a body that is in the spool; whole has its bytes, if they are few.
-func (t *target) put(key string, e *feed.Entity, body piece, whole []byte) error {
+func (t *target) put(key string, e *feed.Entity, body spool.Piece, whole []byte) error {
 	c, err := t.newChange(key, docID(key), e)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (t *target) put(key string, e *feed.Entity, body piece, whole []byte) error
 
 func (t *target) newChange(key, id string, e *feed.Entity) (*change, error) {
 	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: e.ContentType}
-	about, err := t.spool.put(appendAbout(nil, e))
+	about, err := t.spool.Put(appendAbout(nil, e))
 	c.about = about
 	return c, err
 }
@@ -152,21 +153,21 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 		return err
 	}
 	document, r := body, revision{rev: rev, contentType: e.ContentType, body: body}
-	parts, isRelated, err := t.spool.openRelated(e.ContentType, body)
+	parts, isRelated, err := openRelated(&t.spool, e.ContentType, body)
 	if err != nil {
 		return err
 	}
 	if isRelated {
 		document = parts.document
 		if text, ok := inlined(whole, parts.boundary); ok {
-			if document, err = t.spool.put(text); err != nil {
+			if document, err = t.spool.Put(text); err != nil {
 				return err
 			}
 			parts, isRelated = related{}, false
 			r.contentType, r.body = "application/json", document
 		}
 	}
-	t.json.Reset(t.spool.reader(document))
+	t.json.Reset(t.spool.Reader(document))
 	found, err := couchdb.ReadMeta(t.json)
 	switch {
 	case err != nil || found.Rev != rev || !validID(found.ID):
@@ -174,11 +175,11 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	case found.HasRevisions:
 		r.id = found.ID
 		return t.replicate(r, document, e)
-	case document.size > maxAdopted:
+	case document.Size > maxAdopted:
 		t.log.Warn("document is too large to change, storing its JSON as an attachment; publish the feed with --revs to avoid this",
-			"database", t.db.URL(), "id", found.ID, "rev", rev, "bytes", document.size, "limit", maxAdopted)
+			"database", t.db.URL(), "id", found.ID, "rev", rev, "bytes", document.Size, "limit", maxAdopted)
 	default:
-		text, err := t.spool.append(nil, document)
+		text, err := t.spool.Append(nil, document)
 		if err != nil {
 			return err
 		}
@@ -200,10 +201,10 @@ func (t *target) adopt(key, id string, own, attachments []byte, parts related, e
 	}
 	c.deleted = e.Operation == feed.Delete
 	c.form, c.boundary, c.rest = asMembers, parts.boundary, parts.rest
-	if c.body, err = t.spool.put(own); err != nil {
+	if c.body, err = t.spool.Put(own); err != nil {
 		return err
 	}
-	if c.attachments, err = t.spool.put(attachments); err != nil {
+	if c.attachments, err = t.spool.Put(attachments); err != nil {
 		return err
 	}
 	t.stage(c, e)
@@ -211,7 +212,7 @@ func (t *target) adopt(key, id string, own, attachments []byte, parts related, e
 }
 
 // replicate stages a revision. Revisions do not depend on each other.
-func (t *target) replicate(r revision, document piece, e *feed.Entity) error {
+func (t *target) replicate(r revision, document spool.Piece, e *feed.Entity) error {
 	c, err := t.newChange(r.id, r.id, e)
 	if err != nil {
 		return err

@@ -17,8 +17,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/internal/content"
-	"github.com/feedctl/feedctl/sink/internal/durable"
+	"github.com/feedctl/feedctl/sink/internal/hostlock"
 	"github.com/feedctl/feedctl/sink/internal/session"
+	"github.com/feedctl/feedctl/sink/internal/spool"
 )
 
 // DefaultName is the default name of a consumer.
@@ -127,7 +128,7 @@ func newSink(db *couchdb.DB, name string, budget retryBudget) (*Sink, error) {
 	}
 	t := &target{
 		db: db, name: name, retryBudget: budget, log: db.Logger(),
-		batch: batch{json: jsonscan.NewReader(nil), spool: spool{dir: db.SpoolDir()}},
+		batch: batch{json: jsonscan.NewReader(nil), spool: spool.Spool{Dir: db.SpoolDir()}},
 	}
 	return &Sink{session.New("couchdb:"+db.URL(), t), t}, nil
 }
@@ -137,7 +138,7 @@ type target struct {
 	db   *couchdb.DB
 	name string // of the consumer
 	log  *slog.Logger
-	lock *durable.File
+	lock *hostlock.Lock
 	retryBudget
 
 	prepared bool       // it is locked, and the database exists
@@ -153,7 +154,7 @@ type target struct {
 
 // A batch is what has been applied and not committed.
 type batch struct {
-	spool spool
+	spool spool.Spool
 	steps []*step
 	last  map[string]*change // the last change of each document
 	body  content.Reader
@@ -169,7 +170,7 @@ func (t *target) Rollback(context.Context) error { return t.forget() }
 func (t *target) forget() error {
 	t.steps = nil
 	t.last = map[string]*change{}
-	return t.spool.reset()
+	return t.spool.Reset()
 }
 
 // Recover completes an interrupted commit, and returns the position of the database.
@@ -195,8 +196,12 @@ func (t *target) prepare(ctx context.Context) error {
 	if t.prepared {
 		return nil
 	}
-	if err := t.takeLock(); err != nil {
-		return err
+	if t.lock == nil {
+		lock, err := hostlock.Take("couchdb", t.db.URL()+"\n"+t.name)
+		if err != nil {
+			return err
+		}
+		t.lock = lock
 	}
 	err := t.retry(ctx, min(t.tries, openTries), t.db.Exists)
 	if errors.Is(err, couchdb.ErrNotFound) {
@@ -217,8 +222,8 @@ const closeTimeout = 5 * time.Second
 
 // Close releases the lock and removes the log.
 func (t *target) Close() error {
-	err := t.spool.reset()
+	err := t.spool.Reset()
 	t.clean()
 	t.db.CloseIdleConnections()
-	return errors.Join(err, t.releaseLock())
+	return errors.Join(err, t.lock.Release())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/sink/internal/content"
+	"github.com/feedctl/feedctl/sink/internal/spool"
 )
 
 const (
@@ -131,7 +132,7 @@ func appendAbout(dst []byte, e *feed.Entity) []byte {
 
 // inline reports whether c has its body as an attachment within the document.
 func (c *change) inline() bool {
-	return c.form != asMembers && c.body.size <= maxInline
+	return c.form != asMembers && c.body.Size <= maxInline
 }
 
 // multipart reports whether c is written as multipart/related.
@@ -141,12 +142,12 @@ func (t *target) multipart(c *change) bool {
 
 // size returns the size of the document of c, about.
 func (t *target) size(c *change) int64 {
-	n := c.about.size + c.attachments.size
+	n := c.about.Size + c.attachments.Size
 	if c.form != asAttachment {
-		n += c.body.size
+		n += c.body.Size
 	}
 	if c.inline() {
-		n += int64(base64.StdEncoding.EncodedLen(int(c.body.size)))
+		n += int64(base64.StdEncoding.EncodedLen(int(c.body.Size)))
 	}
 	return n
 }
@@ -158,7 +159,7 @@ func (t *target) document(c *change) ([]byte, error) {
 	if c.deleted {
 		doc = append(doc, `,"_deleted":true`...)
 	}
-	if c.form != asAttachment && c.body.size > 0 {
+	if c.form != asAttachment && c.body.Size > 0 {
 		if doc, err = t.appendMembers(doc, c); err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func (t *target) document(c *change) ([]byte, error) {
 
 // appendMembers appends the members of the body, without white space.
 func (t *target) appendMembers(doc []byte, c *change) ([]byte, error) {
-	text, err := t.spool.append(t.buf[:0], c.body)
+	text, err := t.spool.Append(t.buf[:0], c.body)
 	t.buf = text
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (t *target) appendMeta(doc []byte, c *change) (_ []byte, err error) {
 	doc = append(doc, `,"`+metaMember+`":{`...)
 	doc = content.AppendEvent(doc, &feed.Entity{ContentID: c.contentID, LastModified: c.lastModified})
 	doc = append(doc, ',')
-	if doc, err = t.spool.append(doc, c.about); err != nil {
+	if doc, err = t.spool.Append(doc, c.about); err != nil {
 		return nil, err
 	}
 	if c.key != c.id {
@@ -206,18 +207,18 @@ func (t *target) appendMeta(doc []byte, c *change) (_ []byte, err error) {
 
 func (t *target) appendAttachments(doc []byte, c *change) (_ []byte, err error) {
 	switch {
-	case c.attachments.size > 0:
-		return t.spool.append(append(doc, `,"`+attachmentsMember+`":`...), c.attachments)
+	case c.attachments.Size > 0:
+		return t.spool.Append(append(doc, `,"`+attachmentsMember+`":`...), c.attachments)
 	case c.form == asMembers:
 		return doc, nil
 	}
 	doc = append(doc, `,"`+attachmentsMember+`":{"`+bodyName+`":{"content_type":`...)
 	doc = jsonscan.AppendText(doc, c.attachmentType())
 	if !c.inline() {
-		doc = strconv.AppendInt(append(doc, `,"follows":true,"length":`...), c.body.size, 10)
+		doc = strconv.AppendInt(append(doc, `,"follows":true,"length":`...), c.body.Size, 10)
 		return append(doc, "}}"...), nil
 	}
-	body, err := t.spool.append(t.buf[:0], c.body)
+	body, err := t.spool.Append(t.buf[:0], c.body)
 	t.buf = body
 	if err != nil {
 		return nil, err
@@ -239,7 +240,7 @@ func withRev(doc []byte, rev string) []byte {
 }
 
 // envelope returns the text around the document of c and its body in multipart/related.
-func (c *change) envelope(boundary string) (before, between string, body piece, after string) {
+func (c *change) envelope(boundary string) (before, between string, body spool.Piece, after string) {
 	delimiter := "--" + boundary
 	before = delimiter + "\r\nContent-Type: application/json\r\n\r\n"
 	if c.boundary != "" {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink/internal/spool"
 )
 
 // revisionForm matches revisions: a number and a hash. The hash of a revision that was not
@@ -80,8 +81,8 @@ func canBeID(key string) bool {
 // A related is a multipart/related body (RFC 2387): a document, and its attachments.
 type related struct {
 	boundary string
-	document piece // the JSON
-	rest     piece // from the line break after the JSON
+	document spool.Piece // the JSON
+	rest     spool.Piece // from the line break after the JSON
 }
 
 const relatedType = "multipart/related"
@@ -99,13 +100,13 @@ func boundaryOf(contentType string) string {
 const maxPartHeader = 4 << 10
 
 // openRelated finds the document in a multipart/related body. It returns false for other bodies.
-func (s *spool) openRelated(contentType string, body piece) (r related, ok bool, err error) {
+func openRelated(s *spool.Spool, contentType string, body spool.Piece) (r related, ok bool, err error) {
 	boundary := boundaryOf(contentType)
 	if boundary == "" {
 		return r, false, nil
 	}
-	head := piece{body.at, min(body.size, maxPartHeader)}
-	start, err := s.append(nil, head)
+	head := spool.Piece{At: body.At, Size: min(body.Size, maxPartHeader)}
+	start, err := s.Append(nil, head)
 	if err != nil {
 		return r, false, err
 	}
@@ -115,11 +116,11 @@ func (s *spool) openRelated(contentType string, body piece) (r related, ok bool,
 		return r, false, nil
 	}
 	at := int64(first + len("\r\n\r\n"))
-	end, err := index(s.reader(piece{body.at + at, body.size - at}), []byte("\r\n"+delimiter))
+	end, err := index(s.Reader(spool.Piece{At: body.At + at, Size: body.Size - at}), []byte("\r\n"+delimiter))
 	if err != nil || end < 0 {
 		return r, false, err
 	}
-	r = related{boundary, piece{body.at + at, end}, piece{body.at + at + end, body.size - at - end}}
+	r = related{boundary, spool.Piece{At: body.At + at, Size: end}, spool.Piece{At: body.At + at + end, Size: body.Size - at - end}}
 	return r, true, nil
 }
 

@@ -40,10 +40,10 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 		return err
 	}
 	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: was.contentType}
-	if c.about, err = t.spool.put(was.about); err != nil {
+	if c.about, err = t.spool.Put(was.about); err != nil {
 		return err
 	}
-	if c.body, err = t.spool.put(body); err != nil {
+	if c.body, err = t.spool.Put(body); err != nil {
 		return err
 	}
 	c.form, t.buf = formOf(t.json, t.buf[:0], was.contentType, body)
@@ -63,14 +63,14 @@ func (t *target) current(ctx context.Context, id string) (was current, err error
 		return was, err
 	case c.deleted:
 		return was, patch.ErrMissing
-	case c.body.size > patch.MaxSize:
+	case c.body.Size > patch.MaxSize:
 		return was, patch.ErrTooLarge
 	}
 	was.contentType = c.contentType
-	if was.about, err = t.spool.append(nil, c.about); err != nil {
+	if was.about, err = t.spool.Append(nil, c.about); err != nil {
 		return was, err
 	}
-	if was.body, err = t.spool.append(nil, c.body); err == nil && c.whole {
+	if was.body, err = t.spool.Append(nil, c.body); err == nil && c.whole {
 		was.body, _, _ = split(was.body, false) // patching a body that is not JSON fails
 	}
 	return was, err

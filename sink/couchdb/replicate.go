@@ -81,20 +81,20 @@ func (t *target) upload(ctx context.Context, all []revision, o *outcome) error {
 			}
 			continue
 		}
-		if len(bulk) == maxBulk || size+r.body.size > maxBulkBytes {
+		if len(bulk) == maxBulk || size+r.body.Size > maxBulkBytes {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
 		bulk = append(bulk, r)
-		size += r.body.size
+		size += r.body.Size
 	}
 	return flush()
 }
 
 // small reports whether a revision can be sent within a bulk request.
 func (r revision) small() bool {
-	return r.body.size <= sink.MaxInline && boundaryOf(r.contentType) == ""
+	return r.body.Size <= sink.MaxInline && boundaryOf(r.contentType) == ""
 }
 
 func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) error {
@@ -104,7 +104,7 @@ func (t *target) uploadBulk(ctx context.Context, all []revision, o *outcome) err
 	docs := make([][]byte, len(all))
 	for i, r := range all {
 		var err error
-		if docs[i], err = t.spool.append(nil, r.body); err != nil {
+		if docs[i], err = t.spool.Append(nil, r.body); err != nil {
 			return err
 		}
 	}
@@ -131,8 +131,8 @@ func (t *target) uploadOne(ctx context.Context, r revision, o *outcome) error {
 	put := couchdb.Put{
 		ID:          r.id,
 		ContentType: r.contentType,
-		Open:        func() (io.Reader, error) { return t.spool.reader(r.body), nil },
-		Length:      r.body.size,
+		Open:        func() (io.Reader, error) { return t.spool.Reader(r.body), nil },
+		Length:      r.body.Size,
 	}
 	if err := t.decode(ctx, &put); err != nil {
 		return err

@@ -66,10 +66,10 @@ func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, er
 		boundary := cmp.Or(c.boundary, rand.Text())
 		before, between, body, after := c.envelope(boundary)
 		put.ContentType = mime.FormatMediaType(relatedType, map[string]string{"boundary": boundary})
-		put.Length = int64(len(before)+len(doc)+len(between)+len(after)) + body.size
+		put.Length = int64(len(before)+len(doc)+len(between)+len(after)) + body.Size
 		put.Open = func() (io.Reader, error) {
 			return io.MultiReader(strings.NewReader(before), bytes.NewReader(doc),
-				strings.NewReader(between), t.spool.reader(body), strings.NewReader(after)), nil
+				strings.NewReader(between), t.spool.Reader(body), strings.NewReader(after)), nil
 		}
 	}
 	if err := t.decode(ctx, &put); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // A value is a JSON value that is parsed as far as operations reach into it. The rest
@@ -136,6 +138,18 @@ func (v *value) append(dst []byte) []byte {
 		dst = item.append(dst)
 	}
 	return append(dst, kind+2) // '}' is '{'+2, and ']' is '['+2
+}
+
+// Equal reports whether two texts are the same JSON value: numbers are compared by their value,
+// strings by their characters, and objects in any order. It is false if one of them is not valid JSON.
+func Equal(a, b []byte) bool {
+	a, valid := jsonscan.AppendCompact(nil, a)
+	b, both := jsonscan.AppendCompact(nil, b)
+	if !valid || !both {
+		return false
+	}
+	same, err := equal(&value{text: a}, &value{text: b})
+	return same && err == nil
 }
 
 // equal compares values as the operation "test" does (RFC 6902, section 4.6): numbers
