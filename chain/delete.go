@@ -149,3 +149,7 @@ func FirstPrev(feed string, n int64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "feedctl deleted feed %d\n%s\n%d\n", format, feed, n))
 	return hex.EncodeToString(sum[:])
 }
+
+// IsFirst reports whether p is the first page of its feed, or of what was published to the feed after
+// it had been deleted.
+func (p *Page) IsFirst() bool { return p.Prev == FirstPrev(p.Feed, p.Number) }

@@ -13,6 +13,7 @@ import (
 // An openBatch is the batch that entities are being applied to.
 type openBatch struct {
 	Batch              // nil if none is open
+	backfill Backfill  // Batch, while the tail is not complete
 	begun    time.Time // when it was opened
 	count    int
 	bytes    int64
@@ -70,9 +71,16 @@ func (r *run) apply(ctx context.Context, e *Entity) error {
 		if err := r.begin(ctx); err != nil {
 			return err
 		}
+		if r.Oldest != nil && e.index == "" {
+			r.Oldest(e.LastModified)
+		}
 	}
 	size := e.size()
-	if err := b.Apply(ctx, &e.Entity); err != nil {
+	apply := b.Apply
+	if r.tail != nil {
+		apply = r.applyNewer
+	}
+	if err := apply(ctx, &e.Entity); err != nil {
 		b.partial = true
 		if stream, ok := e.Stream.(*entityStream); ok && stream.r.broken != nil {
 			return stream.r.broken // not an error of the sink
@@ -82,6 +90,12 @@ func (r *run) apply(ctx context.Context, e *Entity) error {
 	b.count++
 	b.bytes += size
 	b.moveAfter(e)
+	return r.commitFull(ctx)
+}
+
+// commitFull commits the batch if it is full.
+func (r *run) commitFull(ctx context.Context) error {
+	b := &r.batch
 	if b.count >= r.BatchEntities || b.bytes >= r.BatchBytes || time.Since(b.begun) >= r.BatchInterval {
 		return r.commit(ctx)
 	}
@@ -110,12 +124,18 @@ func describe(e *Entity) string {
 	return fmt.Sprintf("entity %q of page %s, part %d, offset %d", e.ContentID, e.Page, e.Part, e.Offset)
 }
 
-func (r *run) begin(ctx context.Context) error {
-	batch, err := r.Sink.Begin(ctx)
+func (r *run) begin(ctx context.Context) (err error) {
+	b := &r.batch
+	if r.tail == nil {
+		b.Batch, err = r.Sink.Begin(ctx)
+	} else if b.backfill, err = r.Sink.(Backfiller).BeginBackfill(ctx); err == nil {
+		b.Batch = b.backfill
+	}
 	if err != nil {
+		b.Batch = nil
 		return fmt.Errorf("begin batch: %w", err)
 	}
-	r.batch.Batch, r.batch.begun = batch, time.Now()
+	b.begun = time.Now()
 	return nil
 }
 
@@ -150,6 +170,7 @@ func (r *run) commit(ctx context.Context) error {
 		}
 	}
 	at := b.position()
+	at.Tail = copyTail(r.tail)
 	at.Feed, at.Committed = r.Feed, time.Now().UTC().Truncate(time.Millisecond)
 	if err := b.Commit(ctx, at); err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback(ctx))

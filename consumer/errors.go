@@ -142,6 +142,9 @@ type transportError struct {
 func (e *transportError) Error() string { return fmt.Sprintf("get %s: %v", shown(e.url), e.err) }
 func (e *transportError) Unwrap() error { return e.err }
 
+// RequestURL returns the URL of the request, for callers that use several servers.
+func (e *transportError) RequestURL() string { return e.url }
+
 // A streamError is a failure of a page while the stream of an entity was read.
 type streamError struct{ err error }
 
@@ -193,11 +196,12 @@ func retryableStatus(code int) bool {
 
 // IsGap reports whether err means that entities after a position may have been
 // lost, so that a [GapPolicy] applies: [ContentIDNotFoundError],
-// [NotOldEnoughError] or [TimelineError].
+// [NotOldEnoughError], [TailError] or [TimelineError].
 func IsGap(err error) bool {
 	var id *ContentIDNotFoundError
 	var old *NotOldEnoughError
-	return errors.As(err, &id) || errors.As(err, &old) || errors.Is(err, ErrTimeline)
+	var tail *TailError
+	return errors.As(err, &id) || errors.As(err, &old) || errors.As(err, &tail) || errors.Is(err, ErrTimeline)
 }
 
 // signature matches the signature in a presigned URL, which is as secret as a password.

@@ -50,6 +50,14 @@ type Job struct {
 	// From is where to start if the sink has no position.
 	From  Start
 	OnGap GapPolicy
+	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
+	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while
+	// entities that are published meanwhile are applied about every [Config.PollInterval]. Of each key
+	// only the newest entity is applied; patches are held back until their PUT is read. In the
+	// end the sink's data is the same as after reading in order. Entities applied before that may be
+	// newer than others that are still missing. The Sink must be a [Backfiller], and From must be
+	// [Beginning] or [FromSnapshot]. A run that finds a position continues as the position requires.
+	NewestFirst bool
 	// SnapshotURL is the index that [GapSnapshot] starts over from.
 	SnapshotURL string
 	// KeyPointer, if not empty, is a JSON Pointer (RFC 6901) to an entity's key
@@ -66,6 +74,9 @@ type Job struct {
 
 	// Progress, if not nil, is called after each commit.
 	Progress func(Progress)
+	// Oldest, if not nil, is called when the first entity of a batch has been read from the feed, with
+	// its Last-Modified: it is the oldest one that has not been committed.
+	Oldest func(time.Time)
 	// Logger logs how the job handles gaps and failed streams. nil: the Client's
 	// logger.
 	Logger *slog.Logger
@@ -113,6 +124,9 @@ func (j *Job) newRun() (*run, error) {
 	}
 	if r.Feed == "" {
 		r.Feed = redact(r.URL)
+	}
+	if err := r.checkNewestFirst(); err != nil {
+		return nil, err
 	}
 	if r.OnGap == GapSnapshot && r.SnapshotURL == "" {
 		return nil, errors.New("there is no snapshot to start over from: set SnapshotURL")

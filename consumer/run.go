@@ -24,6 +24,10 @@ type run struct {
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
 	torn    TimelineError // that was passed last
+
+	// Newest first: what has not been read, or nil; and the position of the newest entity that was.
+	tail *feed.TailPosition
+	head feed.Position
 }
 
 // run makes attempts until the feed has been read or an error is final.
@@ -49,7 +53,7 @@ func (r *run) run(ctx context.Context) error {
 		case passable && (next != start || r.stats.Entities > r.entered): // not in circles
 			r.Logger.WarnContext(ctx, "entities may have been lost", "error", err, "policy", r.OnGap.String())
 			r.stats.Gaps++
-			start = next
+			start, r.tail = next, nil
 		case errors.As(err, &broken):
 			if err := retry.pause(ctx, err); err != nil {
 				return err
@@ -70,13 +74,25 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if err != nil {
 		return Start{}, fmt.Errorf("read position of sink: %w", err)
 	}
+	r.tail, r.head = nil, feed.Position{}
 	if at.IsZero() {
+		if r.NewestFirst {
+			r.tail = &feed.TailPosition{}
+		}
 		return r.From, nil
 	}
 	if at.Feed != "" && at.Feed != r.Feed {
 		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL, searching for its Content-ID in this feed",
 			"position", at.Feed, "feed", r.Feed)
 		at.Page, at.Prev, at.Damaged = "", "", ""
+		if at.Tail != nil {
+			at.Tail = copyTail(at.Tail)
+			at.Tail.Page, at.Tail.Prev = "", ""
+		}
+	}
+	if at.Tail != nil {
+		r.tail, at.Tail = copyTail(at.Tail), nil
+		r.head = at
 	}
 	return After(at), nil
 }
@@ -121,6 +137,14 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	s.trust(r.From.index)
 	s.trust(r.SnapshotURL)
 	r.s, r.lag.url = s, url
+	if r.tail != nil {
+		if err := r.backfill(ctx); err != nil {
+			return err
+		}
+		if !r.head.IsZero() { // the feed was not empty
+			start = After(r.head)
+		}
+	}
 	if from, ok := start.snapshot(); ok {
 		x, err := s.index(from.Index)
 		if err != nil {

@@ -22,13 +22,14 @@ type session struct {
 	parser *page.Reader
 	entity Entity
 
+	follow  bool // wait for more at the end of the feed
 	undated bool // warnUndated has logged
 }
 
 // open starts a session for a URL passed by a caller, and returns the URL without its
 // user name and password. The session must be closed.
 func (c *Client) open(ctx context.Context, raw string) (*session, string, error) {
-	s, at := &session{Client: c, source: c.config.Source}, raw
+	s, at := &session{Client: c, source: c.config.Source, follow: c.config.Follow}, raw
 	if s.source == nil {
 		web, clean, err := newHTTPSource(s, raw)
 		if err != nil {

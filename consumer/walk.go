@@ -73,9 +73,9 @@ func (w *walk) begin() (*reading, error) {
 			return r, w.loop.visit(r.page.URL)
 		case !errors.As(err, &empty):
 			return r, withPosition(w.seek.position, err)
-		case empty.missing() && (!w.s.config.Follow || w.seek.position.ContentID != ""):
+		case empty.missing() && (!w.s.follow || w.seek.position.ContentID != ""):
 			return nil, empty.error
-		case !w.s.config.Follow || w.seek.position.ContentID != "":
+		case !w.s.follow || w.seek.position.ContentID != "":
 			return nil, w.seek.end()
 		}
 		if missing := w.s.config.Missing; missing != nil && try == 1 && empty.missing() {
@@ -185,7 +185,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		if err := w.seek.end(); err != nil {
 			return r, err
 		}
-		if !w.s.config.Follow {
+		if !w.s.follow {
 			return nil, nil
 		}
 		err := w.await(r)

@@ -21,6 +21,9 @@ const ChainHeader = "Feedctl-Chain"
 type Chain struct {
 	Self string // digest of the page; empty while it may grow
 	Prev string // digest of the page before; empty in the first page of the feed
+	// First marks the first page of a feed that was published to after it had been deleted. Its
+	// Prev is a digest that no page has.
+	First bool
 }
 
 // Header returns the value of [ChainHeader], a dictionary of byte sequences (RFC
@@ -38,6 +41,9 @@ func (c Chain) Header() string {
 		b = append(append(b, m.key...), "=:"...)
 		b = append(base64.StdEncoding.AppendEncode(b, sum), ':')
 	}
+	if c.First && b != nil {
+		b = append(b, ", first"...) // the Boolean value true (RFC 9651, section 3.2)
+	}
 	return string(b)
 }
 
@@ -54,6 +60,11 @@ func ParseChain(h http.Header) (Chain, error) {
 	value := strings.Join(h.Values(ChainHeader), ",")
 	for _, member := range splitMembers(value) {
 		key, item, _ := strings.Cut(strings.Trim(member, " \t"), "=")
+		if key == "first" {
+			item, _, _ = strings.Cut(item, ";")
+			c.First = strings.TrimRight(item, " \t") != "?0"
+			continue
+		}
 		target := map[string]*string{"self": &c.Self, "prev": &c.Prev}[key]
 		if target == nil {
 			continue

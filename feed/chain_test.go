@@ -11,7 +11,7 @@ import (
 
 func TestChainHeader(t *testing.T) {
 	one, two := strings.Repeat("01", 32), strings.Repeat("ff", 32)
-	for _, c := range []feed.Chain{{}, {Self: one}, {Prev: two}, {Self: one, Prev: two}} {
+	for _, c := range []feed.Chain{{}, {Self: one}, {Prev: two}, {Self: one, Prev: two}, {Prev: two, First: true}} {
 		h := http.Header{}
 		if value := c.Header(); value != "" {
 			h.Set(feed.ChainHeader, value)

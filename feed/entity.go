@@ -67,6 +67,26 @@ type Position struct {
 	Damaged string `json:"damaged,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
+	// Tail is set while a feed is being consumed newest first: the entities between Tail
+	// and this position have been applied, those before Tail have not.
+	Tail *TailPosition `json:"tail,omitempty"`
+}
+
+// A TailPosition is a place in a feed that is being consumed newest first: before the entity with
+// this Content-ID, the oldest one that has been applied.
+type TailPosition struct {
+	LastModified time.Time `json:"lastModified,omitzero"` // of the entity
+	// ContentID is empty when the feed has been read back to the snapshot.
+	ContentID string `json:"contentId,omitempty"`
+	Page      string `json:"page,omitempty"` // URL of the page with the entity
+	Prev      string `json:"prev,omitempty"` // digest of the page before; see [Chain]
+	// Snapshot is the snapshot that the feed is read back to, and the place in it; nil if
+	// the feed is read back to its beginning.
+	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
+	// Held is how many patches are held back until the PUT before them is read, Holds how
+	// many ever were.
+	Held  int64 `json:"held,omitempty"`
+	Holds int64 `json:"holds,omitempty"`
 }
 
 // A SnapshotPosition is a place in a snapshot: the first Entities entities of

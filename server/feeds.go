@@ -209,7 +209,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 // chainOf returns the digests that place a page in the chain. An open page has no
 // digest yet.
 func chainOf(p *chain.Page) feed.Chain {
-	c := feed.Chain{Prev: p.Prev}
+	c := feed.Chain{Prev: p.Prev, First: p.Number > 1 && p.IsFirst()}
 	if p.Closed {
 		c.Self = p.Digest()
 	}

@@ -1,7 +1,8 @@
 // Package sink opens the sinks of feedctl by name: "jsonl:out.jsonl", "dir:out",
 // "sqlite:out.db?table=zones", "postgres://db/shop?table=zones",
-// "couchdb:http://db/zones" or "-". The sinks are in the packages below; each stores
-// the position in the feed together with the data, as [consumer.Sink] requires.
+// "couchdb:http://db/zones", "kinto:http://kinto/v1/buckets/dns/collections/zones" or
+// "-". The sinks are in the packages below; each stores the position in the feed together
+// with the data, as [consumer.Sink] requires.
 package sink
 
 import (

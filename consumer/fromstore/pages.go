@@ -113,7 +113,7 @@ func (s *Source) describe(p *chain.Page, floor int64, linked bool) response {
 	url := func(n int64) string { return s.name + layout.FeedPagePath(p.Feed, n) }
 	r := &consumer.Response{
 		URL: url(p.Number), ETag: etag(p, linked), Boundary: p.Boundary, LastModified: feed.Truncate(p.Last),
-		Links: feed.Links{Self: url(p.Number)}, Chain: feed.Chain{Prev: p.Prev},
+		Links: feed.Links{Self: url(p.Number)}, Chain: feed.Chain{Prev: p.Prev, First: p.IsFirst()},
 	}
 	if p.Number > floor {
 		r.Links.Prev = url(p.Number - 1)

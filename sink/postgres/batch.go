@@ -26,6 +26,7 @@ func (t *target) reset() error {
 	t.sent, t.alone, t.looked = 0, t.looked, false
 	clear(t.last)
 	t.changes, t.unsure = nil, false
+	t.notes, t.backfill = nil, false
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
 	return t.spool.reset()
 }
@@ -68,6 +69,7 @@ func (t *target) begin(op byte, key string, e *feed.Entity) {
 	}
 	t.last[key] = n
 	t.head(op, key, e)
+	t.spool.entries[n].removed = op == 'D'
 	t.spool.null() // reason
 }
 
@@ -167,11 +169,13 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 	if err != nil {
 		return err
 	}
+	t.complete = t.noted && at.Tail == nil
 	refused, err := t.merge(ctx, string(position))
 	if err != nil {
 		return err
 	}
 	t.Done()
+	t.noted = at.Tail != nil
 	t.quarantined += refused
 	if refused > 0 {
 		t.Log.WarnContext(ctx, "entities were put into quarantine", "table", t.table.schema+"."+quarantineTable, "entities", refused)

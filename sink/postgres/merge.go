@@ -29,17 +29,7 @@ var errSameKeys = errors.New("different keys are equal in the column")
 
 // stored returns the row of a key in the table, if its document is small enough to patch.
 func (t *target) stored(ctx context.Context, key string) (c current, err error) {
-	// The connection is busy during a COPY. Since the feed has patches, the next batch
-	// does without COPY ahead.
-	t.abandon()
-	t.looked, t.alone = true, true
-	err = t.Retry(ctx, func() (err error) {
-		if err := t.connect(ctx); err != nil {
-			return err
-		}
-		if err := t.Step(); err != nil {
-			return err
-		}
+	err = t.look(ctx, func() (err error) {
 		c, err = t.row(ctx, key)
 		return err
 	})
@@ -135,6 +125,9 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 		}
 		refusals, err = t.transact(ctx, position, staged, inOrder)
 		staged = false
+		if errors.Is(err, errSameKeys) && t.backfill {
+			err = errSpelling
+		}
 		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !inOrder {
 			// Start again in the order of the feed, to find the rejected rows or to patch.
 			inOrder = true
@@ -237,7 +230,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 	if len(replaced) > 0 {
 		b.Queue("DELETE FROM pg_temp."+pgx.Identifier{stage}.Sanitize()+" WHERE n = ANY ($1::integer[])", replaced)
 	}
-	if t.unsure && !inOrder {
+	if (t.unsure || t.backfill && !t.table.isTextKey()) && !inOrder {
 		b.Queue(t.table.sameKeys(stage)).QueryRow(func(row pgx.Row) error {
 			same := false
 			if err := row.Scan(&same); err != nil {
@@ -266,6 +259,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 			b.Queue(t.table.upsert(stage, t.kinds.deletes > 0))
 		}
 	}
+	t.queueNotes(b)
 	if len(t.projections) > 0 && (inOrder || t.kinds.refused > 0) {
 		b.Queue(t.table.quarantine(stage), t.table.name, t.Name).Exec(func(tag pgconn.CommandTag) error {
 			refusals = tag.RowsAffected()

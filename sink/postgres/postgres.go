@@ -39,7 +39,7 @@ type Options struct {
 
 // A Sink is a table. It implements [consumer.Sink].
 type Sink struct {
-	*session.Sink
+	*session.Backfiller
 	target *target
 }
 
@@ -177,7 +177,7 @@ func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, e
 		Keeper: pgposition.New(table.schema, table.name, o.Name, o.Logger, dial),
 		table:  table, projections: projections, document: -1, strict: o.Strict, last: make(map[string]int),
 	}
-	return &Sink{session.New("postgres table "+o.Table, t), t}, nil
+	return &Sink{session.NewBackfiller("postgres table "+o.Table, t), t}, nil
 }
 
 type target struct {
@@ -205,6 +205,13 @@ type target struct {
 	sent   int64  // offset in the spool up to which rows were sent to ahead
 	alone  bool   // the batch must not use ahead
 	looked bool   // the batch has read rows of the table
+
+	// Newest first:
+	backfill bool                 // the batch may have older entities
+	notes    map[string]*keyNotes // of the batch
+	noted    bool                 // there may be notes, in the table or the batch
+	prepared bool                 // the table of notes exists
+	complete bool                 // the commit removes all notes
 
 	quarantined int64
 }
@@ -263,6 +270,7 @@ func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	}
 	if err == nil {
 		at, err = t.Keeper.Recover(ctx)
+		t.noted = at.Tail != nil
 	}
 	if err != nil && pgposition.Passes(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)

@@ -25,6 +25,7 @@ type spool struct {
 type entry struct {
 	start, end int64
 	replaced   bool // by a later one for the same key
+	removed    bool // it is a deletion
 }
 
 func (s *spool) reset() error {

@@ -63,6 +63,7 @@ func TestSink(t *testing.T) {
 		{"TooLarge", testTooLarge},
 		{"Spill", testSpill},
 		{"Interrupted", testInterrupted},
+		{"Backfill", testBackfill},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,8 +154,8 @@ func die() {
 	}
 }
 
-// child runs in the child process, and returns false in any other.
-func (s suite) child(t *testing.T) bool {
+// child does the work in the child process, and returns false in any other.
+func (s suite) child(t *testing.T, work func(ctx context.Context, k consumer.Sink, end int) error) bool {
 	dir := os.Getenv(childDir)
 	if dir == "" {
 		return false
@@ -184,7 +185,7 @@ func (s suite) child(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := feedInto(t.Context(), k, setting(childEnd)); err != nil {
+	if err := work(t.Context(), k, setting(childEnd)); err != nil {
 		t.Fatal(err)
 	}
 	closeSink(t, k)
@@ -216,7 +217,7 @@ func (s suite) killAtSteps(t *testing.T) {
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps")
 	}
-	if s.child(t) {
+	if s.child(t, feedInto) {
 		return
 	}
 	for step, killed := 1, true; killed; step++ {
@@ -232,22 +233,24 @@ func (s suite) killAtSteps(t *testing.T) {
 	}
 }
 
+// kills returns how many processes to kill.
+func (s suite) kills() int {
+	times := cmp.Or(s.Kills, 100)
+	if testing.Short() {
+		times /= 10
+	}
+	return times
+}
+
 // killAtRandom kills processes at random. Each continues the work of the previous one.
 func (s suite) killAtRandom(t *testing.T) {
 	t.Parallel()
-	if s.child(t) {
+	if s.child(t, feedInto) {
 		return
 	}
 	dir := t.TempDir()
 	n, endless := 0, 1<<30
-	times := s.Kills
-	if times == 0 {
-		times = 100
-	}
-	if testing.Short() {
-		times /= 10
-	}
-	for range times {
+	for range s.kills() {
 		if !runChild(t, dir, endless, 0, 1+rand.IntN(20_000)) {
 			t.Fatal("the child was not killed")
 		}

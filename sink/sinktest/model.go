@@ -88,6 +88,7 @@ func (d document) json() string {
 // sink.
 type generator struct {
 	n         int // entities generated so far
+	keys      int // how many keys there are
 	random    *rand.Rand
 	documents map[string]document
 	state     map[string]Record
@@ -96,6 +97,7 @@ type generator struct {
 
 func newGenerator() *generator {
 	return &generator{
+		keys:      4,
 		random:    rand.New(rand.NewPCG(1, 2)),
 		documents: map[string]document{},
 		state:     map[string]Record{},
@@ -104,7 +106,7 @@ func newGenerator() *generator {
 
 func (g *generator) next() *feed.Entity {
 	g.n++
-	key := fmt.Sprintf("thing/%d", g.random.IntN(4))
+	key := fmt.Sprintf("thing/%d", g.random.IntN(g.keys))
 	d, found := g.documents[key]
 	var e *feed.Entity
 	switch kind := g.random.IntN(10); {

@@ -68,10 +68,14 @@ func Run(t *testing.T, o Options) {
 		{"CommitAfterEnd", s.commitAfterEnd},
 		{"Damaged", s.damaged},
 		{"Locked", s.locked},
+		{"Recall", s.recall},
+		{"Held", s.held},
+		{"NewestFirst", s.newestFirst},
 		{"Model", s.model},
 		{"Faults", s.faults},
 		{"KillAtSteps", s.killAtSteps},
 		{"KillAtRandom", s.killAtRandom},
+		{"KillNewestFirst", s.killNewestFirst},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -216,10 +216,15 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 	if err := run(t.setPosition); err != nil {
 		return err
 	}
+	if t.noted && at.Tail == nil {
+		if err := t.removeNotes(); err != nil {
+			return err
+		}
+	}
 	if err := run(t.commit); err != nil {
 		return err
 	}
-	t.begun = false
+	t.begun, t.noted = false, at.Tail != nil
 	return nil
 }
 
@@ -251,5 +256,6 @@ func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	if err != nil {
 		return p, fmt.Errorf("read position: %w", err)
 	}
+	t.noted = p.Tail != nil
 	return p, nil
 }

@@ -102,11 +102,23 @@ type statements struct {
 	upsert, findRow, makeRoom, remove, read, update, setPosition *sqlite.Stmt
 }
 
+// A prepared is a statement and its text.
+type prepared struct {
+	statement **sqlite.Stmt
+	text      string
+}
+
+func (p prepared) on(conn *sqlite.Conn) error {
+	statement, err := conn.Prepare(p.text)
+	if err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	*p.statement = statement
+	return nil
+}
+
 func (s *statements) prepare(conn *sqlite.Conn, table string) error {
-	for _, p := range []struct {
-		statement **sqlite.Stmt
-		text      string
-	}{
+	for _, p := range []prepared{
 		{&s.begin, "BEGIN IMMEDIATE"},
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
@@ -118,11 +130,9 @@ func (s *statements) prepare(conn *sqlite.Conn, table string) error {
 		{&s.update, fmt.Sprintf(update, table)},
 		{&s.setPosition, position.SQLiteMove},
 	} {
-		statement, err := conn.Prepare(p.text)
-		if err != nil {
-			return fmt.Errorf("prepare: %w", err)
+		if err := p.on(conn); err != nil {
+			return err
 		}
-		*p.statement = statement
 	}
 	return nil
 }

@@ -26,6 +26,8 @@
 // A batch is one transaction. The position is a row of the table
 // feedctl_positions in the same database, written in the same transaction, and a
 // commit is synced to the disk (WAL, synchronous=FULL). Readers are not blocked.
+// While a feed is read newest first, the table feedctl_notes has the patches that are
+// held back and the keys that were deleted.
 //
 // A lock on the file FILE.TABLE.lock, which is never removed, keeps out a second
 // consumer of the same table.
@@ -86,7 +88,7 @@ func checkTable(table string) error {
 // not exist. It returns an error if the table has rows but no position, and
 // [sink.ErrLocked] if another consumer has the table open.
 func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
-	return session.Open(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
+	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
 // New returns a sink that writes a table in the database of db. It opens the table, as [Open]
@@ -95,7 +97,7 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 // modernc.org/sqlite, since two implementations of SQLite in one process release each other's
 // locks; with another one use package sqlsink.
 func New(db *sql.DB, table string) consumer.Sink {
-	return session.New("sqlite table "+table, &target{table: table, db: db})
+	return session.NewBackfiller("sqlite table "+table, &target{table: table, db: db})
 }
 
 type target struct {
@@ -107,6 +109,8 @@ type target struct {
 	limit int64 // of a row, in bytes
 	begun bool  // the transaction of the batch has begun
 	statements
+	notes   notes
+	noted   bool // there may be notes
 	body    content.Reader
 	headers []byte // buffer
 }

@@ -52,3 +52,33 @@ const PostgresAttended = `SELECT set_config('tcp_keepalives_idle', '15', false),
 func PostgresLock(schema, table, name string) string {
 	return "feedctl sink " + schema + "." + table + " " + name
 }
+
+// Notes is the name of the table of notes for [consumer.Backfill].
+const Notes = "feedctl_notes"
+
+// Statements on the table of notes: patches that are held, and with n = 0 the keys that were
+// deleted. $1 and $2 are as above; %s is the table.
+const (
+	PostgresCreateNotes = `CREATE TABLE %s (
+		table_name text NOT NULL,
+		name       text NOT NULL,
+		key        text NOT NULL,
+		n          bigint NOT NULL,
+		patch      bytea,
+		PRIMARY KEY (table_name, name, key, n))`
+	// PostgresNote adds notes $5 with the numbers $4 of the keys $3.
+	PostgresNote = `INSERT INTO %s (table_name, name, key, n, patch)
+		SELECT $1, $2, u.* FROM unnest($3::text[], $4::bigint[], $5::bytea[]) AS u ON CONFLICT DO NOTHING`
+	// PostgresRelease removes the patches of the keys $3.
+	PostgresRelease = `DELETE FROM %s WHERE table_name = $1 AND name = $2 AND key = ANY ($3::text[]) AND n <> 0`
+	// PostgresHeld returns up to $5 patches of the key $3 after number $4.
+	PostgresHeld = `SELECT n, patch FROM %s WHERE table_name = $1 AND name = $2 AND key = $3 AND n <> 0 AND n > coalesce($4::bigint, n - 1)
+		ORDER BY n LIMIT $5`
+	// PostgresRecall returns for each of the keys $3 whether there is a row, by the expression %[2]s on s.key,
+	// whether it was deleted, and how many patches are held.
+	PostgresRecall = `SELECT %[2]s,
+			EXISTS (SELECT FROM %[1]s AS n WHERE n.table_name = $1 AND n.name = $2 AND n.key = s.key AND n.n = 0),
+			(SELECT count(*) FROM %[1]s AS n WHERE n.table_name = $1 AND n.name = $2 AND n.key = s.key AND n.n <> 0)
+		FROM unnest($3::text[]) WITH ORDINALITY AS s (key, i) ORDER BY s.i`
+	PostgresRemoveNotes = `DELETE FROM %s WHERE table_name = $1 AND name = $2`
+)

@@ -19,6 +19,20 @@ const (
 	SQLiteRead  = "SELECT position FROM feedctl_positions WHERE name = ?1"
 	// SQLiteMove moves the position to ?2.
 	SQLiteMove = "UPDATE feedctl_positions SET position = ?2 WHERE name = ?1"
+
+	// SQLiteCreateNotes creates the table of notes for [consumer.Backfill]: patches that are held, and
+	// with n = 0 the keys that were deleted.
+	SQLiteCreateNotes = `CREATE TABLE IF NOT EXISTS feedctl_notes (
+	name  TEXT NOT NULL COLLATE NOCASE,
+	key   TEXT NOT NULL,
+	n     INTEGER NOT NULL,
+	patch BLOB,
+	PRIMARY KEY (name, key, n)
+) WITHOUT ROWID`
+	SQLiteNote        = "INSERT INTO feedctl_notes (name, key, n, patch) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
+	SQLiteHeld        = "SELECT patch FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0 ORDER BY n"
+	SQLiteRelease     = "DELETE FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0"
+	SQLiteRemoveNotes = "DELETE FROM feedctl_notes WHERE name = ?1"
 )
 
 // LockSQLite locks a row of the table in the database file path against a second consumer,

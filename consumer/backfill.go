@@ -1,0 +1,46 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoBackfill means that a sink cannot apply an entity only if it knows nothing newer of its
+// key. Such a sink is not a [Backfiller].
+var ErrNoBackfill = errors.New("the sink cannot be filled newest first: it must be able to apply an entity only if its key is unknown")
+
+// A Backfiller is a [Sink] that can be filled from the newest entity back, as [Job.NewestFirst]
+// requires. It keeps notes about keys together with its data until it commits a position
+// without a Tail, which removes them.
+type Backfiller interface {
+	Sink
+	// BeginBackfill starts a batch like Begin.
+	BeginBackfill(ctx context.Context) (Backfill, error)
+}
+
+// A Backfill is a [Batch] of a [Backfiller]. An older entity is applied only if its key is
+// unknown. Rolling the batch back also undoes its notes.
+type Backfill interface {
+	Batch
+	// Recall returns what is known of each of the keys after everything that was applied and noted
+	// before, in this batch and in earlier ones. There may be up to 512 keys.
+	Recall(ctx context.Context, keys []string) ([]Recall, error)
+	// Bury notes that a key was deleted.
+	Bury(ctx context.Context, key string) error
+	// Hold notes an encoded patch of a key, up to about 1 MiB. Patches of a key are ordered by n,
+	// which is unique in the sink.
+	Hold(ctx context.Context, key string, n int64, patch []byte) error
+	// Release removes the patches held of a key, after calling fn with each in ascending order of n,
+	// unless fn is nil. fn may apply an entity with the key, and must not keep the patch. Release
+	// returns the error of fn.
+	Release(ctx context.Context, key string, fn func(patch []byte) error) error
+}
+
+// A Recall is what a [Backfill] knows of a key.
+type Recall struct {
+	// Known means that the sink has data for the key, or that the key was buried: older entities
+	// must not be applied.
+	Known bool
+	// Held is how many patches are held.
+	Held int64
+}
