@@ -11,6 +11,14 @@ TOOLS := $(CURDIR)/.cache/bin
 COUCHDB_SOURCE := internal/couchtest/server
 COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/package-lock.json | cut -c 1-12)
 
+# The tests' Kinto server comes from the Python package index; it is installed again when the requirements change.
+KINTO_SOURCE := internal/kintotest/server/requirements.txt
+KINTO := $(CURDIR)/.cache/kintotest-$(shell sha256sum $(KINTO_SOURCE) | cut -c 1-12)
+
+# kinto.js, with which the tests compare, comes from npm.
+KINTOJS_SOURCE := internal/kintotest/client
+KINTOJS := $(CURDIR)/.cache/kintojs-$(shell sha256sum $(KINTOJS_SOURCE)/package-lock.json | cut -c 1-12)
+
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
 
@@ -52,18 +60,23 @@ demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into 
 	@scripts/need sqlite3 curl
 	@scripts/with-couchdb scripts/demo-couchdb
 
+.PHONY: demo-kinto
+demo-kinto: build kinto ## Copy a Kinto collection through a feed into SQLite and a second collection, live
+	@scripts/need sqlite3 curl
+	@scripts/with-postgres scripts/with-kinto scripts/demo-kinto
+
 .PHONY: demo-jobs
 demo-jobs: build couchdb ## Run 200 jobs on three workers while one is killed and one is frozen, and compare
 	@scripts/need sqlite3 curl
 	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
 
 .PHONY: test
-test: build versitygw couchdb ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+test: build versitygw couchdb kinto ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
-race: build versitygw couchdb ## Run the tests, without Java, under the race detector (needs a C compiler)
+race: build versitygw couchdb kinto ## Run the tests, without Java, under the race detector (needs a C compiler)
 	@scripts/need gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
 	CGO_ENABLED=1 go test -race -short $(TESTFLAGS) $$(go list ./... | grep -v /interop)
 
@@ -73,12 +86,15 @@ versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for 
 .PHONY: couchdb
 couchdb: $(COUCHDB) ## Install the CouchDB-compatible server for the tests
 
+.PHONY: kinto
+kinto: $(KINTO) $(KINTOJS) ## Install the Kinto server and clients for the tests
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build versitygw couchdb ## Measure against named alternatives; writes bench.json
+bench: build versitygw couchdb kinto ## Measure against named alternatives; writes bench.json
 	@scripts/need nginx=nginx-light wrk curl initdb=postgresql
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
@@ -134,3 +150,11 @@ $(TOOLS)/versitygw-$(VERSITYGW_VERSION):
 $(COUCHDB):
 	@scripts/need node=nodejs npm
 	scripts/npm-ci $(COUCHDB_SOURCE) $@
+
+$(KINTO):
+	@scripts/need python3
+	scripts/pip-venv $(KINTO_SOURCE) $@
+
+$(KINTOJS):
+	@scripts/need node=nodejs npm
+	scripts/npm-ci $(KINTOJS_SOURCE) $@

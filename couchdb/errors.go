@@ -206,6 +206,12 @@ type transportError struct {
 func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
 
+// RequestURL returns the URL of the request, for callers that use several servers.
+func (e *transportError) RequestURL() string {
+	_, url, _ := strings.Cut(e.what, " ")
+	return url
+}
+
 var (
 	errHeaderTimeout = errors.New("no response within the time limit")
 	errRedirects     = errors.New("too many redirects")

@@ -1,0 +1,60 @@
+package kintotest
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// User and Password own the buckets of NewCollection.
+const (
+	User     = "feedctl"
+	Password = "secret"
+)
+
+// Send makes a request as [User] with a body of JSON. It must end well. Send returns the
+// answer.
+func Send(t testing.TB, method, url, body string) string {
+	t.Helper()
+	response, answer := Try(t, method, url, body) //nolint:bodyclose // Try closes it
+	if response.StatusCode/100 != 2 {
+		t.Fatalf("%s %s: %s: %s", method, url, response.Status, answer)
+	}
+	return answer
+}
+
+// Try makes a request as [User] with a body of JSON; header is pairs of names and values.
+// It returns the response, whose body has been read, and the body.
+func Try(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth(User, Password)
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return response, string(answer)
+}
+
+// newCollection creates a bucket that everybody may write, with a collection.
+func newCollection(t testing.TB, root string) string {
+	t.Helper()
+	bucket := root + "/buckets/b" + strconv.FormatInt(names.Add(1), 10)
+	Send(t, http.MethodPut, bucket, `{"permissions":{"write":["system.Everyone"]}}`)
+	Send(t, http.MethodPut, bucket+"/collections/c", "")
+	return bucket + "/collections/c"
+}

@@ -1,0 +1,53 @@
+package kinto
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// A BatchRequest is one request of a batch.
+type BatchRequest struct {
+	Method string            `json:"method"`
+	Path   string            `json:"path"` // see [Collection.Path]
+	Header map[string]string `json:"headers,omitempty"`
+	Body   json.RawMessage   `json:"body,omitempty"` // {"data": {...}}
+}
+
+// A BatchResponse is the response to one request of a batch.
+type BatchResponse struct {
+	Path   string            `json:"path"`
+	Status int               `json:"status"`
+	Header map[string]string `json:"headers"`
+	Body   json.RawMessage   `json:"body"`
+	// Err is nil if the status is 2xx or 304, and otherwise an [*Error].
+	Err error `json:"-"`
+}
+
+// Batch makes several requests in one (Kinto API documentation, "Batch operations"). Their number is
+// limited by [Root]'s BatchMaxRequests. There is a response for each request, in their order.
+//
+// The error is about the batch as a whole; its outcome may be unknown then. On PostgreSQL a response
+// of status 5xx means that nothing was stored, and one of status 409 that nothing before it was,
+// although those say 201. Other errors do not affect the rest.
+func (s *Server) Batch(ctx context.Context, requests []BatchRequest) ([]BatchResponse, error) {
+	body, err := json.Marshal(map[string][]BatchRequest{"requests": requests})
+	if err != nil {
+		return nil, fmt.Errorf("encode batch: %w", err)
+	}
+	var answer struct{ Responses []BatchResponse }
+	q := Request{Method: http.MethodPost, Path: "/batch", Body: body}
+	if _, err := s.JSON(ctx, q, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Responses) != len(requests) {
+		return nil, s.malformed(q, fmt.Errorf("%d responses to %d requests", len(answer.Responses), len(requests)))
+	}
+	for i := range answer.Responses {
+		if r := &answer.Responses[i]; r.Status/100 != 2 && r.Status != http.StatusNotModified {
+			r.Err = s.newError(requests[i].Method, s.root+requests[i].Path, r.Status, r.Body)
+		}
+	}
+	return answer.Responses, nil
+}

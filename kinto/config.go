@@ -1,0 +1,85 @@
+package kinto
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/tcp"
+)
+
+// Config configures a [Server]. Only URL is required.
+type Config struct {
+	// URL of the server, with its API version, or of something below it:
+	// "https://kinto.example.com/v1/buckets/blog/collections/articles". A user name and password in it
+	// are used if Auth is empty.
+	URL string
+	// Auth holds the credentials.
+	Auth Auth
+	// Header is added to each request, replacing fields that the client sets itself. It is sent
+	// only to the origin of the server.
+	Header http.Header
+	// HTTP makes the requests. Its Timeout must be 0, because it would cut off lists. Redirects to
+	// another origin are not followed. nil: a client with a new transport that verifies TLS
+	// certificates and takes the proxy from the environment.
+	HTTP *http.Client
+	// Limits delays requests to servers that ask for it. All clients of a process should share one.
+	// nil: one for this client only.
+	Limits *Limits
+	// MaxRecord is the size in bytes up to which a record is held in memory. Larger ones are
+	// reported without their bytes ([Row]). 0: 8 MiB.
+	MaxRecord int
+	// HeaderTimeout is how long to wait for the header of a response. 0: 1 min.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a read of a response body may wait for the next byte. 0: 1 min.
+	IdleTimeout time.Duration
+	// Attempts is how often a repeatable request is tried. 0: 6. The pauses between attempts are
+	// 0.25 s, 0.5 s and so on up to 30 s.
+	Attempts int
+	// Log receives retries, their causes, and alerts. nil: they are not logged.
+	Log *slog.Logger
+}
+
+// Auth holds credentials: none, a user name with a password, or a bearer token.
+type Auth struct {
+	// Username and Password are sent with each request (RFC 7617).
+	Username, Password string
+	// Token returns the bearer token (RFC 6750), such as one of OpenID Connect. It is called before
+	// each attempt of a request, so it may read a file that is renewed.
+	Token func(context.Context) (string, error)
+}
+
+func (c *Config) setDefaults() error {
+	if (c.Auth.Username != "" || c.Auth.Password != "") && c.Auth.Token != nil {
+		return errors.New("authorize: give only one of a user name and a token")
+	}
+	if c.HTTP == nil {
+		c.HTTP = &http.Client{Transport: newTransport()}
+	}
+	if c.HTTP.Timeout != 0 {
+		return errors.New("HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout")
+	}
+	c.Limits = cmp.Or(c.Limits, new(Limits))
+	c.MaxRecord = cmp.Or(max(c.MaxRecord, 0), 8<<20)
+	c.HeaderTimeout = cmp.Or(max(c.HeaderTimeout, 0), time.Minute)
+	c.IdleTimeout = cmp.Or(max(c.IdleTimeout, 0), time.Minute)
+	c.Attempts = cmp.Or(max(c.Attempts, 0), 6)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	return nil
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         tcp.Dialer(10 * time.Second).DialContext,
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 20,
+		IdleConnTimeout:     60 * time.Second,
+		ReadBufferSize:      64 << 10,
+		WriteBufferSize:     64 << 10,
+	}
+}

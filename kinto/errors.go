@@ -1,0 +1,186 @@
+package kinto
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Errors that an [Error] matches by its status.
+var (
+	ErrUnauthorized       = errors.New("unauthorized")                // 401: correct the credentials
+	ErrForbidden          = errors.New("forbidden")                   // 403
+	ErrNotFound           = errors.New("not found")                   // 404
+	ErrReadOnly           = errors.New("method not allowed")          // 405: the server is read-only
+	ErrConflict           = errors.New("conflict")                    // 409: the same request may succeed
+	ErrGone               = errors.New("service ended")               // 410
+	ErrPreconditionFailed = errors.New("precondition failed")         // 412: see [Error.Existing]
+	ErrTooLarge           = errors.New("request entity is too large") // 413
+	ErrMalformed          = errors.New("malformed response")          // a response of status 200 that is not as documented
+	ErrUnsupported        = errors.New("unsupported by the server")   // see [Server.Changes]
+)
+
+// An Error is an error response of the server, or one inside the response to a batch (Kinto API
+// documentation, "Error responses").
+type Error struct {
+	Method  string
+	URL     string // without credentials and query
+	Status  int
+	Errno   int    // the response's "errno", such as 110 for a missing record; 0 if there is none
+	Name    string // the response's "error", such as "Not Found"
+	Message string // the response's "message"
+	// Details is the response's "details", unchanged. It may be nil.
+	Details json.RawMessage
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s %s: status %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
+	if e.Errno != 0 {
+		text += fmt.Sprintf(" (errno %d)", e.Errno)
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	return text
+}
+
+// Is reports whether the status corresponds to target, such as [ErrNotFound].
+func (e *Error) Is(target error) bool {
+	matching, ok := map[int]error{
+		http.StatusUnauthorized:          ErrUnauthorized,
+		http.StatusForbidden:             ErrForbidden,
+		http.StatusNotFound:              ErrNotFound,
+		http.StatusMethodNotAllowed:      ErrReadOnly,
+		http.StatusConflict:              ErrConflict,
+		http.StatusGone:                  ErrGone,
+		http.StatusPreconditionFailed:    ErrPreconditionFailed,
+		http.StatusRequestEntityTooLarge: ErrTooLarge,
+	}[e.Status]
+	return ok && target == matching
+}
+
+// Existing returns the record that made a conditional request fail, or nil.
+func (e *Error) Existing() json.RawMessage {
+	var details struct{ Existing json.RawMessage }
+	if json.Unmarshal(e.Details, &details) != nil {
+		return nil // they may be a list
+	}
+	return details.Existing
+}
+
+// Missing returns which kind of resource does not exist: "record", "collection" or "bucket". It is
+// empty for other errors, and if the server does not say.
+func (e *Error) Missing() string {
+	var details struct {
+		Resource string `json:"resource_name"`
+	}
+	if e.Status != http.StatusNotFound || json.Unmarshal(e.Details, &details) != nil {
+		return ""
+	}
+	return details.Resource
+}
+
+// Status returns the status of an [Error], or 0 for other errors.
+func Status(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// Retryable reports whether the same request may succeed later: the network failed, a response was
+// truncated, or its status was 408, 409, 425, 429 or 5xx.
+func Retryable(err error) bool {
+	var broken *transportError
+	return !Permanent(err) && (Status(err) != 0 || errors.As(err, &broken))
+}
+
+// Permanent reports whether the same request will fail until something is changed: the server
+// refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
+// An error that is neither Retryable nor Permanent may be either.
+func Permanent(err error) bool {
+	switch status := Status(err); status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	case 0:
+		var certificate *tls.CertificateVerificationError
+		return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
+			errors.Is(err, errTLS) || errors.Is(err, errOrigin) || errors.Is(err, errRedirects)
+	default:
+		return status < http.StatusInternalServerError
+	}
+}
+
+// An errorBody is the body of an error response.
+type errorBody struct {
+	Errno   int             `json:"errno"`
+	Error   string          `json:"error"`
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"details"`
+}
+
+// maxError limits how much of the body of an error response is read, in bytes. It may have a record.
+const maxError = 4 << 20
+
+// responseError returns the error of a response. The status is reported even if the body cannot be
+// read.
+func (s *Server) responseError(q Request, resp *http.Response) *Error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if err != nil {
+		data = nil
+	}
+	q.Query = nil
+	return s.newError(q.Method, s.scrub(s.address(q)), resp.StatusCode, data)
+}
+
+func (s *Server) newError(method, url string, status int, body []byte) *Error {
+	var b errorBody
+	if json.Unmarshal(body, &b) != nil {
+		b = errorBody{}
+	}
+	return &Error{Method: method, URL: url, Status: status, Errno: b.Errno, Name: s.scrub(b.Error), Message: s.scrub(b.Message), Details: b.Details}
+}
+
+// scrub removes the password from a text, such as a server's message, which may quote a URL.
+func (s *Server) scrub(text string) string {
+	for _, secret := range s.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+// malformed returns the error of a response that cannot be decoded.
+func (s *Server) malformed(q Request, err error) error {
+	return fmt.Errorf("%s: %w: %w", s.what(q), ErrMalformed, err)
+}
+
+// A transportError is a request or response that was cut off. It is retryable.
+type transportError struct {
+	what string // method and URL
+	err  error
+}
+
+func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *transportError) Unwrap() error { return e.err }
+
+// RequestURL returns the URL of the request, for callers that use several servers.
+func (e *transportError) RequestURL() string {
+	_, url, _ := strings.Cut(e.what, " ")
+	return url
+}
+
+var (
+	errHeaderTimeout = errors.New("no response within the time limit")
+	errRedirects     = errors.New("too many redirects")
+	errOrigin        = errors.New("redirected to another origin: use the URL that it leads to")
+	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
+)
+
+// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
+// section 6), which a TLS server sends in answer to plain HTTP.
+const tlsAlert = `malformed HTTP response "\x15\x03`

@@ -1,0 +1,354 @@
+package kinto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+// Orders of a list that do not depend on anything but the records.
+const (
+	OldestFirst = "last_modified,id"
+	NewestFirst = "-last_modified,-id"
+)
+
+// A Query selects records of a collection (Kinto API documentation, "Filtering", "Sorting" and
+// "Pagination"). The zero Query is the first page of all live records, newest first.
+type Query struct {
+	Sort string // such as [OldestFirst]; empty: newest first
+	// Min and Max are inclusive bounds on the stamp. 0: none. With a bound the list has tombstones,
+	// too.
+	Min, Max int64
+	// Tombstones lists them even if Min and Max are 0.
+	Tombstones bool
+	// IDs are those to list; at most about 50, because they are part of the URL. nil: all.
+	IDs []string
+	// Fields to return. The id and the stamp always are. nil: all.
+	Fields []string
+	// Filter has further filters, such as {"lang": {"de"}}.
+	Filter url.Values
+	// Limit is how many rows a page may have. The server may return fewer. 0: the server's limit.
+	Limit int
+	// Token is that of the next page ([Page]). The other fields must be those of the first page.
+	Token string
+	// IfMatch makes the request fail with [ErrPreconditionFailed] if the stamp of the collection is
+	// another one. 0: it is not checked.
+	IfMatch int64
+	// IfNoneMatch makes the server send nothing if the stamp of the collection is this one
+	// ([Page.NotModified]). 0: it is not checked.
+	IfNoneMatch int64
+}
+
+func (q *Query) request(path string) Request {
+	v := make(url.Values)
+	for name, values := range q.Filter {
+		v[name] = values
+	}
+	set := func(name, value string, wanted bool) {
+		if wanted {
+			v.Set(name, value)
+		}
+	}
+	set("_sort", q.Sort, q.Sort != "")
+	set("min_last_modified", strconv.FormatInt(q.Min, 10), q.Min != 0 || q.Tombstones)
+	set("max_last_modified", strconv.FormatInt(q.Max, 10), q.Max != 0)
+	set("in_id", quotedList(q.IDs), q.IDs != nil)
+	set("_fields", strings.Join(q.Fields, ","), q.Fields != nil)
+	set("_limit", strconv.Itoa(q.Limit), q.Limit != 0)
+	set("_token", q.Token, q.Token != "")
+	r := Request{Path: path, Query: v, Header: http.Header{}}
+	if q.IfMatch != 0 {
+		r.Header.Set("If-Match", ETag(q.IfMatch))
+	}
+	if q.IfNoneMatch != 0 {
+		r.Header.Set("If-None-Match", ETag(q.IfNoneMatch))
+	}
+	return r
+}
+
+// quotedList returns the values of an in_ filter. Quotes keep the server from reading an id as a
+// number.
+func quotedList(ids []string) string {
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = `"` + id + `"`
+	}
+	return strings.Join(quoted, ",")
+}
+
+// ETag returns the entity tag of a stamp.
+func ETag(stamp int64) string { return `"` + strconv.FormatInt(stamp, 10) + `"` }
+
+// parseETag returns the stamp of an entity tag, or 0.
+func parseETag(tag string) int64 {
+	stamp, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return stamp
+}
+
+// A Row is a record in a list, or a tombstone.
+type Row struct {
+	ID    string
+	Stamp int64
+	// Deleted means that the row is a tombstone, unless it is a live record whose only member is
+	// "deleted": true. [Collection.Record] distinguishes them.
+	Deleted bool
+	// Data is the JSON object as the server sent it, valid until the callback returns. nil if it is
+	// larger than [Config.MaxRecord].
+	Data []byte
+	Size int64 // of the object in bytes
+}
+
+// A Page describes a page of a list.
+type Page struct {
+	// Stamp is that of the collection, read before the rows: a row may be newer. 0 if the server
+	// sent none.
+	Stamp int64
+	// Next is the token of the next page, or empty on the last page.
+	Next string
+	// NotModified means that the stamp is still Query.IfNoneMatch, and that there were no rows.
+	NotModified bool
+	// Total is the number of live records that match, but only for [Collection.Head].
+	Total int64
+}
+
+func pageOf(h http.Header) (Page, error) {
+	p := Page{Stamp: parseETag(h.Get("ETag"))}
+	if next := h.Get("Next-Page"); next != "" {
+		u, err := url.Parse(next)
+		if err == nil {
+			p.Next = u.Query().Get("_token")
+		}
+		if p.Next == "" {
+			return p, fmt.Errorf("%w: Next-Page without a token", ErrMalformed)
+		}
+	}
+	return p, nil
+}
+
+// A Listing is a page whose rows have not been read. Call [Listing.Rows] or [Listing.Close].
+type Listing struct {
+	Page
+	server *Server
+	query  Request
+	body   io.ReadCloser
+}
+
+// list requests a page and calls row for each of its rows.
+func (s *Server) list(ctx context.Context, q Request, row func(Row) error) (Page, error) {
+	l, err := s.listing(ctx, q)
+	if err != nil {
+		return Page{}, err
+	}
+	return l.Page, l.Rows(row)
+}
+
+// listing requests a page, and returns when its header has been received.
+func (s *Server) listing(ctx context.Context, q Request) (*Listing, error) {
+	resp, err := s.Do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	q.Method = http.MethodGet
+	p, err := pageOf(resp.Header)
+	if err != nil {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s: %w", s.what(q), err)
+	}
+	p.NotModified = resp.StatusCode == http.StatusNotModified
+	return &Listing{Page: p, server: s, query: q, body: resp.Body}, nil
+}
+
+// Rows calls row for each row, as they arrive, and closes the page. Its error is that of
+// [Collection.List].
+func (l *Listing) Rows(row func(Row) error) error {
+	defer l.Close()
+	if l.NotModified {
+		return nil
+	}
+	rows := &rows{r: jsonscan.NewReader(l.body), most: l.server.config.MaxRecord, row: row}
+	if err := rows.read(); err != nil {
+		if rows.failed != nil {
+			return rows.failed
+		}
+		return l.server.broken(l.query, err)
+	}
+	_, _ = io.CopyN(io.Discard, l.body, 4<<10) // to the end, so that the connection can be reused
+	return nil
+}
+
+// Close ends the request. It may be called more than once.
+func (l *Listing) Close() error { return l.body.Close() }
+
+// broken returns the error of a response that cannot be read to its end. It is retryable if the
+// response was truncated.
+func (s *Server) broken(q Request, err error) error {
+	var cut *transportError
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case errors.As(err, &cut), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return &transportError{what: s.what(q), err: io.ErrUnexpectedEOF}
+	case errors.As(err, &syntax), errors.Is(err, errRow):
+		return s.malformed(q, err)
+	}
+	return err
+}
+
+var errRow = errors.New("not a list of records")
+
+// rows reads {"data": [ ... ]}.
+type rows struct {
+	r      *jsonscan.Reader
+	most   int
+	row    func(Row) error
+	failed error // of row
+}
+
+func (l *rows) read() error {
+	found := false
+	err := l.r.Object(func(name []byte) error {
+		if string(name) != `"data"` {
+			return l.r.Skip()
+		}
+		found = true
+		return l.r.Array(l.element)
+	})
+	if err == nil && !found {
+		return fmt.Errorf("%w: no member data", errRow)
+	}
+	return err
+}
+
+func (l *rows) element() error {
+	data, whole, err := l.r.Value(l.most)
+	if err != nil {
+		return err
+	}
+	var row Row
+	if whole {
+		row, err = scan(data)
+	} else {
+		row, err = l.large(data)
+	}
+	if err != nil {
+		return err
+	}
+	l.failed = l.row(row)
+	return l.failed
+}
+
+// scan returns the row of an object.
+func scan(data []byte) (Row, error) {
+	row := Row{Data: data, Size: int64(len(data))}
+	members := 0
+	for name, value := range jsonscan.Members(data) {
+		members++
+		row.set(name, value)
+	}
+	row.Deleted = row.Deleted && members == 3
+	return row, row.check(data)
+}
+
+func (row *Row) set(name, value []byte) {
+	switch string(name) {
+	case `"id"`:
+		row.ID, _ = jsonscan.Unquote(value) // empty if it is not a string
+	case `"last_modified"`:
+		row.Stamp, _ = strconv.ParseInt(string(value), 10, 64) // 0 if it is not a number
+	case `"deleted"`:
+		row.Deleted = string(value) == "true"
+	}
+}
+
+func (row *Row) check(data []byte) error {
+	if row.ID == "" || row.Stamp <= 0 {
+		return fmt.Errorf("%w: row without id or last_modified: %.100s", errRow, data)
+	}
+	return nil
+}
+
+// large reads a row that is larger than most, of which only the id and the stamp are kept.
+func (l *rows) large(begin []byte) (Row, error) {
+	reader, writer := io.Pipe()
+	type result struct {
+		row Row
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		row, err := scanLarge(reader)
+		_, _ = io.Copy(io.Discard, reader)
+		done <- result{row, err}
+	}()
+	size := &counter{w: writer}
+	_, err := size.Write(begin)
+	if err == nil {
+		err = l.r.Rest(size)
+	}
+	writer.CloseWithError(err) // nil: the end
+	found := <-done
+	if err != nil {
+		return Row{}, err
+	}
+	found.row.Size = size.n
+	return found.row, found.err
+}
+
+func scanLarge(r io.Reader) (Row, error) {
+	var row Row
+	j := jsonscan.NewReader(r)
+	err := j.Object(func(name []byte) error {
+		switch string(name) {
+		case `"id"`, `"last_modified"`:
+		default:
+			return j.Skip()
+		}
+		known := string(name)
+		value, whole, err := j.Value(64 << 10)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			return errRow
+		}
+		row.set([]byte(known), value)
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	return row, row.check(nil)
+}
+
+// A counter counts the bytes that are written to w.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// rowOf returns the row in the response to a request about one record.
+func (s *Server) rowOf(q Request, data json.RawMessage) (Row, error) {
+	row, err := scan(data)
+	if err != nil {
+		return row, s.malformed(q, err)
+	}
+	return row, nil
+}

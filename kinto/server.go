@@ -1,0 +1,218 @@
+package kinto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/feedctl/feedctl/internal/origins"
+)
+
+// A Server is a Kinto server. Its methods may be called concurrently.
+type Server struct {
+	config  Config
+	http    *http.Client
+	root    string // URL of the server with its version, without credentials, query and final slash
+	origin  string // for Limits and redirects
+	secrets []string
+	alerts  sync.Map // those that were logged
+}
+
+// An Address is what the URL of a server, a bucket or a collection names.
+type Address struct {
+	Root       string // URL of the server with its version, without credentials and final slash
+	Bucket     string // empty: the server
+	Collection string // empty: the bucket, or the server
+}
+
+// ParseURL splits the URL of a server, a bucket, a collection, or the list of its records. Names
+// are decoded.
+func ParseURL(address string) (Address, error) {
+	u, err := parse(address)
+	if err != nil {
+		return Address{}, err
+	}
+	return split(u)
+}
+
+func parse(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("the URL is invalid") // the error of url.Parse repeats the password
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("the URL of a Kinto server begins with http:// or https://, not %q", u.Scheme)
+	case u.Host == "":
+		return nil, errors.New("the URL has no host")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the URL of %s must have no query and no fragment", u.Host)
+	}
+	return u, nil
+}
+
+func split(u *url.URL) (a Address, err error) {
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	root, below, _ := strings.Cut(path, "/buckets/")
+	a.Root = u.Scheme + "://" + u.Host + root
+	if below == "" {
+		return a, nil
+	}
+	parts := strings.Split(below, "/")
+	if a.Bucket, err = url.PathUnescape(parts[0]); err != nil {
+		return a, err
+	}
+	if n := len(parts); n == 1 || n == 2 && parts[1] == "collections" {
+		return a, nil
+	}
+	if n := len(parts); parts[1] != "collections" || n > 4 || n == 4 && parts[3] != "records" {
+		return a, notCollection(u)
+	}
+	a.Collection, err = url.PathUnescape(parts[2])
+	return a, err
+}
+
+// notCollection returns the error for a URL that is not a collection's.
+func notCollection(u *url.URL) error {
+	bare := *u
+	bare.User = nil
+	return fmt.Errorf("%s is not the URL of a collection: want one that ends with /buckets/BUCKET/collections/COLLECTION", &bare)
+}
+
+// OpenServer returns the server of c.URL, or an error if c is invalid. It makes no request.
+func OpenServer(c Config) (*Server, error) {
+	s, _, err := open(c)
+	return s, err
+}
+
+// Open returns the collection whose URL is c.URL, or an error if c is invalid. It makes no request.
+func Open(c Config) (*Collection, error) {
+	s, a, err := open(c)
+	if err != nil {
+		return nil, err
+	}
+	if u, err := parse(c.URL); err == nil && a.Collection == "" {
+		return nil, fmt.Errorf("open collection: %w", notCollection(u))
+	}
+	return s.Collection(a.Bucket, a.Collection), nil
+}
+
+func open(c Config) (*Server, Address, error) {
+	u, err := parse(c.URL)
+	if err != nil {
+		return nil, Address{}, fmt.Errorf("open Kinto server: %w", err)
+	}
+	a, err := split(u)
+	if err != nil {
+		return nil, a, fmt.Errorf("open Kinto server: %w", err)
+	}
+	s := &Server{config: c, root: a.Root, origin: origins.Of(u)}
+	if password, ok := u.User.Password(); c.Auth.Username == "" && c.Auth.Password == "" && c.Auth.Token == nil && (ok || u.User.Username() != "") {
+		s.config.Auth = Auth{Username: u.User.Username(), Password: password}
+	}
+	if err := s.config.setDefaults(); err != nil {
+		return nil, a, fmt.Errorf("open Kinto server %s: %w", s.root, err)
+	}
+	if password := s.config.Auth.Password; password != "" {
+		s.secrets = []string{password, url.QueryEscape(password), url.PathEscape(password)}
+	}
+	client := *s.config.HTTP
+	client.CheckRedirect = s.checkRedirect
+	s.http = &client
+	return s, a, nil
+}
+
+// checkRedirect refuses redirects that would send credentials or records to another origin.
+func (s *Server) checkRedirect(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errRedirects
+	}
+	if origins.Of(r.URL) != s.origin {
+		return errOrigin
+	}
+	return nil
+}
+
+// URL returns the URL of the server with its version, without credentials and final slash.
+func (s *Server) URL() string { return s.root }
+
+// CloseIdleConnections closes connections that are not in use.
+func (s *Server) CloseIdleConnections() { s.http.CloseIdleConnections() }
+
+// Collection returns a collection of the server. It makes no request.
+func (s *Server) Collection(bucket, name string) *Collection {
+	return &Collection{server: s, bucket: bucket, name: name, path: "/buckets/" + url.PathEscape(bucket) + "/collections/" + url.PathEscape(name)}
+}
+
+// Root describes a server; the response to GET /v1/ (Kinto API documentation, "Utility endpoints").
+type Root struct {
+	Version    string `json:"project_version"`
+	APIVersion string `json:"http_api_version"`
+	Settings   struct {
+		BatchMaxRequests int  `json:"batch_max_requests"` // 0: no limit
+		ReadOnly         bool `json:"readonly"`
+	} `json:"settings"`
+	User struct {
+		ID         string   `json:"id"` // empty if the server does not know the credentials
+		Principals []string `json:"principals"`
+		Bucket     string   `json:"bucket"` // the id of the bucket named "default"
+	} `json:"user"`
+	Capabilities struct {
+		Attachments *struct {
+			BaseURL string `json:"base_url"`
+		} `json:"attachments"`
+		Changes       *struct{} `json:"changes"`
+		DefaultBucket *struct{} `json:"default_bucket"`
+		Flush         *struct{} `json:"flush_endpoint"`
+	} `json:"capabilities"`
+}
+
+// Root returns the server's description of itself.
+func (s *Server) Root(ctx context.Context) (Root, error) {
+	var r Root
+	q := Request{Path: "/"}
+	_, err := s.JSON(ctx, q, &r)
+	if err == nil && r.APIVersion == "" {
+		err = s.malformed(q, errors.New("no http_api_version: is it the URL of a Kinto server, with its version, such as /v1?"))
+	}
+	return r, err
+}
+
+// Collections returns the names of the collections of a bucket that the user can read, in order.
+func (s *Server) Collections(ctx context.Context, bucket string) ([]string, error) {
+	var names []string
+	q := Request{Path: "/buckets/" + url.PathEscape(bucket) + "/collections", Query: url.Values{"_sort": {"id"}, "_fields": {"id"}}}
+	for {
+		page, err := s.list(ctx, q, func(r Row) error {
+			names = append(names, r.ID)
+			return nil
+		})
+		if err != nil || page.Next == "" {
+			return names, err
+		}
+		q.Query.Set("_token", page.Next)
+	}
+}
+
+// Attachment opens an attachment by the location in its record: a URL, or a path below base, the
+// base_url of the server's capability. The caller must close the body. Credentials are sent only to
+// the origin of the server. The error matches [ErrNotFound] if there is no such file.
+func (s *Server) Attachment(ctx context.Context, base, location string) (io.ReadCloser, error) {
+	address := location
+	if u, err := url.Parse(location); err != nil || !u.IsAbs() {
+		if base == "" {
+			return nil, fmt.Errorf("open attachment %s: the server has no base_url for attachments", location)
+		}
+		address = strings.TrimRight(base, "/") + "/" + strings.TrimLeft(location, "/")
+	}
+	resp, err := s.Do(ctx, Request{absolute: address, Header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
