@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/page"
@@ -107,7 +108,7 @@ func isNotFound(err error) bool {
 		return false // a missing socket means that the server is not running
 	}
 	return isAny(err, consumer.ErrNotFound, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
-		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound)
+		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound, kinto.ErrNotFound)
 }
 
 // HTTPStatus returns the status of the HTTP response that caused err, or 0.

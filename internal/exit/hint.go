@@ -8,6 +8,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
@@ -42,6 +43,10 @@ func Hint(err error) string {
 		return "a server that accepts entities: \"feedctl serve --writable\""
 	case isAny(err, couchdb.ErrUnauthorized, couchdb.ErrForbidden):
 		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target"
+	case isAny(err, kinto.ErrUnauthorized, kinto.ErrForbidden):
+		return "another credential: --credentials-file FILE or FEEDCTL_CREDENTIALS for a source, --into-credentials-file FILE or FEEDCTL_INTO_CREDENTIALS for a target, --against-credentials-file FILE or FEEDCTL_AGAINST_CREDENTIALS for --against; it must have the right to read the collection, and the bucket must exist"
+	case errors.Is(err, kinto.ErrNotFound):
+		return "another URL: the server has no such bucket or collection"
 	case errors.Is(err, couchdb.ErrNotFound):
 		return "another URL: the server has no database of this name, or no such filter or view"
 	case isAny(err, storage.ErrUnsafe, storage.ErrPermission):

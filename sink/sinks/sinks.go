@@ -13,10 +13,12 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	couch "github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/suggest"
+	client "github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/dir"
 	"github.com/feedctl/feedctl/sink/jsonl"
+	"github.com/feedctl/feedctl/sink/kinto"
 	"github.com/feedctl/feedctl/sink/postgres"
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
@@ -27,6 +29,8 @@ type Options struct {
 	Output io.Writer
 	// CouchDB configures the connection to CouchDB; the URL is in the name.
 	CouchDB couch.Config
+	// Kinto configures the connection to Kinto; the URL is in the name.
+	Kinto client.Config
 	// Logger receives warnings about quarantined entities; nil discards them.
 	Logger *slog.Logger
 }
@@ -39,6 +43,7 @@ func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
 		"couchdb":    couchdb.Opener(o.CouchDB),
 		"dir":        dir.FromSpec,
 		"jsonl":      jsonl.FromSpec,
+		"kinto":      kinto.Opener(o.Kinto),
 		"postgres":   postgres.Opener(o.Logger),
 		"postgresql": postgres.Opener(o.Logger),
 		"sqlite":     sqlite.FromSpec,
@@ -61,11 +66,19 @@ func Check(s sink.Spec) error {
 		return s.CheckParams("table")
 	case "couchdb":
 		return s.CheckParams("name")
+	case "kinto":
+		return kinto.Check(s)
 	case "postgres", "postgresql":
 		return postgres.Check(s)
 	}
-	known := []string{"couchdb", "dir", "jsonl", "postgres", "sqlite"}
+	known := []string{"couchdb", "dir", "jsonl", "kinto", "postgres", "sqlite"}
 	return fmt.Errorf("%w: unknown scheme %q: known are %s%s", sink.ErrSpec, s.Scheme, strings.Join(known, ", "), suggest.DidYouMean(s.Scheme, known, ""))
+}
+
+// Backfills reports whether the sink that a spec names is a [consumer.Backfiller], which can be filled
+// newest first.
+func Backfills(s sink.Spec) bool {
+	return s.Scheme == "sqlite" || s.Scheme == "postgres" || s.Scheme == "postgresql"
 }
 
 // Standings reads the positions of the consumers of the sink that spec names. It creates nothing,
@@ -82,10 +95,12 @@ func Standings(ctx context.Context, spec string, o Options) ([]sink.Standing, er
 		return dir.Standings(ctx, s)
 	case "jsonl":
 		return jsonl.Standings(ctx, s)
+	case "kinto":
+		return kinto.Standings(o.Kinto)(ctx, s)
 	case "postgres", "postgresql":
 		return postgres.Standings(ctx, s)
 	case "sqlite":
 		return sqlite.Standings(ctx, s)
 	}
-	return nil, fmt.Errorf("%w: sink %q has no position: want jsonl:, dir:, sqlite:, postgres: or couchdb:", sink.ErrSpec, sink.Redact(spec))
+	return nil, fmt.Errorf("%w: sink %q has no position: want jsonl:, dir:, sqlite:, postgres:, couchdb: or kinto:", sink.ErrSpec, sink.Redact(spec))
 }

@@ -1,0 +1,363 @@
+package kinto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// Commit writes the batch chunk by chunk. Each chunk advances the position.
+func (t *target) Commit(ctx context.Context, at feed.Position) error {
+	if len(t.chunks) == 0 {
+		t.addChunk()
+	}
+	for i, s := range t.chunks {
+		position := at
+		if i < len(t.chunks)-1 {
+			position = s.through
+			position.Feed, position.Committed = at.Feed, at.Committed
+			if position.ContentID == "" || at.Snapshot != nil { // if the chunk's entities are then applied again, they are PUTs
+				position = t.state.Position
+			}
+		}
+		if err := t.write(ctx, s, position); err != nil {
+			return err
+		}
+	}
+	return t.forget()
+}
+
+// write writes a chunk.
+func (t *target) write(ctx context.Context, s *chunk, position feed.Position) error {
+	changes := make([]*change, 0, len(s.byID))
+	for _, c := range s.changes {
+		if s.byID[c.id] == c {
+			changes = append(changes, c)
+		}
+	}
+	if err := t.send(ctx, request{s.name, changes, position}); err != nil {
+		return err
+	}
+	if len(t.refused) == 0 {
+		return nil
+	}
+	return t.advance(ctx, t.state.Position) // with what was refused last
+}
+
+// advance stores a position alone.
+func (t *target) advance(ctx context.Context, position feed.Position) error {
+	return t.retry(ctx, func(ctx context.Context) error {
+		return t.save(ctx, func(s *state) { s.Position = position })
+	})
+}
+
+// A request is what is written at once.
+type request struct {
+	step    string
+	changes []*change
+	to      feed.Position // after it
+}
+
+// Limits of tries: how often a record is written if others keep changing it, and after how many
+// failures of the server one record of several is suspected.
+const (
+	maxConflicts = 5
+	suspicious   = 3
+)
+
+// send sends a request until all of it is stored or refused. What the outcome of an earlier try was
+// is seen in the records.
+func (t *target) send(ctx context.Context, r request) error {
+	if len(r.changes) == 0 {
+		return t.advance(ctx, r.to)
+	}
+	conflicts, overtaken := 0, 0
+	for n := 1; ; {
+		left, err := t.try(ctx, r, n > 1 || conflicts+overtaken > 0)
+		switch {
+		case errors.Is(err, errOvertaken) && overtaken < maxConflicts:
+			overtaken++
+			continue
+		case err == nil && len(left) == 0:
+			return nil
+		case err == nil:
+			r.changes = left
+			if conflicts++; conflicts == maxConflicts {
+				for _, c := range left {
+					t.refuse(c, errBusy)
+				}
+				return nil
+			}
+			continue
+		case isMalformed(err):
+			return t.divide(ctx, r, err)
+		case isServerFault(err) && n >= t.patience(r) && t.save(ctx, func(*state) {}) == nil:
+			return t.divide(ctx, r, fmt.Errorf("%w: %w", errRecord, err))
+		case !kinto.Retryable(err) || n >= t.tries || t.pause(ctx, n, err) != nil:
+			return err
+		}
+		n++
+	}
+}
+
+// patience is after how many failures the records of a request are suspected.
+func (t *target) patience(r request) int {
+	if len(r.changes) > 1 {
+		return min(suspicious, t.tries)
+	}
+	return t.tries
+}
+
+// divide sends the halves of a request that the server does not accept as a whole, and refuses a
+// single record. The position advances with the last half.
+func (t *target) divide(ctx context.Context, r request, err error) error {
+	if len(r.changes) == 1 {
+		t.refuse(r.changes[0], err)
+		return t.advance(ctx, r.to)
+	}
+	half := len(r.changes) / 2
+	if err := t.send(ctx, request{r.step, r.changes[:half], t.state.Position}); err != nil {
+		return err
+	}
+	return t.send(ctx, request{r.step, r.changes[half:], r.to})
+}
+
+// try sends a request once. It returns the changes that have not been made because others changed
+// the records in the meantime. After an error, none may have been made, or all.
+func (t *target) try(ctx context.Context, r request, again bool) (left []*change, err error) {
+	if again {
+		if err := t.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	found, err := t.announce(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var todo []*change
+	var requests []kinto.BatchRequest
+	for _, c := range r.changes {
+		is := found[c.id]
+		if c.deleted && is.stamp == 0 || again && c.contentID != "" && !c.deleted && is.contentID == c.contentID {
+			continue
+		}
+		part, err := t.part(c, is.stamp)
+		if err != nil {
+			return nil, err
+		}
+		todo, requests = append(todo, c), append(requests, part)
+	}
+	next := t.next(func(s *state) { s.Position, s.Done = r.to, true })
+	write, err := t.writeOf(next)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := t.server.Batch(ctx, append(requests, write))
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers { // a conflict undoes what came before it, although that is answered 201
+		if kinto.Retryable(a.Err) {
+			return nil, a.Err
+		}
+	}
+	return t.settle(ctx, todo, answers, next)
+}
+
+// writeOf returns the request that writes a state.
+func (t *target) writeOf(s state) (kinto.BatchRequest, error) {
+	data, err := json.Marshal(map[string]state{"data": s})
+	return kinto.BatchRequest{Method: http.MethodPut, Path: t.positions.Path(t.stateID()), Body: data, Header: header(t.state.stamp)}, err
+}
+
+// all returns what a state says about changes.
+func all(changes []*change) (all []written) {
+	for _, c := range changes {
+		w := written{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
+		if c.form == asIs {
+			w.ContentID = ""
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// part returns the request for a change of a record with a stamp, or of none.
+func (t *target) part(c *change, stamp int64) (kinto.BatchRequest, error) {
+	part := kinto.BatchRequest{Method: http.MethodDelete, Path: t.to.Path(c.id), Header: header(stamp)}
+	if c.deleted {
+		return part, nil
+	}
+	record, err := t.record(c)
+	part.Method = http.MethodPut
+	part.Body = append(append([]byte(`{"data":`), record...), '}')
+	return part, err
+}
+
+// header has the condition that a record has a stamp, or does not exist if that is 0.
+func header(stamp int64) map[string]string {
+	if stamp == 0 {
+		return map[string]string{"If-None-Match": "*"}
+	}
+	return map[string]string{"If-Match": kinto.ETag(stamp)}
+}
+
+// settle reads the answers to changes and to the write of the state, which is the last.
+func (t *target) settle(ctx context.Context, todo []*change, answers []kinto.BatchResponse, next state) (left []*change, err error) {
+	if err := t.written(ctx, answers[len(answers)-1], next); err != nil {
+		return nil, err
+	}
+	for i, c := range todo {
+		failure := answers[i].Err
+		switch {
+		case failure == nil, c.deleted && isMissing(failure):
+		case errors.Is(failure, kinto.ErrPreconditionFailed):
+			left = append(left, c)
+		case isMalformed(failure):
+			t.refuse(c, failure)
+		default:
+			// It is about all records, and the position must not be ahead of them. If this fails,
+			// the next consumer sees it in what is missing.
+			undo := t.save(ctx, func(s *state) { s.Position, s.Step, s.Last = s.Before, "", nil })
+			return nil, errors.Join(fmt.Errorf("write record %q: %w", c.id, failure), undo)
+		}
+	}
+	return left, nil
+}
+
+// errOvertaken means that the state has been written in the meantime, but is still that of this sink.
+var errOvertaken = fmt.Errorf("%w", ErrLost)
+
+// written reads the answer to the write of a state.
+func (t *target) written(ctx context.Context, a kinto.BatchResponse, next state) error {
+	switch {
+	case errors.Is(a.Err, kinto.ErrPreconditionFailed):
+		if err := t.load(ctx); err != nil {
+			return err
+		}
+		return errOvertaken
+	case errors.Is(a.Err, kinto.ErrNotFound):
+		return fmt.Errorf("%w: %w", ErrLost, a.Err)
+	case a.Err != nil:
+		return fmt.Errorf("write position: %w", a.Err)
+	}
+	var stored struct {
+		Data struct {
+			Stamp int64 `json:"last_modified"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(a.Body, &stored); err != nil || stored.Data.Stamp == 0 {
+		return fmt.Errorf("write position: %w: no last_modified", kinto.ErrMalformed)
+	}
+	t.set(next, stored.Data.Stamp)
+	return nil
+}
+
+// Stored is what a record has, as far as writes need it.
+type stored struct {
+	stamp     int64 // 0: there is none
+	contentID string
+}
+
+// announce says in the state what a request is going to write, which only the owner can, and then
+// reads the records. If another sink takes over after that, its writes make those of this one fail.
+func (t *target) announce(ctx context.Context, r request) (map[string]stored, error) {
+	ids := make([]string, len(r.changes))
+	for i, c := range r.changes {
+		ids[i] = c.id
+	}
+	next := t.next(func(s *state) {
+		if s.Step != r.step {
+			s.Before = s.Position
+		}
+		s.Next, s.Step, s.Last, s.Done = r.to, r.step, all(r.changes), false
+	})
+	write, err := t.writeOf(next)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"in_id": {`"` + strings.Join(ids, `","`) + `"`}, "_fields": {fieldsOfRows}}
+	answers, err := t.server.Batch(ctx, []kinto.BatchRequest{
+		write,
+		{Method: http.MethodGet, Path: t.to.Path("") + "/records?" + query.Encode()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if kinto.Retryable(a.Err) {
+			return nil, a.Err
+		}
+	}
+	if err := t.written(ctx, answers[0], next); err != nil {
+		return nil, err
+	}
+	switch list := answers[1]; {
+	case errors.Is(list.Err, kinto.ErrNotFound):
+		return nil, fmt.Errorf("%w: %w", ErrLost, list.Err)
+	case list.Err != nil:
+		return nil, fmt.Errorf("look up records: %w", list.Err)
+	}
+	for name := range answers[1].Header {
+		if strings.EqualFold(name, "Next-Page") { // the server has smaller pages than chunks
+			return t.rows(ctx, ids)
+		}
+	}
+	var list struct{ Data []json.RawMessage }
+	if err := json.Unmarshal(answers[1].Body, &list); err != nil {
+		return nil, fmt.Errorf("look up records: %w: %w", kinto.ErrMalformed, err)
+	}
+	found := make(map[string]stored, len(ids))
+	for _, text := range list.Data {
+		r := rowOf(text)
+		found[r.ID] = stored{r.Stamp, r.Meta.ContentID}
+	}
+	return found, nil
+}
+
+// fieldsOfRows are the members of a foundRow, besides the id and the stamp.
+const fieldsOfRows = metaMember + ".contentId"
+
+// A foundRow is a record in a list.
+type foundRow struct {
+	ID    string `json:"id"`
+	Stamp int64  `json:"last_modified"`
+	Meta  struct {
+		ContentID string `json:"contentId"`
+	} `json:"feedctl"`
+}
+
+// rowOf decodes a row. If its member feedctl is another client's, it has no Content-ID.
+func rowOf(text []byte) (r foundRow) {
+	if json.Unmarshal(text, &r) != nil {
+		r.Meta.ContentID = ""
+	}
+	return r
+}
+
+// rows reads records page by page.
+func (t *target) rows(ctx context.Context, ids []string) (map[string]stored, error) {
+	found := make(map[string]stored, len(ids))
+	q := kinto.Query{IDs: ids, Fields: []string{fieldsOfRows}}
+	for {
+		page, err := t.to.List(ctx, q, func(row kinto.Row) error {
+			r := rowOf(row.Data)
+			found[row.ID] = stored{row.Stamp, r.Meta.ContentID}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look up records: %w", err)
+		}
+		if page.Next == "" {
+			return found, nil
+		}
+		q.Token = page.Next
+	}
+}
